@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from phalanx import loop
 from phalanx.core.cycle import messages, state
-from phalanx.core.cycle.eligible import not_eligible
+from phalanx.core.cycle.intake.eligible import not_eligible
 from phalanx.core.fold import fold as folding
 from phalanx.core.order import cell
 from phalanx.core.placement import capacity, gang, node_order

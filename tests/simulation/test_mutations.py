@@ -16,7 +16,9 @@ from dataclasses import replace
 import pytest
 
 from phalanx.core.backfill.reservation import BackfillForecast
-from phalanx.core.cycle import blocked, messages, plan, preempt, steps
+from phalanx.core.cycle import blocked, messages, plan, steps
+from phalanx.core.cycle.intake.receive import Intake
+from phalanx.core.cycle.preempt import evict
 from phalanx.core.fold import fold, job_dependencies, lifecycle
 from phalanx.core.fold.lifecycle import LATE
 from phalanx.core.order import cell
@@ -106,7 +108,7 @@ def taints_are_overlooked(patch: pytest.MonkeyPatch) -> None:
 
 
 def rested_jobs_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steps.Cycle, "newcomers", lambda self: list(self.pending.fresh))
+    patch.setattr(Intake, "newcomers", lambda self: list(self.pending.fresh))
 
 
 def lost_nodes_forget_their_pods(patch: pytest.MonkeyPatch) -> None:
@@ -209,13 +211,13 @@ def budget_is_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def preempted_in_vain(patch: pytest.MonkeyPatch) -> None:
-    settle = preempt.CyclePreemption.settle
+    settle = evict.settle
 
-    def forgets_whom_for(self, scene, job, found):
-        settle(self, scene, job, found)
-        self.actions = [action for action in self.actions if not isinstance(action, Nominate)]
+    def forgets_whom_for(context, actions, request, found, rights):
+        settle(context, actions, request, found, rights)
+        actions[:] = [action for action in actions if not isinstance(action, Nominate)]
 
-    patch.setattr(preempt.CyclePreemption, "settle", forgets_whom_for)
+    patch.setattr(evict, "settle", forgets_whom_for)
 
 
 def held_room_is_given_away(patch: pytest.MonkeyPatch) -> None:

@@ -22,11 +22,11 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
     cycle = Cycle(cluster, policy, now_s)
 
     # 0. Whoever was promised room starts where others have left it.
-    cycle.start_nominated()
+    cycle.intake.start_nominated()
 
     # 1. Whatever is new, or has rested long enough, is answered at once or gets its place in a cell.
-    for request in cycle.newcomers():
-        cycle.receive(request)
+    for request in cycle.intake.newcomers():
+        cycle.intake.receive(request)
 
     # 2. Cells that may start by counting, and by their limits, contend, each with its first request; the best comes up.
     for key, request in cycle.contenders():

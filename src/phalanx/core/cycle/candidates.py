@@ -15,12 +15,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from phalanx.core.cycle.blocked import find_ways
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
+from phalanx.core.order.multifactor import MultifactorPriority
 from phalanx.core.order.next_job import Draws, SortKey, Tournament
+from phalanx.core.placement import capacity
 from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.cell_queue import CellQueue, Kind
+from phalanx.state.pending.cell_queue import CellQueue, Kind, QueuedRequest
 from phalanx.state.pending.pending import UNTOLD
 
 Cells = NDArray[np.intp]
@@ -42,6 +45,34 @@ class Candidates:
     def __init__(self, state: CycleState, reserving: Reserving) -> None:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.cells, self.branches = state.pending.cells, state.cluster.tree.branches
+        self.contest = Tournament(
+            state.cluster.tree, state.ledger, self.priority_of, self.may_come_up, state.first_waiting
+        )
+
+    def look(self, turns: Iterable[int]) -> None:
+        """Bring up to date what nodes hold and what queues may start. `turns`: cells whose turn it is to search for
+        victims."""
+        cluster, pending = self.state.cluster, self.pending
+        tree, peers = cluster.tree, cluster.columns.pod_index
+        if peers.changed:
+            pending.look_at_pods(peers.changed)
+            peers.changed.clear()
+        for number in list(pending.composite):
+            find_ways(cluster, number)
+        pending.changed = True  # until this cycle's plan is taken in
+        capacity.bring_up_to_date(cluster, exact=self.state.several)
+        pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)
+        tree.charged.clear()
+        tree.subjects.clear()
+        self.state.begin(turn=frozenset(turns))
+
+    def draw(self) -> None:
+        """Put all cells that may come up from now on into the contest, in order."""
+        self.contest.clear()
+        self.contest.by_estimate = self.reserving.by_estimate
+        for arena, draws in self.draws():
+            self.contest.draw_from(arena, draws)
+        self.contest.begin()
 
     # Who may come up
 
@@ -88,7 +119,7 @@ class Candidates:
 
     # In order
 
-    def draws(self, contest: Tournament) -> Iterator[ArenaDraws]:
+    def draws(self) -> Iterator[ArenaDraws]:
         """Yield by arena the cells that may come up, in order; None: replacements."""
         pending, by_estimate = self.pending, self.reserving.by_estimate
         if pending.heads and not by_estimate:
@@ -98,11 +129,11 @@ class Candidates:
             lines: Iterable[CellQueue] = pending.lines.values() if pending.loose or by_estimate else ()
             if not self.state.is_small:
                 lines = [line for cell in self.all_alive().tolist() if (line := self.cells.lines[cell]) is not None]
-            yield from self.few(contest, lines, by_estimate=by_estimate)
+            yield from self.few(lines, by_estimate=by_estimate)
         else:
             yield from self.many(self.all_alive())
 
-    def few(self, contest: Tournament, lines: Iterable[CellQueue], *, by_estimate: bool) -> Iterator[ArenaDraws]:
+    def few(self, lines: Iterable[CellQueue], *, by_estimate: bool) -> Iterator[ArenaDraws]:
         """Yield the same, put in order one by one. `by_estimate`: the shortest first, equal ones as their queue has
         them."""
         found: dict[str | None, list[tuple[SortKey, CellQueue]]] = {}
@@ -112,7 +143,7 @@ class Candidates:
             key, rank = line.key, line.rank
             branch = self.branches[key.queue]
             if (rank is None or by_estimate) and (first := self.state.first_waiting(line)) is not None:
-                ranked = contest.rank(branch, key, first)
+                ranked = self.contest.rank(branch, key, first)
             elif rank is not None:
                 ranked = rank
             else:
@@ -146,6 +177,14 @@ class Candidates:
             yield self.arenas[int(arenas[begin])][0], self.in_order(cells[begin:end], scores[begin:end])
 
     @lazy
+    def priorities(self) -> MultifactorPriority:
+        return MultifactorPriority(self.state.cluster, self.state.policy, self.state.now_s)
+
+    def priority_of(self, entry: QueuedRequest) -> float:
+        """Return the sum of factors, where a queue is ordered by it."""
+        return self.priorities.of(self.state.cluster.jobs[entry.request.job])
+
+    @lazy
     def arenas(self) -> list[tuple[str, QueueOrder]]:
         """By number, the name of an arena and its order."""
         found = (self.branches[row.queue].arena for row in self.pending.headroom.rows)
@@ -172,7 +211,7 @@ class Candidates:
         found[orders == FIFO] = 0.0
         by_factors = orders == FACTORS
         if by_factors.any():
-            found[by_factors] = -self.state.priorities.of_cells(cells[by_factors])
+            found[by_factors] = -self.priorities.of_cells(cells[by_factors])
         return found
 
     def in_order(self, cells: Cells, scores: Floats) -> Draws:

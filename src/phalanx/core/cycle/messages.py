@@ -25,7 +25,6 @@ from phalanx.core.placement.gang import PlacementShortfall, place
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.reasons import explain, no_quota
 from phalanx.core.reasons.consumers import CycleGrants
-from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.plan import Told
 from phalanx.model.reason import ALONE, NEVER, SHORT, Reason, ReasonCode
@@ -60,21 +59,19 @@ class Telling:
         self.cells: dict[CellQueue, Told] = {}
         self.explained: dict[Combination, Reason] = {}
         self.failures = 0
+        self.grants: CycleGrants | None = None
         self._unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # granted, and not in `grants` yet
-
-    @lazy
-    def grants(self) -> CycleGrants:
-        return CycleGrants()
 
     def granted(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
         """The job was given that: reasons say who holds most."""
         self._unnoted.append((gang, job, placements))
 
     def granted_so_far(self) -> CycleGrants:
+        grants = self.grants = self.grants or CycleGrants()
         for gang, job, placements in self._unnoted:
-            self.grants.note(gang, job, placements)
+            grants.note(gang, job, placements)
         self._unnoted.clear()
-        return self.grants
+        return grants
 
     # What is known
 

@@ -24,19 +24,19 @@ from phalanx.state.pending.timers import NEVER_S
 def plan(cycle: Cycle) -> Plan:
     """Return what the cycle decided."""
     state, preempting, telling = cycle.state, cycle.preempting, cycle.telling
-    waits, parked = telling.waits, cycle.parked
+    waits, parked = telling.waits, cycle.state.parked
     if gone := preempting.gone():  # what they were told a moment ago is not true any more
         parked = {request: None for request in parked if request.job not in gone}
         waits = {job: reason for job, reason in waits.items() if job not in gone}
     actions: list[Action] = [Place(job, tuple(placements)) for job, placements in state.places.items()]
-    actions += cycle.starts
+    actions += cycle.state.starts
     actions += preempting.actions
     actions += map(Wait, waits.keys(), waits.values())
     findings = Findings(
         version=cycle.pending.version,
-        received=tuple(cycle.received),
+        received=tuple(cycle.state.received),
         parked=tuple(parked),
-        resting=tuple(cycle.resting),
+        resting=tuple(cycle.state.resting),
         told=tuple([(line.key, told) for line, told in telling.cells.items()]),
         explained=tuple(telling.explained.items()),
         failed=tuple(state.failed),
@@ -50,7 +50,7 @@ def plan(cycle: Cycle) -> Plan:
 def wake_times_s(cycle: Cycle, findings: Findings) -> Iterator[float]:
     """Yield when to look again though nothing happens, seconds since the epoch."""
     cluster, now_s, placed = cycle.cluster, cycle.now_s, cycle.state.places
-    yield from appointments(cluster, now_s, cycle.starts, cycle.state.won)
+    yield from appointments(cluster, now_s, cycle.state.starts, cycle.state.won)
     for again_s in (*[at_s for _, at_s in findings.resting], *[each.again_s for _, each in findings.searched]):
         if now_s < again_s < NEVER_S:
             yield again_s
@@ -90,7 +90,7 @@ def brings_company(cycle: Cycle) -> bool:
     heeding = [found.combination.gang for found in classes if found is not None and found.heeds]
     if not heeding:
         return False
-    jobs = [*(start.job for start in cycle.starts if start.placements), *cycle.state.places]
+    jobs = [*(start.job for start in cycle.state.starts if start.placements), *cycle.state.places]
     kinds = {demand.kind for job in jobs for demand in cycle.cluster.jobs[job].gang.demands if demand.kind}
     shapes = (demand.shape for gang in heeding for demand in gang.demands)
     return bool(kinds) and any(arrival_may_help(shape, kind) for shape in shapes for kind in kinds)

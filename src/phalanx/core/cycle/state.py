@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.cycle.blocked import Blocked
-from phalanx.core.order.multifactor import MultifactorPriority
 from phalanx.core.placement import replacement
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.node_order import ordered_nodes
@@ -22,6 +21,7 @@ from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.lazy import lazy
 from phalanx.model.job import Placement
+from phalanx.model.plan import Start
 from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
@@ -37,7 +37,7 @@ class CycleState:
     """`now_s`: seconds since the epoch. `draft` (room) and `ledger` (the queue tree's accounts) have what was decided
     so far laid over the state, with mark and rewind. `places`: of started jobs, the pods that are placed now; `won`:
     all that start. `rest`: of cells that were granted something, who comes next. `failed`: classes that a trial closed
-    though counting found room.
+    though counting found room. `starts`: queued jobs that start. `received`, `parked`, `resting`: as in `Findings`.
 
     Since it began: `over`: a byte a cell, nothing more of it comes up; `turn`: cells whose turn it is to search for
     victims; `is_small`: they are few; `within_at_first`: a byte a cell, its limits let it start."""
@@ -55,6 +55,10 @@ class CycleState:
         self.won: set[Request] = set()
         self.rest: dict[CellQueue, Iterator[QueuedRequest]] = {}
         self.failed: list[int] = []
+        self.starts: list[Start] = []
+        self.received: list[Request] = []
+        self.parked: dict[Request, None] = {}
+        self.resting: list[tuple[Request, float]] = []
 
     def begin(self, *, turn: frozenset[int]) -> None:
         """All that is pending is in its cell."""
@@ -80,10 +84,6 @@ class CycleState:
         policy, columns = self.policy, self.cluster.columns
         layout = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
         return Draft(columns, policy.topologies, policy.score, expected_pods(self.cluster, policy), layout)
-
-    @lazy
-    def priorities(self) -> MultifactorPriority:
-        return MultifactorPriority(self.cluster, self.policy, self.now_s)
 
     @lazy
     def blocked(self) -> Blocked:
@@ -145,10 +145,6 @@ class CycleState:
     def is_whole(self, key: CellKey) -> bool:
         """Not a job whose pods are placed one by one as they open."""
         return key.kind != Kind.JOB or (queue := self.cluster.queues.get(key.queue)) is None or queue.gang
-
-    def priority_of(self, entry: QueuedRequest) -> float:
-        """The sum of factors, where a queue is ordered by it."""
-        return self.priorities.of(self.cluster.jobs[entry.request.job])
 
     # Who waits
 

@@ -5,7 +5,7 @@ at once (`core.cycle.blocked`, `core.cycle.candidates`), each with its first req
 `core.order.next_job`; slots that replace lost pods of started gangs come before all that. The way of a request, a
 method each (`offers` is the state's):
 
-    receive       obstacles that no room can mend (`core.cycle.eligible`), else its place in a cell
+    receive       obstacles that no room can mend (`core.cycle.intake.eligible`), else its place in a cell
     contenders    the next request
     offers        what the queue tree allows: flavors, or the number that says no (`core.quota.flavor_assignment`)
     place         its gang is placed on the draft, whole (`core.placement.gang`)
@@ -24,28 +24,19 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from phalanx.core.backfill.reservation import PlacementOutcome, WouldDelayReservation
-from phalanx.core.cycle.blocked import find_ways
 from phalanx.core.cycle.candidates import Candidates
-from phalanx.core.cycle.eligible import not_eligible
+from phalanx.core.cycle.intake.receive import Intake
 from phalanx.core.cycle.messages import Telling
-from phalanx.core.cycle.preempt import CyclePreemption
+from phalanx.core.cycle.preempt.search import CyclePreemption
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
-from phalanx.core.fold import job_dependencies
-from phalanx.core.order.cell import cell_of
-from phalanx.core.order.next_job import Tournament
-from phalanx.core.placement import capacity, replacement
 from phalanx.core.placement.gang import PlacementShortfall
-from phalanx.core.preemption import nomination
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.core.reasons import explain, preempted
-from phalanx.model.job import Phase, Placement, Slot
-from phalanx.model.plan import Start
+from phalanx.model.job import Placement
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ALONE, Reason
-from phalanx.state.cluster import Cluster, JobRecord, nominated_placements
-from phalanx.state.dependencies import JobFamily
+from phalanx.state.cluster import Cluster
 from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
 from phalanx.state.pending.pending import KEPT, ROOM, UNTOLD
 
@@ -60,16 +51,10 @@ class Cycle:
         self.ledger = self.state.ledger
         self.reserving = Reserving(self.state)
         self.candidates = Candidates(self.state, self.reserving)
-        self.contest = Tournament(
-            cluster.tree, self.ledger, self.state.priority_of, self.candidates.may_come_up, self.state.first_waiting
-        )
+        self.contest = self.candidates.contest
         self.telling = Telling(self.state, self.contest)
-        self.preempting = CyclePreemption(cluster, self.ledger, now_s)
-        self.cleared: dict[JobFamily, int] = {}  # jobs of arrays that were let through
-        self.starts: list[Start] = []
-        self.received: list[Request] = []
-        self.parked: dict[Request, None] = {}
-        self.resting: list[tuple[Request, float]] = []
+        self.preempting = CyclePreemption(self.state)
+        self.intake = Intake(self.state, self.telling, self.preempting)
         self.grants = 0
         self.line: CellQueue  # whose first is being tried
 
@@ -79,89 +64,13 @@ class Cycle:
         self.state.close()
         self.__dict__.clear()
 
-    # Promises
-
-    def start_nominated(self) -> None:
-        """Whoever was promised room starts when others have left it, or is received again if they will not."""
-        if not self.cluster.nominated:
-            return
-        for record, state in self.preempting.nominations():
-            request, waits = Request(record.job.id), record.phase is Phase.QUEUED
-            if state is nomination.NominationState.BROKEN or (waits and self.hindered(record)):
-                self.preempting.withdraw(record)
-                continue
-            self.parked |= dict.fromkeys(
-                [request] if waits else [Request(request.job, slot) for slot in record.nominated]
-            )
-            if state is nomination.NominationState.FREE:
-                placements = nominated_placements(record)
-                if waits:
-                    self.start(record, placements, record.flavors)
-                else:
-                    self.state.places[request.job] = list(placements)
-                self.telling.granted(record.gang, request.job, placements)
-            else:
-                leavers = nomination.leavers(record, self.preempting.others)
-                self.telling.tell(record, preempted.preemptor_reason(self.cluster, record, leavers))
-
-    def hindered(self, record: JobRecord) -> bool:
-        return not_eligible(self.cluster, record, self.now_s, self.cleared) is not None
-
-    # Receiving
-
-    def newcomers(self) -> list[Request]:
-        """Requests that are in no cell and may be eligible."""
-        for item in self.pending.timers.due(self.now_s):
-            self.pending.ring(item)
-        if self.cluster.dependencies.arrays:
-            self.cleared = job_dependencies.cleared(self.cluster)
-        return list(self.pending.fresh)
-
-    def receive(self, request: Request) -> None:
-        """Answer a request that needs no room, or put it in its cell."""
-        record = self.cluster.jobs[request.job]
-        queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
-        whole = queue is None or queue.gang
-        if record.nominated and (request.slot is None or request.slot in record.nominated):
-            return  # `keep_promises` has looked at it
-        if request.slot is not None:
-            self.enter(record, request, whole=whole)
-        elif found := not_eligible(self.cluster, record, self.now_s, self.cleared):
-            if found.again_s is None:
-                self.parked[request] = None
-            else:
-                self.resting.append((request, found.again_s))
-            self.telling.tell(record, found.reason)
-        elif record.not_before_s > self.now_s:
-            self.resting.append((request, record.not_before_s))
-            self.telling.tell(record, explain.backoff(record, self.now_s))
-        elif not whole and self.cluster.tree.branches[self.cluster.queue_of(record.job)].unbounded:
-            # Its pods are placed one by one as they open.
-            self.start(record)
-        else:
-            self.enter(record, request, whole=whole)
-
-    def enter(self, record: JobRecord, request: Request, *, whole: bool) -> None:
-        if (
-            request.slot is not None
-            and request.slot != replacement.slots_together(self.cluster, record, request.slot)[0]
-        ):
-            self.parked[request] = None  # another waits for it
-            return
-        slots = None
-        if request.slot is not None:
-            slots = replacement.replacement_gang(self.cluster, self.policy.topologies, record, request.slot)
-        key, entry = cell_of(self.cluster, record, request, slots, whole=whole)
-        self.pending.enter(key, entry, self.cluster.tree)
-        self.received.append(request)
-
     # Contending
 
     def contenders(self) -> Iterator[tuple[CellKey, Request]]:
         """Best first. Who asks for the next must have granted or denied the last."""
         if self.pending.lines:
-            self.look()
-            self.draw()
+            self.candidates.look(self.preempting.turns())
+            self.candidates.draw()
             while (head := self.contest.head()) is not None:
                 self.line, entry = head
                 if not self.candidates.may_come_up(self.line):
@@ -170,34 +79,10 @@ class Cycle:
                     yield self.line.key, entry.request
                 if self.reserving.is_turned():
                     if self.reserving.by_estimate:
-                        self.draw()
+                        self.candidates.draw()
                     else:
                         self.contest.renew()
         self.telling.tell_others()
-
-    def look(self) -> None:
-        """Bring up to date what nodes hold and what queues may start."""
-        cluster, pending = self.cluster, self.pending
-        tree, peers = cluster.tree, cluster.columns.pod_index
-        if peers.changed:
-            pending.look_at_pods(peers.changed)
-            peers.changed.clear()
-        for number in list(pending.composite):
-            find_ways(cluster, number)
-        pending.changed = True  # until this cycle's plan is taken in
-        capacity.bring_up_to_date(cluster, exact=self.state.several)
-        pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)
-        tree.charged.clear()
-        tree.subjects.clear()
-        self.state.begin(turn=frozenset(self.preempting.turns()))
-
-    def draw(self) -> None:
-        """Put all cells that may come up from now on into the contest, in order."""
-        self.contest.clear()
-        self.contest.by_estimate = self.reserving.by_estimate
-        for arena, draws in self.candidates.draws(self.contest):
-            self.contest.draw_from(arena, draws)
-        self.contest.begin()
 
     def comes_up(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Whether the request is to be tried, or to be told anything. If not, it has lost."""
@@ -260,12 +145,6 @@ class Cycle:
             self.state.blocked.fail(self.state.draft, offer.gang, outcome.placed)
         return outcome
 
-    def start(self, record: JobRecord, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:
-        limit_s = record.job.limit_s
-        if limit_s is None:
-            limit_s = self.cluster.tree.branches[self.cluster.queue_of(record.job)].longest_s
-        self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
-
     def grant(self, key: CellKey, request: Request, offer: FlavorAssignment, outcome: list[Placement]) -> None:
         placements = tuple(outcome)
         self.grants += 1
@@ -275,9 +154,9 @@ class Cycle:
         self.state.won.add(request)
         self.telling.granted(key.gang, request.job, placements)
         if request.slot is None:
-            self.start(self.cluster.jobs[request.job], placements, offer.flavors)
+            self.intake.start(self.cluster.jobs[request.job], placements, offer.flavors)
         else:
-            self.place_slots(request, request.slot, placements)
+            self.intake.place_slots(request, request.slot, placements)
         if key.kind != Kind.REPLACEMENT:
             charge = flavor_assignment.charge_for(offer, placements)
             self.ledger.grant(charge)
@@ -291,15 +170,6 @@ class Cycle:
         if following is None:
             self.state.over[self.line.cell] = True
         self.contest.won(following)
-
-    def place_slots(self, request: Request, slot: Slot, placements: Sequence[Placement]) -> None:
-        """Open slots have a node: this one, and those that it waited for."""
-        record = self.cluster.jobs[request.job]
-        self.state.places.setdefault(request.job, []).extend(
-            replacement.placements_of_slots(self.cluster, record, slot, placements)
-        )
-        for beside in replacement.slots_together(self.cluster, record, slot)[1:]:
-            self.parked.pop(Request(request.job, beside), None)
 
     def prefers_preemption(self, key: CellKey, offer: FlavorAssignment) -> bool:
         """The queue would have others give way for this offer rather than look at the next."""
@@ -315,7 +185,7 @@ class Cycle:
         forecast = None if self.reserving.greedy else self.reserving.forecast
         mark = self.ledger.mark()
         self.preempting.reserved = self.reserving.mark()
-        if not self.preempting.make_room(self.state.draft, key, request, offers, forecast):
+        if not self.preempting.make_room(key, request, offers, forecast):
             return False
         self.state.won.add(request)
         self.grants += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from phalanx.core.placement.draft import Draft
@@ -29,7 +29,7 @@ class PreemptionContext:
     ledger: QuotaLedger
     running_pods: RunningPods
     now_s: float
-    leaving: Sequence[tuple[str, Demand, tuple[str, ...]]] = ()
-    told: Collection[str] = ()
-    spent: Mapping[str, int] = field(default_factory=dict)
+    leaving: list[tuple[str, Demand, tuple[str, ...]]] = field(default_factory=list)
+    told: dict[str, None] = field(default_factory=dict)
+    spent: dict[str, int] = field(default_factory=dict)
     richest: dict[int, Mapping[str, DominantShare]] = field(default_factory=dict)

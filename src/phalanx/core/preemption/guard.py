@@ -11,17 +11,19 @@ by then it was counted already, so a plan may be refused though another would do
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from phalanx.core.backfill import reservation
+from phalanx.core.backfill import advance, reservation
 from phalanx.core.backfill.reservation import BackfillForecast, CapacityChange
 from phalanx.core.backfill.shadow_time import held_by_job, held_by_placements
 from phalanx.core.placement.draft import Draft
+from phalanx.core.preemption import consolidation
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
-from phalanx.core.preemption.policy import PreemptionPolicy
-from phalanx.core.preemption.search import PreemptionPlan
+from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, in_turn, queue_preemption
+from phalanx.core.preemption.search import PreemptionPlan, find_victims
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Placement
 from phalanx.state.cluster import JobRecord
 from phalanx.state.pending.cell_queue import Request
@@ -47,6 +49,25 @@ class ReservationGuard:
         if forecast is not None and self.guarded:
             kept = forecast.kept(self.record.job, forecast.ends(self.record, self.request))
         return nullcontext() if kept is None else reservation.limited_to(draft, kept)
+
+    def find(
+        self, context: PreemptionContext, offers: Sequence[FlavorAssignment], rights: type[PreemptionPolicy]
+    ) -> PreemptionPlan | None:
+        """Return the plan for the first of the offers for which there is one that every reservation allows."""
+        cluster, job = context.cluster, self.record.job
+        wants = queue_preemption(cluster, cluster.queue_of(job))
+        kinds = in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
+        with advance.without_closed_nodes(context.draft, cluster, job, context.now_s), self.cut(context.draft):
+            for offer in offers:
+                if rights is ByRight and not ByRight(context, job, offer.charge.cost).due():
+                    continue
+                plans = (plan for each in kinds if (plan := find_victims(context, job, offer, each)))
+                found = next(plans, None)
+                if found is None and wants.consolidate and offer.short is None and rights is PreemptionPolicy:
+                    found = consolidation.find_moves(context, job, offer)
+                if found is not None and self.allows(found):
+                    return found
+        return None
 
     def allows(self, found: PreemptionPlan) -> bool:
         """Return whether every reservation still holds with the plan. If so, the plan is in the forecast from

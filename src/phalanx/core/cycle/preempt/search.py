@@ -14,27 +14,18 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from phalanx.core.backfill import advance
 from phalanx.core.backfill.reservation import BackfillForecast
-from phalanx.core.placement import replacement
-from phalanx.core.placement.draft import Draft
-from phalanx.core.preemption import consolidation, guard, nomination
-from phalanx.core.preemption import search as preempt
-from phalanx.core.preemption.candidates import Victim
+from phalanx.core.cycle.preempt import evict
+from phalanx.core.cycle.state import CycleState
+from phalanx.core.preemption import guard, nomination
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.nomination import NominationState, with_overcommitted
-from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, in_turn, next_chance_s, queue_preemption
-from phalanx.core.preemption.search import PreemptionPlan
+from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, next_chance_s, queue_preemption
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.core.quota.ledger import QuotaLedger
-from phalanx.core.reasons import preempted
-from phalanx.model.job import Job, Phase, Placement
-from phalanx.model.plan import Action, Nominate, Place, Preempt, Shrink, Start
+from phalanx.model.job import Job, Phase
+from phalanx.model.plan import Action, Nominate, Preempt
 from phalanx.model.queue import QueuePreemption, WithinQueue
-from phalanx.state.classes import Demand, Gang
-from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, residents, time_limit_s
+from phalanx.state.cluster import JobRecord, residents
 from phalanx.state.pending.cell_queue import CellKey, Kind, Request
 from phalanx.state.pending.pending import Search
 from phalanx.state.pending.timers import NEVER_S
@@ -44,18 +35,18 @@ DELAYED = -1  # in place of what had changed: its queue's delay is not over
 
 
 class CyclePreemption:
-    """`actions`: what was decided so far. `told`: who gives way by them, whole or in part. `searched`: cells
-    whose search found nobody; `taken`: those that searched before and
-    whose turn it is; `put_off`: some are to search in the next cycle, which follows at once."""
+    """The preemption of one cycle.
 
-    def __init__(self, cluster: Cluster, ledger: QuotaLedger, now_s: float) -> None:
-        self.cluster, self.ledger, self.now_s = cluster, ledger, now_s
-        self.pending = cluster.pending
+    `actions`: what was decided so far. `told`: who gives way by them, whole or in part. `searched`: cells whose search
+    found nobody; `taken`: those that searched before and whose turn it is; `put_off`: some are to search in the next
+    cycle, which follows at once."""
+
+    def __init__(self, state: CycleState) -> None:
+        self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
+        self.pending = state.pending
         self.actions: list[Action] = []
         self.told: dict[str, None] = {}
-        self.spent: dict[str, int] = {}
-        self.leaving: list[tuple[str, Demand, tuple[str, ...]]] = []
-        self.others = nomination.LeavingPods(cluster, now_s)
+        self.others = nomination.LeavingPods(state.cluster, state.now_s)
         self.searches = [0, 0]  # of those that came up anyhow, and of those whose turn it is
         self.kept: list[str] = []  # whose promises stand
         self.withdrawn: dict[str, None] = {}  # whose promises do not
@@ -64,7 +55,7 @@ class CyclePreemption:
         self.taken: dict[CellKey, None] = {}
         self.put_off = False
         self.reserved: object = None  # what searches were not to delay
-        self._scene: PreemptionContext | None = None
+        self._context: PreemptionContext | None = None
         self._chance: tuple[int, float | None] | None = None  # after so many actions
 
     # Promises that stand
@@ -134,7 +125,6 @@ class CyclePreemption:
 
     def make_room(
         self,
-        draft: Draft,
         key: CellKey,
         request: Request,
         offers: Sequence[FlavorAssignment],
@@ -153,14 +143,18 @@ class CyclePreemption:
             self.put_off = self.put_off or not its_turn
             return False
         self.searches[its_turn] += 1
-        context = self.context(draft)
+        context = self.context
         aside = guard.ReservationGuard(forecast, context, record, offers[0].charge.cost)
         rights = rights_of(key)
-        found = self.search(context, record.job, offers, aside, rights)
-        if found is None and not self.actions and (wider := with_overcommitted(self.cluster, draft, self.others)):
-            found = self.search(replace(context, draft=wider), record.job, offers, aside, rights)
+        found = aside.find(context, offers, rights)
+        if (
+            found is None
+            and not self.actions
+            and (wider := with_overcommitted(self.cluster, self.state.draft, self.others))
+        ):
+            found = aside.find(replace(context, draft=wider), offers, rights)
         if found is not None:
-            self.settle(context, request, found, rights)
+            evict.settle(context, self.actions, request, found, rights(context, record.job, found.offer.charge.cost))
             self.give_up(key)
             return True
         if key.kind == Kind.JOB:
@@ -193,30 +187,6 @@ class CyclePreemption:
             self._chance = len(self.actions), next_chance_s(context)
         return self._chance[1]
 
-    def search(
-        self,
-        context: PreemptionContext,
-        job: Job,
-        offers: Sequence[FlavorAssignment],
-        aside: guard.ReservationGuard,
-        rights: type[PreemptionPolicy],
-    ) -> PreemptionPlan | None:
-        """For the first of the offers for which there is a way."""
-        wants = queue_preemption(self.cluster, self.cluster.queue_of(job))
-        with advance.without_closed_nodes(context.draft, self.cluster, job, self.now_s), aside.cut(context.draft):
-            for offer in offers:
-                if rights is ByRight and not ByRight(context, job, offer.charge.cost).due():
-                    continue
-                kinds = in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
-                found = next(
-                    (found for each in kinds if (found := preempt.find_victims(context, job, offer, each))), None
-                )
-                if found is None and wants.consolidate and offer.short is None and rights is PreemptionPolicy:
-                    found = consolidation.find_moves(context, job, offer)
-                if found is not None and aside.allows(found):
-                    return found
-        return None
-
     def give_up(self, key: CellKey) -> None:
         """Nobody's going helps the cell: what it searched for is forgotten."""
         self.searched.pop(key, None)
@@ -236,101 +206,20 @@ class CyclePreemption:
                     self.withdraw(other)
                     return
 
-    def context(self, draft: Draft) -> PreemptionContext:
-        if self._scene is None:
-            self._scene = PreemptionContext(
+    @property
+    def context(self) -> PreemptionContext:
+        if self._context is None:
+            self._context = PreemptionContext(
                 cluster=self.cluster,
-                draft=draft,
+                draft=self.state.draft,
                 ledger=self.ledger,
                 running_pods=residents(self.cluster),
                 now_s=self.now_s,
-                leaving=self.leaving,
                 told=self.told,
-                spent=self.spent,
             )
-        return self._scene
-
-    # Decided
-
-    def settle(
-        self, context: PreemptionContext, request: Request, found: PreemptionPlan, how: type[PreemptionPolicy]
-    ) -> None:
-        """Who goes is given back in the ledger; the job's place is its own from now on."""
-        record = self.cluster.jobs[request.job]
-        rights = how(context, record.job, found.offer.charge.cost)
-        for victim in found.victims:
-            self.tell(victim, rights)
-        for victim in found.victims:
-            if victim.place:
-                keep_nomination(context.draft, self.cluster, self.cluster.jobs[victim.job].gang, victim.place)
-        self.ledger.charge(found.offer.charge)
-        until_s = self.now_s + nomination.PATIENCE_S
-        until_s += max((self.grace_s(each.job) for each in found.victims), default=0.0)
-        if request.slot is not None:
-            placements = replacement.placements_of_slots(self.cluster, record, request.slot, found.placements)
-            self.actions.append(
-                Place(request.job, tuple(placements)) if found.at_once else self.grown(record, placements, until_s)
-            )
-        elif found.at_once:
-            limit_s = time_limit_s(self.cluster, record.job)
-            self.actions.append(
-                Start(
-                    request.job, record.attempt + 1, found.placements, self.now_s, found.offer.flavors, limit_s=limit_s
-                )
-            )
-        else:
-            self.actions.append(Nominate(request.job, found.placements, found.offer.flavors, until_s))
-        keep_nomination(context.draft, self.cluster, found.offer.gang, found.placements)
-
-    def grown(self, record: JobRecord, placements: Sequence[Placement], until_s: float) -> Nominate:
-        """Of a job that grows: what it was promised already, in this cycle or before, is promised with it."""
-        known = nominated_placements(record)
-        for action in [each for each in self.actions if isinstance(each, Nominate) and each.job == record.job.id]:
-            self.actions.remove(action)
-            known = action.placements
-        return Nominate(record.job.id, (*known, *placements), record.flavors, until_s)
-
-    def tell(self, victim: Victim, rights: PreemptionPolicy) -> None:
-        record = self.cluster.jobs[victim.job]
-        queue = self.cluster.queue_of(record.job)
-        grace_s = queue_preemption(self.cluster, queue).grace_s
-        reason = preempted.preempted_reason(rights, record, victim.rule, len(victim.slots))
-        if victim.slots:
-            self.actions.append(Shrink(victim.job, victim.slots, rights.job.id, reason, grace_s))
-        else:
-            self.actions.append(Preempt(victim.job, record.attempt, rights.job.id, reason, grace_s))
-            self.spent[queue] = self.spent.get(queue, 0) + 1
-        if victim.place:
-            until_s = self.now_s + nomination.PATIENCE_S + (grace_s or 0.0)
-            self.actions.append(Nominate(victim.job, victim.place, record.flavors, until_s))
-        elif victim.charge is not None:
-            self.ledger.charge(victim.charge, -1)
-        self.told[victim.job] = None
-        stayed = record.placements.keys() - record.leaving if record.leaving else record.placements
-        for slot in victim.slots or sorted(stayed):
-            demand = record.gang.demands[slot.role]
-            self.leaving.append((record.placements[slot], demand, record.devices.get(slot, ())))
-
-    def grace_s(self, job: str) -> float:
-        return queue_preemption(self.cluster, self.cluster.queue_of(self.cluster.jobs[job].job)).grace_s or 0.0
+        return self._context
 
 
 def rights_of(key: CellKey) -> type[PreemptionPolicy]:
-    """What jobs of the line may ask of others."""
+    """Return what jobs of the cell may ask of others."""
     return ByRight if key.kind == Kind.GROWTH else PreemptionPolicy
-
-
-def keep_nomination(draft: Draft, cluster: Cluster, crew: Gang, placements: Sequence[Placement]) -> None:
-    """On the draft, the promised room is taken, and what it makes overfull takes nothing more."""
-    rows = cluster.columns.row_of
-    at = {rows[placement.node] for placement in placements}
-    position_of = {
-        int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()
-    }
-    for placement in placements:
-        if (position := position_of.get(rows[placement.node])) is not None:  # else it is overfull, and not laid out
-            draft.occupy(position, crew.demands[placement.role], placement.devices)
-    for position in position_of.values():
-        if any(view[position] < 0 for view in draft.views.values()):
-            draft.shut(position)
-    draft.settle()

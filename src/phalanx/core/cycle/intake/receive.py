@@ -1,0 +1,119 @@
+"""A request that is in no cell: it is answered at once, or enters its cell.
+
+Whoever is nominated starts when victims have left, or is received again if they will not. A request that is not
+eligible (`core.cycle.intake.eligible`) waits for an event or a time; all others contend from this cycle on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.core.cycle.intake.eligible import not_eligible
+from phalanx.core.cycle.messages import Telling
+from phalanx.core.cycle.preempt.search import CyclePreemption
+from phalanx.core.cycle.state import CycleState
+from phalanx.core.fold import job_dependencies
+from phalanx.core.order.cell import cell_of
+from phalanx.core.placement import replacement
+from phalanx.core.preemption import nomination
+from phalanx.core.reasons import explain, preempted
+from phalanx.model.job import Phase, Placement, Slot
+from phalanx.model.plan import Start
+from phalanx.state.cluster import JobRecord, nominated_placements, time_limit_s
+from phalanx.state.dependencies import JobFamily
+from phalanx.state.pending.cell_queue import Request
+
+
+class Intake:
+    """The newcomers of one cycle. `cleared`: of arrays and singletons, how many jobs were let through."""
+
+    def __init__(self, state: CycleState, telling: Telling, preempting: CyclePreemption) -> None:
+        self.state, self.telling, self.preempting = state, telling, preempting
+        self.cluster, self.pending, self.now_s = state.cluster, state.pending, state.now_s
+        self.cleared: dict[JobFamily, int] = {}
+
+    def start_nominated(self) -> None:
+        """Whoever was promised room starts when others have left it, or is received again if they will not."""
+        if not self.cluster.nominated:
+            return
+        for record, state in self.preempting.nominations():
+            request, waits = Request(record.job.id), record.phase is Phase.QUEUED
+            if state is nomination.NominationState.BROKEN or (waits and self.hindered(record)):
+                self.preempting.withdraw(record)
+                continue
+            self.state.parked |= dict.fromkeys(
+                [request] if waits else [Request(request.job, slot) for slot in record.nominated]
+            )
+            if state is nomination.NominationState.FREE:
+                placements = nominated_placements(record)
+                if waits:
+                    self.start(record, placements, record.flavors)
+                else:
+                    self.state.places[request.job] = list(placements)
+                self.telling.granted(record.gang, request.job, placements)
+            else:
+                leavers = nomination.leavers(record, self.preempting.others)
+                self.telling.tell(record, preempted.preemptor_reason(self.cluster, record, leavers))
+
+    def hindered(self, record: JobRecord) -> bool:
+        """Return whether the job, which is nominated, is not eligible any more."""
+        return not_eligible(self.cluster, record, self.now_s, self.cleared) is not None
+
+    def newcomers(self) -> list[Request]:
+        """Requests that are in no cell and may be eligible."""
+        for item in self.pending.timers.due(self.now_s):
+            self.pending.ring(item)
+        if self.cluster.dependencies.arrays:
+            self.cleared = job_dependencies.cleared(self.cluster)
+        return list(self.pending.fresh)
+
+    def receive(self, request: Request) -> None:
+        """Answer a request that needs no room, or put it in its cell."""
+        record = self.cluster.jobs[request.job]
+        queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
+        whole = queue is None or queue.gang
+        if record.nominated and (request.slot is None or request.slot in record.nominated):
+            return  # `start_nominated` has looked at it
+        if request.slot is not None:
+            self.enter(record, request, whole=whole)
+        elif found := not_eligible(self.cluster, record, self.now_s, self.cleared):
+            if found.again_s is None:
+                self.state.parked[request] = None
+            else:
+                self.state.resting.append((request, found.again_s))
+            self.telling.tell(record, found.reason)
+        elif record.not_before_s > self.now_s:
+            self.state.resting.append((request, record.not_before_s))
+            self.telling.tell(record, explain.backoff(record, self.now_s))
+        elif not whole and self.cluster.tree.branches[self.cluster.queue_of(record.job)].unbounded:
+            # Its pods are placed one by one as they open.
+            self.start(record)
+        else:
+            self.enter(record, request, whole=whole)
+
+    def enter(self, record: JobRecord, request: Request, *, whole: bool) -> None:
+        if (
+            request.slot is not None
+            and request.slot != replacement.slots_together(self.cluster, record, request.slot)[0]
+        ):
+            self.state.parked[request] = None  # another waits for it
+            return
+        slots = None
+        if request.slot is not None:
+            slots = replacement.replacement_gang(self.cluster, self.state.policy.topologies, record, request.slot)
+        key, entry = cell_of(self.cluster, record, request, slots, whole=whole)
+        self.pending.enter(key, entry, self.cluster.tree)
+        self.state.received.append(request)
+
+    def start(self, record: JobRecord, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:
+        """The job starts."""
+        limit_s = time_limit_s(self.cluster, record.job)
+        self.state.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
+
+    def place_slots(self, request: Request, slot: Slot, placements: Sequence[Placement]) -> None:
+        """Open slots have a node: this one, and those that it waited for."""
+        record = self.cluster.jobs[request.job]
+        self.state.places.setdefault(request.job, []).extend(
+            replacement.placements_of_slots(self.cluster, record, slot, placements)
+        )
+        for beside in replacement.slots_together(self.cluster, record, slot)[1:]:
+            self.state.parked.pop(Request(request.job, beside), None)

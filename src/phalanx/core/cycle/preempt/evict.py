@@ -1,0 +1,102 @@
+"""What follows from a plan of preemption: victims are told to go, and the preemptor is nominated for their nodes, or
+starts at once if nobody has to leave first. The draft and the ledger of the cycle know it from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from phalanx.core.placement import replacement
+from phalanx.core.placement.draft import Draft
+from phalanx.core.preemption import nomination
+from phalanx.core.preemption.candidates import Victim
+from phalanx.core.preemption.context import PreemptionContext
+from phalanx.core.preemption.policy import PreemptionPolicy, queue_preemption
+from phalanx.core.preemption.search import PreemptionPlan
+from phalanx.core.reasons import preempted
+from phalanx.model.job import Placement
+from phalanx.model.plan import Action, Nominate, Place, Preempt, Shrink, Start
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time_limit_s
+from phalanx.state.pending.cell_queue import Request
+
+
+def settle(
+    context: PreemptionContext, actions: list[Action], request: Request, found: PreemptionPlan, rights: PreemptionPolicy
+) -> None:
+    """Add the plan's actions: what victims leave is given back in the ledger, and the preemptor's place is its own."""
+    cluster, now_s = context.cluster, context.now_s
+    record = cluster.jobs[request.job]
+    for victim in found.victims:
+        tell(context, actions, victim, rights)
+    for victim in found.victims:
+        if victim.place:
+            keep_nomination(context.draft, cluster, cluster.jobs[victim.job].gang, victim.place)
+    context.ledger.charge(found.offer.charge)
+    until_s = (
+        now_s + nomination.PATIENCE_S + max((grace_s(cluster, each.job) or 0.0 for each in found.victims), default=0.0)
+    )
+    if request.slot is not None:
+        placements = replacement.placements_of_slots(cluster, record, request.slot, found.placements)
+        at_once = Place(request.job, tuple(placements)) if found.at_once else None
+        actions.append(at_once or grown(actions, record, placements, until_s))
+    elif found.at_once:
+        limit_s, flavors = time_limit_s(cluster, record.job), found.offer.flavors
+        actions.append(Start(request.job, record.attempt + 1, found.placements, now_s, flavors, limit_s))
+    else:
+        actions.append(Nominate(request.job, found.placements, found.offer.flavors, until_s))
+    keep_nomination(context.draft, cluster, found.offer.gang, found.placements)
+
+
+def grown(actions: list[Action], record: JobRecord, placements: Sequence[Placement], until_s: float) -> Nominate:
+    """Return the nomination of a job that grows, with what it is nominated for already, in this cycle or before."""
+    known = nominated_placements(record)
+    for action in [each for each in actions if isinstance(each, Nominate) and each.job == record.job.id]:
+        actions.remove(action)
+        known = action.placements
+    return Nominate(record.job.id, (*known, *placements), record.flavors, until_s)
+
+
+def tell(context: PreemptionContext, actions: list[Action], victim: Victim, rights: PreemptionPolicy) -> None:
+    """Add the victim's action, whole or in part."""
+    cluster = context.cluster
+    record, spared_s = cluster.jobs[victim.job], grace_s(cluster, victim.job)
+    queue = cluster.queue_of(record.job)
+    reason = preempted.preempted_reason(rights, record, victim.rule, len(victim.slots))
+    if victim.slots:
+        actions.append(Shrink(victim.job, victim.slots, rights.job.id, reason, spared_s))
+    else:
+        actions.append(Preempt(victim.job, record.attempt, rights.job.id, reason, spared_s))
+        context.spent[queue] = context.spent.get(queue, 0) + 1
+    if victim.place:
+        until_s = context.now_s + nomination.PATIENCE_S + (spared_s or 0.0)
+        actions.append(Nominate(victim.job, victim.place, record.flavors, until_s))
+    elif victim.charge is not None:
+        context.ledger.charge(victim.charge, -1)
+    context.told[victim.job] = None
+    stayed = record.placements.keys() - record.leaving if record.leaving else record.placements
+    for slot in victim.slots or sorted(stayed):
+        demand = record.gang.demands[slot.role]
+        context.leaving.append((record.placements[slot], demand, record.devices.get(slot, ())))
+
+
+def grace_s(cluster: Cluster, job: str) -> float | None:
+    """Return how long the pods of a victim have to end, in seconds; None: as each pod says."""
+    return queue_preemption(cluster, cluster.queue_of(cluster.jobs[job].job)).grace_s
+
+
+def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequence[Placement]) -> None:
+    """Take the nominated capacity on the draft; a node that it makes overfull takes nothing more."""
+    rows = cluster.columns.row_of
+    at = {rows[placement.node] for placement in placements}
+    position_of = {
+        int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()
+    }
+    for placement in placements:
+        if (position := position_of.get(rows[placement.node])) is not None:  # else it is overfull, and not laid out
+            draft.occupy(position, gang.demands[placement.role], placement.devices)
+    for position in position_of.values():
+        if any(view[position] < 0 for view in draft.views.values()):
+            draft.shut(position)
+    draft.settle()
