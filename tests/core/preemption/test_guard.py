@@ -69,7 +69,7 @@ def expected_s(cluster: Cluster, policy: Policy, request: Request) -> float | No
     state = CycleState(cluster, policy, NOW_S)
     hold = BackfillForecast(cluster, policy, NOW_S, state.draft).hold(request, line.key.gang)
     state.close()
-    return None if hold is None else hold.seat.start_s
+    return None if hold is None else hold.run.start_s
 
 
 @pytest.mark.slow
