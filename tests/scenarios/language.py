@@ -20,6 +20,7 @@ A block that does not say `cycle` decides nothing. `read` makes steps of a file;
     open NAME worker/1 …   release NAME worker/1 …   started NAME   finished NAME [failed|deleted]
     refused NAME#1 until=60 the pods were not created
     foreign POD NODE cpu=1           a pod of others; vacated POD; its labels, ports and wishes as a role's
+    ran NAME 50 …                    as `job`: one that is over and ran for so many seconds; told before the others are
     usage QUEUE USER 3600 at=30      past usage, billed units times seconds; told before the jobs that run are
     (devices and zones of nodes, and what pods want of them and of other pods: placing.py)
     cycle at=30                      decide; `at` is now, in seconds
@@ -51,6 +52,7 @@ from phalanx.model.event import (
     Released,
     ReservationGone,
     ReservationSeen,
+    RunTold,
     Started,
     Submitted,
     UsageTold,
@@ -170,6 +172,7 @@ class Reader:
             "finished": self.finished,
             "refused": self.refused,
             "foreign": self.foreign,
+            "ran": self.ran,
             "usage": self.usage,
             "vacated": lambda words: iter([Vacated(words.next("the pod"))]),
             "cycle": self.cycle,
@@ -257,6 +260,10 @@ class Reader:
         )
         self.jobs[name] = job
         return job
+
+    def ran(self, words: Words) -> Iterator[Step]:
+        name, run_s = words.next("the job's name"), float(words.next("how long it ran"))
+        yield RunTold(self.a_job(name, words), run_s)
 
     def adopted(self, words: Words) -> Iterator[Step]:
         name, attempt = numbered(words)

@@ -130,7 +130,9 @@ def expected(stage: Stage, jobs: Sequence[str]) -> Iterator[str]:
             yield f"expected {job}: nobody knows when"
         else:
             after = f", when {found[job].after} is over" if found[job].after else ""
-            yield f"expected {job} at {found[job].start_s:g}{after}"
+            from_s, to_s = found[job].likely_s
+            likely = f" (every other time {from_s:.0f} to {to_s:.0f})" if from_s < to_s else ""
+            yield f"expected {job} at {found[job].start_s:.0f}{likely}{after}"
 
 
 def written(cluster: Cluster, plan: Plan) -> Iterator[str]:

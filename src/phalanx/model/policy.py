@@ -23,6 +23,7 @@ class BackfillOrder(StrEnum):
 
     QUEUE = "queue"  # as the queue is ordered
     SHORTEST = "shortest"  # shortest estimate first (EASY-SJBF)
+    SHORTEST_LEARNED = "shortest-learned"  # the same; who states no estimate, by how long jobs like it ran
 
 
 class ScoringStrategy(StrEnum):

@@ -3,7 +3,8 @@
 A reservation goes to the first request in order that finds no room (EASY), or to each up to a depth (conservative). So
 until all are made every cell within its limits comes up, whether it may start or not; after that only those that may.
 Those behind the first reservation then come in the order of their estimates (`BackfillOrder.SHORTEST`, EASY-SJBF),
-equal ones as the contest had them. How reservations are made and kept is said in `core.backfill.reservation`."""
+equal ones as the contest had them. An estimate says who is tried first; who may start goes by limits.
+How reservations are made and kept is said in `core.backfill.reservation`."""
 
 from __future__ import annotations
 
@@ -86,7 +87,7 @@ class Reserving:
         if not forecast.open:
             self.may_reserve = False
             self._turned = True
-            self.by_estimate = bool(forecast.reservations) and self.policy.backfill_order is BackfillOrder.SHORTEST
+            self.by_estimate = bool(forecast.reservations) and self.policy.backfill_order is not BackfillOrder.QUEUE
         return reserved
 
     def is_affordable(self, line: CellQueue, entry: QueuedRequest) -> bool:

@@ -6,6 +6,8 @@ concern: those whose queue is treated in another way, or all, where nobody can t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from phalanx.core.fold.charging import rebuild_tree
 from phalanx.model.event import (
     FlavorGone,
@@ -18,14 +20,15 @@ from phalanx.model.event import (
     QueueSeen,
     ReservationGone,
     ReservationSeen,
+    RunTold,
     Ticked,
     UsageTold,
     Vacated,
 )
-from phalanx.model.job import Phase
+from phalanx.model.job import Job, Phase
 from phalanx.model.pod import bounded_amounts
-from phalanx.model.policy import Policy
-from phalanx.state.cluster import Cluster
+from phalanx.model.policy import BackfillOrder, Policy
+from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.pending.cell_queue import Request
 
 
@@ -93,6 +96,20 @@ def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationG
             cluster.reservations.pop(name, None)
     receive_all_again(cluster)
     cluster.pending.look_at_all()
+
+
+def run_told(cluster: Cluster, event: RunTold) -> None:
+    """Take in how long a job ran that is over."""
+    cluster.ends.run_times.learn(event.job, time_limit_s(cluster, event.job), event.run_s)
+
+
+def with_learned_estimate(cluster: Cluster, job: Job) -> Job:
+    """Return the job with an estimate by how long jobs like it ran, if it states none and the policy orders backfill
+    so."""
+    if cluster.policy.backfill_order is not BackfillOrder.SHORTEST_LEARNED or job.estimate_s is not None:
+        return job
+    estimate_s = cluster.ends.run_times.estimate_s(job, time_limit_s(cluster, job))
+    return job if estimate_s is None else replace(job, estimate_s=estimate_s)
 
 
 def usage_told(cluster: Cluster, event: UsageTold) -> None:

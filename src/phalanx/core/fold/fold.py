@@ -102,7 +102,7 @@ def outcome_told(cluster: Cluster, event: OutcomeTold) -> None:
 
 
 def submitted(cluster: Cluster, event: Submitted) -> None:
-    job = event.job
+    job = circumstance.with_learned_estimate(cluster, event.job)
     record = cluster.jobs.get(job.id)
     if record is None:
         add_job(cluster, job)
@@ -114,10 +114,6 @@ def submitted(cluster: Cluster, event: Submitted) -> None:
         describe(cluster, record, job, cluster.interned.of(job))
         cluster.pending.refresh(Request(job.id))
         refresh_related(cluster, job)
-
-
-def run_told(cluster: Cluster, event: RunTold) -> None:
-    cluster.ends.run_times.learn(event.job, time_limit_s(cluster, event.job), event.run_s)
 
 
 def answering(cluster: Cluster, event: Opened | Released | Started | Refused | Finished) -> JobRecord | None:
@@ -519,7 +515,7 @@ TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {
     PolicySeen: circumstance.policy_seen,
     UsageTold: circumstance.usage_told,
     OutcomeTold: outcome_told,
-    RunTold: run_told,
+    RunTold: circumstance.run_told,
     Submitted: submitted,
     Adopted: adopted,
     Opened: opened,

@@ -63,6 +63,11 @@ BUILT_IN: Mapping[str, Setup] = {
             Policy(default_queue=ONE, backfill=Backfill.EASY, backfill_order=BackfillOrder.SHORTEST),
         ),
         one_queue(
+            "easy-learned",
+            "EASY, the job backfilled first that is shortest by how long jobs like it ran",
+            Policy(default_queue=ONE, backfill=Backfill.EASY, backfill_order=BackfillOrder.SHORTEST_LEARNED),
+        ),
+        one_queue(
             "conservative",
             "conservative backfilling: nobody who waits is delayed",
             Policy(default_queue=ONE, backfill=Backfill.CONSERVATIVE),

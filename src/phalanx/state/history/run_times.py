@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence
-from math import inf
+from math import inf, log2
 from typing import TypeAlias
 
 from phalanx.model.job import Job
@@ -82,6 +82,15 @@ class RunTimes:
         if limit_s is None and elapsed_s and self:
             return [2 * elapsed_s] * len(levels)  # it has outlived all others
         return [inf if limit_s is None else limit_s] * len(levels)
+
+    def estimate_s(self, job: Job, limit_s: float | None) -> float | None:
+        """Return the median of how long a job like that runs (seconds), to a quarter of a doubling, so that jobs that
+        are alike have equal estimates; None: nothing is known."""
+        [median_s] = self.expected_s(job, limit_s, 0.0, (0.5,)) if self else [inf]
+        if not 0.0 < median_s < inf:
+            return None
+        rounded_s = float(2.0 ** (round(4 * log2(median_s)) / 4))
+        return rounded_s if limit_s is None else min(rounded_s, limit_s)
 
     def copy(self) -> RunTimes:
         other = RunTimes()
