@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -13,13 +12,11 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
 from phalanx.cli.files.setup_file import setup_of
 from phalanx.cli.simulation.cells import Cell, Lost, Outcome, Source, run_all, workload_of
-from phalanx.cli.simulation.options import AtLeastOne, Chance, Given, Results
+from phalanx.cli.simulation.options import AtLeastOne, Chance, Given, Results, Tuning
+from phalanx.cli.simulation.progress import progress_bar
 from phalanx.cli.simulation.results import (
     Row,
     rows_of,
@@ -30,6 +27,7 @@ from phalanx.cli.simulation.results import (
     write_report,
     write_schedule,
 )
+from phalanx.cli.simulation.tuning import tune
 from phalanx.cli.terminal.output import counted, note, print_json_line, print_table
 from phalanx.cli.terminal.stopping import stop_asked
 from phalanx.errors import PhalanxError
@@ -55,6 +53,7 @@ def simulate(
     given: Given | None = None,
     chance: Chance | None = None,
     results: Results | None = None,
+    tuning: Tuning | None = None,
     processes: Annotated[int | None, AtLeastOne] = None,
 ) -> int:
     """Play traces through the scheduler in virtual time, and compare policies.
@@ -67,6 +66,7 @@ def simulate(
         phalanx simulate KTH-SP2-1996-2.1-cln.swf --policy fifo easy easy-sjbf
         phalanx simulate philly.csv --cluster 128x8 --policy fair
         phalanx simulate mine.yaml --policy mine-today.yaml mine-tomorrow.yaml --seeds 10
+        phalanx simulate mine.swf --tune best.yaml --trials 100 --max-wait 3d
 
     Parameters
     ----------
@@ -84,8 +84,25 @@ def simulate(
     policy, estimates = _each(policy), _each(estimates)
     _check_named("--policy", policy, "easy fifo")
     _check_named("--estimates", estimates, "user exact")
-    of_all = Cell(
-        source=sources[0],
+    of_all = _of_all(sources[0], chance, results)
+    cells = [
+        replace(of_all, source=source, policy=name, estimates=known, seed=seed)
+        for source, name, known, seed in product(sources, policy, estimates, seeds)
+    ]
+    results.check([*traces, *(file for file in map(Path, (given.cluster, *policy)) if file.suffix)])
+    if tuning is not None and tuning.tune is not None:
+        return tune(replace(of_all, seed=chance.seed), _unused(cells), tuning, _at_once(processes))
+    jobs, some_never = _check(sources, policy, estimates, chance.seed)
+    with stop_asked() as stopped:
+        outcomes, lost = _play(cells, jobs, processes, stopped)
+        code = _report(outcomes, results, missing=len(cells) - len(outcomes), lost=lost)
+        return code or (SOME_NEVER if some_never else 0)
+
+
+def _of_all(source: Source, chance: Chance, results: Results) -> Cell:
+    """What all that is played has in common."""
+    return Cell(
+        source=source,
         policy="",
         estimates="",
         seed=0,
@@ -96,16 +113,17 @@ def simulate(
         fair_starts=results.fair_starts or 0,
         compactions=results.compactions or 0,
     )
-    cells = [
-        replace(of_all, source=source, policy=name, estimates=known, seed=seed)
-        for source, name, known, seed in product(sources, policy, estimates, seeds)
-    ]
-    results.check([*traces, *(file for file in map(Path, (given.cluster, *policy)) if file.suffix)])
-    jobs, some_never = _check(sources, policy, estimates, chance.seed)
-    with stop_asked() as stopped:
-        outcomes, lost = _play(cells, jobs, processes, stopped)
-        code = _report(outcomes, results, missing=len(cells) - len(outcomes), lost=lost)
-        return code or (SOME_NEVER if some_never else 0)
+
+
+def _unused(cells: Sequence[Cell]) -> list[str]:
+    """The options that mean nothing with --tune."""
+    said = {
+        "other traces": len({cell.source for cell in cells}) > 1,
+        "--seeds": len({cell.seed for cell in cells}) > 1,
+        "--policy": {cell.policy for cell in cells} != {"easy"},
+        "--estimates": {cell.estimates for cell in cells} != {"user"},
+    }
+    return [name for name, is_said in said.items() if is_said]
 
 
 def _each(named: Sequence[Name]) -> tuple[Name, ...]:
@@ -167,32 +185,18 @@ def _play(
 ) -> tuple[list[Outcome], str]:
     """What came, and why some is lost (empty: none is)."""
     rounds = len(cells) // max(1, len({cell.source for cell in cells}))
-    at_once = max(1, processes or os.cpu_count() or 1)
     outcomes = list[Outcome]()
-    with _progress(jobs * rounds) as progress:
+    with progress_bar(jobs * rounds) as progress:
         try:
-            for outcome in run_all(cells, processes=at_once, progress=progress, stopped=stopped):
+            for outcome in run_all(cells, processes=_at_once(processes), progress=progress, stopped=stopped):
                 outcomes.append(outcome)  # those before one that is lost are not
         except Lost as lost:
             return outcomes, str(lost)
     return outcomes, ""
 
 
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed or 0:,.0f} jobs/s")
-
-
-@contextmanager
-def _progress(jobs: int) -> Iterator[Callable[[int], None]]:
-    """A bar with rate and time left, on a terminal only, and never where results go."""
-    screen = Console(stderr=True)
-    columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} jobs"), BarColumn(), _Rate())
-    with Progress(
-        *columns, TimeRemainingColumn(), console=screen, disable=not screen.is_terminal, transient=True
-    ) as bar:
-        task = bar.add_task("", total=jobs)
-        yield lambda done: bar.update(task, completed=done)
+def _at_once(processes: int | None) -> int:
+    return max(1, processes or os.cpu_count() or 1)
 
 
 def _report(outcomes: Sequence[Outcome], results: Results, *, missing: int, lost: str) -> int:

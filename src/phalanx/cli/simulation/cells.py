@@ -59,6 +59,7 @@ class Source:
     on_error: OnError = OnError.STOP
     follow: bool = False
     first: int | None = None
+    skip: int = 0  # of those: so many are not played
     load: float = 1.0
     shake_s: float = 0.0
     inflate: float | None = None
@@ -95,6 +96,7 @@ def workload_of(source: Source, seed: int) -> Workload:
     tasks: Sequence[Task] = found.tasks
     if source.first is not None:
         tasks = tasks[: source.first]
+    tasks = tasks[source.skip :]
     if source.overruns:
         tasks = [replace(task, overruns=True) for task in tasks]
     tasks = tasks if source.load == 1.0 else scaled(tasks, source.load)

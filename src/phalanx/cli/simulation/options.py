@@ -150,6 +150,28 @@ class Results:
             pyarrow()
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """Settings searched on a log."""
+
+    tune: Path | None = None
+    """Search the settings of a policy on the log, and write what is best there, with its evidence. What was tried is
+    kept beside the file: the same command goes on where it was stopped."""
+
+    trials: Annotated[int, AtLeastOne] = 50
+    """How many settings to try."""
+
+    max_wait: str | None = None
+    """No job may wait longer; as long as under easy if not given."""
+
+    least_fairness: Annotated[float | None, Parameter(validator=Number(gte=0, lte=1))] = None
+    """The least of jain_fairness; that of easy if not given."""
+
+    aside: Annotated[float, Parameter(validator=Number(gt=0, lt=1))] = 0.3
+    """What part of the jobs, the last, is kept aside to judge what was found."""
+
+
 def pyarrow() -> tuple[Any, Any]:
     """pyarrow and pyarrow.parquet. Raises PhalanxError where they are not installed."""
     try:

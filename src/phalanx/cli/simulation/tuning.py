@@ -1,0 +1,309 @@
+"""The settings of a policy, searched on a site's own log.
+
+The log's jobs are cut in two, in order of submission: on the first part settings are tried, the second is kept aside
+and played once, with what was found. What is sought has the least mean bounded slowdown among those that bound the
+longest wait, and Jain's index of fairness, by what `easy` does on the same jobs (or by what is asked). A trial beyond a
+bound is worse by the factor by which it is beyond, squared: so the search finds its way back.
+
+Optuna proposes (tree-structured Parzen estimator: Bergstra et al., NIPS 2011), as many trials at once as there are
+processors; each is a file with a policy, played like any other. Trials are kept in a journal beside the policy, so a
+search that was stopped goes on where it was. With one processor the search is the same each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+import yaml
+
+from phalanx.cli.files.setup_file import SUFFIXES
+from phalanx.cli.simulation.cells import Cell, Outcome, run_all, workload_of
+from phalanx.cli.simulation.options import Tuning, seconds
+from phalanx.cli.simulation.progress import progress_bar
+from phalanx.cli.simulation.results import command, rows_of, table_rows, whole
+from phalanx.cli.terminal.output import counted, note, print_table
+from phalanx.cli.terminal.stopping import stop_asked
+from phalanx.errors import PhalanxError
+
+Settings: TypeAlias = dict[str, Any]  # of a trial, as Optuna has them
+Progress: TypeAlias = Callable[[int], None]
+
+BASELINES = ("easy", "easy-sjbf", "easy-learned")
+OBJECTIVE, WAIT, FAIRNESS = "mean_bounded_slowdown", "max_wait_s", "jain_fairness"
+FIRST: tuple[Settings, ...] = (
+    {"backfillOrder": "shortest-learned", "order": "fifo"},
+    {"backfillOrder": "shortest-learned", "order": "multifactor", "fairShare": 10_000.0, "maxAge": 5 * 86_400.0},
+    {"backfillOrder": "shortest", "order": "multifactor", "fairShare": 1000.0, "maxAge": 86_400.0},
+)
+AGE = 1000.0  # the weight of age; the others count beside it
+HOUR_S, DAY_S = 3600.0, 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """`wait_s`: the longest that any job may wait (seconds). `fairness`: the least of Jain's index."""
+
+    wait_s: float
+    fairness: float
+
+    def excess(self, measures: Mapping[str, Any]) -> float:
+        """Return by which factor the measures are beyond the bounds; 1: they are within."""
+        wait_s, fairness = float(measures[WAIT]), float(measures[FAIRNESS])
+        wait = wait_s / self.wait_s if self.wait_s > 0 else 1.0 + wait_s
+        return max(1.0, wait) * max(1.0, self.fairness / max(1e-9, fairness))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is asked. `search`, `aside`: how the parts of the log are played, but for the policy. `jobs`: how many the
+    log has. `wait_s`, `fairness`: bounds; None: those of `easy`."""
+
+    file: Path
+    trials: int
+    search: Cell
+    aside: Cell
+    jobs: tuple[int, int]
+    wait_s: float | None = None
+    fairness: float | None = None
+
+    @property
+    def journal(self) -> Path:
+        """Where the trials are kept."""
+        return self.file.with_name(f".{self.file.name}.trials")
+
+    @property
+    def played(self) -> int:
+        """Jobs played in all."""
+        return self.jobs[0] * (len(BASELINES) + self.trials) + self.jobs[1] * (len(BASELINES) + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """`settings`: of the best trial; None: none was whole. `trials`: so many were. `bounds`, `best`, `aside`: the
+    bounds, the measures of the best on the searched part, and the outcomes on the part kept aside, last the best's."""
+
+    settings: Settings | None
+    trials: int
+    bounds: Bounds | None
+    best: Mapping[str, Any] | None
+    aside: Sequence[Outcome] = ()
+
+
+def tune(of_all: Cell, others: Sequence[str], asked: Tuning, processes: int) -> int:
+    """`phalanx simulate --tune`: search, print what was found, write it; return the exit code. `others`: options that
+    have no meaning with it. Raises PhalanxError."""
+    if others:
+        raise PhalanxError(f"--tune searches on one log, with one seed: leave out {', '.join(others)}")
+    plan = plan_of(of_all, asked)
+    optuna()  # before anything is played
+    with stop_asked() as stopped, progress_bar(plan.played) as progress:
+        found = tuned(plan, processes=processes, progress=progress, stopped=stopped)
+        was_stopped = stopped()
+    if found.settings is not None:
+        with whole(plan.file) as part:
+            part.write_text(written(plan, found, command()))
+        if found.aside:
+            print_table(*table_rows(rows_of(found.aside)))
+        note(f"{plan.file} has the best of {counted(found.trials, 'trial')}, and what speaks for it")
+    if was_stopped:
+        note(f"stopped: the trials so far are kept in {plan.journal}; the same command goes on from there")
+    return 130 if was_stopped else 0
+
+
+def plan_of(of_all: Cell, asked: Tuning) -> Plan:
+    """Raises PhalanxError."""
+    assert asked.tune is not None
+    if asked.tune.suffix not in SUFFIXES:
+        raise PhalanxError(f"--tune {asked.tune}: a file of a policy ends in .yaml, .yml or .json")
+    if not asked.tune.parent.is_dir():
+        raise PhalanxError(f"--tune {asked.tune}: there is no folder {asked.tune.parent}")
+    jobs = len(workload_of(of_all.source, of_all.seed).tasks)
+    aside = round(jobs * asked.aside)
+    if not 0 < aside < jobs:
+        raise PhalanxError(f"{of_all.source.trace}: {counted(jobs, 'job')} cannot be cut in two parts by --aside")
+    cell = replace(of_all, estimates="user", keep=False, draw=False, fair_starts=0, compactions=0)
+    return Plan(
+        file=asked.tune,
+        trials=asked.trials,
+        search=replace(cell, source=replace(of_all.source, first=jobs - aside)),
+        aside=replace(cell, source=replace(of_all.source, first=jobs, skip=jobs - aside)),
+        jobs=(jobs - aside, aside),
+        wait_s=None if asked.max_wait is None else seconds("--max-wait", asked.max_wait),
+        fairness=asked.least_fairness,
+    )
+
+
+def optuna() -> Any:
+    """Raises PhalanxError where it is not installed."""
+    try:
+        found = import_module("optuna")
+    except ImportError:
+        raise PhalanxError("--tune needs Optuna, which is not installed: pip install 'phalanx[tune]'") from None
+    found.logging.set_verbosity(found.logging.ERROR)
+    return found
+
+
+def tuned(plan: Plan, *, processes: int, progress: Progress, stopped: Callable[[], bool]) -> Found:
+    """Search, and play what was found on the part kept aside. Raises PhalanxError."""
+    return Search(plan, processes, progress, stopped).run()
+
+
+class Search:
+    """`over`: jobs played, for the one progress bar."""
+
+    def __init__(self, plan: Plan, processes: int, progress: Progress, stopped: Callable[[], bool]) -> None:
+        self.plan, self.processes, self.progress, self.stopped = plan, processes, progress, stopped
+        self.over = 0
+        self.optuna = optuna()
+
+    def run(self) -> Found:
+        known = self.play([replace(self.plan.search, policy=name) for name in BASELINES])
+        if len(known) < len(BASELINES):
+            return Found(settings=None, trials=0, bounds=None, best=None)
+        easy = known[0].measures
+        bounds = Bounds(
+            wait_s=easy[WAIT] if self.plan.wait_s is None else self.plan.wait_s,
+            fairness=easy[FAIRNESS] if self.plan.fairness is None else self.plan.fairness,
+        )
+        study = self.study()
+        self.over += self.plan.jobs[0] * len(self.whole(study))
+        with TemporaryDirectory(prefix="phalanx-tune-") as folder:
+            while not self.stopped() and (left := self.plan.trials - len(self.whole(study))) > 0:
+                self.attempt(study, min(left, self.processes), Path(folder), bounds)
+        return self.judged(study, bounds)
+
+    def study(self) -> Any:
+        """What was tried before, of the same log and question, is in it."""
+        storage = self.optuna.storages
+        journal = storage.journal.JournalFileBackend(str(self.plan.journal))
+        study = self.optuna.create_study(
+            storage=storage.JournalStorage(journal),
+            sampler=self.optuna.samplers.TPESampler(seed=self.plan.search.seed, constant_liar=True, n_startup_trials=8),
+            study_name="phalanx",
+            load_if_exists=True,
+        )
+        asked = repr((self.plan.search, self.plan.wait_s, self.plan.fairness))
+        if study.user_attrs.setdefault("asked", asked) != asked:
+            raise PhalanxError(
+                f"{self.plan.journal} has the trials of another search: another log, cluster or bound. Remove it, or "
+                "name another file with --tune."
+            )
+        if not study.trials:
+            study.set_user_attr("asked", asked)
+            for settings in FIRST:
+                study.enqueue_trial(settings)
+        return study
+
+    def attempt(self, study: Any, count: int, folder: Path, bounds: Bounds) -> None:
+        """Play so many trials side by side."""
+        trials, cells = [study.ask() for _ in range(count)], []
+        for trial in trials:
+            file = folder / f"trial-{trial.number}.yaml"
+            file.write_text(yaml.safe_dump(policy_of(proposed(trial))))
+            cells.append(replace(self.plan.search, policy=str(file)))
+        played = {outcome.cell.policy: outcome.measures for outcome in self.play(cells)}
+        for trial, cell in zip(trials, cells, strict=True):
+            measures = played.get(cell.policy)
+            if measures is None or measures["interrupted"]:
+                study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
+                continue
+            for name in (OBJECTIVE, WAIT, FAIRNESS):
+                trial.set_user_attr(name, measures[name])
+            study.tell(trial, measures[OBJECTIVE] * bounds.excess(measures) ** 2)
+
+    def whole(self, study: Any) -> list[Any]:
+        """The trials that came to an end."""
+        return list(study.get_trials(states=(self.optuna.trial.TrialState.COMPLETE,), deepcopy=False))
+
+    def judged(self, study: Any, bounds: Bounds) -> Found:
+        """The best trial, on the part that was kept aside."""
+        whole = self.whole(study)
+        if not whole:
+            return Found(settings=None, trials=0, bounds=bounds, best=None)
+        best = min(whole, key=lambda trial: (bounds.excess(trial.user_attrs) > 1.0, trial.value))
+        settings, measures = dict(best.params), dict(best.user_attrs)
+        with TemporaryDirectory(prefix="phalanx-tune-") as folder:
+            file = Path(folder) / f"{self.plan.file.stem}.yaml"
+            file.write_text(yaml.safe_dump(policy_of(settings)))
+            cells = [replace(self.plan.aside, policy=name) for name in (*BASELINES, str(file))]
+            aside = [] if self.stopped() else self.play(cells)
+        return Found(settings=settings, trials=len(whole), bounds=bounds, best=measures, aside=aside)
+
+    def play(self, cells: Sequence[Cell]) -> list[Outcome]:
+        """Those that were played to the end."""
+        before = self.over
+
+        def told(done: int) -> None:
+            self.over = before + done
+            self.progress(self.over)
+
+        found = list(run_all(cells, processes=self.processes, progress=told, stopped=self.stopped))
+        return [outcome for outcome in found if not outcome.measures["interrupted"]]
+
+
+def proposed(trial: Any) -> Settings:
+    """What Optuna proposes to try."""
+    found: Settings = {
+        "backfillOrder": trial.suggest_categorical("backfillOrder", ["queue", "shortest", "shortest-learned"]),
+        "order": trial.suggest_categorical("order", ["fifo", "multifactor"]),
+    }
+    if found["order"] == "multifactor":
+        found["fairShare"] = trial.suggest_float("fairShare", 1.0, 100_000.0, log=True)
+        found["size"] = trial.suggest_float("size", 1.0, 100_000.0, log=True)
+        found["smallFirst"] = trial.suggest_categorical("smallFirst", [True, False])
+        found["maxAge"] = trial.suggest_float("maxAge", HOUR_S, 30 * DAY_S, log=True)
+        found["halfLife"] = trial.suggest_float("halfLife", HOUR_S, 60 * DAY_S, log=True)
+    return found
+
+
+def policy_of(settings: Settings) -> dict[str, Any]:
+    """The policy and its queue, as a file says them."""
+    policy: dict[str, Any] = {"backfill": "easy", "backfillOrder": settings["backfillOrder"]}
+    if settings["order"] == "multifactor":
+        policy["factors"] = {
+            "age": AGE,
+            "maxAge": f"{settings['maxAge']:.0f}s",
+            "fairShare": _rounded(settings["fairShare"]),
+            "size": _rounded(settings["size"]),
+            "smallFirst": settings["smallFirst"],
+        }
+        policy["halfLife"] = f"{settings['halfLife']:.0f}s"
+    return {"policy": policy, "queues": [{"name": "default", "order": settings["order"]}]}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def written(plan: Plan, found: Found, command: str) -> str:
+    """The policy with its evidence, as a file."""
+    assert found.settings is not None
+    assert found.bounds is not None
+    assert found.best is not None
+    lines = [
+        f"Found by: {command}",
+        f"Searched: the first {plan.jobs[0]:,} jobs of {plan.search.source.trace.name}, {found.trials} trials, for the",
+        "least mean bounded slowdown with a longest wait of at most "
+        f"{found.bounds.wait_s:,.0f} s and a Jain index of at least {found.bounds.fairness:.3f}.",
+        f"There: {_evidence(found.best)}",
+        *([] if found.bounds.excess(found.best) <= 1.0 else ["No trial kept to the bounds; this one is least beyond."]),
+    ]
+    if found.aside:
+        lines.append(f"On the {plan.jobs[1]:,} jobs after these, which the search never saw:")
+        lines += [f"  {outcome.measures['policy']}: {_evidence(outcome.measures)}" for outcome in found.aside]
+    else:
+        lines.append("It was stopped before it was played on the jobs that were kept aside.")
+    comments = "".join(f"# {' '.join(line.splitlines())}\n" for line in lines)
+    return comments + yaml.safe_dump({"name": plan.file.stem, **policy_of(found.settings)}, sort_keys=False)
+
+
+def _evidence(measures: Mapping[str, Any]) -> str:
+    return (
+        f"mean bounded slowdown {measures[OBJECTIVE]:.2f}, longest wait {measures[WAIT]:,.0f} s, "
+        f"Jain index {measures[FAIRNESS]:.3f}"
+    )

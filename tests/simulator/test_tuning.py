@@ -1,0 +1,110 @@
+"""`phalanx simulate --tune`: a search on one part of a log, judged on the other; stopped, and gone on with."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from phalanx.cli.app import build
+from phalanx.cli.files.setup_file import setup_of
+from phalanx.cli.simulation.cells import Cell, Source
+from phalanx.cli.simulation.tuning import BASELINES, Bounds, Plan, policy_of, tuned, written
+from phalanx.errors import PhalanxError
+from phalanx.model.policy import BackfillOrder
+from phalanx.model.queue import QueueOrder
+
+LOG = Path(__file__).parent / "data" / "kth-sp2-4000.swf.gz"
+SEARCHED, ASIDE = 220, 80
+
+
+def plan(folder: Path, trials: int = 4, **others: Any) -> Plan:
+    cell = Cell(source=Source(trace=LOG, first=SEARCHED), policy="", estimates="user", seed=0)
+    aside = replace(cell, source=replace(cell.source, first=SEARCHED + ASIDE, skip=SEARCHED))
+    jobs = (SEARCHED, ASIDE)
+    return Plan(file=folder / "best.yaml", trials=trials, search=cell, aside=aside, jobs=jobs, **others)
+
+
+def search(asked: Plan, stop_after: float = float("inf")) -> Any:
+    seen: list[int] = []
+    found = tuned(asked, processes=1, progress=seen.append, stopped=lambda: bool(seen) and seen[-1] >= stop_after)
+    assert seen == sorted(seen)  # one bar, which never goes back
+    return found, seen[-1]
+
+
+def test_the_best_is_judged_on_jobs_that_the_search_never_saw(tmp_path: Path) -> None:
+    asked = plan(tmp_path)
+    found, played = search(asked)
+    assert (found.trials, played) == (4, asked.played)
+    assert [each.measures["policy"] for each in found.aside] == [*BASELINES, "best"]
+    assert {each.measures["jobs"] for each in found.aside} == {ASIDE}
+    text = written(asked, found, "phalanx simulate\nflat: true")
+    assert text.startswith("# Found by: phalanx simulate flat: true\n")
+    assert "On the 80 jobs after these, which the search never saw:" in text
+    asked.file.write_text(text)
+    setup = setup_of(str(asked.file))
+    assert setup.name == "best"
+    assert f"There: mean bounded slowdown {found.best['mean_bounded_slowdown']:.2f}" in text
+
+
+def test_who_is_stopped_keeps_what_was_found_and_goes_on_there(tmp_path: Path) -> None:
+    asked = plan(tmp_path)
+    found, _ = search(asked, stop_after=SEARCHED * (len(BASELINES) + 2))
+    assert (found.trials, found.aside) == (2, [])
+    assert "stopped before" in written(asked, found, "phalanx simulate")
+    again, played = search(asked)
+    assert (again.trials, played) == (4, asked.played)
+    assert search(asked)[0].settings == again.settings  # nothing is left to try
+
+
+def test_another_search_does_not_go_on_with_these_trials(tmp_path: Path) -> None:
+    search(plan(tmp_path, trials=1))
+    with pytest.raises(PhalanxError, match="another search"):
+        search(plan(tmp_path, trials=1, wait_s=60.0))
+
+
+def test_who_keeps_to_the_bounds_is_before_who_is_better_in_the_mean() -> None:
+    bounds = Bounds(wait_s=100.0, fairness=0.5)
+    assert bounds.excess({"max_wait_s": 100.0, "jain_fairness": 0.5}) == 1.0
+    assert bounds.excess({"max_wait_s": 300.0, "jain_fairness": 0.5}) == 3.0
+    assert bounds.excess({"max_wait_s": 300.0, "jain_fairness": 0.25}) == 6.0
+    assert Bounds(wait_s=0.0, fairness=0.0).excess({"max_wait_s": 9.0, "jain_fairness": 0.1}) == 10.0
+
+
+def test_settings_become_a_policy_that_can_be_read(tmp_path: Path) -> None:
+    said = policy_of(
+        {
+            "backfillOrder": "shortest-learned",
+            "order": "multifactor",
+            "smallFirst": True,
+            "fairShare": 123.456,
+            "size": 9.0,
+            "maxAge": 3600.4,
+            "halfLife": 86400.0,
+        }
+    )
+    file = tmp_path / "p.yaml"
+    file.write_text(yaml.safe_dump(said))
+    setup = setup_of(str(file))
+    factors = setup.policy.factors
+    assert setup.policy.backfill_order is BackfillOrder.SHORTEST_LEARNED
+    assert (factors.fair_share, factors.size, factors.max_age_s, factors.small_first) == (123.0, 9.0, 3600.0, True)
+    assert setup.queues[0].order is QueueOrder.MULTIFACTOR
+
+
+def test_the_command_writes_the_policy_and_says_what_has_no_meaning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, log = tmp_path / "best.yaml", [str(LOG), "--first", "120", "--processes", "1", "--trials", "1"]
+    assert build()(["simulate", *log, "--tune", str(file)], result_action="return_value") == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^best +36 ", out, re.MULTILINE)
+    assert file.read_text().startswith("# Found by: phalanx")
+    with pytest.raises(PhalanxError, match="leave out --seeds, --policy"):
+        build()(
+            ["simulate", *log, "--tune", str(file), "--seeds", "2", "--policy", "fifo"], result_action="return_value"
+        )
