@@ -19,8 +19,18 @@ import yaml
 from phalanx.client.kind import JOBS, Kind
 from phalanx.dialects.enabled import DIALECTS
 from phalanx.kube.install import volcano
-from phalanx.kube.install.admission_policy import INSTALLED, PATH, SERVICE, SERVICE_NAMESPACE, WEBHOOK, WEBHOOKS
+from phalanx.kube.install.admission_policy import (
+    ACCOUNT,
+    INSTALLED,
+    PATH,
+    RECORDS_POLICIES,
+    SERVICE,
+    SERVICE_NAMESPACE,
+    WEBHOOK,
+    WEBHOOKS,
+)
 from phalanx.kube.install.definitions import DEFINITIONS
+from phalanx.kube.install.record_key import NAME as RECORD_KEY
 from phalanx.kube.leader import NAME as LEASE
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED, VOLCANO
@@ -34,6 +44,7 @@ KUBE = ROOT / "src" / "phalanx" / "kube"
 GENERATED = {
     DEPLOY / "base" / "definitions.yaml": list(DEFINITIONS.values()),
     DEPLOY / "components" / "volcano" / "definitions.yaml": list(volcano.DEFINITIONS.values()),
+    DEPLOY / "base" / "records.yaml": [body for _, body in RECORDS_POLICIES],
     DEPLOY / "overlays" / "mutating" / "policies.yaml": [body for _, body in INSTALLED],
     DEPLOY / "overlays" / "webhook" / "configuration.yaml": [WEBHOOK],
 }
@@ -102,6 +113,7 @@ def used() -> set[Right]:
 MADE_BY_THE_MANIFESTS = {
     ("create", "coordination.k8s.io", "leases"),
     ("create", "", "configmaps"),
+    ("create", "", "secrets"),
     ("patch", "apiextensions.k8s.io", "customresourcedefinitions"),
 }
 
@@ -151,17 +163,24 @@ def test_what_is_dangerous_is_not_granted() -> None:
     for verb, _, resource in granted():
         assert "*" not in (verb, resource)
         assert verb not in {"delete", "deletecollection", "escalate", "bind", "impersonate"}
-        assert resource not in {"secrets", "pods/exec", "serviceaccounts/token"}
+        assert resource not in {"pods/exec", "serviceaccounts/token"}
         assert (verb, resource) != ("create", "pods")
+    secrets = [rule for rule in rules() if "secrets" in rule["resources"]]
+    assert [rule["resourceNames"] for rule in secrets] == [[RECORD_KEY]], "of secrets, its own key"
+
+
+def test_the_policies_know_the_scheduler_by_the_account_that_it_has() -> None:
+    found = [one["metadata"] for one in objects(DEPLOY / "base" / "account.yaml") if one["kind"] == "ServiceAccount"]
+    assert [f"system:serviceaccount:{one['namespace']}:{one['name']}" for one in found] == [ACCOUNT]
 
 
 def test_names_in_the_manifests_are_those_of_the_code() -> None:
     made = {(each["kind"], each["metadata"]["name"]) for each in objects(DEPLOY / "base" / "state.yaml")}
-    assert made == {("Lease", LEASE), ("ConfigMap", USAGE)}
+    assert made == {("Lease", LEASE), ("ConfigMap", USAGE), ("Secret", RECORD_KEY)}
     named = {name for rule in rules() for name in rule.get("resourceNames", ())}
     definitions = {body["metadata"]["name"] for body in (*DEFINITIONS.values(), *volcano.DEFINITIONS.values())}
     admission = {body["metadata"]["name"] for body in (*(body for _, body in INSTALLED), WEBHOOK)}
-    assert named == {LEASE, USAGE} | definitions | admission
+    assert named == {LEASE, USAGE, RECORD_KEY} | definitions | admission
 
 
 # --- the webhook -----------------------------------------------------------------------------------------------------

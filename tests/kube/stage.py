@@ -11,7 +11,9 @@ from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.core.fold.fold import fold_plan
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.install.installation import Installation
 from phalanx.kube.read.pod_group import POD_GROUPS
+from phalanx.kube.read.records import RecordKey
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.pod_group_status import PodGroupStatusWriter
 from phalanx.kube.world import KubeWorld
@@ -36,6 +38,7 @@ class Stage:
         self.timeouts = GangTimeouts()
         self.actions: list[Action] = []
         self.killed = False
+        self.key = RecordKey(secret=b"of these tests", since_s=0.0)
         self.events: Callable[[], None] = lambda: None  # what else happens in a turn, where a test plays it
         self.pace_s = 0.0  # how far the time goes on then
         self.api.put(QUEUES, {"metadata": {"name": "default"}, "spec": {"gang": gang}})
@@ -57,7 +60,8 @@ class Stage:
         client = Client(self.api, lambda write: self.fault(write))
         self.caches = Caches(self.api, self.seed)
         settings = KubeSettings(timeouts=self.timeouts, dialects=self.dialects)
-        self.world = KubeWorld(client, self.caches, settings, lambda: self.now_s)  # type: ignore[arg-type]  # a double
+        installed = Installation(record_key=self.key)
+        self.world = KubeWorld(client, self.caches, settings, lambda: self.now_s, None, installed)  # type: ignore[arg-type]  # a double
         await self.world.sync()
         self.cluster = Cluster()
         writing = asyncio.ensure_future(self.world.effects.writer.run())

@@ -13,6 +13,7 @@ import pytest
 from phalanx.client.kind import JOBS, PODS, STORAGE_CLASSES, VOLUME_CLAIMS
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.labels import ADMITTED, HOLD
+from phalanx.kube.read.records import RecordKey
 from phalanx.kube.write.volume_claim import SELECTED_NODE
 from phalanx.model.job import Phase
 from phalanx.model.plan import Preempt, Shrink
@@ -384,6 +385,7 @@ def test_who_has_a_pod_on_a_node_is_taken_up_before_who_has_none() -> None:
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 3)])
+        stage.key = RecordKey(secret=b"", since_s=4e9)  # these starts are from before there was one
         for name, at_s, bound in (("a", 1.0, 0), ("z", 2.0, 1)):
             made = job(name, 2)
             record = f'{{"attempt":1,"queue":"default","count":2,"at_s":{at_s}}}'

@@ -8,10 +8,18 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apiserver.admission.policies import PATCHES
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Reader, Review, mutate
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Reader, Review, applies, mutate
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
-from phalanx.kube.install.admission_policy import INSTALLED, USERS_POLICY, WEBHOOK
+from phalanx.kube.install.admission_policy import (
+    ACCOUNT,
+    INSTALLED,
+    RECORDS_OF_JOBS,
+    RECORDS_POLICIES,
+    USERS_POLICY,
+    WEBHOOK,
+)
+from phalanx.kube.read.labels import REMOVABLE, WRITTEN
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.webhook.difference import difference
 from phalanx.webhook.review import Unreadable, judge, read
@@ -64,8 +72,7 @@ def test_training_jobs_are_signed_and_no_more(kind: Any) -> None:
 def test_whatever_a_policy_changes_is_asked_about() -> None:
     """One question covers both policies: the conditions under which it is asked hold wherever either does anything."""
     (hook,) = WEBHOOK["webhooks"]
-    assert hook["matchConditions"] == USERS_POLICY["spec"]["matchConditions"]
-    narrowed = {**USERS_POLICY["spec"], "mutations": [TOUCH]}
+    narrowed = {**USERS_POLICY["spec"], "matchConditions": hook["matchConditions"], "mutations": [TOUCH]}
     policies = {"mutatingadmissionpolicies": [{**USERS_POLICY, "spec": narrowed}]}
     asked_about = Reader(policies=lambda plural: policies.get(plural) or READER_BINDINGS, param=lambda *_: None)
     for case in (*CREATED, *UPDATED):
@@ -76,10 +83,46 @@ def test_whatever_a_policy_changes_is_asked_about() -> None:
             assert mutate(one, asked_about, PATCHES)["metadata"]["generateName"] == "asked", case.name
 
 
+NOTED = dict.fromkeys(WRITTEN, "1")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_the_scheduler_notes_nobody_else_writes(name: str) -> None:
+    plain, noted, other = (
+        Case(name="t", labels=QUEUE, annotations={**signed("admin"), **said}) for said in ({}, {name: "1"}, {name: "2"})
+    )
+    assert outcome(noted.job()) == outcome(noted.job(), plain.job()) == outcome(other.job(), noted.job()) == "refused"
+    assert outcome(noted.job(), noted.job()) == "unchanged"
+    assert outcome(plain.job(), noted.job()) == ("unchanged" if name in REMOVABLE else "refused")
+    for now, then in ((noted, plain), (other, noted), (plain, noted)):
+        assert outcome(now.job(), then.job(), user=ACCOUNT) == "unchanged"
+
+
+def test_an_api_server_asks_about_what_would_be_refused_and_not_about_what_the_scheduler_writes() -> None:
+    (hook,) = WEBHOOK["webhooks"]
+    asking = [{**RECORDS_OF_JOBS, "spec": {**RECORDS_OF_JOBS["spec"], "matchConditions": hook["matchConditions"]}}]
+    found = {"validatingadmissionpolicies": asking}
+    reader = Reader(policies=lambda plural: found.get(plural) or CHECK_BINDINGS_MADE, param=lambda *_: None)
+    plain, noted = (Case(name="t", labels=QUEUE, annotations=said).job() for said in (signed("a"), signed("a") | NOTED))
+
+    def asked(now: Any, then: Any, user: str) -> bool:
+        one = Review(resource=JOBS, operation="UPDATE", name="t", obj=now, old=then, user=User(name=user))
+        return any(applies(bound, one) for bound in reader.bound("validatingadmissionpolicies", one))
+
+    assert asked(noted, plain, "a")
+    assert not asked(noted, noted, "a")
+    assert not asked(noted, plain, ACCOUNT)
+
+
+def outcome(job: Any, old: Any = None, user: str = "admin") -> str:
+    return judge(read(json.dumps(review(job, old, user=user)).encode())).outcome
+
+
 TOUCH = {
     "patchType": "ApplyConfiguration",
     "applyConfiguration": {"expression": 'Object{metadata: Object.metadata{generateName: "asked"}}'},
 }
+CHECK_BINDINGS_MADE = [body for kind, body in RECORDS_POLICIES if kind.plural.endswith("bindings")]
 READER_BINDINGS = [body for kind, body in INSTALLED if kind.plural.endswith("bindings")]
 
 

@@ -21,8 +21,7 @@ from typing import Any
 from phalanx.client.connection import Connection
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.restart import adopt, adoption_order, past_run, unfinished_start
-from phalanx.kube.install.admission_policy import AdmissionMode
-from phalanx.kube.install.installation import install_all
+from phalanx.kube.install.installation import Installation, install_all
 from phalanx.kube.routing.caches import Informers, ObjectCaches
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.routing.timers import GangTimers
@@ -50,9 +49,8 @@ async def open_world(
     """A running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
     `fence`: the event loop's time after which no write may be sent (`leader`); None: there is no other scheduler."""
     settings = settings or KubeSettings()
-    admission = await install_all(api, with_volcano=settings.volcano, dialects=settings.others)
-    world = KubeWorld(api, informers, settings, clock, fence)
-    world.admission = admission
+    installed = await install_all(api, clock, with_volcano=settings.volcano, dialects=settings.others)
+    world = KubeWorld(api, informers, settings, clock, fence, installed)
     async with asyncio.TaskGroup() as group:
         await world.sync()
         gc.freeze()  # what there is stays: the collector need not walk it again
@@ -65,7 +63,8 @@ async def open_world(
 
 
 class KubeWorld:
-    """`World` of `phalanx.loop`. `gangs`: all there are, by id. `admission`: what makes Jobs ours here."""
+    """`World` of `phalanx.loop`. `gangs`: all there are, by id. `installed`: what Phalanx found or brought here. Its key
+    signs the records of starts and tells at a restart which of them are ours; without one, all count."""
 
     def __init__(
         self,
@@ -74,9 +73,10 @@ class KubeWorld:
         settings: KubeSettings,
         clock: Callable[[], float],
         fence: Callable[[], float] | None = None,
+        installed: Installation | None = None,
     ) -> None:
         self.gangs: dict[str, GangLifecycle] = {}
-        self.admission = AdmissionMode.NEITHER
+        self.installed = installed or Installation()
         self.caches = ObjectCaches(informers, settings)
         self.watch = ClusterWatch(
             self.caches,
@@ -99,6 +99,7 @@ class KubeWorld:
             writes=settings.writes,
             clock=clock,
             fence=fence,
+            key=self.installed.record_key,
             tell=self._tell,
             conclude=self._mark,
         )
@@ -218,7 +219,7 @@ class KubeWorld:
             if gang.objects.over:
                 self._tell(OutcomeTold(gang.id, gang.objects.outcome))
                 over.append((max(job.ended_s for job in gang.jobs.values()) if gang.jobs else 0.0, gang.id))
-            begun = unfinished_start(gang, defaults, self._clock(), hold_s)
+            begun = unfinished_start(gang, defaults, self._clock(), hold_s, self.installed.record_key)
             if begun is not None:
                 adopted.append((gang, begun))
         for _, name in sorted(over)[-PAST_RUNS:]:

@@ -12,16 +12,31 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Patches, Reader, Review, mutate
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
+    Patches,
+    Reader,
+    Review,
+    mutate,
+    validate,
+)
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
 from phalanx.embedded.apiserver.apimachinery.schema.typed import merged
-from phalanx.kube.install.admission_policy import BINDINGS, GUARDED, INSTALLED, POLICIES
+from phalanx.kube.install.admission_policy import (
+    BINDINGS,
+    CHECK_BINDINGS,
+    CHECKS,
+    GUARDED,
+    INSTALLED,
+    POLICIES,
+    RECORDS_POLICIES,
+)
 from phalanx.webhook.difference import difference
 
 Object = dict[str, Any]
@@ -79,10 +94,13 @@ _RESOURCES = {
     )
     for kind in GUARDED
 }
+CARRIED_OUT = (*INSTALLED, *RECORDS_POLICIES)
 _READER = Reader(
-    policies=lambda plural: [body for kind, body in INSTALLED if kind.plural == plural], param=lambda *_: None
+    policies=lambda plural: [body for kind, body in CARRIED_OUT if kind.plural == plural], param=lambda *_: None
 )
-assert {kind.plural for kind, _ in INSTALLED} == {POLICIES.plural, BINDINGS.plural}
+assert {kind.plural for kind, _ in CARRIED_OUT} == {
+    each.plural for each in (POLICIES, BINDINGS, CHECKS, CHECK_BINDINGS)
+}
 # The policies set fields of objects and no items of lists: to merge them, no schema is needed.
 _PATCHES = Patches(
     merge=lambda _, obj, value: merged(obj, value, None), json=lambda _, obj, value: json_patch(obj, value)
@@ -131,7 +149,9 @@ def _changes(request: Request) -> list[Object]:
         old=request.old_object,
         user=User(name=by.username, groups=by.groups or (), uid=by.uid),
     )
-    return difference(obj, mutate(review, _READER, _PATCHES))
+    changed = mutate(review, _READER, _PATCHES)
+    validate(replace(review, obj=changed), _READER)
+    return difference(obj, changed)
 
 
 def _answer(request: Request, response: Mapping[str, Any]) -> Object:

@@ -69,7 +69,7 @@ async def _lead(
     cluster, policy = Cluster(), policies.policy
     settings = KubeSettings(default_queue=policy.default_queue, dialects=policies.dialects)
     async with open_world(connection, informers, settings, fence=lease.fence) as world:
-        admits(world.admission)
+        admits(world.installed.admission)
         glance = Glance(cluster, now_s=time.time)
         sight = seen(world, glance, informers, lease)
         keeping = (

@@ -25,7 +25,7 @@ from phalanx.kube.gang.spec.gang_spec import FuturePods, GangDefaults, GangMembe
 from phalanx.kube.gang.stages import Running, StartedParts, Starting
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
-from phalanx.kube.read.records import PreemptionMark, StartRecord
+from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import RunTold
 from phalanx.model.job import Phase
@@ -43,13 +43,14 @@ class UnfinishedStart:
 
 
 def unfinished_start(
-    gang: GangLifecycle, defaults: GangDefaults, now_s: float, hold_s: float
+    gang: GangLifecycle, defaults: GangDefaults, now_s: float, hold_s: float, key: RecordKey | None = None
 ) -> UnfinishedStart | None:
-    """What the objects say was begun, or None for a gang that waits."""
+    """Return what the objects say was begun, or None for a gang that waits. Records that were not signed with `key`
+    count as none; without a key, all count."""
     jobs = [job for job in gang.jobs.values() if job.ours and not job.finished]
     bare = [pod for pod in gang.pods.values() if gang.objects.job_of(pod) is None]
     left = [job for job in jobs if job.suspended and _bound(gang.pods.values(), job)]
-    record = _record(jobs, bare) or (_of(left[0]) if left else None)
+    record = _record(jobs, bare, key) or (_of(left[0]) if left else None)
     if record is None or (not jobs and not bare):
         return None
     pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
@@ -79,10 +80,17 @@ def adoption_order(gang: GangLifecycle, begun: UnfinishedStart) -> tuple[bool, f
     return not any(pod.node for pod in gang.pods.values()), begun.record.at_s, gang.id
 
 
-def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod]) -> StartRecord | None:
-    records = [job.record for job in jobs if not job.suspended and job.record is not None]
-    records += [pod.record for pod in bare if pod.node and pod.record is not None]
+def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None) -> StartRecord | None:
+    """The record of the last start that is ours."""
+    started: list[BatchJob | Pod] = [job for job in jobs if not job.suspended]
+    started += [pod for pod in bare if pod.node]
+    records = [each.record for each in started if each.record is not None and _is_ours(each.record, each, key)]
     return max(records, key=lambda record: record.attempt, default=None)
+
+
+def _is_ours(record: StartRecord, on: BatchJob | Pod, key: RecordKey | None) -> bool:
+    """The scheduler wrote the record, on this object."""
+    return key is None or key.verify(record, on.uid, on.created_s)
 
 
 def _mark(jobs: Iterable[BatchJob], bare: Iterable[Pod], record: StartRecord) -> PreemptionMark | None:

@@ -8,5 +8,6 @@ Rooms, lowest first:
     volcano             Volcano's kinds, on a cluster without Volcano
     admission_policy    the admission policies that make a Job ours, and say whose it is
     dialects            what a dialect brings: its definitions and policies
+    record_key          the key that signs records of starts
     installation        all of that
 """

@@ -8,6 +8,9 @@ that the user chose himself is left alone: such a Job is queued, and that schedu
 The second policy writes who created a Job or training job (or gave it our label later) into the annotation
 `phalanx.dev/user`, which nobody can write or change himself: limits per user and shares of users hang on it.
 
+What the scheduler notes on Jobs and pods (that it was started, how many pods it was given, its devices) nobody else may
+write: `RECORDS_POLICIES` refuse it. They know the scheduler by its account, so deploy/ installs them, with the account.
+
 A server older than 1.36 does not serve the kind, unless somebody has enabled it (1.34, 1.35). It asks a webhook then,
 which carries out the same policies (`phalanx.webhook`). Where there is neither, Jobs must say `suspend: true`
 themselves, and a Job that does not is told so (`gang_spec`).
@@ -21,7 +24,7 @@ from enum import Enum
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, Kind
-from phalanx.kube.read.labels import JOB, QUEUE, SCHEDULER_NAME, USER
+from phalanx.kube.read.labels import JOB, QUEUE, REMOVABLE, SCHEDULER_NAME, USER, WRITTEN
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 
 log = logging.getLogger(__name__)
@@ -31,6 +34,10 @@ _GROUP = "admissionregistration.k8s.io"
 POLICIES = Kind(group=_GROUP, plural="mutatingadmissionpolicies", name="MutatingAdmissionPolicy", namespaced=False)
 BINDINGS = Kind(
     group=_GROUP, plural="mutatingadmissionpolicybindings", name="MutatingAdmissionPolicyBinding", namespaced=False
+)
+CHECKS = Kind(group=_GROUP, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False)
+CHECK_BINDINGS = Kind(
+    group=_GROUP, plural="validatingadmissionpolicybindings", name="ValidatingAdmissionPolicyBinding", namespaced=False
 )
 
 _OURS = f'has(object.metadata.labels) && ("{QUEUE}" in object.metadata.labels || "{JOB}" in object.metadata.labels)'
@@ -83,6 +90,12 @@ _SIGN = (
     f'request.operation == "CREATE" || (({_signed("oldObject")}) ? !({_signed("object")}) || {_OLD} != {_NEW} : '
     f"({_signed('object')}) || !({_ours('oldObject')}))"
 )
+_TRAINING: Object = {
+    "apiGroups": [TRAINING_KINDS[0].group],
+    "apiVersions": [TRAINING_KINDS[0].version],
+    "operations": ["CREATE", "UPDATE"],
+    "resources": [kind.plural for kind in TRAINING_KINDS],
+}
 USERS_POLICY: Object = {
     "apiVersion": POLICIES.api_version,
     "kind": POLICIES.name,
@@ -98,12 +111,7 @@ USERS_POLICY: Object = {
                     "operations": ["CREATE", "UPDATE"],
                     "resources": ["jobs"],
                 },
-                {  # training jobs, whether or not anybody defines them: nobody may sign them for another
-                    "apiGroups": [TRAINING_KINDS[0].group],
-                    "apiVersions": [TRAINING_KINDS[0].version],
-                    "operations": ["CREATE", "UPDATE"],
-                    "resources": [kind.plural for kind in TRAINING_KINDS],
-                },
+                _TRAINING,  # whether or not anybody defines them: nobody may sign them for another
             ]
         },
         "matchConditions": [
@@ -125,11 +133,70 @@ USERS_BINDING: Object = _binding(_USERS)
 INSTALLED = ((POLICIES, POLICY), (BINDINGS, BINDING), (POLICIES, USERS_POLICY), (BINDINGS, USERS_BINDING))
 
 
+# What the scheduler writes, nobody else does. A record may be removed: that puts a Job back to the queue.
+ACCOUNT = "system:serviceaccount:phalanx-system:phalanx"
+_NOT_THE_SCHEDULER = f'request.userInfo.username != "{ACCOUNT}"'
+
+
+def _said(obj: str, key: str) -> str:
+    return f'has({obj}.metadata.annotations) && "{key}" in {obj}.metadata.annotations'
+
+
+def _untouched(key: str) -> str:
+    """CEL: the annotation is as it was before the write."""
+    now, then = _said("object", key), f'request.operation == "UPDATE" && {_said("oldObject", key)}'
+    same = f'object.metadata.annotations["{key}"] == oldObject.metadata.annotations["{key}"]'
+    return f"(({now}) ? {then} && {same} : {'true' if key in REMOVABLE else f'!({then})'})"
+
+
+_UNTOUCHED = " && ".join(map(_untouched, WRITTEN))
+
+
+def _records_policy(name: str, group: str, plural: str, *others: Object, failure: str) -> Object:
+    rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [plural]}
+    return {
+        "apiVersion": CHECKS.api_version,
+        "kind": CHECKS.name,
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": failure,
+            "matchConstraints": {"resourceRules": [rule, *others]},
+            "matchConditions": [{"name": "not-the-scheduler", "expression": _NOT_THE_SCHEDULER}],
+            "validations": [
+                {
+                    "message": f"only the scheduler writes the annotations {', '.join(WRITTEN)}: leave them out, or as "
+                    f"they are; {' and '.join(REMOVABLE)} may be removed",
+                    "expression": _UNTOUCHED,
+                }
+            ],
+        },
+    }
+
+
+def _check_binding(policy: Object) -> Object:
+    name = policy["metadata"]["name"]
+    spec = {"policyName": name, "validationActions": ["Deny"]}
+    return {"apiVersion": CHECK_BINDINGS.api_version, "kind": CHECK_BINDINGS.name, "metadata": {"name": name}} | {
+        "spec": spec
+    }
+
+
+RECORDS_OF_JOBS = _records_policy("job-records.phalanx.dev", "batch", "jobs", _TRAINING, failure="Fail")
+# Nothing that we install may ever stand in the way of pods that have nothing to do with us.
+RECORDS_OF_PODS = _records_policy("pod-records.phalanx.dev", "", "pods", failure="Ignore")
+RECORDS_POLICIES = tuple(
+    pair
+    for policy in (RECORDS_OF_JOBS, RECORDS_OF_PODS)
+    for pair in ((CHECKS, policy), (CHECK_BINDINGS, _check_binding(policy)))
+)
+
+
 GUARDED = (JOBS, *TRAINING_KINDS)  # the kinds that they are about
 
 # The same for a server that does not serve them: it asks `phalanx webhook`, which carries out the policies above. One
-# question covers both, since whatever the first changes, the second signs. Conditions keep every other request away
-# from it (webhooks have them since Kubernetes 1.28), so what fails when it is not there is what has our label.
+# question covers them: whatever the first changes, the second signs, and what the scheduler alone writes is refused.
+# Conditions keep every other request away from it (webhooks have them since Kubernetes 1.28), so what fails when it is
+# not there is what has our label.
 WEBHOOKS = Kind(
     group=_GROUP, plural="mutatingwebhookconfigurations", name="MutatingWebhookConfiguration", namespaced=False
 )
@@ -144,7 +211,12 @@ WEBHOOK: Object = {
             "admissionReviewVersions": ["v1"],
             "clientConfig": {"service": {"name": SERVICE, "namespace": SERVICE_NAMESPACE, "port": 443, "path": PATH}},
             "rules": USERS_POLICY["spec"]["matchConstraints"]["resourceRules"],
-            "matchConditions": USERS_POLICY["spec"]["matchConditions"],
+            "matchConditions": [
+                {
+                    "name": "not-signed-yet-or-forged",
+                    "expression": f"(({_OURS_OR_SIGNED}) && ({_SIGN})) || ({_NOT_THE_SCHEDULER} && !({_UNTOUCHED}))",
+                }
+            ],
             "failurePolicy": "Fail",
             "reinvocationPolicy": "IfNeeded",
             "sideEffects": "None",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from phalanx.client.connection import Connection
@@ -11,19 +12,31 @@ from phalanx.kube.install import volcano
 from phalanx.kube.install.admission_policy import AdmissionMode, install_policy
 from phalanx.kube.install.definitions import install
 from phalanx.kube.install.dialects import install_dialect
+from phalanx.kube.install.record_key import obtain_record_key
 from phalanx.kube.install.retry import until_answered
+from phalanx.kube.read.records import RecordKey
 
 
-async def install_all(api: Connection, *, with_volcano: bool, dialects: Iterable[Dialect[Any]] = ()) -> AdmissionMode:
-    """Returns what makes Jobs ours in this cluster. `with_volcano`: its kinds too, where they are absent; `dialects`:
-    what each of these brings."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """`admission`: what makes Jobs ours here. `record_key`: signs the records of starts; None: they are not signed."""
+
+    admission: AdmissionMode = AdmissionMode.NEITHER
+    record_key: RecordKey | None = None
+
+
+async def install_all(
+    api: Connection, clock: Callable[[], float], *, with_volcano: bool, dialects: Iterable[Dialect[Any]] = ()
+) -> Installation:
+    """Return what is there now. `clock`: seconds since the epoch. `with_volcano`: its kinds too, where they are absent;
+    `dialects`: what each of these brings."""
     await until_answered(lambda: install(api))
     mode = await until_answered(lambda: install_policy(api))
     if with_volcano:
         await until_answered(lambda: volcano.install(api))
     for dialect in dialects:
         await _install_dialect(api, dialect)
-    return mode
+    return Installation(admission=mode, record_key=await obtain_record_key(api, clock))
 
 
 async def _install_dialect(api: Connection, dialect: Dialect[Any]) -> None:

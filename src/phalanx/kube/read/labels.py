@@ -70,6 +70,10 @@ TEMPLATE = "phalanx.dev/template"  # on Jobs that were given a flavor: what thei
 POLICY = "phalanx.dev/policy"  # on the Lease: the settings of the scheduler that leads, JSON
 DEVICES = "phalanx.dev/devices"  # on pods: the devices they were given; on nodes: those they have
 
+# Of these, what stands on Jobs and pods; nobody else may write it where the policies of deploy/ are installed.
+WRITTEN = (ADMITTED, PREEMPTED, PREEMPTIONS, REASON, PARALLELISM, LIMITED, TEMPLATE, PINNED, DEVICES)
+REMOVABLE = (ADMITTED, REASON)  # anybody may take these off: what was started is then no more
+
 JOB_NAME = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 

@@ -5,11 +5,17 @@ It stands as JSON in the annotation `phalanx.dev/admitted`: of a Job, set by the
 pods, carried by the Binding, whose annotations the API server copies to the pod. A record that cannot be read (somebody
 edited it) counts as none: the job is then one that was resumed without us.
 
+Whoever may edit a Job can write such an annotation, and resume the Job. So a record is signed, for the one object that
+it stands on, with a key that only the scheduler can read (`RecordKey`): a restart takes up no other.
+
 The mark stands in `phalanx.dev/preempted`. It names the start that it ends: one of an earlier start says nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -23,7 +29,8 @@ Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=253402300799.0)]  # until t
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`at_s`: when it was decided (seconds since the epoch). `gang=False`: its pods are placed one by one. `flavors`:
-    the flavor of each role, if its queue names any. `limit_s`: it is stopped when it has run that long."""
+    the flavor of each role, if its queue names any. `limit_s`: it is stopped when it has run that long. `mac`: the
+    message authentication code of all that and of the object's uid, in hexadecimal digits."""
 
     attempt: Annotated[int, Meta(ge=1, le=MOST)]
     queue: str
@@ -33,6 +40,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     gang: bool = True
     flavors: tuple[str, ...] = ()
     limit_s: Annotated[float, Meta(gt=0.0, le=LONGEST_S)] | None = None
+    mac: str = ""
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()
@@ -46,6 +54,30 @@ class PreemptionMark(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordKey:
+    """The key of HMAC-SHA256 (RFC 2104) by which the scheduler knows its own records. `since_s`: when it was made,
+    seconds since the epoch."""
+
+    secret: bytes = field(repr=False)
+    since_s: float
+
+    def sign(self, record: StartRecord, uid: str) -> StartRecord:
+        """Return the record with the code that makes it good for the object of this uid."""
+        return msgspec.structs.replace(record, mac=self._mac(record, uid))
+
+    def verify(self, record: StartRecord, uid: str, created_s: float) -> bool:
+        """Return whether the record was signed for the object of this uid. An object that was created before there was
+        a key may carry a start from that time without a code: a version that knew none wrote it."""
+        if record.mac:
+            return hmac.compare_digest(record.mac.encode(), self._mac(record, uid).encode())
+        return max(record.at_s, created_s) < self.since_s
+
+    def _mac(self, record: StartRecord, uid: str) -> str:
+        said = f"{uid}\n{msgspec.structs.replace(record, mac='').text()}"
+        return hmac.new(self.secret, said.encode(), hashlib.sha256).hexdigest()
 
 
 def read_start_record(annotations: dict[str, str] | None) -> StartRecord | None:

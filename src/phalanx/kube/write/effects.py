@@ -11,6 +11,7 @@ from phalanx.client.kind import Kind
 from phalanx.kube.capacity.node_allocations import NodeAllocations
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.kube.gang.effects import Member
+from phalanx.kube.read.records import RecordKey
 from phalanx.kube.write.events import EventReporter, ReportRate
 from phalanx.kube.write.job_effects import JobWrites
 from phalanx.kube.write.pod_effects import PodWrites
@@ -36,17 +37,18 @@ class ApiEffects:
         writes: int,
         clock: Callable[[], float],
         fence: Callable[[], float] | None,
+        key: RecordKey | None,
         tell: Callable[[Event], None],
         conclude: Callable[[str], None],
     ) -> None:
         """`writes`: how many are on their way at once. `clock`: seconds since the epoch. `fence`: the event loop's time
-        after which no write may be sent; None: there is no other scheduler."""
+        after which no write may be sent; None: there is no other scheduler. `key` signs the records of starts."""
         self.allocations, self.timeouts = allocations, timeouts
         self.writer = Writer(api, fence, writes)
         self.may_write = _may_write(fence)
         self.reporter = EventReporter(api, clock, report_rate, self.may_write)
-        self.jobs = JobWrites(self.writer, informers, flavors, conclude)
-        self.pods = PodWrites(self.writer, informers, conclude)
+        self.jobs = JobWrites(self.writer, informers, flavors, conclude, key)
+        self.pods = PodWrites(self.writer, informers, conclude, key)
         self._clock, self._tell, self._conclude = clock, tell, conclude
 
     def now_s(self) -> float:

@@ -10,7 +10,7 @@ from phalanx.client.connection import Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.kube.gang.effects import Answer, Answered, RoleStart
-from phalanx.kube.read.records import PreemptionMark, StartRecord
+from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.write.job_patch import AnnotateReason, ResizeJob, ResumeJob, SuspendJob
 from phalanx.kube.write.writer import Writer
@@ -29,17 +29,18 @@ class JobWrites:
         informers: Callable[[Kind], Informer],
         flavors: Mapping[str, Flavor],
         conclude: Callable[[str], None],
+        key: RecordKey | None,
     ) -> None:
         self._writer, self._informers, self._flavors, self._conclude = writer, informers, flavors, conclude
+        self._key = key
 
     def resume(self, gang: str, roles: Sequence[RoleStart], record: StartRecord, answered: Answered) -> None:
         beside: list[ResumeJob] = []
         for role in reversed(roles):
             obj, flavor = self._known(role.job), self._flavors.get(role.flavor)
             with_all = tuple(beside) if role is roles[0] else ()
-            beside.append(
-                ResumeJob(role.job, record, obj, parallelism=role.parallelism, flavor=flavor, beside=with_all)
-            )
+            own = record if self._key is None else self._key.sign(record, role.job.uid)
+            beside.append(ResumeJob(role.job, own, obj, parallelism=role.parallelism, flavor=flavor, beside=with_all))
         self._writer.put(beside[-1], self._done(gang, roles[0].job, answered))
 
     def suspend(

@@ -11,7 +11,7 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import PODS, VOLUME_CLAIMS, Kind
 from phalanx.kube.gang.effects import Answer, Answered
 from phalanx.kube.read.pod import Pod
-from phalanx.kube.read.records import PreemptionMark, StartRecord
+from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
 from phalanx.kube.write.binding import BindPod, PinPod
 from phalanx.kube.write.eviction import EvictPod, MarkPod, ReadDisruptionBudgets
 from phalanx.kube.write.volume_claim import SelectNode
@@ -23,12 +23,20 @@ log = logging.getLogger(__name__)
 class PodWrites:
     """The `PodEffects` of gangs. `conclude` has a gang look at what came of a write."""
 
-    def __init__(self, writer: Writer, informers: Callable[[Kind], Informer], conclude: Callable[[str], None]) -> None:
-        self._writer, self._informers, self._conclude = writer, informers, conclude
+    def __init__(
+        self,
+        writer: Writer,
+        informers: Callable[[Kind], Informer],
+        conclude: Callable[[str], None],
+        key: RecordKey | None,
+    ) -> None:
+        self._writer, self._informers, self._conclude, self._key = writer, informers, conclude, key
 
     def bind(
         self, gang: str, pod: Pod, node: str, devices: tuple[str, ...], record: StartRecord | None, answered: Answered
     ) -> None:
+        if record is not None and self._key is not None:
+            record = self._key.sign(record, pod.uid)
         pin = PinPod(pod, node, self._informers(PODS).objects[pod.key], devices) if pod.pinned else None
         self._writer.put(pin or BindPod(pod, node, record, devices), self._done(gang, answered))
 

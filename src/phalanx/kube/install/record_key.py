@@ -1,0 +1,85 @@
+"""The key by which the scheduler knows its own records of starts (`phalanx.kube.read.records`).
+
+It stands in the Secret `kube-system/phalanx-records`. `deploy/` makes it empty; only the scheduler may read it, and it
+needs no right to any other Secret. Whoever leads first makes the key; those after it use the same. Where somebody
+empties the Secret, no start of before is taken up: what runs goes on, and what waits is placed anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import secrets
+from collections.abc import Callable
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import SECRETS
+from phalanx.kube.install.retry import until_answered
+from phalanx.kube.read.records import RecordKey
+
+log = logging.getLogger(__name__)
+
+NAME, NAMESPACE = "phalanx-records", "kube-system"
+_BYTES = 32
+
+
+async def obtain_record_key(api: Connection, clock: Callable[[], float]) -> RecordKey | None:
+    """Return the key that stands in the cluster, made now where there is none. `clock`: seconds since the epoch. None,
+    with a warning: the server does not let us; then every record counts, whoever wrote it."""
+    try:
+        return await until_answered(lambda: _obtain(api, clock))
+    except ApiRefusal as error:
+        if error.code not in {403, 404}:
+            raise
+        log.warning(
+            "who may edit a Job can forge the record of its start, since there is no key to sign records with; "
+            "deploy/ makes the Secret %s/%s and the right to it: %s",
+            NAMESPACE,
+            NAME,
+            error,
+        )
+        return None
+
+
+async def _obtain(api: Connection, clock: Callable[[], float]) -> RecordKey:
+    while True:
+        secret = await _find(api)
+        if (key := read_key(secret.get("data") or {})) is not None:
+            return key
+        made = {"key": secrets.token_bytes(_BYTES), "since": str(clock()).encode()}
+        data = {name: base64.b64encode(value).decode() for name, value in made.items()}
+        try:
+            await api.replace(SECRETS, {**secret, "data": data})
+        except ApiRefusal as error:
+            if error.code != 409:  # another has just made one
+                raise
+
+
+async def _find(api: Connection) -> Object:
+    """Return the Secret, made empty where nobody did."""
+    try:
+        return await api.get(SECRETS, NAME, NAMESPACE)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+    meta = {"name": NAME, "namespace": NAMESPACE}
+    body = {"apiVersion": SECRETS.api_version, "kind": SECRETS.name, "metadata": meta, "type": "Opaque"}
+    try:
+        return await api.create(SECRETS, body, NAMESPACE)
+    except ApiRefusal as error:
+        if error.reason != "AlreadyExists":
+            raise
+    return await api.get(SECRETS, NAME, NAMESPACE)
+
+
+def read_key(data: Object) -> RecordKey | None:
+    """Return the key in a Secret's data; None: there is none, or it is not as we write it, and is made anew."""
+    try:
+        secret, since = (base64.b64decode(data[name], validate=True) for name in ("key", "since"))
+        return RecordKey(secret=secret, since_s=float(since)) if len(secret) == _BYTES else None
+    except KeyError:
+        return None
+    except (TypeError, ValueError, binascii.Error) as error:
+        log.warning("the key in Secret %s/%s is not as we write it, and is made anew: %s", NAMESPACE, NAME, error)
+        return None

@@ -1,0 +1,107 @@
+"""Point 3 of the protocol: what a restart takes up is what the scheduler began, and not what anybody wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.client.kind import JOBS, PODS
+from phalanx.kube.read.labels import ADMITTED
+from phalanx.kube.read.records import RecordKey, StartRecord, read_start_record
+from tests import clockwork
+from tests.kube.double import Object, job, node, pod
+from tests.kube.stage import Stage
+
+FORGED = StartRecord(attempt=1, queue="default", count=4, at_s=900.0)
+
+
+def resumed(name: str, pods: int, record: str) -> Object:
+    """A Job that its user resumed himself, with the record of a start."""
+    made = job(name, pods)
+    made["spec"]["suspend"] = False
+    made["metadata"]["annotations"] = {**made["metadata"].get("annotations", {}), ADMITTED: record}
+    return made
+
+
+def test_a_forged_record_does_not_jump_the_queue() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1")])
+        stage.put(job("first", 4))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            stage.put(job("second", 4))
+            await stage.turn()
+            stage.put(resumed("forged", 4, FORGED.text()))
+            await stage.turn()
+        for name in list(stage.api.bound()):
+            stage.finish(name.removeprefix("default/"))
+        async with stage.scheduler():
+            await stage.until(lambda: any("second" in name for name in stage.api.bound()))
+            assert not any(name.startswith("default/forged") for name in stage.api.bound())
+
+    clockwork.run(scene())
+
+
+@pytest.mark.parametrize("of", ["another Job", "another time"])
+def test_a_record_is_good_for_the_job_that_it_was_written_on(of: str) -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1"), node("n2")])
+        stage.put(job("mine", 2))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+        found = stage.api.objects[JOBS]["default/mine"]
+        text = found["metadata"]["annotations"][ADMITTED]
+        if of == "another Job":
+            stage.put(resumed("copied", 2, text))
+        else:
+            stage.change("mine", {}, {ADMITTED: text.replace('"count":2', '"count":1')})
+        async with stage.scheduler():
+            gang = stage.world.gangs["default/copied" if of == "another Job" else "default/mine"]
+            assert gang.waits
+
+    clockwork.run(scene())
+
+
+def test_a_bare_pod_forges_nothing() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1")])
+        made = pod("p", job="t", min_available="3")
+        made["spec"]["nodeName"] = "n1"
+        made["metadata"]["annotations"] = {**made["metadata"].get("annotations", {}), ADMITTED: FORGED.text()}
+        stage.put(made)
+        async with stage.scheduler():
+            await stage.turn()
+            assert stage.world.gangs["default/t"].waits
+
+    clockwork.run(scene())
+
+
+def test_starts_from_before_there_was_a_key_are_gone_on_with() -> None:
+    """After the update from a version that did not sign: but no Job that was created since."""
+    key = RecordKey(secret=b"k" * 32, since_s=950.0)
+    unsigned = StartRecord(attempt=1, queue="default", count=4, at_s=900.0)
+    assert key.verify(unsigned, "u", created_s=890.0)
+    assert not key.verify(unsigned, "u", created_s=960.0)
+    assert not key.verify(StartRecord(attempt=1, queue="default", count=4, at_s=960.0), "u", created_s=890.0)
+    signed = key.sign(unsigned, "u")
+    assert key.verify(signed, "u", created_s=960.0)
+    assert not key.verify(signed, "v", created_s=960.0)
+    assert not key.verify(signed, "v", created_s=890.0)  # a signature that is there must be right
+    assert read_start_record({ADMITTED: signed.text()}) == signed
+
+
+def test_what_is_bound_carries_its_own_signature() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1")])
+        stage.put(*(pod(f"p{i}", job="t", min_available="2") for i in range(2)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+        for i in range(2):
+            meta = stage.api.objects[PODS][f"default/p{i}"]["metadata"]
+            record = read_start_record(meta["annotations"])
+            assert record is not None
+            assert stage.key.verify(record, meta["uid"], created_s=4e9)
+        async with stage.scheduler():
+            await stage.turn()
+            assert not stage.world.gangs["default/t"].waits
+
+    clockwork.run(scene())
