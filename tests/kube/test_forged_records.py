@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.client.kind import JOBS, PODS
+from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.labels import ADMITTED
 from phalanx.kube.read.records import RecordKey, StartRecord, read_start_record
 from tests import clockwork
@@ -103,5 +104,23 @@ def test_what_is_bound_carries_its_own_signature() -> None:
         async with stage.scheduler():
             await stage.turn()
             assert not stage.world.gangs["default/t"].waits
+
+    clockwork.run(scene())
+
+
+def test_what_a_user_asked_for_while_nobody_scheduled_is_within_his_quota() -> None:
+    """A Job that runs is given more pods by its user: they are no part of the start that is taken up again."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 16)])
+        stage.api.put(QUEUES, {"metadata": {"name": "default"}, "spec": {"quotas": [{"limit": {"cpu": 4}}]}})
+        stage.put(job("a", 2))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+        stage.change("a", {"parallelism": 8, "completions": 8})
+        async with stage.scheduler():
+            for _ in range(20):
+                await stage.turn()
+            assert len(stage.api.bound()) == 4
 
     clockwork.run(scene())

@@ -176,6 +176,7 @@ class GangLifecycle:
             gang=gang,
             flavors=decided.flavors,
             limit_s=decided.limit_s,
+            placed=len(decided.placements),
         )
         seats.plan(decided.placements)
         parts = self.new_parts(spec, record, seats)

@@ -191,15 +191,22 @@ def _seat_pods(parts: StartedParts) -> None:
 
 
 def _recall_seats(parts: StartedParts) -> None:
-    """Seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given."""
-    counts = []
-    for number, row in enumerate(parts.start.seats.rows):
+    """Seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given. Not more than
+    were placed at the start, or have a pod on a node: what its user asked for since is asked of the core, as ever."""
+    rows, counts = parts.start.seats.rows, list[int]()
+    for number, row in enumerate(rows):
         job = parts.start.job_of_role(number)
         elastic = job is not None and row.least < row.role.count
-        count = min(row.role.count, job.parallelism) if job is not None and elastic else row.role.count
-        for _ in range(count - len(row.seats)):
+        counts.append(min(row.role.count, job.parallelism) if job is not None and elastic else row.role.count)
+    asked_since = sum(counts) - max(parts.start.record.seats, parts.start.seats.taken)
+    for number, row in enumerate(rows):
+        cut = max(0, min(asked_since, counts[number] - row.taken))
+        asked_since -= cut
+        counts[number] -= cut
+        if counts[number] < row.least:
+            row.role = replace(row.role, count=counts[number], minimum=counts[number])
+        for _ in range(counts[number] - len(row.seats)):
             row.add(row.next_ordinal())
-        counts.append(count)
     parts.elastic.grant(counts)
     if any(parts.elastic.parallelism(job) < job.requested_parallelism for job in parts.start.objects.jobs.values()):
         parts.elastic.rest()  # perhaps it has just given way

@@ -29,8 +29,8 @@ Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=253402300799.0)]  # until t
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`at_s`: when it was decided (seconds since the epoch). `gang=False`: its pods are placed one by one. `flavors`:
-    the flavor of each role, if its queue names any. `limit_s`: it is stopped when it has run that long. `mac`: the
-    message authentication code of all that and of the object's uid, in hexadecimal digits."""
+    the flavor of each role, if its queue names any. `limit_s`: it is stopped when it has run that long. `placed`: how many pods
+    were given a node, at least `count`. `mac`: the message authentication code of all that and of the object's uid, in hexadecimal digits."""
 
     attempt: Annotated[int, Meta(ge=1, le=MOST)]
     queue: str
@@ -40,7 +40,13 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     gang: bool = True
     flavors: tuple[str, ...] = ()
     limit_s: Annotated[float, Meta(gt=0.0, le=LONGEST_S)] | None = None
+    placed: Annotated[int, Meta(ge=0, le=MOST)] = 0
     mac: str = ""
+
+    @property
+    def seats(self) -> int:
+        """How many pods the start was for. (Records of older versions say nothing of pods beyond the minimum.)"""
+        return max(self.count, self.placed)
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()
