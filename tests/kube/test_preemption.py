@@ -7,7 +7,7 @@ import asyncio
 import json
 from typing import Any
 
-from phalanx.client.kind import DISRUPTION_BUDGETS, EVENTS, PODS
+from phalanx.client.kind import DISRUPTION_BUDGETS, EVENTS, NODES, PODS
 from phalanx.kube.read.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON
 from phalanx.model.job import Phase, Slot
 from phalanx.model.plan import Preempt, Shrink
@@ -145,6 +145,60 @@ def test_a_budget_keeps_bare_pods_and_spares_them_for_a_while() -> None:
     clockwork.run(scene())
 
 
+def a_budget_that_gives_in(stage: Stage, verb: str, times: int) -> list[str]:
+    """The first write of that verb comes through, the next are refused so often; returns those that were."""
+    seen, refused = list[str](), list[str]()
+
+    def fault(write: str) -> str | None:
+        if not write.startswith(verb):
+            return None
+        seen.append(write)
+        if len(seen) == 1 or len(refused) >= times:
+            return None
+        refused.append(write)
+        return "busy: it would violate the pod's disruption budget"
+
+    stage.fault = fault
+    return refused
+
+
+def test_a_budget_in_the_middle_of_a_preemption_delays_it() -> None:
+    """What was begun is brought to its end when the budget allows it: the others have gone for nothing otherwise."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1")])
+        stage.put(*(pod(f"p{i}", job="t", min_available="3") for i in range(3)))
+        async with stage.scheduler():
+            await stage.until(lambda: running(stage, "t"))
+            refused = a_budget_that_gives_in(stage, "evict", 3)
+            stage.decide(preempt("t"))
+            for _ in range(40):
+                await stage.turn()
+                await asyncio.sleep(1.0)
+            assert len(refused) == 3
+            assert not stage.api.pods()
+
+    clockwork.run(scene())
+
+
+def test_a_budget_in_the_middle_of_giving_up_pods_delays_it() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 4)])
+        stage.put(*(pod(f"p{i}", job="t", min_available="2") for i in range(4)))
+        async with stage.scheduler():
+            await stage.until(lambda: running(stage, "t"))
+            refused = a_budget_that_gives_in(stage, "evict", 1)
+            stage.decide(Shrink("default/t", (Slot(0, 2), Slot(0, 3)), "default/b", WHY))
+            for _ in range(20):
+                await stage.turn()
+                await asyncio.sleep(1.0)
+            assert len(refused) == 1
+            assert len(stage.api.pods()) == 2
+            assert len(stage.cluster.jobs["default/t"].placements) == 2
+
+    clockwork.run(scene())
+
+
 def test_a_decision_about_an_earlier_start_is_passed_over() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1")])
@@ -202,6 +256,29 @@ def test_an_elastic_job_runs_as_many_pods_as_were_placed_and_grows_with_the_room
             stage.put_node(node("n3", 8))
             await stage.until(lambda: len(stage.api.bound()) == 6)
             assert PARALLELISM not in words(stage, "a")
+
+    clockwork.run(scene())
+
+
+def test_pods_that_lost_their_nodes_before_they_were_bound_are_taken_back() -> None:
+    """It grew onto a node that went: the Job is not left with pods that only wait."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        stage.put(elastic("a", 4, 2))
+        async with stage.scheduler():
+            await stage.until(lambda: running(stage, "a"))
+            stage.fault = lambda write: "it is full" if write.startswith("bind") else None
+            stage.put_node(node("n2", 2))
+            await stage.until(lambda: stage.api.job("a")["spec"]["parallelism"] == 4)
+            stage.api.drop(NODES, "n2")
+            for _ in range(10):
+                await stage.turn()
+                await asyncio.sleep(1.0)
+            stage.now_s += stage.timeouts.place_s + 1.0
+            await stage.until(lambda: stage.api.job("a")["spec"]["parallelism"] == 2)
+            await stage.until(lambda: len(pods_of(stage, "a")) == 2)
+            assert running(stage, "a")
 
     clockwork.run(scene())
 

@@ -264,10 +264,10 @@ class GangLifecycle:
         parts.barrier.advance()
         if isinstance(self.state, Starting) and self._is_bound(parts):
             self._run(parts, defaults)
-        offer_s = parts.elastic.offer()
+        wake_s = parts.elastic.offer(), parts.elastic.withdraw()
         parts.elastic.resize()
         self._check_time(parts, defaults)
-        self._wake(offer_s)
+        self._wake(*wake_s)
 
     def _finish(self) -> None:
         """Nothing of it runs or will: it leaves the core. What still terminates keeps its charge until it is gone."""

@@ -24,6 +24,9 @@ from phalanx.model.plan import Shrink
 from phalanx.model.reason import Reason
 
 
+_GIVE_UP = 3  # refusals of an eviction in a row: the pod stays
+
+
 class ElasticParallelism:
     """`granted`: elastic Jobs -> the parallelism that their placed pods come to. `leaving`: seats that were told to be
     given up, and why."""
@@ -34,6 +37,7 @@ class ElasticParallelism:
         self._start, self._barrier, self._seats, self._effects = start, barrier, start.seats, start.effects
         self._resizing: set[str] = set()  # Jobs whose resize is not answered yet
         self._refused: dict[str, int] = {}  # Jobs -> how often their resize was, in a row
+        self._short_since: dict[str, float] = {}  # Jobs that were given more pods than have nodes -> since when
         self._offer_s = 0.0  # no empty seats are offered before that time
 
     def grant(self, counts: Sequence[int]) -> None:
@@ -48,6 +52,7 @@ class ElasticParallelism:
 
     def lose_job(self, uid: str) -> None:
         self._resizing.discard(uid)
+        self._short_since.pop(uid, None)
         self.granted.pop(uid, None)
 
     def parallelism(self, job: BatchJob) -> int:
@@ -87,12 +92,19 @@ class ElasticParallelism:
         if (job := self._start.job_of_role(number)) is not None:
             self.granted[job.uid] = min(max(row.least, has - going), self.granted.get(job.uid, job.parallelism))
 
-    def _evict(self, pod: Pod, grace_s: float | None) -> None:
-        def answered(answer: Answer, text: str) -> None:
-            if answer is Answer.REFUSED and self._start.going_on and pod.uid in self._start.objects.pods:
-                self._stays(pod)
+    def _evict(self, pod: Pod, grace_s: float | None, refusals: int = 0) -> None:
+        """A budget may refuse it now and allow it soon: those that went before it went for nothing otherwise."""
 
-        self._effects.pods.evict(self._start.id, pod, grace_s, answered)
+        def answered(answer: Answer, text: str) -> None:
+            if answer is not Answer.REFUSED or not self._start.going_on or pod.uid not in self._start.objects.pods:
+                return
+            if refusals + 1 >= _GIVE_UP:
+                self._stays(pod)
+            else:
+                self._effects.later(self._start.id, refusals + 1, lambda: self._evict(pod, grace_s, refusals + 1))
+
+        if self._start.going_on and pod.uid in self._start.objects.pods:
+            self._effects.pods.evict(self._start.id, pod, grace_s, answered)
 
     def _stays(self, pod: Pod) -> None:
         """A budget keeps the pod that was told to go: its seat is kept, and the core told so."""
@@ -147,6 +159,28 @@ class ElasticParallelism:
             if job is not None and job.uid in self.granted:
                 planned = sum(bool(seat.node or seat.pod) for seat in self._seats.rows[number].seats.values())
                 self.granted[job.uid] = max(self.granted[job.uid], min(planned, job.requested_parallelism))
+
+    def withdraw(self) -> float:
+        """What a Job was given comes back where its seats above the minimum have had no node for `place_s`: its pods
+        would only wait. Returns when that is (0: never)."""
+        due_s = [self._withdraw(number, row) for number, row in enumerate(self._seats.rows)]
+        return min((at_s for at_s in due_s if at_s), default=0.0)
+
+    def _withdraw(self, number: int, row: RoleSeats) -> float:
+        job = self._start.job_of_role(number)
+        if job is None or job.uid not in self.granted or self._start.phase is not Phase.RUNNING:
+            return 0.0
+        placed = max(row.least, sum(bool(seat.node) for seat in row.seats.values()))
+        if self.granted[job.uid] <= placed:
+            self._short_since.pop(job.uid, None)
+            return 0.0
+        now_s = self._effects.now_s()
+        due_s = self._short_since.setdefault(job.uid, now_s) + self._effects.timeouts.place_s
+        if now_s < due_s:
+            return due_s
+        del self._short_since[job.uid]
+        self.granted[job.uid] = placed
+        return 0.0
 
     def resize(self) -> None:
         """Bring the parallelism of elastic Jobs to what they were given."""
