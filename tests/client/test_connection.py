@@ -98,12 +98,23 @@ def test_who_is_too_busy_is_left_alone_by_all_calls() -> None:
     assert min(arrived[1:]) - arrived[0] >= 0.9
 
 
-def test_an_eviction_that_a_budget_refuses_is_an_answer() -> None:
-    async def budget(request: web.Request) -> web.Response:
-        return web.json_response({"message": "budget"}, status=429, headers={"Retry-After": "10"})
+@pytest.mark.parametrize("subresource", ["eviction", ""])
+def test_a_429_about_one_object_is_an_answer_and_holds_nobody_back(subresource: str) -> None:
+    """A budget, or somebody's webhook: `subresource` tells which write it was."""
 
-    with pytest.raises(ApiRefusal, match="budget"):
-        ask(budget, lambda c: c.create(PODS, {}, "default", "eviction", "a"))
+    async def budget(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response({})
+        return web.json_response({"kind": "Status", "message": "budget"}, status=429, headers={"Retry-After": "10"})
+
+    async def crowd(connection: Connection) -> None:
+        with pytest.raises(ApiRefusal, match="budget"):
+            await connection.create(PODS, {}, "default", subresource, "a")
+        began_s = asyncio.get_running_loop().time()
+        await connection.get(NODES, "b")
+        assert asyncio.get_running_loop().time() - began_s < 5.0
+
+    ask(budget, crowd)
 
 
 def test_a_read_that_the_server_breaks_on_is_sent_again_and_a_write_is_not() -> None:
@@ -175,7 +186,9 @@ def test_nothing_is_written_past_the_fence() -> None:
 
     async def busy(request: web.Request) -> web.Response:
         seen.append(request.method)
-        return web.json_response({}, status=429 if request.method == "PATCH" else 200, headers={"Retry-After": "0"})
+        if request.method == "PATCH":
+            return web.Response(status=429, headers={"Retry-After": "0"})
+        return web.json_response({})
 
     async def fenced(connection: Connection) -> None:
         connection.fence(lambda: inf if len(seen) < 2 else 0.0)

@@ -180,3 +180,29 @@ def _preempt(stage: Stage) -> Preempt:
 
     why = Reason(code=ReasonCode.PREEMPTED, text="for default/good")
     return Preempt("default/bad", stage.cluster.jobs["default/bad"].attempt, "default/good", why)
+
+
+def test_a_webhooks_not_now_delays_a_start_and_does_not_end_it() -> None:
+    """429 about one object (a Status, not a server that is too busy): the same start goes on when it passes."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1")])
+        stage.put(job("a", 2))
+        refused: list[str] = []
+
+        def fault(write: str) -> str | None:
+            if write == "patch jobs/a" and len(refused) < 3:
+                refused.append(write)
+                return "busy: the quota service is reloading"
+            return None
+
+        stage.fault = fault
+        async with stage.scheduler():
+            for _ in range(60):
+                await stage.turn()
+                await asyncio.sleep(0.1)
+            assert len(stage.api.bound()) == 2
+            assert stage.cluster.jobs["default/a"].attempt == 1
+            assert len(refused) == 3
+
+    play(scene())

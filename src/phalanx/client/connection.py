@@ -10,6 +10,10 @@ What was certainly not carried out is sent again here: a call that the server wa
 long as it says and with all other calls held back meanwhile; and once what it refused for credentials that have expired
 (401). Reads are also repeated when the server breaks (5xx).
 
+A 429 may also be about one object alone: a budget forbids the eviction, somebody's webhook refuses the write. A server
+that is too busy says so in plain text, before it has looked at the call; any other 429 is a Status. That is a refusal
+like others, and holds nobody else back. (k8s.io/apiserver/pkg/server/filters, `tooManyRequests`.)
+
 Objects are plain JSON values, decoded by msgspec.
 """
 
@@ -132,7 +136,7 @@ class Connection:
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> Any:
-        """The decoded answer. An eviction's 429 is an answer too: a budget refuses it.
+        """Return the decoded answer.
 
         Raises ApiRefusal (4xx: nothing changed) or ApiUnknown (no answer or 5xx)."""
         data = b"" if body is None else msgspec.json.encode(body)
@@ -150,7 +154,7 @@ class Connection:
                     made.code = answer.status
             except OSError as error:
                 raise self._unknown(method, path, error) from error
-            if answer.status == 429 and busy < _BUSY_RETRIES and not path.endswith("/eviction"):
+            if answer.status == 429 and busy < _BUSY_RETRIES and not _is_json(answer.headers):
                 busy += 1
                 self._calm_down(answer.headers.get("retry-after"), busy)
             elif answer.status == 401 and refused is None and self._identity is not None and self._identity.renewable:
@@ -245,7 +249,7 @@ class Connection:
                     content = b"".join([chunk async for chunk in chunks])
                     if answer.status == 401 and self._identity is not None and self._identity.renewable:
                         await self._ready(self._identity.lines)  # whoever watches tries again
-                    if answer.status == 429:
+                    if answer.status == 429 and not _is_json(answer.headers):
                         self._calm_down(answer.headers.get("retry-after"), 1)
                     _decode(answer.status, answer.headers.get("content-type", ""), content)
                 yield _lines(chunks)
@@ -268,6 +272,10 @@ class Connection:
 
     def _unknown(self, method: str, path: str, error: OSError) -> ApiUnknown:
         return ApiUnknown(f"{method} {self.server}{path}: {error or type(error).__name__}")
+
+
+def _is_json(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").startswith(JSON)
 
 
 def _target(path: str, params: Mapping[str, str] | None) -> str:

@@ -5,9 +5,10 @@ crash goes on with it. A Job's mark is part of the PATCH that suspends it; its c
 do not count as failures. Bare pods are marked one by one, and evicted when all are; who would break a
 PodDisruptionBudget by that stays, and is spared for a while.
 
-A gang that leaves suspends its Jobs, and has left when no pod of it is left: only then the core is told. Where the API
-server does not let a Job be suspended, however often it is asked, the start ends all the same as soon as nothing of it
-is on a node: room that nobody uses is held for nobody. Where marks cannot be written, nobody is preempted.
+A gang that leaves suspends its Jobs, and has left when no pod of it is left: only then the core is told. An owner of a
+Job that resumes it at once (a JobSet that is not suspended itself) is not fought: its new pods wait unbound. Where the
+API server does not let a Job be suspended, however often it is asked, the start ends all the same as soon as nothing of
+it is on a node: room that nobody uses is held for nobody. Where marks cannot be written, nobody is preempted.
 """
 
 from __future__ import annotations
@@ -119,6 +120,7 @@ class Departure:
         self._start, self._effects, self._grace_s, self._hold = start, start.effects, grace_s, hold
         self._suspending: dict[str, int] = {}  # Jobs whose suspension was asked for -> how often that was refused
         self._stuck: set[str] = set()  # of these, those that the API server does not let be suspended
+        self._was_suspended: set[str] = set()  # whoever resumes one of these now is its owner: new pods of it wait
         self._over = False
         self._evicted: set[str] = set()  # bare pods that were told to go
 
@@ -167,7 +169,9 @@ class Departure:
         if pod.node or self._start.on_its_way(pod):
             return True
         job = self._start.objects.job_of(pod)
-        return job is not None and job.queued and job.uid not in self._stuck
+        if job is None or not job.queued or job.uid in self._stuck:
+            return False
+        return job.suspended or job.uid not in self._was_suspended
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -197,6 +201,7 @@ class Departure:
         """The Job is suspended again; `quote` is what its controller said about pods that it could not create."""
         self._suspending.pop(uid, None)
         self._stuck.discard(uid)
+        self._was_suspended.add(uid)
         if quote:
             self.why = replace(self.why, text=f"{self.why.text}; the Job controller says: {quote}")
         if self.mark is not None and self._grace_s is not None:

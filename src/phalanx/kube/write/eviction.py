@@ -96,7 +96,10 @@ class MarkPod(Write):
 
 
 class EvictPod(Write):
-    """`grace_s`: so long may it take to end; None: as it says itself. A budget may refuse it (429)."""
+    """`grace_s`: so long may it take to end; None: as it says itself. A budget may refuse it (429):
+    when to ask again is decided with what was to be gained by it."""
+
+    retried = frozenset()
 
     def __init__(self, pod: Pod, grace_s: float | None) -> None:
         self.key = f"pods/{pod.key}"

@@ -88,7 +88,7 @@ class ResumeJob(JobPatch):
     async def send(self, api: Connection) -> Object:
         changes = [each.change() for each in (self, *self.beside)]
         if "template" in changes[0][0] and self.job.adapter is BATCH_JOB:
-            self.retried = frozenset({422})
+            self.retried |= {422}
             if (self.obj.get("status") or {}).get("startTime"):
                 await self._forget_start(api)
         return await self.patch(api, *changes)

@@ -53,11 +53,11 @@ class Verdict(Enum):
 class Write(ABC):
     """`key` names the object: writes with the same key are sent one after the other. `begins`: it makes more work for
     others (a Job that is resumed gets pods); such writes wait for those that finish what is begun, or free room.
-    `retried`: codes of refusals that may pass by themselves."""
+    `retried`: codes of refusals that may pass by themselves, such as a webhook's *not now* (429)."""
 
     key: str
     begins = False
-    retried: frozenset[int] = frozenset()
+    retried: frozenset[int] = frozenset({429})
 
     @abstractmethod
     async def send(self, api: Connection) -> Object: ...
