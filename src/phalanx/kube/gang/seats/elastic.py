@@ -23,7 +23,6 @@ from phalanx.model.job import GangSize, Phase, Slot
 from phalanx.model.plan import Shrink
 from phalanx.model.reason import Reason
 
-
 _GIVE_UP = 3  # refusals of an eviction in a row: the pod stays
 
 
