@@ -6,6 +6,7 @@ that the next cycle cannot decide the same again while the world catches up."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -17,6 +18,7 @@ from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 
+FOLDED = 500  # events that are folded in one turn
 SWEPT = 2000  # events and actions between sweeps
 OLD = 4  # sweeps until what survived the others is looked at once more
 WHOLE = 400  # sweeps until everything is
@@ -57,10 +59,24 @@ async def run(world: World, cluster: Cluster, policy: Policy, clock: Callable[[]
     `clock`: seconds since the epoch."""
     sweeps = Sweeps()
     while True:
-        events = world.events()
-        plan = step(cluster, events, policy, clock(), world)
+        events, now_s = world.events(), clock()
+        rest = await _fold_ahead(cluster, events, policy, now_s)
+        plan = step(cluster, rest, policy, now_s, world)
         sweeps.after(len(events) + len(plan.actions))
         await world.wait(None if plan.wake_s is None else max(0.0, plan.wake_s - clock()))
+
+
+async def _fold_ahead(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float) -> Sequence[Event]:
+    """Fold what is very much (the first events of a large cluster take a second) part by part, so that others get their
+    turn between; return what is left for the step."""
+    if len(events) <= FOLDED:
+        return events
+    fold(cluster, (Ticked(now_s),) if cluster.policy is policy else (PolicySeen(policy), Ticked(now_s)))
+    last = (len(events) - 1) // FOLDED * FOLDED
+    for begin in range(0, last, FOLDED):
+        fold(cluster, events[begin : begin + FOLDED])
+        await asyncio.sleep(0)
+    return events[last:]
 
 
 def spare_the_book() -> None:

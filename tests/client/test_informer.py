@@ -37,6 +37,12 @@ class Server(Connection):
         version = max((int(one["metadata"]["resourceVersion"]) for one in items), default=1)
         return {"metadata": {"resourceVersion": str(version)}, "items": items}
 
+    async def pages(self, kind: Any, namespace: str = "", **params: str) -> AsyncIterator[Object]:
+        """The list in pages of one object."""
+        whole = await self.list(kind, namespace, **params)
+        for item in whole["items"] or [None]:
+            yield {"metadata": whole["metadata"], "items": [] if item is None else [item]}
+
     @asynccontextmanager
     async def stream(
         self, path: str, params: Mapping[str, str], read_timeout_s: float | None = None
@@ -161,6 +167,19 @@ class Forbidding(Server):
             self.refusals -= 1
             raise ApiRefusal(403, "Forbidden", "pods is forbidden")
         return await super().list(kind, namespace, **params)
+
+
+class Forgetful(Server):
+    """It forgets the first page before the last is read: 410."""
+
+    async def pages(self, kind: Any, namespace: str = "", **params: str) -> AsyncIterator[Object]:
+        yield {"metadata": {"resourceVersion": "9"}, "items": [pod("gone", 3)]}
+        raise ApiRefusal(410, "Expired", "too old")
+
+
+def test_a_list_whose_pages_are_forgotten_is_taken_as_it_is_in_one_piece() -> None:
+    server = Forgetful([[pod("a", 10)]], [])
+    assert set(follow(server)[0].objects) == {"default/a"}
 
 
 def test_a_missing_right_is_logged_once_and_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -31,7 +31,7 @@ from phalanx.kube.install.admission_policy import (
 )
 from phalanx.kube.install.definitions import DEFINITIONS
 from phalanx.kube.install.record_key import NAME as RECORD_KEY
-from phalanx.kube.leader import NAME as LEASE
+from phalanx.kube.leader.lease import NAME as LEASE
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED, VOLCANO
 from phalanx.kube.status.usage import NAME as USAGE

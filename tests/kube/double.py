@@ -104,8 +104,8 @@ class Api:
 
 class Client:
     """A connection of one process. `fault(write)` is asked before every write and may say `kill` (before it happens),
-    `kill after`, `lost` (it happens, the answer does not come), `broken: TEXT` (a 5xx: it does not happen), `busy: TEXT` (a
-    429: nor does it), or the text of a refusal."""
+    `kill after`, `lost` (it happens, the answer does not come), `broken: TEXT` (5xx: it does not happen), `busy: TEXT`
+    (429: nor does it), or the text of a refusal."""
 
     def __init__(self, api: Api, fault: Callable[[str], str | None] = lambda write: None) -> None:
         self.api, self.fault, self.dead = api, fault, False

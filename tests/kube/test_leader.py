@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown
-from phalanx.kube.leader import Lease, LeaseDurations
+from phalanx.kube.leader.lease import Lease, LeaseDurations
 from phalanx.kube.write.writer import LeaseLost, Verdict, Write, Writer
 from tests import clockwork
 

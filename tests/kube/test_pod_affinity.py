@@ -84,10 +84,10 @@ def test_labels_belong_to_a_shape_only_when_somebody_selects_by_them() -> None:
     meta = {"namespace": "default", "labels": {"app": "web", "build": "17"}}
     plain = shapes.of_pod({"containers": []}, meta=meta).shape
     assert (plain.labels, plain.namespace) == ((), "")
-    assert shapes.version == 0
+    assert not shapes.selecting
     term = {"topologyKey": HOST, "labelSelector": WEB}
     shapes.of_pod({"containers": [], **affinity("podAntiAffinity", required=[term])}, meta=meta)
-    assert shapes.version == 1
+    assert list(shapes.selecting) == ["app"]
     again = shapes.of_pod({"containers": []}, meta=meta).shape
     assert (again.labels, again.namespace) == ((("app", "web"),), "default")
 

@@ -190,21 +190,30 @@ class Connection:
         return await self._object("GET", kind.path(namespace, name))
 
     async def list(self, kind: Kind, namespace: str = "", **params: str) -> Object:
-        """The whole list as one List object. Pages of 500 are joined; where the first is forgotten before the last is
-        read (410), it is read again in one piece."""
-        path, query = kind.path(namespace), {"limit": "500", **params}
-        whole = await self._object("GET", path, params=query)
-        token = whole["metadata"].get("continue")
-        while token:
-            try:
-                page = await self._object("GET", path, params={**query, "continue": token})
-            except ApiRefusal as error:
-                if error.code != 410:
-                    raise
-                return await self._object("GET", path, params=params)
+        """Return the whole list as one List object. Its pages are joined; where the first is forgotten before the last
+        is read (410), it is read again in one piece."""
+        try:
+            pages = [page async for page in self.pages(kind, namespace, **params)]
+        except ApiRefusal as error:
+            if error.code != 410:
+                raise
+            return await self._object("GET", kind.path(namespace), params=params)
+        whole = pages[0]
+        for page in pages[1:]:
             whole["items"].extend(page["items"])
-            token = page["metadata"].get("continue")
         return whole
+
+    async def pages(self, kind: Kind, namespace: str = "", **params: str) -> AsyncIterator[Object]:
+        """Yield a list in pages of 500, each a List object. Raises ApiRefusal 410 where the first is forgotten before
+        the last is read."""
+        token = ""
+        while True:
+            query = {"limit": "500", **params, **({"continue": token} if token else {})}
+            page = await self._object("GET", kind.path(namespace), params=query)
+            yield page
+            token = page["metadata"].get("continue")
+            if not token:
+                return
 
     async def create(
         self, kind: Kind, body: Object, namespace: str = "", subresource: str = "", name: str = ""

@@ -224,15 +224,25 @@ class Informer:
             self._cause = cause
 
     async def _list(self) -> None:
-        listing = await self._connection.list(self.kind, self._namespace, **self._selectors)
         self._listed = {}
-        for obj in map(self._trim, listing["items"]):
+        try:
+            async for page in self._connection.pages(self.kind, self._namespace, **self._selectors):
+                self._take_page(page)  # at once, so that only what is kept of it stays in memory
+        except ApiRefusal as error:
+            if error.code != _FORGOTTEN:
+                raise
+            self._listed = {}
+            self._take_page(await self._connection.list(self.kind, self._namespace, **self._selectors))
+        self._complete()
+
+    def _take_page(self, page: Object) -> None:
+        assert self._listed is not None
+        for obj in map(self._trim, page["items"]):
             obj.setdefault("apiVersion", self.kind.api_version)
             obj.setdefault("kind", self.kind.name)
             self._listed[key_of(obj)] = obj
             self.observe(obj)
-        self._version = listing["metadata"]["resourceVersion"]
-        self._complete()
+        self._version = page["metadata"]["resourceVersion"]
 
     def _complete(self) -> None:
         """All that exists at our version was told: what was not is gone."""

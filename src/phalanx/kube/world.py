@@ -14,6 +14,7 @@ import asyncio
 import gc
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -31,11 +32,12 @@ from phalanx.kube.status.pod_group_status import PodGroupStatusWriter
 from phalanx.kube.status.usage import load_usage
 from phalanx.kube.write.effects import ApiEffects
 from phalanx.model.event import Event, OutcomeTold, Refused
-from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
 
 log = logging.getLogger(__name__)
 
 PAST_RUNS = 5000  # of jobs that are over, told when a scheduler starts
+_MANY = 256  # what is more is done piece by piece, so that others get their turn
 
 
 @asynccontextmanager
@@ -53,7 +55,6 @@ async def open_world(
     world = KubeWorld(api, informers, settings, clock, fence, installed)
     async with asyncio.TaskGroup() as group:
         await world.sync()
-        gc.freeze()  # what there is stays: the collector need not walk it again
         tasks = [group.create_task(run()) for run in world.writing()]
         try:
             yield world
@@ -63,8 +64,8 @@ async def open_world(
 
 
 class KubeWorld:
-    """`World` of `phalanx.loop`. `gangs`: all there are, by id. `installed`: what Phalanx found or brought here. Its key
-    signs the records of starts and tells at a restart which of them are ours; without one, all count."""
+    """`World` of `phalanx.loop`. `gangs`: all there are, by id. `installed`: what Phalanx found or brought here. Its
+    key signs the records of starts and tells at a restart which of them are ours; without one, all count."""
 
     def __init__(
         self,
@@ -117,21 +118,22 @@ class KubeWorld:
         self._routed = False  # changes are routed as they come
         self._recovered = False  # the starts of before were taken up
         self._dirty: dict[str, None] = {}
+        self._decided: deque[Action] = deque()  # and not carried out yet
         self._out: list[Event] = []
         self._news = asyncio.Event()
 
     async def sync(self) -> None:
         """Until every cache that decisions need was listed once and is routed, and it is known what was used in the
         past. Others get their turn meanwhile: the lease is kept."""
-        await self.caches.sync(self._api)
-        self._out += await load_usage(self._api)
         with _without_collection():
+            await self.caches.sync(self._api)
+            self._out += await load_usage(self._api)
             await self.watch.follow()
             self._routed = True
-            self.watch.read_again()
+            await _in_pieces(self.watch.read_again())
             self._define()
-            await _in_pieces(self._recover())
-            await _in_pieces(self._conclude())
+            for steps in (self._recover(), self._conclude(), self._see_foreign_pods()):
+                await _in_pieces(steps)
         self._news.set()
 
     def writing(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
@@ -151,22 +153,27 @@ class KubeWorld:
         if not self._routed:
             self._routed = True
             self.watch.subscribe()
-        self.watch.read_again()
+        _at_once(self._carry_out(), self.watch.read_again())
         self._define()
-        for _ in self._recover():
-            pass
+        _at_once(self._recover())
         self._dirty.update(dict.fromkeys(self._timers.due(self._clock())))
         self._dirty.update(dict.fromkeys(self.watch.with_headroom()))
-        for _ in self._conclude():
-            pass
-        self._out += self.watch.foreign_pods()
+        _at_once(self._conclude(), self._see_foreign_pods())
         if self.watch.headroom.quotas.news:
             self._news.set()
         out, self._out = self._out, []
         return out
 
     def apply(self, plan: Plan) -> None:
-        for action in plan.actions:
+        """Take the plan up: what is much of it is carried out while this world waits, piece by piece."""
+        self._decided.extend(plan.actions)
+        if len(self._decided) <= _MANY:
+            _at_once(self._carry_out())
+
+    def _carry_out(self) -> Iterator[None]:
+        while self._decided:
+            yield
+            action = self._decided.popleft()
             gang = self.gangs.get(action.job)
             if gang is None:  # it went while it was decided; the next events say so
                 continue
@@ -189,6 +196,13 @@ class KubeWorld:
                 self._mark(gang.id)
 
     async def wait(self, timeout_s: float | None) -> None:
+        await _in_pieces(self._carry_out())
+        await self._until_news(timeout_s)
+        await _in_pieces(self.watch.read_again())
+        if len(self._dirty) > _MANY:
+            await _in_pieces(self._conclude())
+
+    async def _until_news(self, timeout_s: float | None) -> None:
         if (at_s := self._timers.next_s) is not None:
             until_s = max(0.0, at_s - self._clock())
             timeout_s = until_s if timeout_s is None else min(until_s, timeout_s)
@@ -229,6 +243,12 @@ class KubeWorld:
         for gang, begun in sorted(adopted, key=lambda entry: adoption_order(*entry)):
             yield
             adopt(gang, begun)
+
+    def _see_foreign_pods(self) -> Iterator[None]:
+        """What changed of the pods of others, told pod by pod."""
+        for event in self.watch.foreign_pods():
+            self._tell(event)
+            yield
 
     def _conclude(self) -> Iterator[None]:
         """Marked gangs draw their conclusions, one after the other."""
@@ -284,15 +304,23 @@ class KubeWorld:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """What is made inside is here to stay, and is not walked for garbage: of 100,000 pods that takes a second, in which
-    nobody else gets a turn."""
+    """What is made inside is here to stay, and is not walked for garbage, now or later: of 100,000 pods that takes
+    seconds, in which nobody else gets a turn."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        gc.freeze()
         if enabled:
             gc.enable()
+
+
+def _at_once(*steps: Iterator[None]) -> None:
+    """All of it, in one turn."""
+    for each in steps:
+        for _ in each:
+            pass
 
 
 async def _in_pieces(steps: Iterator[None], most_s: float = 0.05) -> None:

@@ -24,7 +24,7 @@ from phalanx.core.fold.fold import fold
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.leader import NAME, NAMESPACE
+from phalanx.kube.leader.lease import NAME, NAMESPACE
 from phalanx.kube.read.labels import POLICY, REASON
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.tally import Tally
-from phalanx.kube.leader import Lease
+from phalanx.kube.leader.lease import Lease
 from phalanx.metrics.collector import Scheduler, registry
 from phalanx.metrics.serving import serving, url
 

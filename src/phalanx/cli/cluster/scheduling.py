@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,8 @@ from phalanx.client.kind import Kind
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.volcano import QUEUES as VOLCANO_QUEUES
-from phalanx.kube.leader import Lease, leading
+from phalanx.kube.leader.lease import Lease, leading
+from phalanx.kube.leader.steady_clock import SteadyClock
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.queue_status import StatusSource, keep_queue_statuses
 from phalanx.kube.status.usage import keep_usage
@@ -67,18 +67,19 @@ async def _lead(
     ledger: str | None,
 ) -> None:
     cluster, policy = Cluster(), policies.policy
+    clock = SteadyClock()
     settings = KubeSettings(default_queue=policy.default_queue, dialects=policies.dialects)
-    async with open_world(connection, informers, settings, fence=lease.fence) as world:
+    async with open_world(connection, informers, settings, clock, lease.fence) as world:
         admits(world.installed.admission)
-        glance = Glance(cluster, now_s=time.time)
+        glance = Glance(cluster, now_s=clock)
         sight = seen(world, glance, informers, lease)
         keeping = (
-            asyncio.ensure_future(keep_queue_statuses(connection, sight, time.time)),
-            asyncio.ensure_future(keep_usage(connection, cluster.usage, time.time, sight.may_write)),
+            asyncio.ensure_future(keep_queue_statuses(connection, sight, clock)),
+            asyncio.ensure_future(keep_usage(connection, cluster.usage, clock, sight.may_write)),
         )
         try:
             with accounted(_measured(world, glance, metrics), world, informers, ledger) as whole:
-                await _run(whole, cluster, policy, record)
+                await _run(whole, cluster, policy, record, clock)
         finally:
             for task in keeping:
                 task.cancel()
@@ -118,11 +119,13 @@ def accounted(
             found.close()
 
 
-async def _run(world: loop.World, cluster: Cluster, policy: Policy, record: Path | None) -> None:
+async def _run(
+    world: loop.World, cluster: Cluster, policy: Policy, record: Path | None, clock: Callable[[], float]
+) -> None:
     if record is None:
-        await loop.run(world, cluster, policy, time.time)
+        await loop.run(world, cluster, policy, clock)
         return
-    recorder = Recorder(world, record, policy, time.time, note)
+    recorder = Recorder(world, record, policy, clock, note)
     try:
         await loop.run(recorder, cluster, policy, recorder.clock)
     finally:

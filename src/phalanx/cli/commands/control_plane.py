@@ -39,7 +39,7 @@ from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.simulated.nodes import retire
 from phalanx.kube.install.admission_policy import install_policy
 from phalanx.kube.install.definitions import install
-from phalanx.kube.leader import Lease, LeaseDurations
+from phalanx.kube.leader.lease import Lease, LeaseDurations
 from phalanx.kube.read.node import read_node
 from phalanx.ledger.store import url_of
 from phalanx.metrics.collector import Scheduler

@@ -24,7 +24,7 @@ from phalanx.cli.terminal.output import note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.kube.install.admission_policy import AdmissionMode
-from phalanx.kube.leader import Lease, LeaseDurations
+from phalanx.kube.leader.lease import Lease, LeaseDurations
 from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.ledger.store import Ledger
 from phalanx.metrics.serving import address

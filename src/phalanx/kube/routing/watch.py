@@ -7,7 +7,7 @@ them draw their conclusions, once for however many changes came together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
@@ -94,11 +94,11 @@ class ClusterWatch:
         )
         return [(kind, take) for kind, take in order if self._caches.watches(kind)]
 
-    def read_again(self) -> None:
-        """What has another shape since somebody selects pods by a label that nobody did before."""
-        self._workloads.read_again(self._take_job, self._take_pod)
+    def read_again(self) -> Iterator[None]:
+        """What has another shape since somebody selects pods by a label that nobody did before, piece by piece."""
+        yield from self._workloads.read_again(self._take_job, self._take_pod)
 
-    def foreign_pods(self) -> Iterable[Event]:
+    def foreign_pods(self) -> Iterator[Event]:
         """What pods hold that no gang is charged for, as far as it changed."""
         return self._workloads.foreign_pods.events()
 

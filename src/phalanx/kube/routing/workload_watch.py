@@ -6,7 +6,7 @@ others hold is noted beside (`foreign_pods`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
@@ -45,17 +45,23 @@ class WorkloadWatch:
         self._pods: dict[str, Pod] = {}
         self._pod_gang: dict[str, GangLifecycle] = {}  # pod uid -> its gang
         self._pods_of: dict[str, set[str]] = {}  # Job uid -> its pods
-        self._read_version = 0  # of `ShapeCache`, when everything was read
+        self._selecting = 0  # so many label keys by which anybody selects pods are in the shapes that were read
         self.foreign_pods = ForeignPods(self._pods, self._excess)
 
-    def read_again(self, on_job: Take, on_pod: Take) -> None:
-        """Somebody selects pods by a label that nobody did before: it belongs to the shape of all that carry it."""
-        while self._read_version != self._caches.admission.shapes.version:
-            self._read_version = self._caches.admission.shapes.version
+    def read_again(self, on_job: Take, on_pod: Take) -> Iterator[None]:
+        """Somebody selects pods by a label that nobody did before: it belongs to the shape of all that carry it. Object
+        by object, so that others can have their turn between."""
+        selecting = self._caches.admission.shapes.selecting
+        while new := list(selecting)[self._selecting :]:
+            self._selecting += len(new)
             for kind in (*self._caches.job_kinds, PODS):
-                take = on_pod if kind is PODS else on_job
-                for obj in list(self._caches.objects(kind).values()):
-                    take(Change(kind=kind, old=obj, new=obj))
+                objects, take = self._caches.objects(kind), on_pod if kind is PODS else on_job
+                for key, obj in list(objects.items()):
+                    yield
+                    if kind is PODS and not _carries(obj, new):
+                        continue
+                    if objects.get(key) is obj:  # else it was read since
+                        take(Change(kind=kind, old=obj, new=obj))
 
     # --- Jobs -----------------------------------------------------------------------------------------------------
 
@@ -175,3 +181,9 @@ class WorkloadWatch:
 
 def _gang_of_job(job: BatchJob) -> str | None:
     return f"{job.namespace}/{job.options.get(labels.JOB, job.name)}" if job.ours else None
+
+
+def _carries(pod: Object, keys: Iterable[str]) -> bool:
+    """The pod has one of these labels."""
+    found = pod["metadata"].get("labels")
+    return bool(found) and any(key in found for key in keys)

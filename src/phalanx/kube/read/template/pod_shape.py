@@ -67,7 +67,6 @@ class ShapeCache:
 
     def __init__(self) -> None:
         self.selecting: dict[str, None] = {}  # label keys by which anybody selects pods
-        self.version = 0
         self._known: dict[bytes, PodRequirements] = {}
         self._last: tuple[Spec | None, Metadata | None, PodRequirements] = (
             None,
@@ -119,7 +118,6 @@ class ShapeCache:
             if key not in self.selecting
         ]
         self.selecting.update(dict.fromkeys(new))
-        self.version += bool(new)
         return bool(new)
 
     def of_template(

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import LEASES
+from phalanx.kube.leader.stall_watch import stalls_logged
 from phalanx.kube.read.labels import POLICY
 from phalanx.kube.write.writer import LeaseLost
 
@@ -144,13 +145,15 @@ class Lease:
 
 @asynccontextmanager
 async def leading(lease: Lease) -> AsyncIterator[Lease]:
-    """Inside, this process leads; if it cannot any more, LeaseLost ends the inside."""
+    """Inside, this process leads; if it cannot any more, LeaseLost ends the inside. What keeps the event loop, so that
+    the lease could be lost, is logged."""
     await lease.acquire()
     try:
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(lease.keep())
             try:
-                yield lease
+                with stalls_logged():
+                    yield lease
             finally:
                 keeping.cancel()
                 await lease.release()

@@ -1,0 +1,67 @@
+"""Says what ran when the event loop was kept too long.
+
+A lease that is not renewed in time is lost, and with it the leadership; a watch that is not read is cut. Whoever looks
+for the reason afterwards finds nothing, unless it was noted while it happened. So a thread of its own looks whether the
+loop still turns, and where it stands if it does not: once for each stall, and how long it was when it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+log = logging.getLogger(__name__)
+
+_FRAMES = 6  # of the stack, innermost last
+
+
+@contextmanager
+def stalls_logged(limit_s: float = 1.0) -> Iterator[None]:
+    """Inside, a warning is logged when the running event loop made no turn for `limit_s` seconds."""
+    watch = _StallWatch(asyncio.get_running_loop(), limit_s)
+    watch.begin()
+    try:
+        yield
+    finally:
+        watch.end()
+
+
+class _StallWatch:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
+        self._loop, self._limit_s, self._thread_id = loop, limit_s, threading.get_ident()
+        self._turned_s = time.monotonic()  # when the loop made its last turn that is known
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="stall watch", daemon=True)
+
+    def begin(self) -> None:
+        self._turn()
+        self._thread.start()
+
+    def end(self) -> None:
+        self._over.set()
+        self._handle.cancel()
+
+    def _turn(self) -> None:
+        self._turned_s = time.monotonic()
+        self._handle = self._loop.call_later(self._limit_s / 4, self._turn)
+
+    def _look(self) -> None:
+        told_s = 0.0  # the last turn before the stall that was told
+        while not self._over.wait(self._limit_s / 2):
+            turned_s = self._turned_s
+            if told_s and turned_s != told_s:
+                log.warning("the event loop turns again, after %.1f s", turned_s - told_s)
+                told_s = 0.0
+            if not told_s and time.monotonic() - turned_s > self._limit_s:
+                told_s = turned_s
+                log.warning("the event loop made no turn for %.1f s; it is in\n%s", self._limit_s, self._stack())
+
+    def _stack(self) -> str:
+        frame = sys._current_frames().get(self._thread_id)
+        return "".join(traceback.format_stack(frame)[-_FRAMES:]) if frame is not None else "a thread that is no more"
