@@ -134,11 +134,11 @@ def test_only_what_a_policy_is_about_comes_to_the_webhook(tmp_path: Path) -> Non
                 path = f"{JOBS}/queued{subresource}"
                 return (await server.ask("PATCH", path, change, "application/merge-patch+json")).code
 
-            resumed = {"spec": {"suspend": True}, "metadata": {"annotations": {"phalanx.dev/admitted": "1"}}}
-            assert await patched(resumed) == 200
+            assert await patched({"spec": {"suspend": True}, "metadata": {"annotations": {"note": "1"}}}) == 200
             assert await patched({"status": {"active": 1}}, "/status") == 200
             assert (await server.ask("POST", JOBS, Case(name="web", labels={"app": "web"}).job())).code == 201
             assert await patched({"metadata": {"annotations": signed("root")}}) == 500
+            assert await patched({"metadata": {"annotations": {"phalanx.dev/admitted": "1"}}}) == 500
             assert (await server.ask("POST", JOBS, Case(name="next", labels=QUEUE).job())).code == 500
 
     asyncio.run(run())
