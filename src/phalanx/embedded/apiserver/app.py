@@ -26,6 +26,7 @@ from phalanx.embedded.apiserver.endpoints.public import Public
 from phalanx.embedded.apiserver.endpoints.subresources.logs import Logs
 from phalanx.embedded.apiserver.endpoints.subresources.pods import PodActions
 from phalanx.embedded.apiserver.endpoints.subresources.scale import Scales
+from phalanx.embedded.apiserver.endpoints.subresources.streams import STREAMS, Streams
 from phalanx.embedded.apiserver.endpoints.write import Intent, Writer, Written
 from phalanx.embedded.apiserver.registry.routing import Registry, Target, locate, verb_of
 from phalanx.embedded.apiserver.storage.settings import Settings
@@ -56,7 +57,7 @@ class Api:
         self.writer = Writer(store, registry, knowledge)
         self.deleter = Deleter(store)
         self.reader = Reader(store, self.hub, settings)
-        self.logs = Logs(store, settings)
+        self.logs, self._streams = Logs(store, settings), Streams(store, settings)
         self._pods = PodActions(store, self.writer, self.deleter)
         self._reviewer = Reviewer(tokens, self._authorizer)
         self._scales = Scales(store, self.writer)
@@ -96,6 +97,8 @@ class Api:
             user_agent=headers.get(b"user-agent", b"").decode("latin-1"),
             host=headers.get(b"host", b"").decode("latin-1"),
             body=raw.body,
+            websocket_key=raw.websocket_key.decode("latin-1"),
+            websocket_protocols=raw.websocket_protocols.decode("latin-1"),
         )
         target = locate(self.registry, path)
         if target is None:
@@ -104,6 +107,10 @@ class Api:
         watch = request.flag("watch")
         verb = verb_of(target, method, watch)
         self._authorizer.resource(user, _asked(target, verb, request), target.namespace)
+        if target.sub in STREAMS:
+            # A WebSocket begins with GET, and does what POST does.
+            self._authorizer.resource(user, _asked(target, "create", request), target.namespace)
+            return await self._streams.open(target, request)
         if not request.accept:
             raise negotiation.not_acceptable()
         return await self._dispatch(verb, target, request)

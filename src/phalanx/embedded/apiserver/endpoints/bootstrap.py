@@ -27,6 +27,7 @@ _PRIORITIES = {
 # Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, for the kinds that are served here.
 _READ, _WRITE = ["get", "list", "watch"], ["create", "delete", "deletecollection", "patch", "update"]
 _CORE = ("configmaps", "endpoints", "events", "persistentvolumeclaims", "pods", "pods/log", "pods/status", "services")
+_STREAMS = ("pods/attach", "pods/exec", "pods/portforward")
 _SEEN = {
     "": [*_CORE, "serviceaccounts", "limitranges", "resourcequotas", "namespaces"],
     "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
@@ -36,7 +37,7 @@ _SEEN = {
 }
 _EDITED = {
     **_SEEN,
-    "": [*_CORE[:-3], "services", "secrets", "serviceaccounts", "serviceaccounts/token", "pods/eviction"],
+    "": [*_CORE[:-3], "services", "secrets", "serviceaccounts", "serviceaccounts/token", "pods/eviction", *_STREAMS],
     "coordination.k8s.io": ["leases"],
 }
 

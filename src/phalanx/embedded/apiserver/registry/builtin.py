@@ -85,10 +85,13 @@ PODS = _core(
     categories=("all",),
     strategy=PodStrategy(),
     subresources=(
+        Subresource(name="attach", kind="PodAttachOptions", version="v1", verbs=("create", "get")),
         Subresource(name="binding", kind="Binding", version="v1", verbs=("create",)),
         Subresource(name="ephemeralcontainers", kind="Pod", version="v1"),
         Subresource(name="eviction", kind="Eviction", group="policy", version="v1", verbs=("create",)),
+        Subresource(name="exec", kind="PodExecOptions", version="v1", verbs=("create", "get")),
         Subresource(name="log", kind="Pod", version="v1", verbs=("get",)),
+        Subresource(name="portforward", kind="PodPortForwardOptions", version="v1", verbs=("create", "get")),
         Subresource(name="resize", kind="Pod", version="v1"),
         _status("Pod"),
     ),

@@ -296,6 +296,8 @@ def _operation(resource: Resource, verb: str, action: str, query: Iterable[str],
     if sub is not None and sub.version:
         kind = {"group": sub.group, "version": sub.version, "kind": sub.kind}
         name = _subresource_schema(sub) if sub.kind != resource.kind else name
+        if name not in definitions():
+            return _connection(resource, verb, sub, kind)
     answer = f"{name}List" if verb == "list" else f"{META}Status" if verb.startswith("delete") else name
     operation: Json = {
         "operationId": _operation_id(resource, verb, sub),
@@ -313,6 +315,17 @@ def _operation(resource: Resource, verb: str, action: str, query: Iterable[str],
     elif verb.startswith("delete"):
         operation["requestBody"] = {"content": _content(("*/*",), f"{META}DeleteOptions")}
     return operation
+
+
+def _connection(resource: Resource, verb: str, sub: Subresource, kind: Json) -> Json:
+    """exec, attach, portforward: a stream, not an object."""
+    return {
+        "operationId": _operation_id(resource, verb, sub),
+        "tags": [_tag(resource)],
+        "responses": {"200": {"description": "OK", "content": {"*/*": {"schema": {"type": "string"}}}}},
+        "x-kubernetes-action": "connect",
+        "x-kubernetes-group-version-kind": kind,
+    }
 
 
 def _content(media_types: Iterable[str], name: str) -> Json:

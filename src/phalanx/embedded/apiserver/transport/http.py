@@ -28,7 +28,7 @@ from urllib.parse import unquote
 import httptools
 
 from phalanx.embedded.apiserver.transport import websocket
-from phalanx.embedded.apiserver.transport.request import Response, Stream
+from phalanx.embedded.apiserver.transport.request import Response, Stream, Tunnel
 from phalanx.embedded.apiserver.transport.websocket import Broken, Listener
 
 _log = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ class RawRequest:
     keep_alive: bool = True
     chunked_ok: bool = True
     websocket_key: bytes = b""  # it asks for its answer, if that is a stream, by WebSocket
+    websocket_protocols: bytes = b""
 
 
 Application = Callable[[RawRequest], Awaitable[Response]]
@@ -84,7 +85,7 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._headers_bytes = 0
-        self._websocket_key = b""
+        self._websocket_key = self._websocket_protocols = b""
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._waiting: deque[RawRequest] = deque()
@@ -93,6 +94,8 @@ class Connection(asyncio.Protocol):
         self._streaming = False
         self._listener: Listener | None = None  # of what follows a request for another protocol
         self._websocket = False  # it was agreed to
+        self._tunnel: Tunnel | None = None  # to which all goes that the client says
+        self._draining: asyncio.Task[None] | None = None
         self._resumed: asyncio.Future[None] | None = None  # set while the client does not read
         self._closing = False
         self._begun_s: float | None = None  # since when a request comes that is not whole yet
@@ -113,10 +116,15 @@ class Connection(asyncio.Protocol):
         self._waiting.clear()
         self._body = []
         self.resume_writing()
+        if self._draining is not None:
+            self._draining.cancel()
         if self._streaming and self._task is not None:
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
+        if self._tunnel is not None:
+            self._pass_on(self._tunnel, data)
+            return
         if self._listener is not None:
             self._hear(self._listener, data)
             return
@@ -130,6 +138,19 @@ class Connection(asyncio.Protocol):
                 self._hear(self._listener, data[upgrade.args[0] :])
         except httptools.HttpParserError:
             self._refuse(400, "the request is not HTTP/1.1")
+
+    def _pass_on(self, tunnel: Tunnel, data: bytes) -> None:
+        if tunnel.write(data) and self._draining is None:
+            self._transport.pause_reading()
+            self._draining = asyncio.get_running_loop().create_task(self._resume(tunnel))
+
+    async def _resume(self, tunnel: Tunnel) -> None:
+        try:
+            await tunnel.drained()
+            self._draining = None
+            self._transport.resume_reading()
+        except OSError:
+            self._transport.close()
 
     def _hear(self, listener: Listener, data: bytes) -> None:
         """What comes after a request for another protocol."""
@@ -159,7 +180,8 @@ class Connection(asyncio.Protocol):
     # --- the parser's side ---------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._url, self._headers, self._headers_bytes, self._websocket_key = b"", {}, 0, b""
+        self._url, self._headers, self._headers_bytes = b"", {}, 0
+        self._websocket_key = self._websocket_protocols = b""
         self._body, self._body_bytes, self._begun_s = [], 0, time.monotonic()
 
     def on_url(self, url: bytes) -> None:
@@ -179,6 +201,8 @@ class Connection(asyncio.Protocol):
             self._headers[name] = value if before is None else before + b"," + value
         elif name == b"sec-websocket-key":
             self._websocket_key = value
+        elif name == b"sec-websocket-protocol":
+            self._websocket_protocols = b", ".join(one for one in (self._websocket_protocols, value) if one)
         elif name == b"expect" and value.lower() == b"100-continue":
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -219,6 +243,7 @@ class Connection(asyncio.Protocol):
             self._parser.should_keep_alive(),
             self._parser.get_http_version() != "1.0",
             self._websocket_key if self._parser.should_upgrade() else b"",
+            self._websocket_protocols,
         )
         self._body, self._body_bytes = [], 0
         self.active_s = time.monotonic()
@@ -238,7 +263,9 @@ class Connection(asyncio.Protocol):
     async def _answer(self, request: RawRequest) -> None:
         try:
             response = await self._app(request)
-            if response.stream is not None:
+            if response.tunnel is not None:
+                await self._join(response.tunnel)
+            elif response.stream is not None:
                 await self._send_stream(response, response.stream, request)
             elif not self._transport.is_closing():
                 last = not request.keep_alive or self._closing
@@ -282,6 +309,18 @@ class Connection(asyncio.Protocol):
                 self._transport.close()
         finally:
             await stream.aclose()
+
+    async def _join(self, tunnel: Tunnel) -> None:
+        """Let both sides say what they like, until one ends."""
+        self._streaming, self._tunnel = True, tunnel
+        try:
+            async for piece in tunnel:
+                self._transport.write(piece)
+                if self._resumed is not None:
+                    await self._resumed
+            self._transport.close()
+        finally:
+            await tunnel.aclose()
 
     def _refuse(self, code: int, why: str) -> None:
         """Answer what is no request, and close."""

@@ -28,6 +28,8 @@ class Request:
     user_agent: str = ""
     host: str = ""
     body: bytes = b""
+    websocket_key: str = ""  # with `websocket_protocols`: it asks for a WebSocket
+    websocket_protocols: str = ""
 
     def text(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""
@@ -54,9 +56,19 @@ class Stream(Protocol):
     async def aclose(self) -> None: ...
 
 
+class Tunnel(Stream, Protocol):
+    """What both sides write as they like once the client's request for another protocol was granted. Its first pieces
+    are the answer to that request."""
+
+    def write(self, data: bytes) -> bool:
+        """Take what the client says. Return whether it should wait until `drained`."""
+
+    async def drained(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """`stream`, where given, is sent instead of `body`, piece by piece as it comes."""
+    """`stream`, where given, is sent instead of `body`, piece by piece as it comes; `tunnel` instead of all else."""
 
     code: int = 200
     body: bytes = b""
@@ -64,6 +76,7 @@ class Response:
     warnings: tuple[str, ...] = ()
     headers: tuple[tuple[bytes, bytes], ...] = ()
     stream: Stream | None = None
+    tunnel: Tunnel | None = None
 
 
 def parse_query(raw: bytes) -> Query:

@@ -1,4 +1,5 @@
-"""The node's own endpoint, which the API server asks for logs: /containerLogs/NAMESPACE/POD/CONTAINER.
+"""The node's own endpoint, which the API server asks for logs and for streams into pods: /containerLogs, /exec and
+/attach, each with NAMESPACE/POD/CONTAINER behind it, and /portForward/NAMESPACE/POD.
 
 It listens on loopback and answers only who shows the token in DIR/kubelet.token, a file that both sides can read. With
 a certificate in DIR/pki it speaks HTTPS.
@@ -21,6 +22,8 @@ from phalanx.embedded.node.container.attempt import Attempt, Exited, attempts
 from phalanx.embedded.node.container.durable import write_whole
 from phalanx.embedded.node.container.log import LogOptions, read, since_text
 from phalanx.embedded.node.machine.settings import NodeSettings
+from phalanx.embedded.node.streams.forward import forward
+from phalanx.embedded.node.streams.remote import attach, execute
 from phalanx.errors import PhalanxError
 
 
@@ -38,6 +41,8 @@ async def serving(agent: Agent, settings: NodeSettings) -> AsyncIterator[int]:
     endpoint = Endpoint(agent, settings)
     application = web.Application()
     application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", endpoint.logs)
+    application.router.add_get("/{what:exec|attach}/{namespace}/{pod}/{container}", endpoint.remote)
+    application.router.add_get("/portForward/{namespace}/{pod}", endpoint.port_forward)
     application.router.add_get("/healthz", endpoint.healthz)
     runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
@@ -75,9 +80,8 @@ class Endpoint:
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
         """As the kubelet's endpoint of that name: plain text, or 400 or 404 with a line that says why."""
-        expected = f"Bearer {shared_token(self._settings.token_file)}"
-        if not hmac.compare_digest(request.headers.get("Authorization", "").encode(), expected.encode()):
-            return web.Response(status=401, text="Unauthorized")
+        if (refusal := self._stranger(request)) is not None:
+            return refusal
         namespace, name, container = (request.match_info[part] for part in ("namespace", "pod", "container"))
         pod = self._agent.find(namespace, name)
         if pod is None or container not in pod.containers:
@@ -97,6 +101,37 @@ class Endpoint:
         except ValueError as error:
             return web.Response(status=400, text=str(error))
         return await _stream(request, attempt, options)
+
+    def _stranger(self, request: web.Request) -> web.Response | None:
+        """The refusal of who does not show the token."""
+        expected = f"Bearer {shared_token(self._settings.token_file)}"
+        if hmac.compare_digest(request.headers.get("Authorization", "").encode(), expected.encode()):
+            return None
+        return web.Response(status=401, text="Unauthorized")
+
+    async def remote(self, request: web.Request) -> web.StreamResponse:
+        """exec and attach."""
+        if (refusal := self._stranger(request)) is not None:
+            return refusal
+        name, container = request.match_info["pod"], request.match_info["container"]
+        pod = self._agent.find(request.match_info["namespace"], name)
+        attempt = None
+        if pod is not None and container in pod.containers:
+            attempt = _attempt(pod.containers[container].folder, previous=False)
+        if attempt is None:
+            text = f'container not found ("{container}")'
+            return web.Response(status=404, text=text)
+        return await (execute if request.match_info["what"] == "exec" else attach)(request, attempt)
+
+    async def port_forward(self, request: web.Request) -> web.StreamResponse:
+        """To the pod's own address, and nowhere else on this machine."""
+        if (refusal := self._stranger(request)) is not None:
+            return refusal
+        name = request.match_info["pod"]
+        pod = self._agent.find(request.match_info["namespace"], name)
+        if pod is None or not pod.record.pod_ip:
+            return web.Response(status=404, text=f'pod "{name}" does not run on this node')
+        return await forward(request, pod.record.pod_ip)
 
 
 def _attempt(folder: Path, *, previous: bool) -> Attempt | None:

@@ -43,7 +43,7 @@ async def execute(attempt: Attempt, command: Sequence[str], timeout_s: float | N
 
 def _spawn(spec: RunSpec, pid: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Raises OSError."""
-    enter = _enter(spec, pid)
+    enter = entering(spec, pid)
     return subprocess.Popen(
         [*enter, *command],
         env=dict(spec.env),
@@ -100,7 +100,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def _enter(spec: RunSpec, pid: int) -> list[str]:
+def entering(spec: RunSpec, pid: int) -> list[str]:
     """nsenter(1) into what the container has of its own."""
     if not spec.mounts and not spec.host_name:
         return []

@@ -1,1 +1,1 @@
-"""Subresources: `pods` (binding and eviction), `logs`, `scale`."""
+"""Subresources: `pods` (binding and eviction), `logs`, `streams` (exec, attach, port-forward), `scale`."""

@@ -37,7 +37,7 @@ class Logs:
         if stored is None:
             raise not_found("", "pods", name)
         _check_options(name, request)
-        container = _container(name, stored.obj, request.text("container"))
+        container = container_of(name, stored.obj, request.text("container"))
         node_name = stored.obj["spec"].get("nodeName")
         if not node_name:
             return text_response("", 204)
@@ -51,7 +51,7 @@ class Logs:
     async def _ask(self, node: Object, path: str) -> Response:
         import aiohttp
 
-        address, port = _endpoint(node)
+        address, port = endpoint_of(node)
         failure: Exception | None = None
         for scheme in ("https", "http"):
             try:
@@ -65,7 +65,7 @@ class Logs:
             if response.status != 200:
                 text = await response.text()
                 response.release()
-                raise _refused(response.status, text)
+                raise refused(response.status, text)
             return Response(media="text/plain", stream=_Pieces(response))
         raise ApiError(500, "InternalError", f'Get "https://{address}:{port}{path}": {failure}')
 
@@ -99,12 +99,12 @@ class _Pieces:
         self._response.close()
 
 
-def _refused(code: int, text: str) -> ApiError:
+def refused(code: int, text: str) -> ApiError:
     reasons = {400: "BadRequest", 404: "NotFound", 401: "Unauthorized", 403: "Forbidden"}
     return ApiError(code, reasons.get(code, "InternalError"), text.strip() or f"the node answered {code}")
 
 
-def _endpoint(node: Object) -> tuple[str, int]:
+def endpoint_of(node: Object) -> tuple[str, int]:
     """Where the node's agent listens. Raises `ApiError` 500 when its status does not say."""
     status = node.get("status") or {}
     addresses = [one["address"] for one in status.get("addresses") or [] if one.get("type") == "InternalIP"]
@@ -127,7 +127,7 @@ def _check_options(name: str, request: Request) -> None:
         raise invalid("", "PodLogOptions", name, causes)
 
 
-def _container(pod: str, obj: Object, wanted: str) -> str:
+def container_of(pod: str, obj: Object, wanted: str) -> str:
     """The container whose log is meant. Raises `ApiError` 400 when that is not clear."""
     spec = obj["spec"]
     names = [one["name"] for one in spec.get("containers") or []]

@@ -1,0 +1,144 @@
+"""`kubectl exec`, `attach`, `cp` and `port-forward`: the API server joins the client's WebSocket with the node's.
+
+Who may do that is checked, the pod and the container are found; then the handshake goes on to the node that runs the
+pod, and from its answer on bytes pass both ways unread. Only WebSockets: who asks in SPDY alone (clients before 1.31,
+or old libraries) is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from urllib.parse import quote, urlencode
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, not_found
+from phalanx.embedded.apiserver.endpoints.subresources.logs import container_of, endpoint_of, refused
+from phalanx.embedded.apiserver.registry.routing import Target
+from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.storage.store import Object, Store
+from phalanx.embedded.apiserver.transport.request import Request, Response
+
+STREAMS = ("exec", "attach", "portforward")
+_CONNECT_TIMEOUT_S = 10.0
+_HEAD_MOST_BYTES = 64 * 1024
+_WAITING_MOST_BYTES = 2**20
+_PIECE_BYTES = 64 * 1024
+
+
+class Streams:
+    """Joins clients and nodes."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store, self._settings = store, settings
+
+    async def open(self, target: Target, request: Request) -> Response:
+        """The node's answer to the client's handshake, and what follows it. Raises `ApiError`."""
+        namespace, name = target.namespace, target.name
+        stored = self._store.get(("", "pods"), namespace, name)
+        if stored is None:
+            raise not_found("", "pods", name)
+        path = self._path(target.sub, stored.obj, request)
+        node_name = stored.obj["spec"].get("nodeName")
+        if not node_name:
+            raise bad_request(f"pod {name} does not have a host assigned")
+        node = self._store.get(("", "nodes"), "", node_name)
+        if node is None:
+            raise not_found("", "nodes", node_name)
+        if not request.websocket_key:
+            raise bad_request("Upgrade request required")
+        host, port = endpoint_of(node.obj)
+        reader, writer = await self._connect(host.strip("[]"), port)
+        try:
+            writer.write(self._handshake(path, host, port, request))
+            return await _answered(reader, writer)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            writer.close()
+            raise ApiError(500, "InternalError", f"error dialing backend: {error}") from None
+        except ApiError:
+            writer.close()
+            raise
+
+    def _path(self, sub: str, pod: Object, request: Request) -> str:
+        meta = pod["metadata"]
+        where = f"{quote(meta['namespace'])}/{quote(meta['name'])}"
+        query = urlencode([(key, value) for key, values in request.query.items() for value in values])
+        if sub == "portforward":
+            return f"/portForward/{where}?{query}"
+        if not any(request.flag(key) for key in ("stdin", "stdout", "stderr")):
+            raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
+        container = container_of(meta["name"], pod, request.text("container"))
+        return f"/{sub}/{where}/{quote(container)}?{query}"
+
+    async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """TLS where the node speaks it, with our certificate authority. Raises `ApiError` 500."""
+        failure: Exception | None = None
+        trust = ssl.create_default_context(cafile=str(self._settings.ca_certificate))
+        for context in (trust, None):
+            try:
+                async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                    return await asyncio.open_connection(host, port, ssl=context, limit=_HEAD_MOST_BYTES)
+            except ssl.SSLCertVerificationError as error:
+                failure = error  # not the node's: nothing is sent to whoever answers there
+                break
+            except (OSError, TimeoutError) as error:
+                failure = error
+        raise ApiError(500, "InternalError", f"error dialing backend: {failure}")
+
+    def _handshake(self, path: str, host: str, port: int, request: Request) -> bytes:
+        token = self._settings.kubelet_token.read_text().strip()
+        lines = [
+            f"GET {path} HTTP/1.1",
+            f"Host: {host}:{port}",
+            f"Authorization: Bearer {token}",
+            "Connection: Upgrade",
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Key: {request.websocket_key}",
+        ]
+        if request.websocket_protocols:
+            lines.append(f"Sec-WebSocket-Protocol: {request.websocket_protocols}")
+        return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+async def _answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+    """The answer to the handshake. Raises `ApiError` when it is no."""
+    async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+        head = await reader.readuntil(b"\r\n\r\n")
+        code = int(head.split(b" ", 2)[1])
+        if code != 101:
+            text = await reader.read(_HEAD_MOST_BYTES)
+            raise refused(code, text.decode(errors="replace"))
+    return Response(code=101, tunnel=NodeTunnel(head, reader, writer))
+
+
+class NodeTunnel:
+    """The node's side of a connection. What is iterated over goes to the client; the first of it is the answer to its
+    handshake."""
+
+    def __init__(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._head, self._reader, self._writer = head, reader, writer
+        writer.transport.set_write_buffer_limits(high=_WAITING_MOST_BYTES)
+
+    def write(self, data: bytes) -> bool:
+        """Pass on what the client says. Return whether it should wait until `drained`."""
+        self._writer.write(data)
+        return self._writer.transport.get_write_buffer_size() > _WAITING_MOST_BYTES
+
+    async def drained(self) -> None:
+        """Wait until the node has read enough. Raises OSError."""
+        await self._writer.drain()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._head
+        while True:
+            try:
+                piece = await self._reader.read(_PIECE_BYTES)
+            except OSError:
+                return
+            if not piece:
+                return
+            yield piece
+
+    async def aclose(self) -> None:
+        self._writer.close()

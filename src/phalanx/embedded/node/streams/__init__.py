@@ -1,0 +1,8 @@
+"""Streams into pods: `kubectl exec`, `attach`, `cp` and `port-forward`, as the kubelet speaks them.
+
+channels   one WebSocket as several channels: input, output, errors, sizes of a terminal
+spdy       SPDY/3.1, as far as port-forward needs it
+session    a command beside a running container, with pipes or a terminal
+remote     exec and attach
+forward    port-forward
+"""

@@ -1,0 +1,71 @@
+"""One WebSocket as several channels: `v5.channel.k8s.io` and its forerunners.
+
+Every message begins with the number of its channel: a byte, or in the base64 protocols a digit before base64 text. The
+client writes to STDIN and RESIZE, the server to STDOUT, STDERR and ERROR; ERROR carries one `v1.Status` at the end
+(since v4; before, its text). v5 adds CLOSE: the number of a channel to which the client will write no more.
+
+Source: k8s.io/apimachinery/pkg/util/remotecommand and k8s.io/apiserver wsstream.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+_V5 = "v5.channel.k8s.io"
+_STATUS = (_V5, "v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+PROTOCOLS = (*_STATUS, "channel.k8s.io", "base64.channel.k8s.io")
+_MESSAGE_MOST_BYTES = 16 * 2**20
+
+
+class Channels:
+    """A WebSocket that speaks one of PROTOCOLS. `open` it first."""
+
+    def __init__(self, protocols: tuple[str, ...] = PROTOCOLS) -> None:
+        self._socket = web.WebSocketResponse(protocols=protocols, max_msg_size=_MESSAGE_MOST_BYTES)
+        self._text = False
+
+    async def open(self, request: web.Request) -> web.WebSocketResponse:
+        """Answer the handshake. Raises `web.HTTPException` for what is none."""
+        await self._socket.prepare(request)
+        self._text = "base64" in (self._socket.ws_protocol or "")
+        return self._socket
+
+    @property
+    def closes_channels(self) -> bool:
+        """Return whether the client says when a channel of its ends."""
+        return self._socket.ws_protocol == _V5
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Raises ConnectionError when the client has gone."""
+        if self._text:
+            await self._socket.send_str(str(channel) + base64.b64encode(data).decode())
+        else:
+            await self._socket.send_bytes(bytes((channel,)) + data)
+
+    async def finish(self, status: dict[str, Any]) -> None:
+        """Tell how it ended, and close."""
+        if self._socket.ws_protocol in _STATUS:
+            await self.send(ERROR, json.dumps({"metadata": {}, **status}).encode())
+        elif status["status"] != "Success":
+            await self.send(ERROR, str(status.get("message", "")).encode())
+        await self._socket.close()
+
+    async def messages(self) -> AsyncIterator[tuple[int, bytes]]:
+        """(channel, data) as they come, until the client goes. What is no message of the protocol ends it."""
+        async for message in self._socket:
+            if message.type is WSMsgType.BINARY and message.data and not self._text:
+                yield message.data[0], message.data[1:]
+            elif message.type is WSMsgType.TEXT and message.data and self._text:
+                try:
+                    yield int(message.data[0]), base64.b64decode(message.data[1:], validate=True)
+                except (ValueError, binascii.Error):
+                    return
+            else:
+                return

@@ -1,0 +1,197 @@
+"""`kubectl port-forward`: connections of the client's machine to ports of a pod, at the pod's own address.
+
+kubectl tunnels SPDY in a WebSocket: for each connection a stream of data and one of errors, with the same `requestID`.
+Other clients name the ports in the query and have two channels for each (`v4.channel.k8s.io`), whose first message is
+the port. Source: pkg/kubelet/portforward and client-go/tools/portforward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from aiohttp import WSMsgType, web
+
+from phalanx.embedded.node.streams import spdy
+from phalanx.embedded.node.streams.channels import Channels
+
+TUNNEL = "SPDY/3.1+portforward.k8s.io"
+_BY_PORTS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+_CONNECT_S = 10.0
+_PIECE_BYTES = 32 * 1024
+_MOST_CONNECTIONS = 256  # of one client
+_WAITING_PIECES = 64
+
+Send = Callable[[bytes], Awaitable[None]]
+
+
+class Line:
+    """One connection to a port of the pod. `given`: what the client sends, None at its end."""
+
+    def __init__(self, address: str, port: int) -> None:
+        self._address, self._port = address, port
+        self.given: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_PIECES)
+
+    async def run(self, send: Send, fail: Send) -> None:
+        """Pass on both ways until both have ended; `fail` tells the client what went wrong."""
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                reader, writer = await asyncio.open_connection(self._address, self._port)
+        except (OSError, TimeoutError) as error:
+            await fail(f"error forwarding port {self._port}: dial {self._address}:{self._port}: {error}".encode())
+            return
+        up = asyncio.create_task(self._up(writer))
+        try:
+            with suppress(ConnectionError):
+                while piece := await reader.read(_PIECE_BYTES):
+                    await send(piece)
+        finally:
+            up.cancel()
+            writer.close()
+
+    async def _up(self, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while (piece := await self.given.get()) is not None:
+                writer.write(piece)
+                await writer.drain()
+            writer.write_eof()
+
+
+async def forward(request: web.Request, address: str) -> web.StreamResponse:
+    """Forward to the ports of the pod at `address`."""
+    asked = request.headers.get("Sec-WebSocket-Protocol", "")
+    if TUNNEL in asked:
+        return await _tunnel(request, address)
+    return await _by_ports(request, address)
+
+
+# --- SPDY in a WebSocket ----------------------------------------------------------------------------------------------
+
+
+async def _tunnel(request: web.Request, address: str) -> web.StreamResponse:
+    socket = web.WebSocketResponse(protocols=(TUNNEL,))
+    await socket.prepare(request)
+    async with asyncio.TaskGroup() as group:
+        tunnel = _Tunnel(socket, address, group)
+        with suppress(spdy.Broken, ConnectionError):
+            async for message in socket:
+                if message.type is not WSMsgType.BINARY:
+                    break
+                await tunnel.hear(message.data)
+        tunnel.end()
+    await socket.close()
+    return socket
+
+
+class _Tunnel:
+    """The streams of one client."""
+
+    def __init__(self, socket: web.WebSocketResponse, address: str, group: asyncio.TaskGroup) -> None:
+        self._socket, self._address, self._group = socket, address, group
+        self._connection = spdy.Connection()
+        self._errors: dict[str, int] = {}  # requestID -> the stream of its errors, until its data stream is there
+        self._lines: dict[int, Line] = {}  # by the stream of data
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def hear(self, data: bytes) -> None:
+        """Raises spdy.Broken, ConnectionError."""
+        for frame in self._connection.hear(data):
+            match frame:
+                case spdy.Opened():
+                    await self._open(frame)
+                case spdy.Data() if frame.stream in self._lines:
+                    given = self._lines[frame.stream].given
+                    if frame.data:
+                        await given.put(frame.data)
+                    if frame.last:
+                        await given.put(None)
+                case spdy.Reset() if frame.stream in self._tasks:
+                    self._tasks[frame.stream].cancel()
+                case spdy.Pinged():
+                    await self._socket.send_bytes(frame.answer)
+
+    async def _open(self, frame: spdy.Opened) -> None:
+        headers = frame.headers
+        await self._socket.send_bytes(self._connection.accepted(frame.stream))
+        request, port = headers.get("requestid", ""), headers.get("port", "")
+        if headers.get("streamtype") == "error":
+            self._errors[request] = frame.stream
+        elif not port.isdigit() or not 0 < int(port) < 2**16 or len(self._lines) >= _MOST_CONNECTIONS:
+            await self._socket.send_bytes(spdy.reset(frame.stream))
+        else:
+            line = self._lines[frame.stream] = Line(self._address, int(port))
+            self._tasks[frame.stream] = self._group.create_task(
+                self._run(line, frame.stream, self._errors.pop(request, 0))
+            )
+
+    async def _run(self, line: Line, stream: int, errors: int) -> None:
+        async def send(piece: bytes) -> None:
+            await self._socket.send_bytes(spdy.data(stream, piece))
+
+        async def fail(text: bytes) -> None:
+            if errors:
+                await self._socket.send_bytes(spdy.data(errors, text))
+
+        try:
+            with suppress(ConnectionError):
+                await line.run(send, fail)
+                await self._socket.send_bytes(spdy.data(stream, b"", last=True))
+                if errors:
+                    await self._socket.send_bytes(spdy.data(errors, b"", last=True))
+        finally:
+            del self._lines[stream], self._tasks[stream]
+
+    def end(self) -> None:
+        """The client has gone."""
+        for task in list(self._tasks.values()):
+            task.cancel()
+
+
+# --- channels ---------------------------------------------------------------------------------------------------------
+
+
+async def _by_ports(request: web.Request, address: str) -> web.StreamResponse:
+    texts = [port for one in request.query.getall("ports", []) for port in one.split(",")]
+    if not texts or not all(one.isdigit() and 0 < int(one) < 2**16 for one in texts) or len(texts) > 64:
+        return web.Response(status=400, text='query parameter "ports" must name between 1 and 64 ports')
+    channels = Channels(_BY_PORTS)
+    socket = await channels.open(request)
+    lines = [Line(address, int(one)) for one in texts]
+    both = (_hear_ports(channels, lines), _all_channels(channels, lines, [int(one) for one in texts]))
+    tasks = [asyncio.create_task(one) for one in both]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    await socket.close()
+    return socket
+
+
+async def _hear_ports(channels: Channels, lines: list[Line]) -> None:
+    async for channel, data in channels.messages():
+        place, is_error = divmod(channel, 2)
+        if not is_error and place < len(lines):
+            await lines[place].given.put(data)
+
+
+async def _all_channels(channels: Channels, lines: list[Line], ports: list[int]) -> None:
+    """Until every connection has ended."""
+    async with asyncio.TaskGroup() as group:
+        for place, (line, port) in enumerate(zip(lines, ports, strict=True)):
+            group.create_task(_channel(channels, place, line, port))
+
+
+async def _channel(channels: Channels, place: int, line: Line, port: int) -> None:
+    async def send(piece: bytes) -> None:
+        await channels.send(2 * place, piece)
+
+    async def fail(text: bytes) -> None:
+        await channels.send(2 * place + 1, text)
+
+    with suppress(ConnectionError):
+        await send(port.to_bytes(2, "little"))
+        await fail(port.to_bytes(2, "little"))
+        await line.run(send, fail)

@@ -1,0 +1,155 @@
+"""`kubectl exec` (and `cp`, which is tar(1) by exec) and `kubectl attach`.
+
+exec runs a command beside the container and tells its exit code. attach passes on what the container writes from now
+on: containers here have no input (their standard input is /dev/null), and who wants to give them some is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import web
+
+from phalanx.embedded.node.container.attempt import Attempt, Exited, Running
+from phalanx.embedded.node.container.log import LogOptions, read, since_text
+from phalanx.embedded.node.streams.channels import CLOSE, RESIZE, STDERR, STDIN, STDOUT, Channels
+from phalanx.embedded.node.streams.session import Session, pieces
+
+_LAST_WORDS_S = 0.5  # for output that was written before the end; a child left behind may hold the pipe for ever
+_SUCCESS = {"status": "Success"}
+
+
+def _flag(request: web.Request, name: str) -> bool:
+    return request.query.get(name, "").lower() in ("true", "1")
+
+
+def _failure(message: str, reason: str = "InternalError", **more: Any) -> dict[str, Any]:
+    return {"status": "Failure", "message": message, "reason": reason, **more}
+
+
+def _ended(command: list[str], code: int) -> dict[str, Any]:
+    """The status that tells an exit code, in the words that clients read it from."""
+    if code == 0:
+        return _SUCCESS
+    text = f"error executing command [{' '.join(command)}], exit code {code}"
+    return _failure(
+        f"command terminated with non-zero exit code: {text}",
+        "NonZeroExitCode",
+        details={"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    )
+
+
+async def execute(request: web.Request, attempt: Attempt) -> web.StreamResponse:
+    """Run the command of the query beside the container."""
+    command = request.query.getall("command", [])
+    if not command:
+        return web.Response(status=400, text="you must specify at least one command for the container")
+    state = attempt.state()
+    if not isinstance(state, Running):
+        return web.Response(status=400, text="cannot exec in a container that does not run")
+    channels = Channels()
+    socket = await channels.open(request)
+    tty, stdin = _flag(request, "tty"), _flag(request, "stdin")
+    try:
+        session = Session.start(attempt.spec, state.pid, command, tty=tty, stdin=stdin)
+    except OSError as error:
+        await channels.finish(_failure(f"error executing command in container: {command[0]}: {error.strerror}"))
+        return socket
+    try:
+        code = await _serve(channels, session)
+        if code is not None:
+            await channels.finish(_ended(command, code))
+    except ConnectionError:
+        pass  # the client has gone
+    finally:
+        session.close()
+    return socket
+
+
+async def _serve(channels: Channels, session: Session) -> int | None:
+    """Pass everything on until the command ends. Return its exit code; None: the client has gone."""
+    output = asyncio.gather(
+        *(
+            _pump(channels, number, source)
+            for number, source in ((STDOUT, session.stdout), (STDERR, session.stderr))
+            if source >= 0
+        )
+    )
+    hearing = asyncio.create_task(_hear(channels, session))
+    end = asyncio.create_task(session.ended())
+    try:
+        await asyncio.wait((end, hearing), return_when=asyncio.FIRST_COMPLETED)
+        if not end.done():
+            return None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_S):
+                await output
+        return end.result()
+    finally:
+        await _stop(output, hearing, end)
+
+
+async def _stop(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _pump(channels: Channels, number: int, source: int) -> None:
+    with suppress(ConnectionError):
+        async for piece in pieces(source):
+            await channels.send(number, piece)
+
+
+async def _hear(channels: Channels, session: Session) -> None:
+    """What the client says, until it goes."""
+    async for channel, data in channels.messages():
+        if channel == STDIN:
+            await session.write(data)
+        elif channel == CLOSE and data == bytes((STDIN,)):
+            await session.end_input()
+        elif channel == RESIZE:
+            with suppress(ValueError, KeyError, TypeError):
+                size = json.loads(data)
+                session.resize(int(size["Width"]), int(size["Height"]))
+
+
+async def attach(request: web.Request, attempt: Attempt) -> web.StreamResponse:
+    """Pass on what the container writes, until it ends."""
+    if _flag(request, "stdin"):
+        text = "containers on this node have no standard input; attach without -i, or use kubectl exec -i"
+        return web.Response(status=400, text=text)
+    channels = Channels()
+    socket = await channels.open(request)
+    options = LogOptions(follow=True, since=since_text(dt.datetime.now(dt.UTC)))
+    await _until_gone(channels, _pass_on(channels, attempt, options))
+    return socket
+
+
+async def _pass_on(channels: Channels, attempt: Attempt, options: LogOptions) -> None:
+    def over() -> bool:
+        return isinstance(attempt.state(), Exited) or not attempt.folder.exists()
+
+    with suppress(FileNotFoundError, ConnectionError):  # removed with its pod; the client has gone
+        async for piece in read(attempt.log, options, over):
+            await channels.send(STDOUT, piece)
+        await channels.finish(_SUCCESS)
+
+
+async def _until_gone(channels: Channels, work: Awaitable[None]) -> None:
+    """Do `work` for as long as the client is there."""
+
+    async def listen() -> None:
+        async for _ in channels.messages():
+            pass
+
+    tasks = (asyncio.ensure_future(work), asyncio.create_task(listen()))
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _stop(*tasks)

@@ -1,0 +1,172 @@
+"""A command beside a running container, in its environment, mounts and control groups, with pipes or a terminal.
+
+It is made like a probe's (`container.exec`), whose reasons not to use asyncio's subprocesses hold here, too. When
+whoever asked for it goes away, it and its process group are ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import pty
+import signal
+import struct
+import subprocess
+import termios
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+
+from phalanx.embedded.node.container.attempt import RunSpec
+from phalanx.embedded.node.container.exec import entering
+
+_PIECE_BYTES = 64 * 1024
+_END_OF_TRANSMISSION = b"\x04"
+_LET_GO_S = 1.0
+
+
+class Session:
+    """One command. `close` it, whatever happened."""
+
+    def __init__(self, process: subprocess.Popen[bytes], stdin: int, stdout: int, stderr: int, *, tty: bool) -> None:
+        self._process, self._tty = process, tty
+        self._stdin, self.stdout, self.stderr = stdin, stdout, stderr  # -1: there is none
+
+    @classmethod
+    def start(cls, spec: RunSpec, pid: int, command: Sequence[str], *, tty: bool, stdin: bool) -> Session:
+        """Run `command` beside the container that runs as `pid`. Raises OSError."""
+        enter = entering(spec, pid)
+        argv = [*enter, *_as_its_user(spec, enter), *command]
+        own, its = _terminal() if tty else _pipes(stdin)
+        try:
+            process = subprocess.Popen(
+                argv,
+                env=dict(spec.env) | ({"TERM": "xterm"} if tty else {}),
+                cwd=None if enter else spec.cwd,
+                stdin=its[0],
+                stdout=its[1],
+                stderr=its[2],
+                start_new_session=True,
+                preexec_fn=_joining(spec, tty),  # noqa: PLW1509 - the agent forks from one thread
+            )
+        except OSError:
+            for one in {*own} - {-1}:
+                os.close(one)
+            raise
+        finally:
+            for one in {*its} - {subprocess.DEVNULL}:
+                os.close(one)
+        for one in {*own} - {-1}:
+            os.set_blocking(one, False)
+        return cls(process, *own, tty=tty)
+
+    async def write(self, data: bytes) -> None:
+        """To its input; what nobody reads any more is dropped."""
+        loop = asyncio.get_running_loop()
+        with suppress(BrokenPipeError, OSError):
+            while data and self._stdin >= 0:
+                try:
+                    data = data[os.write(self._stdin, data) :]
+                except BlockingIOError:
+                    await _ready(loop.add_writer, loop.remove_writer, self._stdin)
+
+    async def end_input(self) -> None:
+        """Nothing more comes."""
+        if self._tty:
+            await self.write(_END_OF_TRANSMISSION)
+        elif self._stdin >= 0:
+            os.close(self._stdin)
+            self._stdin = -1
+
+    def resize(self, width: int, height: int) -> None:
+        """Of its terminal, in characters."""
+        if self._tty and 0 < width < 2**16 and 0 < height < 2**16:
+            with suppress(OSError):
+                fcntl.ioctl(self.stdout, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    async def ended(self) -> int:
+        """Wait for its end. Return its exit code; 128 and the signal's number where a signal ended it."""
+        handle = os.pidfd_open(self._process.pid)
+        loop = asyncio.get_running_loop()
+        try:
+            await _ready(loop.add_reader, loop.remove_reader, handle)
+        finally:
+            os.close(handle)
+        code = self._process.wait()
+        return 128 - code if code < 0 else code
+
+    def close(self) -> None:
+        """End it, if it still runs, with its process group."""
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LET_GO_S)
+        for one in {self._stdin, self.stdout, self.stderr} - {-1}:
+            os.close(one)
+        self._stdin = self.stdout = self.stderr = -1
+
+
+async def pieces(source: int) -> AsyncIterator[bytes]:
+    """What comes from a file descriptor that does not block, until its end."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            data = os.read(source, _PIECE_BYTES)
+        except BlockingIOError:
+            await _ready(loop.add_reader, loop.remove_reader, source)
+            continue
+        except OSError:  # the other side of a terminal has gone
+            return
+        if not data:
+            return
+        yield data
+
+
+async def _ready(add: Callable[..., object], remove: Callable[[int], object], descriptor: int) -> None:
+    event = asyncio.Event()
+    add(descriptor, event.set)
+    try:
+        await event.wait()
+    finally:
+        remove(descriptor)
+
+
+Three = tuple[int, int, int]
+
+
+def _terminal() -> tuple[Three, Three]:
+    """(our ends, its ends) of input, output, errors."""
+    ours, its = pty.openpty()
+    return (ours, ours, -1), (its, its, its)
+
+
+def _pipes(stdin: bool) -> tuple[Three, Three]:
+    output, errors = os.pipe(), os.pipe()
+    if not stdin:
+        return (-1, output[0], errors[0]), (subprocess.DEVNULL, output[1], errors[1])
+    given = os.pipe()
+    return (given[1], output[0], errors[0]), (given[0], output[1], errors[1])
+
+
+def _as_its_user(spec: RunSpec, enter: Sequence[str]) -> list[str]:
+    """setpriv(1) to the container's user, where entering it has not done that."""
+    if spec.user is None or spec.user_namespace or any(one.startswith("--setuid") for one in enter):
+        return []
+    group = spec.user if spec.group is None else spec.group
+    return ["setpriv", f"--reuid={spec.user}", f"--regid={group}", "--clear-groups", "--"]
+
+
+def _joining(spec: RunSpec, tty: bool) -> Callable[[], None]:
+    """What the new process does before anything else: it joins the container's control groups, and takes its
+    terminal."""
+    paths = tuple(spec.cgroup_procs)
+
+    def join() -> None:
+        for path in paths:
+            with suppress(OSError), open(path, "w") as file:
+                file.write("0")
+        if tty:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    return join

@@ -1,0 +1,167 @@
+"""SPDY/3.1, as far as `kubectl port-forward` needs it: streams with headers, data, half-closed streams, pings.
+
+kubectl speaks it inside a WebSocket (`SPDY/3.1+portforward.k8s.io`). Flow control is left out on both sides, as in the
+library of Kubernetes (moby/spdystream). Headers are compressed by one zlib stream for each direction, with the
+dictionary of the draft. Source: SPDY Protocol - Draft 3.1 (sections 2.2 to 2.6).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+SYN_REPLY, RST_STREAM, PING = 2, 3, 6  # the frames that are sent
+FIN = 0x01
+_VERSION = 3
+_FRAME_MOST_BYTES = 2**20
+_HEADERS_MOST_BYTES = 64 * 1024
+# The dictionary of section 2.6.10.1: names and values with their lengths, then text without.
+_WORDS = (
+    "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
+    "authorization cache-control connection content-base content-encoding content-language content-length "
+    "content-location content-md5 content-range content-type date etag expect expires from host if-match "
+    "if-modified-since if-none-match if-range if-unmodified-since last-modified location max-forwards pragma "
+    "proxy-authenticate proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade "
+    "user-agent vary via warning www-authenticate method get status 200_OK version HTTP/1.1 url public set-cookie "
+    "keep-alive origin"
+)
+_TAIL = (
+    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505203 "
+    "Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidden"
+    "404 Not Found500 Internal Server Error501 Not Implemented503 Service UnavailableJan Feb Mar Apr May Jun Jul Aug "
+    "Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMTchunked,text/html,image/png,image/jpg,image/gif,"
+    "application/xml,application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,sdch"
+    "charset=utf-8charset=iso-8859-1,utf-,*,enq=0."
+)
+DICTIONARY = (
+    b"".join(len(word).to_bytes(4) + word.encode() for word in (one.replace("_", " ") for one in _WORDS.split()))
+    + _TAIL.encode()
+)
+
+
+class Broken(Exception):
+    """The client does not speak SPDY/3.1, or says too much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The client opened a stream."""
+
+    stream: int
+    headers: dict[str, str]
+    last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """Data of a stream; `last`: its client sends no more on it."""
+
+    stream: int
+    data: bytes
+    last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """The client wants no more of a stream."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinged:
+    """The client wants to hear `answer`."""
+
+    answer: bytes
+
+
+Frame = Opened | Data | Reset | Pinged
+
+
+class Connection:
+    """The server's side of a connection, without its transport."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._inflate = zlib.decompressobj(zdict=DICTIONARY)
+        self._deflate = zlib.compressobj(zdict=DICTIONARY)
+
+    # --- what comes -----------------------------------------------------------------------------------------------
+
+    def hear(self, data: bytes) -> Iterator[Frame]:
+        """The frames that are whole now. Raises Broken."""
+        self._rest += data
+        while len(self._rest) >= 8:
+            size = int.from_bytes(self._rest[5:8])
+            if size > _FRAME_MOST_BYTES:
+                raise Broken("a frame that is too long")
+            if len(self._rest) < 8 + size:
+                return
+            head, body = bytes(self._rest[:8]), bytes(self._rest[8 : 8 + size])
+            del self._rest[: 8 + size]
+            if (frame := self._frame(head, body)) is not None:
+                yield frame
+
+    def _frame(self, head: bytes, body: bytes) -> Frame | None:
+        first, flags = int.from_bytes(head[:4]), head[4]
+        if not first & 0x80000000:
+            return Data(stream=first, data=body, last=bool(flags & FIN))
+        if first >> 16 & 0x7FFF != _VERSION:
+            raise Broken("another version than 3")
+        try:
+            match first & 0xFFFF:
+                case 1:  # SYN_STREAM
+                    stream = int.from_bytes(body[:4]) & 0x7FFFFFFF
+                    return Opened(stream=stream, headers=self._headers(body[10:]), last=bool(flags & FIN))
+                case 3:  # RST_STREAM
+                    return Reset(stream=int.from_bytes(body[:4]) & 0x7FFFFFFF)
+                case 6:  # PING
+                    return Pinged(answer=_control(PING, 0, body))
+                case 8:  # HEADERS: the state of the compression has to follow
+                    self._headers(body[4:])
+        except (zlib.error, struct.error, UnicodeDecodeError) as error:
+            raise Broken(str(error)) from None
+        return None
+
+    def _headers(self, block: bytes) -> dict[str, str]:
+        plain = self._inflate.decompress(block, _HEADERS_MOST_BYTES)
+        if self._inflate.unconsumed_tail:
+            raise Broken("headers that are too long")
+        (count,) = struct.unpack_from("!I", plain)
+        found, at = {}, 4
+        for _ in range(count):
+            name, at = _text(plain, at)
+            value, at = _text(plain, at)
+            found[name.lower()] = value
+        return found
+
+    # --- what goes ------------------------------------------------------------------------------------------------
+
+    def accepted(self, stream: int) -> bytes:
+        """SYN_REPLY without headers."""
+        block = self._deflate.compress((0).to_bytes(4)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
+        return _control(SYN_REPLY, 0, stream.to_bytes(4) + block)
+
+
+def data(stream: int, payload: bytes, *, last: bool = False) -> bytes:
+    """A frame of data; `last`: nothing more is sent on the stream."""
+    return stream.to_bytes(4) + bytes((FIN if last else 0,)) + len(payload).to_bytes(3) + payload
+
+
+def reset(stream: int) -> bytes:
+    """RST_STREAM, CANCEL."""
+    return _control(RST_STREAM, 0, stream.to_bytes(4) + (5).to_bytes(4))
+
+
+def _control(kind: int, flags: int, body: bytes) -> bytes:
+    return (0x8000 | _VERSION).to_bytes(2) + kind.to_bytes(2) + bytes((flags,)) + len(body).to_bytes(3) + body
+
+
+def _text(plain: bytes, at: int) -> tuple[str, int]:
+    (size,) = struct.unpack_from("!I", plain, at)
+    end = at + 4 + size
+    if end > len(plain):
+        raise Broken("a header that is cut off")
+    return plain[at + 4 : end].decode(), end
