@@ -89,8 +89,9 @@ def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None
 
 
 def _is_ours(record: StartRecord, on: BatchJob | Pod, key: RecordKey | None) -> bool:
-    """The scheduler wrote the record, on this object."""
-    return key is None or key.verify(record, on.uid, on.created_s)
+    """The scheduler wrote the record, on this object: all replica types of one share it."""
+    uid = on.object_uid if isinstance(on, BatchJob) else on.uid
+    return key is None or key.verify(record, uid, on.created_s)
 
 
 def _mark(jobs: Iterable[BatchJob], bare: Iterable[Pod], record: StartRecord) -> PreemptionMark | None:

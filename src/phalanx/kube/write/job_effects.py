@@ -39,7 +39,7 @@ class JobWrites:
         for role in reversed(roles):
             obj, flavor = self._known(role.job), self._flavors.get(role.flavor)
             with_all = tuple(beside) if role is roles[0] else ()
-            own = record if self._key is None else self._key.sign(record, role.job.uid)
+            own = record if self._key is None else self._key.sign(record, role.job.object_uid)
             beside.append(ResumeJob(role.job, own, obj, parallelism=role.parallelism, flavor=flavor, beside=with_all))
         self._writer.put(beside[-1], self._done(gang, roles[0].job, answered))
 
