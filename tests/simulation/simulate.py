@@ -25,7 +25,7 @@ from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.model.event import Event, Finished, FlavorSeen, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Phase, Role
 from phalanx.model.node import Node
-from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
+from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start
 from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
@@ -375,15 +375,15 @@ class Run:
 
     def nobody_is_overlooked(self, plan: Plan) -> None:
         """Deciding again changes nothing. (For whom room is kept, and who searched for victims in vain, that may change
-        with whatever has just started: they are looked at in the next cycle, whenever that is.)"""
+        with what has just started: they are looked at in the next cycle, whenever that is.)"""
         found = decided_without_memory(self.cluster, self.variety.policy, self.world.now_s())
-        if any(isinstance(each, (Start, Place)) for each in plan.actions) and any(
-            isinstance(each, (Preempt, Shrink)) for each in found
-        ):
-            return
-        told = {action.job: self.cluster.reason(action.job) for action in found}
-        if missed := [each for each in found if (why := told[each.job]) is None or why.code is not ReasonCode.RESERVED]:
-            raise Unfair(f"this was left for the next cycle, and that was not to follow at once: {missed}")
+        if any(isinstance(each, (Start, Place, Preempt, Shrink, Nominate)) for each in plan.actions):
+            if any(isinstance(each, (Preempt, Shrink)) for each in found):
+                return
+            reasons = {each: self.cluster.reason(each.job) for each in found}
+            found = [each for each, why in reasons.items() if why is None or why.code is not ReasonCode.RESERVED]
+        if found:
+            raise Unfair(f"this was left for the next cycle, and that was not to follow at once: {found}")
 
     def starts_are_foretold(self) -> None:
         """All that runs ends; so when nothing else is amiss, there is a time for everybody who could run alone."""

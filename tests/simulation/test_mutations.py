@@ -239,6 +239,14 @@ def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(messages.Telling, "never_starts", lambda self, line, found: False)
 
 
+def kept_room_stays_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BackfillForecast, "keeps_out", lambda self, request, gang, told: True)
+
+
+def queues_stand_by_whoever_waits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(blocked, "fits", lambda pending: bytearray(b"\1" * len(pending.classes) + b"\0"))
+
+
 # In which worlds, and the first seed to notice it when this was written: where the search begins.
 PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Weather, int]] = [
     (refused_job_keeps_its_room, PLAIN, 0),
@@ -267,12 +275,14 @@ SPECIFIED: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
     (borrow_check_is_skipped, "queues/borrow_none"),
     (strict_head_is_skipped, "queues/strict_head_blocks"),
     (backfill_delays_the_head, "time/three_ways_easy"),
+    (kept_room_stays_kept, "time/an_early_end_opens_more"),
     (growth_comes_before_the_queue, "gangs/growth_comes_last"),
     (minimum_run_is_ignored, "preemption/minimum_run_time"),
     (budget_is_ignored, "preemption/hourly_budget"),
     (preempted_in_vain, "preemption/promise_is_kept_from_others"),
     (delay_is_counted_from_every_cycle, "preemption/delay_before_preempting"),
     (never_holds_up_all_the_same, "queues/strict_head_never_to_borrow"),
+    (queues_stand_by_whoever_waits, "queues/stands_by_its_first_that_fits"),
 ]
 
 
