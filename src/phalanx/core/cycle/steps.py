@@ -62,6 +62,7 @@ class Cycle:
         """It is over. What it thought with is the state's to keep; and its parts, which know it, let go of each other,
         so that nothing is left for the garbage collector."""
         self.state.close()
+        self.candidates.__dict__.clear()
         self.__dict__.clear()
 
     # Contending
