@@ -62,8 +62,9 @@ class Cycle:
         """It is over. What it thought with is the state's to keep; and its parts, which know it, let go of each other,
         so that nothing is left for the garbage collector."""
         self.state.close()
-        self.candidates.__dict__.clear()
-        self.__dict__.clear()
+        for part in (self.candidates, self.telling.grants, self):
+            if part is not None:
+                part.__dict__.clear()
 
     # Contending
 
