@@ -230,7 +230,8 @@ class Telling:
         """All that did not come up, if another thing keeps them now than they were told."""
         if self.pending.lines:
             self.renew()
-            self.tell_behind()
+            if self.contest.closed:
+                self.tell_behind()
             if self.pending.loose or self.pending.headroom.keys:
                 self.tell_unlooked(self.unlooked())
         for request in self.pending.untold:
@@ -383,11 +384,8 @@ class Telling:
 
     def tell_behind(self) -> None:
         """All that this cycle's heads hold up."""
-        closed = self.contest.closed
-        if not closed:
-            return
         behind = self.newly_behind()
-        for queue, (head, entry) in closed.items():
+        for queue, (head, entry) in self.contest.closed.items():
             why = self.reason_of(head)
             now = entry.request.job, None if why is None else str(why.code)
             new = behind.get(queue, [])

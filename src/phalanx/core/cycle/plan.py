@@ -51,9 +51,12 @@ def wake_times_s(cycle: Cycle, findings: Findings) -> Iterator[float]:
     """Yield when to look again though nothing happens, seconds since the epoch."""
     cluster, now_s, placed = cycle.cluster, cycle.now_s, cycle.state.places
     yield from appointments(cluster, now_s, cycle.state.starts, cycle.state.won)
-    for again_s in (*[at_s for _, at_s in findings.resting], *[each.again_s for _, each in findings.searched]):
+    for _, again_s in findings.resting:
         if now_s < again_s < NEVER_S:
             yield again_s
+    for _, search in findings.searched:
+        if now_s < search.again_s < NEVER_S:
+            yield search.again_s
     yield from cycle.preempting.wake_s()
     if cycle.preempting.told and waits_for_quota(cycle):
         yield now_s  # who gives way gives back quota that others wait for
@@ -61,10 +64,9 @@ def wake_times_s(cycle: Cycle, findings: Findings) -> Iterator[float]:
         yield now_s  # whose turn it is then is looked at next
     if (findings.failed or cycle.pending.failed) and brings_company(cycle):
         yield now_s  # who waits for such pods is looked at next
-    if any(
-        cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placed[job]) for job in placed
-    ):
-        yield now_s  # where pods are placed now decides where the others may go: these follow next
+    for job, placements in placed.items():
+        if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
+            yield now_s  # where pods are placed now decides where the others may go: these follow next
 
 
 def passes_turn(cycle: Cycle, job: str, reason: Reason) -> bool:

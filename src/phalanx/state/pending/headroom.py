@@ -87,7 +87,9 @@ class Headroom:
 
     def renew(self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf) -> None:
         """So much is charged to those queues now, and to those subjects there."""
-        subjects = [*subjects, QUEUE] if self._at else ()
+        if not self._at:
+            return  # nothing bounds anybody
+        subjects = [*subjects, QUEUE]
         for queue in queues:
             branch = self.tree.branches[queue]
             for subject in subjects:
@@ -103,8 +105,9 @@ class Headroom:
 
     def charged(self, charge: Charge, account_of: AccountOf) -> None:
         """That was charged, or given back."""
-        path = [branch.name for branch in self.tree.branches[charge.queue].path]
-        self.renew(path, subjects_of(charge), account_of)
+        if self._at:
+            path = [branch.name for branch in self.tree.branches[charge.queue].path]
+            self.renew(path, subjects_of(charge), account_of)
 
     def of_rows(self) -> Floats:
         """Return the headroom [key, row]."""
