@@ -110,7 +110,7 @@ class Blocked:
                 self._close_parents()
 
     def close(self, draft: Draft, found: PendingClass, room: int) -> None:
-        """So many of the class's pods fit, which are too few; so do those of all that it dominates."""
+        """Close the class, of which so many pods fit, which are too few; and all that it dominates."""
         self.open[found.number] = 0
         if self.is_small and not self.several:
             return  # each is as soon counted by itself

@@ -186,13 +186,13 @@ class Candidates:
 
     @lazy
     def arenas(self) -> list[tuple[str, QueueOrder]]:
-        """By number, the name of an arena and its order."""
+        """Return by number the name of an arena and its order."""
         found = (self.branches[row.queue].arena for row in self.pending.headroom.rows)
         return list(dict.fromkeys((arena.name, arena.order) for arena in found))
 
     @lazy
     def arena_of_row(self) -> Cells:
-        """By row of the headroom, the number of its arena."""
+        """Return by row of the headroom the number of its arena."""
         numbers = {name: number for number, (name, _) in enumerate(self.arenas)}
         return np.array([numbers[self.branches[row.queue].arena.name] for row in self.pending.headroom.rows], np.intp)
 

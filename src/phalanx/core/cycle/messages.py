@@ -41,8 +41,8 @@ Wait: TypeAlias = tuple[str | None, str | None]  # what one behind a head is tol
 
 
 class Unlooked(NamedTuple):
-    """Cells that did not come up, and are to be told: that quota is `short`; that their class is `closed`; and in order
-    those that had either when the cycle began and `lost` it."""
+    """The cells that did not come up and are to be told: that quota is `short`; that their class is `closed`; and in
+    order those that had either when the cycle began and `lost` it."""
 
     short: list[CellQueue]
     closed: list[CellQueue]
@@ -50,8 +50,9 @@ class Unlooked(NamedTuple):
 
 
 class Telling:
-    """Of one state. `waits`: what jobs are told. `cells`: what cells are told, and their own reason, None: that of
-    their class. `explained`: classes that were explained. `failures`: requests that were tried in vain."""
+    """The messages of one cycle. `waits`: what jobs are told. `cells`: what cells are told, and their own reason,
+    None: that of their class. `explained`: classes that were explained. `failures`: requests that were tried in
+    vain."""
 
     def __init__(self, state: CycleState, contest: Tournament) -> None:
         self.state, self.contest, self.cluster, self.pending = state, contest, state.cluster, state.pending
@@ -76,7 +77,7 @@ class Telling:
     # What is known
 
     def reason_of(self, line: CellQueue) -> Reason | None:
-        """Why the cell waits, as last told, in this cycle or before."""
+        """Return why the cell waits, as last told, in this cycle or before."""
         told = self.cells.get(line)
         if told is None:
             return self.pending.reason_of(line)
@@ -89,8 +90,8 @@ class Telling:
         return bool(self.pending.cells.told[line.cell] == UNTOLD)
 
     def holds_up_for_quota(self, line: CellQueue, entry: QueuedRequest) -> bool:
-        """Whether the cell, which quota keeps out, holds up those behind it in a strict queue: not if it can never
-        start, or lacks only what its own user or group may have. It is told if it was told something else."""
+        """Return whether the cell, which quota keeps out, holds up those behind it in a strict queue: not if it can
+        never start, or lacks only what its own user or group may have. It is told if it was told something else."""
         offers = self.state.offers(line.key, entry.request)
         reason = self.why_not(line.key, offers, ())
         said = self.reason_of(line)
@@ -99,13 +100,13 @@ class Telling:
         return reason.code not in ALONE
 
     def is_hopeless(self, found: PendingClass) -> bool:
-        """Whether the class was found to have no room even if nothing ran: it is given no reservation."""
+        """Return whether the class was found to have no room even if nothing ran: it is given no reservation."""
         reason = self.reason_of_class(found)
         return reason is not None and reason.code in NEVER
 
     def never_starts(self, line: CellQueue, found: PendingClass) -> bool:
-        """Whether the cell, which has no room, could not start even if nothing ran: so it holds up nobody in a strict
-        queue. What it was told is forgotten if that says something else."""
+        """Return whether the cell, which has no room, could not start even if nothing ran: so it holds up nobody in
+        a strict queue. What it was told is forgotten if that says something else."""
         reason, never = self.reason_of_class(found), explain.never(self.cluster, self.state.draft, line.key.gang)
         if reason is not None and (reason.code in NEVER) != (never is not None):
             self.explained.pop(found.combination, None)
@@ -113,8 +114,8 @@ class Telling:
         return never is not None
 
     def explains(self, found: PendingClass) -> bool:
-        """Whether the class, which has no room, is to be explained anew: it had room when the cycle began, and few
-        failed before it."""
+        """Return whether the class, which has no room, is to be explained anew: it had room when the cycle began,
+        and few failed before it."""
         return (
             bool(self.state.blocked.had_room[found.number])
             and self.failures < EXPLAINED
@@ -122,7 +123,8 @@ class Telling:
         )
 
     def known(self, line: CellQueue, found: PendingClass | None) -> Reason | None:
-        """Why the class, which the cell asks for, has no room, if that is known and need not be explained anew."""
+        """Return why the class, which the cell asks for, has no room, if that is known and need not be explained
+        anew."""
         blocked = self.state.blocked
         if found is None or (blocked.open[found.number] and found.number not in self.pending.failed):
             return None
@@ -132,7 +134,7 @@ class Telling:
     # Why not
 
     def lacking(self, offer: FlavorAssignment, lack: PlacementShortfall | WouldDelayReservation | Reason) -> Reason:
-        """Why the offer, which quota allows, finds no room; said once for all that ask the same."""
+        """Return why the offer, which quota allows, finds no room; said once for all that ask the same."""
         if isinstance(lack, WouldDelayReservation):
             return lack.reason
         if isinstance(lack, Reason):
@@ -149,7 +151,7 @@ class Telling:
         return reason
 
     def explain_class(self, found: PendingClass) -> Reason | None:
-        """Why requests of the class find no room, found by a trial if it is not known; None: they do."""
+        """Return why requests of the class find no room, found by a trial if it is not known; None: they do."""
         known = self.reason_of_class(found)
         if known is None and not found.ways:
             gang = found.combination.gang
@@ -167,8 +169,8 @@ class Telling:
         return None
 
     def why_not(self, key: CellKey, offers: Sequence[FlavorAssignment], found: Sequence[Reason]) -> Reason:
-        """Why each offer fails, `found`: those that quota allows, in the same order. The one that the queue likes best
-        gives the code; of those with the same flavors one speaks, that time can mend if any is."""
+        """Return why each offer fails, `found`: those that quota allows, in the same order. The one that the queue
+        likes best gives the code; of those with the same flavors one speaks, that time can mend if any is."""
         lacking, reasons = iter(found), dict[tuple[str, ...], Reason]()
         for offer in offers:
             said = reasons.get(offer.flavors)
@@ -185,13 +187,13 @@ class Telling:
         return no_quota.of_flavors(list(reasons), list(reasons.values()))
 
     def never(self, key: CellKey, offer: FlavorAssignment) -> Reason | None:
-        """Why the offer could not be placed even if nothing ran: that is said before what quota lacks."""
+        """Return why the offer could not be placed even if nothing ran: that is said before what quota lacks."""
         if not self.state.is_whole(key):
             return None
         return explain.never(self.cluster, self.state.draft, offer.gang)
 
     def mends(self, reason: Reason) -> bool:
-        """Whether others' going can mend it."""
+        """Return whether others' going can mend it."""
         return reason.code in SHORT
 
     def hopes(self, reason: Reason) -> bool:
@@ -227,7 +229,7 @@ class Telling:
                 self.tell_request(other.request, reason)
 
     def tell_others(self) -> None:
-        """All that did not come up, if another thing keeps them now than they were told."""
+        """Tell all cells that did not come up, if another thing keeps them now than they were told."""
         if self.pending.lines:
             self.renew()
             if self.contest.closed:
@@ -240,8 +242,7 @@ class Telling:
                 self.tell_newcomer(line, request)
 
     def renew(self) -> None:
-        """Classes that had room and lost it to others are explained anew at times, and all when a node became
-        another."""
+        """Explain classes anew: at times those that had room and lost it, and all when a node became another."""
         blocked, pending = self.state.blocked, self.pending
         left = EXPLAINED
         for found in blocked.closed(all_of_them=pending.renews):
@@ -313,8 +314,8 @@ class Telling:
         return [line for cell in some if (line := cells.lines[cell]) is not None]
 
     def tell_unlooked(self, unlooked: Unlooked) -> None:
-        """What keeps them, if they were told something else; and of those that had room, or quota, and lost it to
-        others, the first few the new numbers."""
+        """Tell cells what keeps them, if they were told something else; and of those that had room, or quota, and
+        lost it to others, the first few the new numbers."""
         state = self.state
         for line in unlooked.short:
             if line not in self.cells and (entry := state.first_waiting(line)) is not None:
@@ -364,7 +365,7 @@ class Telling:
         self.tell_cell(line, entry, reason, QUOTA, reason)
 
     def tell_newcomer(self, line: CellQueue, request: Request) -> None:
-        """It is told what its cell was; unless that names the job itself as who holds what is lacking."""
+        """Tell a newcomer what its cell was told; unless that names the job itself as who holds what is lacking."""
         reason = self.reason_of(line)
         if (
             reason is not None
@@ -383,7 +384,7 @@ class Telling:
     # Behind a head
 
     def tell_behind(self) -> None:
-        """All that this cycle's heads hold up."""
+        """Tell all that this cycle's heads hold up."""
         behind = self.newly_behind()
         for queue, (head, entry) in self.contest.closed.items():
             why = self.reason_of(head)
@@ -452,6 +453,5 @@ def takes_turns(said: Reason, reason: Reason) -> bool:
 
 
 def wait_of(reason: Reason) -> Wait:
-    """Another is the head, or it waits for something else: then that is another; when enough is expected back moves all
-    the time."""
+    """Return the head and the code of its reason: when enough is expected back moves all the time."""
     return reason.numbers.get("head"), reason.numbers.get("head_code")

@@ -23,8 +23,8 @@ from phalanx.state.pending.pending import KEPT
 
 
 class Reserving:
-    """Of one cycle. `may_reserve`: the next request that finds no room may be given a reservation. `others`: of cells
-    of which some have one, who comes next."""
+    """The backfill reservations of one cycle. `may_reserve`: the next request that finds no room may be given a
+    reservation. `others`: of cells of which some have one, who comes next."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.policy = state, state.cluster, state.policy
@@ -48,21 +48,21 @@ class Reserving:
         return bool((np.isfinite(cells.limit_s) & (cells.cls >= 0)).any())
 
     def first(self) -> tuple[Request, float] | None:
-        """Who has the first reservation, and from when."""
+        """Return who has the first reservation, and from when."""
         if "forecast" not in self.__dict__ or not self.forecast.reservations:
             return None
         hold = self.forecast.reservations[0]
         return hold.request, hold.run.start_s
 
     def mark(self) -> tuple[object, ...] | None:
-        """What tells the reservations of this cycle from those of others, as far as they bound who preempts; None:
-        there are none. Many are made anew whenever anything happens."""
+        """Return what tells the reservations of this cycle from those of others, as far as they bound who preempts;
+        None: there are none. Many are made anew whenever anything happens."""
         if self.greedy or "forecast" not in self.__dict__ or not self.forecast.reservations:
             return None
         return (self.state.pending.version,) if self.conservative else self.first()
 
     def is_turned(self) -> bool:
-        """Whether all reservations have been made since this was last asked."""
+        """Return whether all reservations have been made since this was last asked."""
         turned, self._turned = self._turned, False
         return turned
 
@@ -91,7 +91,7 @@ class Reserving:
         return reserved
 
     def is_affordable(self, line: CellQueue, entry: QueuedRequest) -> bool:
-        """Whether quota allows the request, and nothing but room is lacking."""
+        """Return whether quota allows the request, and nothing but room is lacking."""
         if line.key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[line.key.queue].unbounded:
             return True
         return any(offer.short is None for offer in self.state.offers(line.key, entry.request))
@@ -107,7 +107,7 @@ class Reserving:
         return next((each for each in others if each.request not in self.reserved and still_waits(each.request)), None)
 
     def keeps_out_still(self, line: CellQueue, entry: QueuedRequest) -> bool:
-        """Whether the cell was told that its room is kept, and is sure to be told the same again."""
+        """Return whether the cell was told that its room is kept, and is sure to be told the same again."""
         state = self.state
         if self.greedy or self.may_reserve or state.pending.cells.told[line.cell] != KEPT or line in state.rest:
             return False

@@ -34,10 +34,11 @@ NOBODY: Iterator[QueuedRequest] = iter(())
 
 
 class CycleState:
-    """`now_s`: seconds since the epoch. `draft` (room) and `ledger` (the queue tree's accounts) have what was decided
-    so far laid over the state, with mark and rewind. `places`: of started jobs, the pods that are placed now; `won`:
-    all that start. `rest`: of cells that were granted something, who comes next. `failed`: classes that a trial closed
-    though counting found room. `starts`: queued jobs that start. `received`, `parked`, `resting`: as in `Findings`.
+    """The state of one cycle. `now_s`: seconds since the epoch. `draft` (room) and `ledger` (the queue tree's
+    accounts) have what was decided so far laid over the state, with mark and rewind. `places`: of started jobs, the
+    pods that are placed now; `won`: all that start. `rest`: of cells that were granted something, who comes next.
+    `failed`: classes that a trial closed though counting found room. `starts`: queued jobs that start. `received`,
+    `parked`, `resting`: as in `Findings`.
 
     Since it began: `over`: a byte a cell, nothing more of it comes up; `turn`: cells whose turn it is to search for
     victims; `is_small`: they are few; `within_at_first`: a byte a cell, its limits let it start."""
@@ -61,7 +62,7 @@ class CycleState:
         self.resting: list[tuple[Request, float]] = []
 
     def begin(self, *, turn: frozenset[int]) -> None:
-        """All that is pending is in its cell."""
+        """Begin the cycle: all that is pending is in its cell."""
         cells, lines = self.pending.cells, self.pending.lines
         self.over, self.turn = bytearray(len(cells)), turn
         self.is_small = len(lines) <= FEW
@@ -91,19 +92,19 @@ class CycleState:
 
     @lazy
     def several(self) -> bool:
-        """Whether it matters by which cell a queue stands."""
+        """Return whether it matters by which cell a queue stands."""
         return self.pending.has_several_arenas(self.cluster.tree)
 
     @lazy
     def is_strict(self) -> NDArray[np.bool_]:
-        """By row: a queue on its path is strict."""
+        """Return by row whether a queue on its path is strict."""
         branches = self.cluster.tree.branches
         return np.array([branches[row.queue].strict is not None for row in self.pending.headroom.rows], np.bool_)
 
     # Cells
 
     def within_limits(self, cls: NDArray[np.int32], row: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Whether the headroom of the row has what a request of the class costs at least."""
+        """Return whether the headroom of the row has what a request of the class costs at least."""
         found = np.ones(len(cls), np.bool_)
         headroom = self.pending.headroom
         if headroom.keys:
@@ -143,13 +144,13 @@ class CycleState:
         return None if number is None else self.pending.classes[number]
 
     def is_whole(self, key: CellKey) -> bool:
-        """Not a job whose pods are placed one by one as they open."""
+        """Return whether the cell's gangs are placed at once, not pod by pod as these open."""
         return key.kind != Kind.JOB or (queue := self.cluster.queues.get(key.queue)) is None or queue.gang
 
     # Who waits
 
     def still_waits(self, request: Request) -> bool:
-        """It has not been granted what it asks in this cycle."""
+        """Return whether the request has not been granted what it asks in this cycle."""
         return request not in self.won
 
     def first_waiting(self, line: CellQueue) -> QueuedRequest | None:
@@ -159,7 +160,7 @@ class CycleState:
         return next((entry for entry in line if self.still_waits(entry.request)), None)
 
     def following(self, line: CellQueue) -> Iterator[QueuedRequest]:
-        """Who stands behind the first, in order; each is given out once."""
+        """Yield who stands behind the first, in order; each is given out once."""
         rest = self.rest.get(line)
         if rest is None:
             if len(line) == 1:

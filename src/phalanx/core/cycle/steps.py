@@ -59,8 +59,8 @@ class Cycle:
         self.line: CellQueue  # whose first is being tried
 
     def close(self) -> None:
-        """It is over. What it thought with is the state's to keep; and its parts, which know it, let go of each other,
-        so that nothing is left for the garbage collector."""
+        """End the cycle. What it thought with is the state's to keep; and its parts, which know it, let go of each
+        other, so that nothing is left for the garbage collector."""
         self.state.close()
         for part in (self.candidates, self.telling.grants, self):
             if part is not None:
@@ -69,7 +69,7 @@ class Cycle:
     # Contending
 
     def contenders(self) -> Iterator[tuple[CellKey, Request]]:
-        """Best first. Who asks for the next must have granted or denied the last."""
+        """Yield the contending requests, best first. Who asks for the next must have granted or denied the last."""
         if self.pending.lines:
             self.candidates.look(self.preempting.turns())
             self.candidates.draw()
@@ -87,7 +87,7 @@ class Cycle:
         self.telling.tell_others()
 
     def comes_up(self, line: CellQueue, entry: QueuedRequest) -> bool:
-        """Whether the request is to be tried, or to be told anything. If not, it has lost."""
+        """Return whether the request is to be tried, or to be told anything. If not, it has lost."""
         if self.reserving.was_denied(line):
             self.give_way(line, entry)
             return False
@@ -117,7 +117,7 @@ class Cycle:
         return False
 
     def lose(self, line: CellQueue, *, holds_up: bool) -> None:
-        """Nothing more of the cell comes up."""
+        """End the cell's part in the cycle."""
         self.state.over[line.cell] = 1
         self.contest.lost(holds_up=holds_up)
 
@@ -181,7 +181,8 @@ class Cycle:
         return wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None)
 
     def make_room(self, key: CellKey, request: Request, offers: Sequence[FlavorAssignment]) -> bool:
-        """Others give way, if it may push them and that is enough; who has a reservation is not delayed by that."""
+        """Have others give way, if the request may preempt them and that is enough; reservations are not delayed by
+        that."""
         if self.line.cell not in self.state.turn or not self.preempting.may_search(key, self.reserving.mark()):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
@@ -204,7 +205,8 @@ class Cycle:
         offers: Sequence[FlavorAssignment],
         lacks: Sequence[tuple[FlavorAssignment, Lack]],
     ) -> None:
-        """`lacks`: how far those offers came that quota allows; or that there is room, but it is kept."""
+        """Deny the request. `lacks`: how far those offers came that quota allows; or that there is room, but it is
+        kept."""
         line = self.line
         entry = line.entry(request)
         found = [self.telling.lacking(offer, lack) for offer, lack in lacks]

@@ -64,8 +64,8 @@ class QueueCursor:
 
 
 class Tournament:
-    """`priority_of` is asked for the factors' sum in MULTIFACTOR order, `may_come_up` of cells that contend, and
-    `first_of` for the request that contends for one."""
+    """The tournament of one cycle. `priority_of` is asked for the factors' sum in MULTIFACTOR order, `may_come_up`
+    of cells that contend, and `first_of` for the request that contends for one."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Tournament:
         self.left: dict[str, Draws] = {}  # of these, the cells that would have come up next
 
     def clear(self) -> None:
-        """Nobody contends."""
+        """Empty the tournament: nobody contends."""
         self.urgent = QueueCursor(self.tree.root, None)  # replacements
         self.root = QueueCursor(self.tree.root, None)
         self.at = self.root  # in whose lines the head stands that is being tried
@@ -91,11 +91,11 @@ class Tournament:
         self.owns: dict[str, QueueCursor] = {}
 
     def is_closed(self, branch: Branch) -> bool:
-        """Whether a strict queue on the path has left the contest."""
+        """Return whether a strict queue on the path has left the contest."""
         return bool(self.closed) and any(each.name in self.closed for each in branch.path)
 
     def leaf(self, branch: Branch) -> QueueCursor:
-        """That in which the queue's own cells are."""
+        """Return the cursor in which the queue's own cells are."""
         arena = branch.arena
         runner = self.runners.get(arena.name) or self.runner(arena)
         if not arena.split:
@@ -121,7 +121,7 @@ class Tournament:
         return runner
 
     def begin(self) -> None:
-        """Every runner takes its place by the best of its cells that may come up, those deepest in the tree first."""
+        """Rank every cursor by the best of its cells that may come up, those deepest in the tree first."""
         for runner in (self.urgent, *self.owns.values(), *reversed(self.runners.values())):  # made parents first
             self.thin(runner)
             heapify(runner.children)
@@ -129,7 +129,7 @@ class Tournament:
                 runner.parent.children.append(self.ranking(runner))
 
     def renew(self) -> None:
-        """Fewer cells may come up than before."""
+        """Rank all cursors anew: fewer cells may come up than before."""
         for runner in self.runners.values():
             runner.children.clear()
         self.begin()
@@ -167,7 +167,7 @@ class Tournament:
         self.rerank(runner)
 
     def close(self, runner: QueueCursor, head: Head) -> QueueCursor:
-        """Everything that is left in it, and below it, is behind that head."""
+        """Close the cursor: everything that is left in it, and below it, is behind that head."""
         self.closed[runner.branch.name] = head
         left = [runner]
         while left:
@@ -209,7 +209,7 @@ class Tournament:
         return self.standing(runner), runner.branch.name, runner.own, runner
 
     def standing(self, runner: QueueCursor) -> SortKey:
-        """What the parent compares its children by: lower is sooner."""
+        """Return what the parent compares its children by: lower is sooner."""
         assert runner.parent is not None
         parent, (_, line, entry) = runner.parent.branch, runner.last().lines[0]
         key = line.key
@@ -234,7 +234,8 @@ class Tournament:
         return self.ledger.share(branch, extra)
 
     def borrows(self, runner: QueueCursor, contested: set[Key], extra: Cost) -> bool:
-        """Own jobs of an inner queue have no guarantee but what the queue's children leave of its own."""
+        """Return whether the head would borrow. Own jobs of an inner queue have no guarantee but what the queue's
+        children leave of its own."""
         if runner.own:
             return any(key in contested for key, _ in extra)
         return not within_guarantee(self.ledger, runner.branch, contested, extra)
@@ -246,12 +247,12 @@ class Tournament:
 
 
 def estimate(key: CellKey) -> float:
-    """How long its jobs are expected to run, s; without an estimate or a limit for ever."""
+    """Return how long its jobs are expected to run, s; without an estimate or a limit for ever."""
     terms = key.terms
     expected_s = terms.limit_s if terms.estimate_s is None else terms.estimate_s
     return inf if expected_s is None else expected_s
 
 
 def cost_of(key: CellKey) -> Cost:
-    """What the line's first asks, whatever the flavor."""
+    """Return what the cell's first asks, whatever the flavor."""
     return key.gang.due()

@@ -27,7 +27,8 @@ class Rule(StrEnum):
 
 
 class Bar(NamedTuple):
-    """`whose`: the user, group or job, if the rule is about one."""
+    """A number of one queue that may keep requests from starting. `whose`: the user, group or job, if the rule is
+    about one."""
 
     queue: str
     rule: Rule
@@ -36,7 +37,7 @@ class Bar(NamedTuple):
 
 
 def room(branch: Branch, account: QueueUsage, bar: Bar, pool: Mapping[Key, int]) -> Amount:
-    """How much more the bar lets in. `account`: what is charged to the branch."""
+    """Return how much more the bar lets in. `account`: what is charged to the branch."""
     queue, key = branch.queue, bar.key
     match bar.rule:
         case Rule.LIMIT:

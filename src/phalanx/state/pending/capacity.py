@@ -21,8 +21,8 @@ FIRST_COLUMNS = 64
 
 
 class Capacity:
-    """Columns of demands. `asks[resource, number]` in units of the resource; `users`: how many classes refer to each;
-    `grown`: whether a row that gained free amounts since the last look holds a pod."""
+    """The columns of demands. `asks[resource, number]` in units of the resource; `users`: how many classes refer to
+    each; `grown`: whether a row that gained free amounts since the last look holds a pod."""
 
     def __init__(self) -> None:
         self.number_of: dict[Demand, int] = {}
@@ -62,7 +62,7 @@ class Capacity:
             self._vacant.append(number)
 
     def settle(self) -> None:
-        """What has grown was looked at."""
+        """Forget what has grown: it was looked at."""
         if self.has_grown:
             self.grown[:] = False
             self.has_grown = False

@@ -28,7 +28,7 @@ Rank: TypeAlias = tuple[float, float, int, str | int]
 
 
 class Request(NamedTuple):
-    """`slot` is None for a queued job, which asks as a whole."""
+    """A request for capacity. `slot` is None for a queued job, which asks as a whole."""
 
     job: str
     slot: Slot | None = None
@@ -46,8 +46,9 @@ class Kind(IntEnum):
 
 
 class Terms(NamedTuple):
-    """What else the answer depends on, besides who asks how much where: as in `Job`. `user` and `group` are named where
-    a limit, an order by factors or a reservation tells them apart, `job` where a limit bounds what it has already."""
+    """The terms of a request: what else the answer depends on, besides who asks how much where: as in `Job`. `user`
+    and `group` are named where a limit, an order by factors or a reservation tells them apart, `job` where a limit
+    bounds what it has already."""
 
     user: str = ""
     group: str = ""
@@ -156,7 +157,7 @@ class CellQueue:
                     heappush(frontier, (heap[child], child))
 
     def take(self, other: CellQueue) -> None:
-        """Stand as the other does."""
+        """Take over the requests and the reason of the other queue."""
         self.reason, self._only = other.reason, other._only
         if self._only is None:
             self._entries, self._heap = dict(other._entries), list(other._heap)

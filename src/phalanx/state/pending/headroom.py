@@ -36,7 +36,7 @@ QUEUE: Subject = ("", "")
 
 
 class HeadroomRow(NamedTuple):
-    """Whom the limits of a path tell apart. Empty names: nobody is."""
+    """A row: whom the limits of a path tell apart. Empty names: nobody is."""
 
     queue: str
     user: str = ""
@@ -45,8 +45,8 @@ class HeadroomRow(NamedTuple):
 
 
 class Headroom:
-    """`left[place]` is what a bar still lets in; `rows` by number. `bounds[row]`: (key, place) of the bars of a row;
-    `slack[row]`: (key, place) of the keeps on its path."""
+    """The headroom of all rows. `left[place]` is what a bar still lets in; `rows` by number. `bounds[row]`: (key,
+    place) of the bars of a row; `slack[row]`: (key, place) of the keeps on its path."""
 
     def __init__(self) -> None:
         self.keys: dict[str, int] = {}  # resource -> number
@@ -86,7 +86,7 @@ class Headroom:
         return self.keys.setdefault(resource, len(self.keys))
 
     def renew(self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf) -> None:
-        """So much is charged to those queues now, and to those subjects there."""
+        """Measure anew what is left in those queues, and for those subjects there."""
         if not self._at:
             return  # nothing bounds anybody
         subjects = [*subjects, QUEUE]
@@ -104,7 +104,7 @@ class Headroom:
         self.renew([ROOT], (), lambda branch: branch.account)
 
     def charged(self, charge: Charge, account_of: AccountOf) -> None:
-        """That was charged, or given back."""
+        """Measure anew what that charge, made or given back, leaves."""
         if self._at:
             path = [branch.name for branch in self.tree.branches[charge.queue].path]
             self.renew(path, subjects_of(charge), account_of)
@@ -122,7 +122,7 @@ class Headroom:
         return found
 
     def allows(self, row: int, cost: Sequence[float]) -> bool:
-        """Whether the row's headroom has that much, by key."""
+        """Return whether the row's headroom has that much, by key."""
         left = self.left
         for key, place in self.bounds[row]:
             if cost[key] > left[place]:
@@ -179,7 +179,7 @@ class Headroom:
 
 
 def bars_of(branch: Branch, row: HeadroomRow) -> Iterable[Bar]:
-    """What bounds all jobs of a queue alike, flavors aside."""
+    """Yield what bounds all jobs of a queue alike, flavors aside."""
     queue = branch.queue
     if queue is None:
         return
@@ -191,7 +191,7 @@ def bars_of(branch: Branch, row: HeadroomRow) -> Iterable[Bar]:
 
 
 def bars_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subject, Bar]]:
-    """What bounds the row's user, group and job."""
+    """Yield what bounds the row's user, group and job."""
     queue = branch.queue
     if queue is None:
         return
@@ -211,7 +211,7 @@ def bars_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subject
 
 
 def subjects_of(charge: Charge) -> tuple[Subject, ...]:
-    """Whose limits a charge may touch besides its queue's."""
+    """Return whose limits a charge may touch besides its queue's."""
     return ("user", charge.user), ("group", charge.group), ("job", charge.job)
 
 

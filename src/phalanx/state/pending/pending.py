@@ -43,8 +43,8 @@ UNTOLD, ROOM, QUOTA, KEPT, BEHIND = range(5)
 
 
 class Combination(NamedTuple):
-    """What a class is known by. `flavors`: of its cells' queues, in order; `whole`: its pods are placed at once;
-    `counts`: it counts as a started job."""
+    """The key of a class. `flavors`: of its cells' queues, in order; `whole`: its pods are placed at once; `counts`:
+    it counts as a started job."""
 
     gang: Gang
     flavors: tuple[str, ...] = ()
@@ -54,11 +54,11 @@ class Combination(NamedTuple):
 
 @dataclass(slots=True)
 class PendingClass:
-    """What cells of any queue ask of nodes. `demands`: (number in `Capacity`, pods needed) of each role; 0 of one that
-    it can do without. `ways`: the classes of the gang in each flavor; one of them must be open. `single`: it has one
-    role, and asks nothing but the pods themselves; `cost`: by key of `Headroom`. `heeds`: other pods may be a part of
-    why it finds no room. `reason`: why it finds no room, as last explained; `stale`: in how many cycles since then it
-    lost what room it had."""
+    """A class: what cells of any queue ask of nodes. `demands`: (number in `Capacity`, pods needed) of each role; 0
+    of one that it can do without. `ways`: the classes of the gang in each flavor; one of them must be open.
+    `single`: it has one role, and asks nothing but the pods themselves; `cost`: by key of `Headroom`. `heeds`: other
+    pods may be a part of why it finds no room. `reason`: why it finds no room, as last explained; `stale`: in how
+    many cycles since then it lost what room it had."""
 
     number: int
     combination: Combination
@@ -73,7 +73,7 @@ class PendingClass:
 
 
 class Deadline(NamedTuple):
-    """In place of a request, in `Pending.timers`: the job can start no more when its time comes."""
+    """A deadline, in place of a request, in `Pending.timers`: the job can start no more when its time comes."""
 
     job: str
 
@@ -88,10 +88,10 @@ class Search(NamedTuple):
 
 
 class Cells:
-    """Columns of cells. `cls`, `row`: numbers; `priority`; `arrival_s` of the first request; `limit_s`: time limit,
-    infinite without one; `told`: see `ROOM`; `preempts`: its requests may have others give way; `eligible_s`: when its
-    first could start, NaN until somebody asks (`core.order.multifactor`); `nice` and `qos`, a number: where factors
-    count."""
+    """The columns of cells. `cls`, `row`: numbers; `priority`; `arrival_s` of the first request; `limit_s`: time
+    limit, infinite without one; `told`: see `ROOM`; `preempts`: its requests may have others give way; `eligible_s`:
+    when its first could start, NaN until somebody asks (`core.order.multifactor`); `nice` and `qos`, a number: where
+    factors count."""
 
     def __init__(self) -> None:
         self.lines: list[CellQueue | None] = []
@@ -122,7 +122,7 @@ class Cells:
         return cell
 
     def vacate(self, cell: int) -> None:
-        """Nobody is in the cell any more."""
+        """Vacate the cell: nobody is in it any more."""
         self.lines[cell] = None
         self.cls[cell] = -1
         self.told[cell] = UNTOLD
@@ -130,7 +130,7 @@ class Cells:
         self._vacant.append(cell)
 
     def lead(self, cell: int, entry: QueuedRequest) -> None:
-        """Another request is the cell's first."""
+        """Note that another request is the cell's first."""
         self.arrival_s[cell] = entry.arrival_s
         self.eligible_s[cell] = np.nan
 
@@ -170,11 +170,12 @@ class Heads:
 
 
 class Pending:
-    """`version` counts the events folded in. `fresh`: requests to be received. `untold`: received, and not told yet why
-    they wait. `changed`: something happened since the last plan that may let a request start. `changes` counts what
-    could let a search for victims succeed; `searched`: by cell, the searches that found nobody, longest ago first.
-    `grown`: rows that gained free amounts since classes were last looked at. `reserved`: who has the first reservation,
-    and from when; `hopeless`: jobs of arrays in a cell that could never start."""
+    """All that is pending. `version` counts the events folded in. `fresh`: requests to be received. `untold`:
+    received, and not told yet why they wait. `changed`: something happened since the last plan that may let a
+    request start. `changes` counts what could let a search for victims succeed; `searched`: by cell, the searches
+    that found nobody, longest ago first. `grown`: rows that gained free amounts since classes were last looked at.
+    `reserved`: who has the first reservation, and from when; `hopeless`: jobs of arrays in a cell that could never
+    start."""
 
     def __init__(self) -> None:
         self.version = self.changes = 0
@@ -208,16 +209,16 @@ class Pending:
         self._costly: dict[int, None] = {}  # classes of which that is not known
 
     def has_several_arenas(self, tree: QueueTree) -> bool:
-        """Whether more than one order decides who of all that wait is next."""
+        """Return whether more than one order decides who of all that wait is next."""
         return tree.root.split and (self.loose > 0 or len(self.heads) > 1)
 
     def __bool__(self) -> bool:
-        """Whether anybody waits."""
+        """Return whether anybody waits."""
         return bool(self.fresh or self.lines) or any(isinstance(item, Request) for item in self.timers)
 
     @property
     def urgent(self) -> bool:
-        """Whether a replacement may be among the cells."""
+        """Return whether a replacement may be among the cells."""
         return self.replacements > 0
 
     # Requests
@@ -279,7 +280,7 @@ class Pending:
                 self.heads.setdefault(line.arena, Heads()).put(line, line.rank)
 
     def stands(self, request: Request) -> bool:
-        """Whether the request is in a cell."""
+        """Return whether the request is in a cell."""
         return request in self._line_of
 
     def line_of(self, request: Request) -> CellQueue | None:
@@ -318,7 +319,7 @@ class Pending:
         return line
 
     def _place_in_tree(self, line: CellQueue, branch: Branch) -> None:
-        """What follows for the cell from where its queue is in the tree."""
+        """Set what follows for the cell from where its queue is in the tree."""
         key, order = line.key, branch.arena.order
         replaces = key.kind == Kind.REPLACEMENT
         line.strict = branch.strict is not None
@@ -430,7 +431,7 @@ class Pending:
     # What was found
 
     def explain(self, combination: Combination, reason: Reason) -> None:
-        """Requests of the class find no room, for that reason."""
+        """Store why requests of the class find no room."""
         number = self._class_of.get(combination)
         if number is not None and (found := self.classes[number]) is not None:
             found.reason, found.stale = reason, 0
@@ -460,18 +461,18 @@ class Pending:
         self.changed = True
 
     def has_due_search(self) -> bool:
-        """Whether something changed since the cell that searched for victims longest ago did so."""
+        """Return whether something changed since the cell that searched for victims longest ago did so."""
         for search in self.searched.values():
             if search.changes >= 0:
                 return search.changes != self.changes
         return False
 
     def stir(self) -> None:
-        """Something changed that could let a search for victims succeed."""
+        """Note that something changed that could let a search for victims succeed."""
         self.changes += 1
 
     def note_growth(self, row: int) -> None:
-        """That row has more room."""
+        """Note that the row has more room."""
         self.grown[row] = None
         self.changes += 1
         self.changed = True
@@ -488,7 +489,7 @@ class Pending:
         self.changed = True
 
     def _look_at_never(self) -> None:
-        """Whether any request could never start is to be found anew."""
+        """Forget who could never start: that is to be found anew."""
         self._renew_turns()
         forgotten = []
         for found in self.classes:
@@ -502,7 +503,8 @@ class Pending:
                 told[line.cell] = UNTOLD
 
     def _renew_turns(self) -> None:
-        """Jobs of arrays that could never start have given up their turn. They may now, and need one first."""
+        """Receive jobs of arrays anew that could never start, and so have given up their turn. They may now, and
+        need one first."""
         for request in list(self.hopeless):
             self.refresh(request)
 
@@ -518,7 +520,7 @@ class Pending:
         self.changed = True
 
     def look_at_pods(self, kinds: Iterable[PodKind]) -> None:
-        """Pods of those kinds came or went: classes that heed them may fit now."""
+        """Note that pods of those kinds came or went: classes that heed them may fit now."""
         changed = list(kinds)
         for number in list(self.failed):
             found = self.classes[number]

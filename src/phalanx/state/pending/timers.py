@@ -13,7 +13,7 @@ NEVER_S = float("inf")
 
 
 class Timers:
-    """Times are in seconds since the epoch."""
+    """The timers. Times are in seconds since the epoch."""
 
     __slots__ = ("_heap", "_number", "_of")
 

@@ -27,7 +27,7 @@ from phalanx.state.queue_tree import Branch, Cost
 def not_eligible(
     cluster: Cluster, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
 ) -> NotEligible | None:
-    """Why the queued job may not contend; None if it may. `cleared`: see `job_dependencies.obstacle`."""
+    """Return why the queued job may not contend; None if it may. `cleared`: see `job_dependencies.obstacle`."""
     job = record.job
     name = cluster.queue_of(job)
     if job.blocked is not None:
@@ -49,7 +49,7 @@ def not_eligible(
 
 
 def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reason | None:
-    """What the queue's state, or that of one above, says."""
+    """Return what the queue's state, or that of one above, says."""
     if branch.fault:
         return no_quota.misconfigured(branch)
     for queue in branch.states:
@@ -62,7 +62,7 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
 
 
 def beyond_limits(branch: Branch, record: JobRecord) -> Reason | None:
-    """What could not start even if nothing else ran."""
+    """Return why the job could not start even if nothing else ran."""
     longest_s, limit_s = branch.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return no_quota.never(

@@ -32,7 +32,7 @@ class Intake:
         self.cleared: dict[JobFamily, int] = {}
 
     def start_nominated(self) -> None:
-        """Whoever was promised room starts when others have left it, or is received again if they will not."""
+        """Start nominated jobs whose nodes are free, and receive those again whose victims will not leave."""
         if not self.cluster.nominated:
             return
         for record, state in self.preempting.nominations():
@@ -59,7 +59,7 @@ class Intake:
         return not_eligible(self.cluster, record, self.now_s, self.cleared) is not None
 
     def newcomers(self) -> list[Request]:
-        """Requests that are in no cell and may be eligible."""
+        """Return the requests that are in no cell and may be eligible."""
         for item in self.pending.timers.due(self.now_s):
             self.pending.ring(item)
         if self.cluster.dependencies.arrays:

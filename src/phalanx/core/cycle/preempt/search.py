@@ -61,7 +61,7 @@ class CyclePreemption:
     # Promises that stand
 
     def nominations(self) -> Iterator[tuple[JobRecord, NominationState]]:
-        """Of the jobs that wait, or would grow: what is to become of their promises, oldest first."""
+        """Yield the nominated jobs, oldest first, and what is to become of their nominations."""
         for job in list(self.cluster.nominated):
             record = self.cluster.jobs[job]
             found = NominationState.KEPT
@@ -72,19 +72,19 @@ class CyclePreemption:
                 self.kept.append(job)
 
     def withdraw(self, record: JobRecord) -> None:
-        """It stands in line again, in the next cycle."""
+        """Withdraw the job's nomination: it is received again in the next cycle."""
         self.actions.append(Nominate(record.job.id, ()))
         self.withdrawn[record.job.id] = None
 
     def gone(self) -> Container[str]:
-        """Jobs that do not wait any more as they did when they were looked at: their promise is withdrawn, or they are
-        stopped."""
+        """Return the jobs that do not wait any more as they did when they were looked at: their nomination is
+        withdrawn, or they are stopped."""
         if not self.actions:
             return ()
         return {*self.withdrawn, *(action.job for action in self.actions if isinstance(action, Preempt))}
 
     def wake_s(self) -> Iterator[float]:
-        """When promises and searches want the next cycle (seconds since the epoch)."""
+        """Yield when nominations and searches want the next cycle (seconds since the epoch)."""
         if not (self.actions or self.kept or self.pending.searched or self.put_off):
             return
         withdrawn = any(isinstance(action, Nominate) and not action.placements for action in self.actions)
@@ -113,8 +113,9 @@ class CyclePreemption:
                 break
 
     def may_search(self, key: CellKey, reserved: object) -> bool:
-        """Whether a search may find somebody, as far as is known: something has changed since the last, or time has
-        passed; or this cycle has decided something. `reserved`: who has a reservation, which is not to be delayed."""
+        """Return whether a search may find somebody, as far as is known: something has changed since the last, or
+        time has passed; or this cycle has decided something. `reserved`: who has a reservation, which is not to be
+        delayed."""
         search = self.pending.searched.get(key)
         if search is None or self.now_s >= search.again_s:
             return True
@@ -130,9 +131,9 @@ class CyclePreemption:
         offers: Sequence[FlavorAssignment],
         forecast: BackfillForecast | None,
     ) -> bool:
-        """Others give way, so that the cell's first starts as one of the offers says. It is promised its place then;
-        else it is asked about again when something changed, or when its delay is over. `forecast`: of those who have a
-        reservation, if anybody may have one: they are not delayed."""
+        """Have others give way, so that the cell's first starts as one of the offers says. It is nominated then;
+        else it is asked about again when something changed, or when its delay is over. `forecast`: of those who have
+        a reservation, if anybody may have one: they are not delayed."""
         wants, record = queue_preemption(self.cluster, key.queue), self.cluster.jobs[request.job]
         since_s = self.now_s if record.short_since_s is None else record.short_since_s
         if (ready_s := since_s + max(0.0, wants.delay_s)) > self.now_s:
@@ -164,7 +165,7 @@ class CyclePreemption:
         return False
 
     def is_due(self) -> bool:
-        """Whether cells are left whose turn did not come though something changed since they searched."""
+        """Return whether cells are left whose turn did not come though something changed since they searched."""
         for key, search in self.pending.searched.items():
             if key in self.taken or key in self.searched:
                 continue
@@ -175,26 +176,26 @@ class CyclePreemption:
         return False
 
     def outcomes(self) -> Iterator[tuple[CellKey, Search]]:
-        """What became of searches; and whose turn passed, since they did not come up, or nothing had changed."""
+        """Yield what became of searches; and whose turn passed, since they did not come up, or nothing had changed."""
         for key in self.taken:
             if key not in self.searched and key not in self.given_up:
                 yield key, self.pending.searched[key]._replace(changes=self.pending.changes)
         yield from self.searched.items()
 
     def next_chance_s(self, context: PreemptionContext) -> float | None:
-        """When time alone makes somebody available, whoever asks (seconds since the epoch)."""
+        """Return when time alone makes somebody available, whoever asks (seconds since the epoch)."""
         if self._chance is None or self._chance[0] != len(self.actions):
             self._chance = len(self.actions), next_chance_s(context)
         return self._chance[1]
 
     def give_up(self, key: CellKey) -> None:
-        """Nobody's going helps the cell: what it searched for is forgotten."""
+        """Forget the cell's search: nobody's going helps it."""
         self.searched.pop(key, None)
         self.given_up.add(key)
 
     def take_over(self, key: CellKey, job: Job, wants: QueuePreemption) -> None:
-        """If another job of its queue, of lower priority, is promised room that holds it, that promise is taken back,
-        and in the next cycle, which follows at once, what is leaving there counts for whoever is first."""
+        """Withdraw the nomination of another job of its queue, of lower priority, if its nodes hold the job: in the next
+        cycle, which follows at once, what is leaving there counts for whoever is first."""
         if wants.within is WithinQueue.NEVER or len(key.gang.roles) != 1:
             return
         for name in self.kept:
