@@ -194,8 +194,8 @@ class CyclePreemption:
         self.given_up.add(key)
 
     def take_over(self, key: CellKey, job: Job, wants: QueuePreemption) -> None:
-        """Withdraw the nomination of another job of its queue, of lower priority, if its nodes hold the job: in the next
-        cycle, which follows at once, what is leaving there counts for whoever is first."""
+        """Withdraw the nomination of another job of its queue, of lower priority, if its nodes hold the job: in the
+        next cycle, which follows at once, what is leaving there counts for whoever is first."""
         if wants.within is WithinQueue.NEVER or len(key.gang.roles) != 1:
             return
         for name in self.kept:
