@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from phalanx.core.placement.scoring.fragmentation import STRANDED, UNTIDY, WANTED, TypicalPods, gains, rounded
+from phalanx.core.placement.scoring.fragmentation import SCARCE, STRANDED, UNTIDY, WANTED, TypicalPods, gains, rounded
 from phalanx.model.node import Device, Node
 from phalanx.model.pod import CPU, DeviceShare, Shape, amounts
 from phalanx.state.classes import InternTable
@@ -53,7 +53,18 @@ def test_devices_without_cpu_are_stranded(two: NodeTable) -> None:
     typical = TypicalPods(two, [(shape(4, gpus=1), 1.0)], GPU)
     cpu, left = np.array([8_000, 40_000]), np.full((2, 4), 1000)
     assert typical.lost(rows(2), cpu, left).tolist() == [0.0, 0.0]
-    assert typical.wasted(rows(2), cpu, left).tolist() == [2000 * STRANDED + 4000 * UNTIDY, 4000 * UNTIDY]
+    tidy = 4000 * UNTIDY + 4 * typical.remnants[1000]
+    assert typical.wasted(rows(2), cpu, left).tolist() == [2000 * STRANDED + tidy, tidy]
+
+
+def test_the_remnant_of_a_device_is_what_pods_to_come_leave(two: NodeTable) -> None:
+    halves = TypicalPods(two, [(shape(4, milli=500), 1.0)], GPU).remnants
+    assert (halves[0], halves[499]) == (0, 499)  # nobody takes less than a half
+    assert halves[500] == round(SCARCE * 500 / (1 + SCARCE), 3)
+    assert halves[1000] == round((SCARCE * 1000 + halves[500]) / (1 + SCARCE), 3)
+    mixed = TypicalPods(two, [(shape(4, milli=470), 2.0), (shape(4, milli=320), 1.0), (shape(4, gpus=1), 1.0)], GPU)
+    fitting = SCARCE * 530 + 0.5 * mixed.remnants[60] + 0.25 * mixed.remnants[210]
+    assert mixed.remnants[530] == round(fitting / (SCARCE + 0.75), 3)
 
 
 def test_cpu_per_device_is_what_all_pods_ask_but_no_more_than_there_is(two: NodeTable) -> None:
@@ -98,7 +109,8 @@ def test_where_many_can_go_nowhere_else_others_go_last() -> None:
     left = np.full((2, 4), 1000)
     gained = gains(typical, InternTable().demand(any_node), rows(2), np.full(2, 40_000), left, TypicalPods.wasted)[:, 0]
     by_fragmentation = 0.25 * 1000  # on the first, one in four could not use the device that it takes
-    assert gained.tolist() == [by_fragmentation + (UNTIDY + WANTED / 4) * 1000, (UNTIDY - WANTED / 4) * 1000]
+    used = UNTIDY * 1000 + typical.remnants[1000]
+    assert gained.tolist() == pytest.approx([by_fragmentation + used + WANTED / 4 * 1000, used - WANTED / 4 * 1000])
     assert TypicalPods(two, [(any_node, 3.0)], GPU).wanted[:2].tolist() == [1, 1]
 
 

@@ -43,6 +43,8 @@ IF_ANY = (
     ("VALUE", "value_attained_ratio", "{:.1%}"),
     ("UNFAIR", "fair_start_miss_ratio", "{:.1%}"),
     ("PACKED", "compacted_cell_ratio", "{:.1%}"),
+    ("AT 100 %", "allocated_at_full_demand", "{:.2%}"),
+    ("AT THE END", "allocated_at_end", "{:.2%}"),
 )
 NAMING = ("trace", "policy", "estimates")
 # Of this machine, not of the schedule.

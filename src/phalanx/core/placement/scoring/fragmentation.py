@@ -17,7 +17,9 @@ cpu to where cpu is plenty, long before some device is stranded; but one that as
 nodes, which have least per device, and break these up, so it counts for a part only (`STRANDED`). Where many of the
 pods to come can go nowhere else (a model of GPU that they name), a node is *wanted*: others had better go elsewhere
 (`WANTED`). Unrounded gains of fragmentation alone would overrule packing (they are never equal), so what stays free
-counts a little too (`UNTIDY`)."""
+counts a little too (`UNTIDY`). And whether *one* more pod fits says little of a shared device: two pods of 0.47 leave
+0.06 that nobody takes, 0.47 and 0.32 leave room for 0.16. So the *remnant* of a device is added, what of it is expected
+to be left when pods have come, one after the other, as often as they are expected (`remnants`)."""
 
 from __future__ import annotations
 
@@ -36,6 +38,7 @@ from phalanx.state.nodes.table import NodeTable
 POPULAR = 0.95  # of all pods: the most frequent shapes that make up so many are the typical ones
 STRANDED = 1 / 5  # a device without cpu, beside one that is a fragment
 WANTED = 1 / 4  # a free device for which twice as many compete as on average, beside one that is a fragment
+SCARCE = 1 / 20  # the part of pods to come that a device does not get to see, though it has room for them
 UNTIDY = 1 / 400  # what is free, beside what is lost: 2.5 thousandths of a device per device
 ROWS = 256  # looked at in one operation: the tables stay in the processor's cache
 
@@ -79,6 +82,7 @@ class TypicalPods:
         demands = [interned.demand(shape) for shape, _ in popular]
         self.may = np.stack([matching.selected(columns.attributes, demand.where) for demand in demands], axis=1)
         self.wanted = self.wanted_in(columns)
+        self.remnants = remnants(weighted, resource)
 
     def wanted_in(self, columns: NodeTable) -> Floats:
         """By row, over the mean of all devices: how many devices pods to come ask per device that they may have, summed
@@ -99,12 +103,13 @@ class TypicalPods:
         return np.asarray(total - np.where(fits, usable, 0)) @ self.weight / self.total
 
     def wasted(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
-        """Return, for each row, what of it is lost, part of what is stranded, and a little of what is free, less as
-        much as other pods want it; in thousandths of a device."""
+        """Return, for each row, what of it is lost, the remnants of its devices, part of what is stranded, and a little
+        of what is free, less as much as other pods want it; in thousandths of a device."""
         free = left.sum(axis=1)
         fed = cpu * MILLI / self.cpu_per_device if self.cpu_per_device else free
         kept = UNTIDY - WANTED * (self.wanted[rows] - 1.0)
-        return np.asarray(self.lost(rows, cpu, left) + STRANDED * np.maximum(free - fed, 0) + free * kept)
+        lost = self.lost(rows, cpu, left) + self.remnants[left].sum(axis=1)
+        return np.asarray(lost + STRANDED * np.maximum(free - fed, 0) + free * kept)
 
 
 Measure: TypeAlias = Callable[[TypicalPods, NDArray[np.intp], Ints, Ints], Floats]
@@ -122,6 +127,25 @@ def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], 
     if millicores is None or not devices or not has.any():
         return 0.0
     return min(cpu / devices, float(millicores[has.any(axis=1)].sum() / has.sum()))
+
+
+def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
+    """Return, by the thousandths left of a device, how many of them are expected to be left in the end.
+
+    With p(m) the part of the pods to come that ask m thousandths of a device, and s = `SCARCE`, it is
+    V(x) = (s x + sum of p(m) V(x - m)) / (s + sum of p(m)), over m <= x: either a pod comes that fits, or none does any
+    more. Rounded, so that it is the same on every machine."""
+    parts: dict[int, float] = {}
+    for shape, weight in weighted:
+        asks = device_request(shape, resource)
+        if asks.devices and 0 < asks.milli <= MILLI:
+            parts[asks.milli] = parts.get(asks.milli, 0.0) + weight * asks.devices
+    found, total = np.zeros(MILLI + 1), sum(parts.values()) or 1.0
+    for left in range(MILLI + 1):
+        fitting = [(milli, weight / total) for milli, weight in sorted(parts.items()) if milli <= left]
+        expected = SCARCE * left + sum(weight * found[left - milli] for milli, weight in fitting)
+        found[left] = round(expected / (SCARCE + sum(weight for _, weight in fitting)), 3)
+    return found
 
 
 def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, float]]:
