@@ -108,3 +108,10 @@ def test_the_command_writes_the_policy_and_says_what_has_no_meaning(
         build()(
             ["simulate", *log, "--tune", str(file), "--seeds", "2", "--policy", "fifo"], result_action="return_value"
         )
+
+
+def test_the_policy_of_the_examples_is_one_that_a_search_could_have_written() -> None:
+    file = Path(__file__).parents[2] / "examples" / "simulate" / "hpc-site.yaml"
+    setup = setup_of(str(file))
+    assert (setup.name, setup.queues[0].order) == ("hpc-site", QueueOrder.MULTIFACTOR)
+    assert "which the search never saw:" in file.read_text()
