@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from phalanx.client.kind import JOBS, PODS
+from phalanx.client.connection import ApiRefusal
+from phalanx.client.kind import JOBS, LIMIT_RANGES, PODS, Kind
 from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.install.record_key import obtain_record_key
 from phalanx.kube.read.labels import ADMITTED
 from phalanx.kube.read.records import RecordKey, StartRecord, read_start_record
+from phalanx.kube.routing.caches import _serves
 from tests import clockwork
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
@@ -122,5 +127,41 @@ def test_what_a_user_asked_for_while_nobody_scheduled_is_within_his_quota() -> N
             for _ in range(20):
                 await stage.turn()
             assert len(stage.api.bound()) == 4
+
+    clockwork.run(scene())
+
+
+class Starting:
+    """An API server that has just started: it has not read all roles, and refuses what it will allow soon."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals, self.secret = refusals, {"metadata": {"name": "phalanx-records"}}
+
+    async def get(self, *_: object) -> Object:
+        if self.refusals:
+            self.refusals -= 1
+            raise ApiRefusal(403, "Forbidden", 'RBAC: clusterrole.rbac.authorization.k8s.io "phalanx" not found')
+        return self.secret
+
+    async def replace(self, kind: Kind, body: Object) -> Object:
+        self.secret = body
+        return body
+
+    async def request(self, *_: object, **__: object) -> Object:
+        await self.get()
+        return {"items": []}
+
+
+def test_an_api_server_that_has_just_started_is_asked_again() -> None:
+    """Else the process would lead for ever with no key, and without looking up what it was refused once."""
+
+    async def scene() -> None:
+        server: Any = Starting(2)
+        first = await obtain_record_key(server, lambda: 7.0)
+        assert first is not None
+        assert first == await obtain_record_key(server, lambda: 8.0), "made once"
+        assert await obtain_record_key(Starting(99), lambda: 7.0) is None  # type: ignore[arg-type]  # a double
+        assert await _serves(Starting(2), LIMIT_RANGES)  # type: ignore[arg-type]  # a double
+        assert not await _serves(Starting(99), LIMIT_RANGES)  # type: ignore[arg-type]  # a double
 
     clockwork.run(scene())

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import SECRETS
-from phalanx.kube.install.retry import until_answered
+from phalanx.kube.install.retry import until_surely_refused
 from phalanx.kube.read.records import RecordKey
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ async def obtain_record_key(api: Connection, clock: Callable[[], float]) -> Reco
     """Return the key that stands in the cluster, made now where there is none. `clock`: seconds since the epoch. None,
     with a warning: the server does not let us; then every record counts, whoever wrote it."""
     try:
-        return await until_answered(lambda: _obtain(api, clock))
+        return await until_surely_refused(lambda: _obtain(api, clock))
     except ApiRefusal as error:
         if error.code not in {403, 404}:
             raise

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from phalanx.client.connection import ApiUnknown
+from phalanx.client.connection import ApiRefusal, ApiUnknown
 
 log = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
 _BACKOFF_S = (0.1, 0.5, 1.0, 2.0)
+_REFUSED_S = (0.5, 1.0, 2.0)
 
 
 async def until_answered(call: Callable[[], Awaitable[Found]]) -> Found:
@@ -28,3 +29,17 @@ async def until_answered(call: Callable[[], Awaitable[Found]]) -> Found:
             log.warning("tried again: %s", error)
             await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
             failures += 1
+
+
+async def until_surely_refused(call: Callable[[], Awaitable[Found]]) -> Found:
+    """As `until_answered`; a 403 is believed when it comes again and again. An API server that has just started answers
+    before it has read all roles."""
+    for pause_s in _REFUSED_S:
+        try:
+            return await until_answered(call)
+        except ApiRefusal as error:
+            if error.code != 403:
+                raise
+            log.info("asked again in %g s: %s", pause_s, error)
+            await asyncio.sleep(pause_s)
+    return await until_answered(call)

@@ -6,6 +6,7 @@ they would say is then taken to be nothing.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
@@ -28,7 +29,7 @@ from phalanx.client.kind import (
 )
 from phalanx.kube.install import volcano as volcano_kinds
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
-from phalanx.kube.install.retry import until_answered
+from phalanx.kube.install.retry import until_surely_refused
 from phalanx.kube.read.pod_group import POD_GROUPS
 from phalanx.kube.read.template.admission import AdmissionDefaults, Words
 from phalanx.kube.read.template.volumes import VolumeClaims
@@ -84,7 +85,8 @@ class ObjectCaches:
         training = TRAINING_KINDS if self.settings.training_jobs else ()
         others = [kind for each in self.settings.others for kind in (*each.definition_kinds, *each.answer_kinds)]
         wanted = dict.fromkeys((*LOOKED_UP, *theirs, *training, *others))
-        served = [kind for kind in wanted if await _serves(api, kind)]
+        shown = await asyncio.gather(*(_serves(api, kind) for kind in wanted))
+        served = [kind for kind, is_shown in zip(wanted, shown, strict=True) if is_shown]
         for cache in [self._informers(kind) for kind in (*REQUIRED, *served)]:
             await cache.synced.wait()
         self.look_up(served)
@@ -106,7 +108,7 @@ class ObjectCaches:
 
 async def _serves(api: Connection, kind: Kind) -> bool:
     try:
-        await until_answered(lambda: api.request("GET", kind.path(), params={"limit": "1"}))
+        await until_surely_refused(lambda: api.request("GET", kind.path(), params={"limit": "1"}))
     except ApiRefusal as error:
         if error.code not in (403, 404):
             raise
