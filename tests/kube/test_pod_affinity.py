@@ -156,3 +156,47 @@ def test_who_ran_before_anybody_selected_it_counts_too() -> None:
             assert stage.api.bound()["a-2"] in free
 
     clockwork.run(scene())
+
+
+def test_who_changes_while_all_are_read_again_is_read_with_the_rest() -> None:
+    """On a large cluster that takes many turns: whatever happens to a pod meanwhile, its labels count afterwards."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=hosts("n1", "n2"))
+        for name in ("p", "q"):
+            web = pod(name)
+            web["metadata"]["labels"] |= {"app": "web"}
+            web["spec"] |= {"schedulerName": "default-scheduler", "nodeName": "n1"}
+            stage.put(web)
+        async with stage.scheduler():
+            await stage.turn()
+            stage.put(apart("a", 1))
+            stage.caches.deliver(all=True)
+            rest = stage.world.watch.read_again()
+            next(rest), next(rest)  # the Job was read, and the pods are listed
+            for name in ("p", "q"):
+                stage.finish(name, "Running")
+            stage.caches.deliver(all=True)
+            for _ in rest:
+                pass
+            read = stage.world.watch._workloads._pods.values()
+            assert [one.shape.labels for one in read if one.name in "pq"] == [(("app", "web"),)] * 2
+            await stage.until(lambda: "n2" in stage.api.bound().values())
+
+    clockwork.run(scene())
+
+
+def test_only_who_carries_the_label_is_read_again() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=hosts("n1"))
+        stage.put(*(pod(f"p{number}") for number in range(3)))
+        async with stage.scheduler():
+            await stage.turn()
+            before = dict(stage.world.watch._workloads._pods)
+            stage.put(apart("a", 1))
+            stage.caches.deliver(all=True)
+            for _ in stage.world.watch.read_again():
+                pass
+            assert all(stage.world.watch._workloads._pods[uid] is one for uid, one in before.items())
+
+    clockwork.run(scene())

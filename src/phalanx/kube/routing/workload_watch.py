@@ -56,11 +56,10 @@ class WorkloadWatch:
             self._selecting += len(new)
             for kind in (*self._caches.job_kinds, PODS):
                 objects, take = self._caches.objects(kind), on_pod if kind is PODS else on_job
-                for key, obj in list(objects.items()):
+                for key in list(objects):
                     yield
-                    if kind is PODS and not _carries(obj, new):
-                        continue
-                    if objects.get(key) is obj:  # else it was read since
+                    obj = objects.get(key)
+                    if obj is not None and (kind is not PODS or _carries(obj, new)):
                         take(Change(kind=kind, old=obj, new=obj))
 
     # --- Jobs -----------------------------------------------------------------------------------------------------
