@@ -137,7 +137,7 @@ class KubeWorld:
         self._news.set()
 
     def writing(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """What is to run as long as this world is open."""
+        """Return what is to run as long as this world is open."""
         found = [self.effects.writer.run, self.effects.reporter.run]
         if self.watch.capacity.dialects.dialects:
             found.append(self.answers.run)

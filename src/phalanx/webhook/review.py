@@ -119,7 +119,7 @@ def read(body: bytes) -> Request:
 
 
 def judge(request: Request) -> Verdict:
-    """What becomes of the object. Raises Unreadable if it is none."""
+    """Return what becomes of the object. Raises Unreadable if it is none."""
     try:
         changes = _changes(request)
     except ApiError as error:  # a policy refuses, or could not be evaluated: both have failurePolicy Fail

@@ -63,7 +63,7 @@ def read_authority(data: Object) -> Authority | None:
 
 
 def renewed(authority: Authority | None, now: dt.datetime) -> Authority | None:
-    """The next one, which trusts the last while it is valid; None if it is not time yet."""
+    """Return the next one, which trusts the last while it is valid; None if it is not time yet."""
     if authority is not None and not is_ending(authority.pair.certificate, now):
         return None
     pair = make_authority(f"phalanx-webhook-ca-{now:%Y-%m-%d}", now, AUTHORITY_LIFE)
@@ -95,7 +95,7 @@ class Keeper:
         self._failure = ""
 
     def wrong(self) -> str:
-        """Why nobody can be served; empty: nothing."""
+        """Return why nobody can be served; empty: nothing."""
         if self._served is None:
             return self._failure or "the certificate is not made yet"
         return f"the certificate has ended: {self._failure}" if self._served_end() <= self._now() else ""

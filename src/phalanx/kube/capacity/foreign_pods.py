@@ -21,7 +21,7 @@ class ForeignPods:
         self._touched[uid] = None
 
     def events(self) -> Iterator[Event]:
-        """What changed since the last time."""
+        """Yield what changed since the last time."""
         touched, self._touched = self._touched, {}
         for uid in touched:
             held = self._held(uid)

@@ -29,7 +29,7 @@ class NodeAllocations:
         self._allocatable.pop(name, None)
 
     def largest(self) -> dict[str, int]:
-        """The most of each resource that any node has."""
+        """Return the most of each resource that any node has."""
         most: dict[str, int] = {}
         for allocatable in self._allocatable.values():
             for name, value in allocatable.items():

@@ -117,7 +117,7 @@ class ResourceQuotaUsage:
         return max(self.options.get(name, 0), self.pods.get(name, 0)) + self.promised.get(name, 0)
 
     def obstacle(self, namespace: str, demand: QuotaDemand) -> Reason | None:
-        """Why pods of this demand would not all be created, or None."""
+        """Return why pods of this demand would not all be created, or None."""
         asked: dict[str, int] = {}
         self.add(asked, demand)
         where = f"the quota {self.name} of namespace {namespace}"
@@ -256,7 +256,7 @@ class ResourceQuotas:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def obstacle(self, namespace: str, demand: QuotaDemand) -> Reason | None:
-        """Why pods of this demand would not all be created now, or None."""
+        """Return why pods of this demand would not all be created now, or None."""
         space = self._spaces.get(namespace)
         return _first(space, namespace, demand) if space is not None else None
 

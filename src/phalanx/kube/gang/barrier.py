@@ -38,7 +38,7 @@ class GangTimeouts:
         return self.start_s + self.start_share_s * pods
 
     def rest_s(self, failures: int) -> float:
-        """How long to rest after this many starts in a row that came to nothing."""
+        """Return how long to rest after this many starts in a row that came to nothing, in seconds."""
         return min(self.backoff_most_s, self.backoff_s * 2.0 ** min(30, failures - 1))
 
 

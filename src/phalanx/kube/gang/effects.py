@@ -48,7 +48,7 @@ class JobEffects(Protocol):
     """Writes to Jobs. `gang`: the id of who asks."""
 
     def resume(self, gang: str, roles: Sequence[RoleStart], record: StartRecord, answered: Answered) -> None:
-        """The roles of one object, by one write."""
+        """Resume the roles of one object, by one write."""
 
     def suspend(
         self, gang: str, job: BatchJob, why: Reason, mark: PreemptionMark | None, hold: str, answered: Answered
@@ -96,13 +96,13 @@ class Effects(Protocol):
         """Seconds since the epoch."""
 
     def tell(self, event: Event) -> None:
-        """To the core."""
+        """Tell the core."""
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        """To people, as an Event."""
+        """Tell people, by an Event."""
 
     def waits_no_more(self, gang: str) -> None:
-        """What was to be written of why it waits is not written."""
+        """Forget what was to be written of why it waits."""
 
     def later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         """Call in a while, which is longer the more `refusals` there were in a row: what was refused is tried again.

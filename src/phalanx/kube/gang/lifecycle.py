@@ -81,12 +81,12 @@ class GangLifecycle:
 
     @property
     def done(self) -> bool:
-        """Nothing of it is left."""
+        """Return whether nothing of it is left."""
         return isinstance(self.state, Waiting) and self.objects.empty
 
     @property
     def parts(self) -> StartedParts | None:
-        """Of its start; None while it waits."""
+        """Return the parts of its start; None while it waits."""
         return None if isinstance(self.state, Waiting) else self.state.parts
 
     @property
@@ -103,7 +103,7 @@ class GangLifecycle:
         return self.spec.job.queue if self.spec is not None else ""
 
     def excess(self, pod: Pod) -> tuple[tuple[str, int], ...] | None:
-        """What the pod costs beyond what the core charges to its node for it; None: it charges nothing."""
+        """Return what the pod costs beyond what the core charges to its node for it; None: it charges nothing."""
         return self.parts.seating.excess(pod) if self.parts is not None else None
 
     # --- members change -------------------------------------------------------------------------------------------

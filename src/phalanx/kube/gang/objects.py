@@ -27,7 +27,7 @@ class GangObjects:
         self.jobs[job.uid] = job
 
     def end_pod(self, pod: Pod) -> None:
-        """The pod is over or gone."""
+        """Note that the pod is over or gone."""
         if pod.over and pod.phase == "Succeeded" and pod.owner is not None:
             self._succeeded.setdefault(pod.owner[1], set()).add(pod.uid)
         if pod.over and pod.owner is None:
@@ -39,11 +39,11 @@ class GangObjects:
         return job.size(len(self._succeeded.get(job.uid, ())))
 
     def has_succeeded(self, job: BatchJob) -> bool:
-        """A pod of the Job has succeeded, or all of it."""
+        """Return whether a pod of the Job has succeeded, or all of it."""
         return bool(job.succeeded or self._succeeded.get(job.uid)) or job.outcome is Outcome.SUCCEEDED
 
     def job_of(self, pod: Pod) -> BatchJob | None:
-        """The member that the pod belongs to; None: it is a bare pod."""
+        """Return the member that the pod belongs to; None: it is a bare pod."""
         return self.jobs.get(pod.owner[1]) if pod.owner is not None else None
 
     @property
@@ -60,7 +60,7 @@ class GangObjects:
 
     @property
     def idle(self) -> bool:
-        """Nothing of it runs or will."""
+        """Return whether nothing of it runs or will."""
         return not self.pods and not any(job.ours and not job.finished for job in self.jobs.values())
 
     @property
@@ -68,7 +68,7 @@ class GangObjects:
         return not self.jobs and not self.pods
 
     def waiting(self) -> GangMembers:
-        """The members of a gang that waits, oldest first."""
+        """Return the members of a gang that waits, oldest first."""
         jobs = [job for job in self.jobs.values() if job.ours and not job.finished]
         pods = [pod for pod in self.pods.values() if not pod.node and not pod.going and self.job_of(pod) is None]
         jobs.sort(key=lambda job: (job.created_s, job.name))

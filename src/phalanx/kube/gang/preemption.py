@@ -138,7 +138,7 @@ class Departure:
         self.evict_bare()
 
     def report(self) -> None:
-        """People are told that it was preempted."""
+        """Tell people that it was preempted."""
         jobs: list[Member] = [job for job in self._start.objects.jobs.values() if not job.finished]
         for about in jobs + [pod for pod in self._start.objects.pods.values() if pod.owner is None]:
             self._effects.report(about, "Preempted", f"{self.why.code}: {self.why.text}", warning=True)
@@ -155,12 +155,12 @@ class Departure:
         self._stuck.discard(uid)
 
     def end(self) -> None:
-        """What was refused is not tried again."""
+        """Let what was refused rest: it is not tried again."""
         self._over = True
 
     @property
     def left(self) -> bool:
-        """No pod of it is left, and no write of it is on its way."""
+        """Return whether no pod of it is left, and no write of it is on its way."""
         awaited = self._suspending.keys() - self._stuck
         return not (awaited or self._start.resuming or any(map(self._stays, self._start.objects.pods.values())))
 

@@ -65,7 +65,7 @@ def unfinished_start(
 
 
 def past_run(gang: GangLifecycle, defaults: GangDefaults) -> RunTold | None:
-    """How long a gang of Jobs ran that is over; None: they do not say."""
+    """Return how long a gang of Jobs ran that is over; None: they do not say."""
     jobs = sorted((job for job in gang.jobs.values() if job.record is not None and job.ended_s), key=_age)
     if not jobs or len(jobs) < len(gang.jobs):
         return None
@@ -76,7 +76,7 @@ def past_run(gang: GangLifecycle, defaults: GangDefaults) -> RunTold | None:
 
 
 def adoption_order(gang: GangLifecycle, begun: UnfinishedStart) -> tuple[bool, float, str]:
-    """Sort key of started gangs: those that hold room first, then by the time of their start."""
+    """Return the sort key of started gangs: who holds room first, then by the time of the start."""
     return not any(pod.node for pod in gang.pods.values()), begun.record.at_s, gang.id
 
 

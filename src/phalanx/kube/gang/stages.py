@@ -133,7 +133,7 @@ class StartHistory:
     avoided: dict[str, float] = field(default_factory=dict)
 
     def forgive(self) -> None:
-        """All pods of a start became ready."""
+        """Note that all pods of a start became ready."""
         self.timeouts = 0
         self.avoided.clear()
 
@@ -144,7 +144,7 @@ class StartHistory:
         return NodePreference(100, (other,)) if nodes else None
 
     def avoiding(self, spec: GangSpec, now_s: float) -> GangSpec:
-        """The spec, with that preference."""
+        """Return the spec, with that preference."""
         if (preference := self.preference(now_s)) is None:
             return spec
         shapes = (replace(r.shape, preferences=(*r.shape.preferences, preference)) for r in spec.job.roles)

@@ -93,7 +93,7 @@ RESERVATION: Object = {
 
 
 def definition(kind: Kind, short: str, schema: Object, columns: list[Any], *, status: bool = False) -> Object:
-    """The CustomResourceDefinition of a kind that we define."""
+    """Return the CustomResourceDefinition of a kind that we define."""
     name = f"{kind.plural}.{kind.group}"
     version = {
         "name": kind.version,
@@ -164,7 +164,7 @@ async def _install_definition(api: Connection, body: Object) -> None:
 
 
 async def find(api: Connection, kind: Kind, name: str) -> Object | None:
-    """None if there is none."""
+    """Return the object, or None if there is none."""
     try:
         return await api.get(kind, name)
     except ApiRefusal as error:
@@ -198,7 +198,7 @@ async def _create_default(api: Connection) -> None:
 
 
 async def create(api: Connection, kind: Kind, body: Object) -> None:
-    """Another may have been faster, which is as good."""
+    """Create it, unless another was faster."""
     try:
         await api.create(kind, body)
     except ApiRefusal as error:

@@ -57,11 +57,11 @@ class Lease:
         self._free_s = 0.0  # if it stays so, it is free then
 
     def fence(self) -> float:
-        """The event loop's time after which nothing may be written."""
+        """Return the event loop's time after which nothing may be written."""
         return self._until
 
     async def acquire(self) -> None:
-        """Until this process leads."""
+        """Wait until this process leads."""
         while not await self._attempt():
             left_s = self._free_s - _now()
             await asyncio.sleep(min(self.terms.retry_s, left_s + 0.01) if left_s > 0 else self.terms.retry_s)

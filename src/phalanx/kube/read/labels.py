@@ -79,7 +79,7 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def option(meta: Mapping[str, Any], key: str) -> str | None:
-    """What the object's label, else its annotation, says under `key`."""
+    """Return what the object's label, else its annotation, says under `key`."""
     labels = meta.get("labels")
     if labels and key in labels:
         return str(labels[key])
@@ -88,7 +88,7 @@ def option(meta: Mapping[str, Any], key: str) -> str | None:
 
 
 def held(meta: Mapping[str, Any]) -> bool:
-    """The user asks to keep it queued: any value but `false` does."""
+    """Return whether the user asks to keep it queued: any value but `false` does."""
     value = option(meta, HOLD)
     return value is not None and value.strip().lower() not in {"false", "0", "no"}
 
@@ -100,14 +100,14 @@ Found = TypeVar("Found")
 
 
 def whole_number(text: str | None, least: int = 0) -> int | None:
-    """The number from `least` to 2,147,483,647 that a text is in plain digits; None: it is none."""
+    """Return the number from `least` to 2,147,483,647 that a text is in plain digits; None: it is none."""
     if text is None or not text.isascii() or not text.isdigit() or len(text) > len(str(MOST)):
         return None
     return number if least <= (number := int(text)) <= MOST else None
 
 
 def read_json(text: str, type: type[Found]) -> Found:
-    """The value that a text says. Raises ValueError for whatever is no JSON of that type."""
+    """Return the value that a text says. Raises ValueError for whatever is no JSON of that type."""
     try:
         return msgspec.json.decode(text, type=type)
     except (msgspec.MsgspecError, RecursionError, TypeError) as error:

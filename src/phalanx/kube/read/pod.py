@@ -72,7 +72,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
 
     @property
     def where(self) -> str:
-        """The node that it is charged to."""
+        """Return the node that it is charged to."""
         return self.node or self.awaited
 
     @property

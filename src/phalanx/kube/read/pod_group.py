@@ -42,12 +42,12 @@ class PodGroup:
 
 
 def pod_group_gang(namespace: str, name: str) -> str:
-    """The gang of a PodGroup's pods."""
+    """Return the gang of a PodGroup's pods."""
     return f"{namespace}/{_MARK}{name}"
 
 
 def pod_group_key(gang: str) -> str:
-    """The PodGroup, as caches name it."""
+    """Return the PodGroup, as caches name it."""
     return gang.replace(f"/{_MARK}", "/", 1)
 
 
@@ -66,7 +66,7 @@ class PodGroupCache:
         return self._known.get(gang)
 
     def on_change(self, change: Change) -> str:
-        """The gang that it is about."""
+        """Take the change in; return the gang that it is about."""
         obj = change.new or change.old
         assert obj is not None
         gang = pod_group_gang(obj["metadata"]["namespace"], obj["metadata"]["name"])
@@ -126,7 +126,7 @@ class PodGroupCache:
         return (gang for gang in found if gang in self._known)
 
     def told(self, gang: str, phase: Phase) -> Told:
-        """What its PodGroup is to say; `phase`: of its gang, as long as not all of its pods are over."""
+        """Return what its PodGroup is to say; `phase`: of its gang, as long as not all of its pods are over."""
         phases = [pod.phase for pod in self._pods.get(gang, {}).values()]
         succeeded, failed = phases.count("Succeeded"), phases.count("Failed")
         if succeeded + failed == len(phases) and phases:

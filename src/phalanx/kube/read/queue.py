@@ -65,7 +65,7 @@ class QueueCache:
         self._defined: dict[str, tuple[set[str], set[str]]] = {}  # dialect -> its queues and flavors
 
     def gang(self, queue: str) -> bool:
-        """Whether it starts its jobs whole."""
+        """Return whether it starts its jobs whole."""
         return queue not in self.queues or self.queues[queue].gang
 
     def on_volcano_queue(self, change: Change, now_s: float) -> Iterator[Event]:

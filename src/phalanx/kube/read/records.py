@@ -46,7 +46,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def seats(self) -> int:
-        """How many pods the start was for. (Records of older versions say nothing of pods beyond the minimum.)"""
+        """Return how many pods the start was for; of older versions only the minimum is known."""
         return max(self.count, self.placed)
 
     def text(self) -> str:

@@ -119,5 +119,5 @@ WIRE_TYPES: Mapping[Kind, type] = {PODS: WirePod, NODES: WireNode}
 
 @lru_cache(4096)  # pods of a job come into being in the same second
 def epoch_s(text: str | None) -> float:
-    """A metav1.Time as seconds since the epoch; 0 where there is none."""
+    """Return a metav1.Time as seconds since the epoch; 0 where there is none."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0

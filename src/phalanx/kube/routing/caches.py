@@ -63,7 +63,7 @@ class ObjectCaches:
         return self._informers(kind)
 
     def objects(self, kind: Kind) -> Mapping[str, Object]:
-        """By `namespace/name`."""
+        """Return the known objects of the kind, by `namespace/name`."""
         return self._informers(kind).objects
 
     @property
@@ -73,14 +73,14 @@ class ObjectCaches:
 
     @property
     def owner_kinds(self) -> frozenset[str]:
-        """The names of kinds whose pods are theirs."""
+        """Return the names of kinds whose pods are theirs."""
         return frozenset(kind.name for kind in self.job_kinds)
 
     def watches(self, kind: Kind) -> bool:
         return kind in self.served or kind in REQUIRED
 
     async def sync(self, api: Connection) -> None:
-        """Until every cache that decisions need was listed once."""
+        """Wait until every cache that decisions need was listed once."""
         theirs = VOLCANO if self.settings.volcano else ()
         training = TRAINING_KINDS if self.settings.training_jobs else ()
         others = [kind for each in self.settings.others for kind in (*each.definition_kinds, *each.answer_kinds)]
@@ -92,7 +92,7 @@ class ObjectCaches:
         self.look_up(served)
 
     def look_up(self, kinds: Iterable[Kind]) -> None:
-        """Of the kinds that a server may not serve, there are caches of these."""
+        """Keep caches of these, of the kinds that a server may not serve."""
         found = {kind: self.objects(kind) for kind in kinds}
         self.admission = AdmissionDefaults(
             limit_ranges=found.get(LIMIT_RANGES, {}),

@@ -40,7 +40,7 @@ class CapacityWatch:
         self._largest: dict[str, int] | None = None
 
     def largest(self) -> dict[str, int]:
-        """The most of each resource that any node has."""
+        """Return the most of each resource that any node has."""
         if self._largest is None:
             self._largest = self.allocations.largest()
         return self._largest

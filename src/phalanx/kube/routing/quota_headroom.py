@@ -44,7 +44,7 @@ class QuotaHeadroom:
         self.quotas.lose_pod(meta["namespace"], meta["uid"])
 
     def obstacle(self, needs: PodsToCreate) -> Reason | None:
-        """Why the quotas of their namespace would not let these pods come to exist now, or None."""
+        """Return why the quotas of their namespace would not let these pods come to exist now, or None."""
         namespace = needs[0][0].namespace if needs else ""
         return self.quotas.obstacle(namespace, self._demand(needs)) if self.quotas.limited(namespace) else None
 

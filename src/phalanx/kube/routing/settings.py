@@ -36,7 +36,7 @@ class KubeSettings:
 
     @property
     def others(self) -> tuple[Dialect[Any], ...]:
-        """The dialects that are on, of those in the frame."""
+        """Return the dialects that are on, of those in the frame."""
         return tuple(dialect for name, dialect in DIALECTS.items() if name in self.dialects)
 
     @property

@@ -14,7 +14,7 @@ class GangTimers:
         self._due_s: dict[str, float] = {}  # gang -> the one of its entries that counts
 
     def set(self, gang: str, at_s: float) -> None:
-        """0 leaves the timer as it is."""
+        """Set its timer; 0 leaves it as it is."""
         if at_s and self._due_s.get(gang) != at_s:
             self._due_s[gang] = at_s
             heappush(self._heap, (at_s, gang))
@@ -24,7 +24,7 @@ class GangTimers:
         return self._heap[0][0] if self._heap else None
 
     def due(self, now_s: float) -> Iterator[str]:
-        """The gangs whose time has come, each once."""
+        """Yield the gangs whose time has come, each once."""
         while self._heap and self._heap[0][0] <= now_s:
             at_s, gang = heappop(self._heap)
             if self._due_s.get(gang) == at_s:

@@ -31,7 +31,7 @@ class VolumeUsers:
 
     @property
     def volumes(self) -> VolumeClaims | None:
-        """None where claims, volumes and classes are not all shown to us."""
+        """Return the claims; None where claims, volumes and classes are not all shown to us."""
         return self._caches.admission.volumes
 
     def on_change(self, change: Change) -> None:
@@ -53,7 +53,7 @@ class VolumeUsers:
                 self._read({obj["metadata"]["name"]}, NODES)
 
     def node(self, node: Node) -> Node:
-        """With the places that CSI drivers have there."""
+        """Return the node with the places that CSI drivers have there."""
         return node if self.volumes is None else self.volumes.with_places(node)
 
     def job(self, job: BatchJob, template: Object) -> None:

@@ -67,7 +67,7 @@ class ClusterWatch:
         )
 
     def subscribe(self) -> None:
-        """From now on changes are routed as they come; what there is already comes at once."""
+        """Route changes as they come from now on; what there is already comes at once."""
         for kind, take in self._order():
             self._caches.informer(kind).subscribe(take)
 
@@ -99,7 +99,7 @@ class ClusterWatch:
         yield from self._workloads.read_again(self._take_job, self._take_pod)
 
     def foreign_pods(self) -> Iterator[Event]:
-        """What pods hold that no gang is charged for, as far as it changed."""
+        """Yield what pods hold that no gang is charged for, as far as it changed."""
         return self._workloads.foreign_pods.events()
 
     def with_headroom(self) -> Iterator[str]:
@@ -107,7 +107,7 @@ class ClusterWatch:
         yield from self.headroom.quotas.freed()
 
     def defaults(self) -> GangDefaults:
-        """What holds for all gangs now."""
+        """Return what holds for all gangs now."""
         queues = self.capacity.queues
         return GangDefaults(
             default_queue=self._caches.settings.default_queue,

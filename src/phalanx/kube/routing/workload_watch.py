@@ -65,7 +65,7 @@ class WorkloadWatch:
     # --- Jobs -----------------------------------------------------------------------------------------------------
 
     def on_job(self, change: Change) -> None:
-        """A Job, or a training job, which is a member for each of its replica types."""
+        """Route a Job, or a training job, which is a member for each of its replica types."""
         old, new, jobs = change.old, change.new, dict[str, BatchJob]()
         before = [] if old is None else [adapter.member(old) for adapter in adapters(change.kind, old)]
         if new is not None:

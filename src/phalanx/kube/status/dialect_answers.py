@@ -58,13 +58,13 @@ class DialectAnswers:
         self._news = asyncio.Event()
 
     def touch(self, gang: str) -> None:
-        """Something of the gang changed."""
+        """Note that something of the gang changed."""
         if gang in self._watch.claimed:
             self._touched[gang] = None
             self._news.set()
 
     def waits(self, gang: str, reason: Reason) -> None:
-        """The gang waits, and why."""
+        """Note that the gang waits, and why."""
         if gang in self._watch.claimed:
             self._reasons[gang] = reason
             self.touch(gang)

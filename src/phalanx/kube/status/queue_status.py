@@ -47,7 +47,7 @@ class StatusSource:
 async def keep_queue_statuses(
     api: Connection, sight: StatusSource, now_s: Callable[[], float], pause_s: float = 3.0
 ) -> None:
-    """Until cancelled. `now_s`: seconds since the epoch."""
+    """Write them until cancelled. `now_s`: seconds since the epoch."""
     written: dict[str, Object] = {}
     while True:
         standings, looked_s = _look(sight)
@@ -154,7 +154,7 @@ def _amounts(one: ResourceUsage) -> Object:
 
 
 def exact(resource: str, value: Amount) -> str:
-    """`value` (cpu in millicores, else units) as a quantity, without loss."""
+    """Return `value` (cpu in millicores, else units) as a quantity, without loss."""
     if isinstance(value, Fraction) and value.denominator != 1:
         return f"{value * 1000}m"
     if resource == CPU:

@@ -50,7 +50,7 @@ class SavedUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_save(usage: PastUsage, now_s: float, most_bytes: int = _MOST_BYTES) -> SavedUsage:
-    """Who has used most first, as many as fit."""
+    """Return what is kept: who has used most first, as many as fit."""
     amounts = list(usage.amounts(now_s))
     found: list[tuple[str, str, float]] = []
     for one in sorted((one for one in amounts if one[2] > 0), key=lambda one: (-one[2], one)):
@@ -63,7 +63,7 @@ def to_save(usage: PastUsage, now_s: float, most_bytes: int = _MOST_BYTES) -> Sa
 
 
 async def load_usage(api: Connection) -> list[UsageTold]:
-    """What was kept; nothing, if nothing was, or it cannot be read. Asks until the server answers."""
+    """Return what was kept; nothing, if nothing was, or it cannot be read. Asks until the server answers."""
     return await until_answered(lambda: _load(api))
 
 
@@ -92,7 +92,7 @@ async def keep_usage(
     may_write: Callable[[], bool] = lambda: True,
     pause_s: float = 60.0,
 ) -> None:
-    """Until cancelled, and once more then. `now_s`: seconds since the epoch."""
+    """Write it until cancelled, and once more then. `now_s`: seconds since the epoch."""
     stirred = False  # somebody has held something since it was written last
     try:
         while True:
@@ -109,7 +109,7 @@ async def keep_usage(
 async def save_usage(
     api: Connection, usage: PastUsage, now_s: float, may_write: Callable[[], bool] = lambda: True
 ) -> bool:
-    """Write it; whether that was done."""
+    """Write it; return whether that was done."""
     if not may_write():
         return False
     try:

@@ -61,7 +61,7 @@ class ApiEffects:
         self.reporter.event(about, reason, text, warning=warning)
 
     def tell_invalid(self, kind: Kind, obj: Object, why: str) -> None:
-        """To people: the object cannot be read."""
+        """Tell people that the object cannot be read."""
         self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)
 
     def waits_no_more(self, gang: str) -> None:

@@ -65,7 +65,7 @@ class EventReporter:
         self._wake.set()
 
     def forget(self, gang: str) -> None:
-        """It no longer waits."""
+        """Note that it no longer waits."""
         self._newest.pop(gang, None)
         self._written.pop(gang, None)
 

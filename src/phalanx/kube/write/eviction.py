@@ -42,7 +42,7 @@ class ReadDisruptionBudgets(Write):
 
 
 def budget_objection(budgets: Iterable[Object], pods: Sequence[Object]) -> str:
-    """Which budget allows fewer disruptions now than it has pods among these."""
+    """Return which budget allows fewer disruptions now than it has pods among these."""
     for budget in budgets:
         hit = sum(_selects((budget.get("spec") or {}).get("selector"), pod) for pod in pods)
         allowed = int((budget.get("status") or {}).get("disruptionsAllowed") or 0)

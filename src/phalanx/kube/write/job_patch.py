@@ -46,7 +46,7 @@ class JobPatch(Write):
         return await api.patch(at.adapter.kind, at.name, body, at.namespace, fieldManager=labels.FIELD_MANAGER)
 
     def shown(self, obj: Object) -> Object | None:
-        """The object as this Job; None if another has its name, or it has this role no more."""
+        """Return the object as this Job; None if another has its name, or it has this role no more."""
         same = obj["metadata"]["uid"] == self.job.object_uid and self.job.adapter in adapters(
             self.job.adapter.kind, obj
         )
@@ -243,7 +243,7 @@ def _asked(job: Object) -> tuple[Any, ...]:
 
 
 async def failed_create(api: Connection, job: BatchJob) -> str:
-    """What the Job controller last said about pods of this Job that it could not create, or nothing."""
+    """Return what the Job controller last said about pods of this Job that it could not create, or nothing."""
     reason = "FailedCreatePod" if job.adapter.role else "FailedCreate"
     fields = f"involvedObject.name={job.name},involvedObject.uid={job.object_uid},reason={reason}"
     try:

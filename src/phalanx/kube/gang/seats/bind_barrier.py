@@ -31,19 +31,19 @@ class BindBarrier:
         self._selected: dict[str, tuple[str, float]] = {}  # pod -> the node that its claims were told, when
 
     def close(self) -> None:
-        """Nothing more is bound."""
+        """End binding: nothing more is bound."""
         self.gate_open = False
         self.pending.clear()
         self.resting.clear()
 
     def forget(self, uid: str) -> None:
-        """The pod is over or gone."""
+        """Note that the pod is over or gone."""
         self._selected.pop(uid, None)
         if (slot := self._seats.slot_of.get(uid)) is not None:
             self.pending.pop(slot, None)
 
     def settle(self, slot: Slot) -> None:
-        """The pod is on its node."""
+        """Note that the pod is on its node."""
         self._seats[slot].sent = False
         self.pending.pop(slot, None)
         self._seats.mark(slot, ready=True, bound=True)

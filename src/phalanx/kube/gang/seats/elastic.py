@@ -55,7 +55,7 @@ class ElasticParallelism:
         self.granted.pop(uid, None)
 
     def parallelism(self, job: BatchJob) -> int:
-        """What the Job may run."""
+        """Return what the Job may run."""
         return self.granted.get(job.uid, job.requested_parallelism)
 
     def seats_of(self, job: BatchJob) -> int:
@@ -78,7 +78,7 @@ class ElasticParallelism:
                 self._evict(pod, decided.grace_s)
 
     def rest(self) -> None:
-        """For a while it does not ask for more."""
+        """Ask for no more for a while."""
         self._offer_s = self._effects.now_s() + self._effects.timeouts.regrow_s
 
     def _lower(self, number: int) -> None:

@@ -37,7 +37,7 @@ class GangStart:
 
     @property
     def going_on(self) -> bool:
-        """It is not on its way back."""
+        """Return whether it is not on its way back."""
         return self.phase is not Phase.STOPPING
 
     def job_of_role(self, role: int) -> BatchJob | None:
@@ -45,12 +45,12 @@ class GangStart:
         return self.objects.jobs.get(source.uid) if isinstance(source, JobPods) else None
 
     def flavor_of(self, job: BatchJob) -> str:
-        """The name of the flavor that the pods of this Job get; empty: none."""
+        """Return the name of the flavor that the pods of this Job get; empty: none."""
         role = self.seats.role_of(JobPods(job.uid))
         return self.record.flavors[role] if role is not None and role < len(self.record.flavors) else ""
 
     def short_member(self) -> str:
-        """Which Job will not have the pods that this start needs of it, and why; empty: each will."""
+        """Return which Job will not have the pods that this start needs of it, and why; empty: each will."""
         for row in self.seats.rows:
             if isinstance(row.source, JobPods) and row.reached < row.least:
                 job = self.objects.jobs.get(row.source.uid)

@@ -149,7 +149,7 @@ class GangSeats:
         return slot
 
     def leave(self, uid: str) -> Slot | None:
-        """The pod is over or gone: its seat is vacant, its node still promised."""
+        """Return the pod is over or gone: its seat is vacant, its node still promised."""
         slot = self.slot_of.pop(uid, None)
         if slot is None:
             return None
@@ -169,7 +169,7 @@ class GangSeats:
             row.reached += 1
 
     def drop(self, slot: Slot) -> None:
-        """The seat is no more; it must be vacant."""
+        """Remove the seat, which must be vacant."""
         row = self.rows[slot.role]
         del row.seats[slot.ordinal]
         del row.vacant[slot.ordinal]
@@ -177,11 +177,11 @@ class GangSeats:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def complete(self) -> bool:
-        """Every pod of the minimum is there, and could be bound now (or is)."""
+        """Return whether every pod of the minimum is there, and could be bound now (or is)."""
         return all(row.ready >= row.least for row in self.rows if not isinstance(row.source, FuturePods))
 
     def started(self) -> bool:
-        """Every pod of the minimum was bound."""
+        """Return whether every pod of the minimum was bound."""
         return all(row.reached >= row.least for row in self.rows if not isinstance(row.source, FuturePods))
 
     @property
@@ -195,7 +195,7 @@ class GangSeats:
 
     @property
     def minimum_ready(self) -> int:
-        """Of the pods that it needs, how many could be bound now, or are."""
+        """Return how many of the pods that it needs could be bound now, or are."""
         return sum(min(row.ready, row.least) for row in self.rows)
 
     @property
@@ -203,11 +203,11 @@ class GangSeats:
         return sum(min(row.bound, row.least) for row in self.rows)
 
     def lacks_members(self) -> bool:
-        """Below its minimum, and pods wait that cannot be bound."""
+        """Return whether it is below its minimum, and pods wait that cannot be bound."""
         return any(row.bound < row.least and row.taken > row.bound for row in self.rows)
 
     def vacant_of_pods(self) -> list[Slot]:
-        """Vacant seats of roles whose pods no Job creates."""
+        """Return the vacant seats of roles whose pods no Job creates."""
         rows = ((number, row) for number, row in enumerate(self.rows) if not isinstance(row.source, JobPods))
         return [Slot(number, ordinal) for number, row in rows for ordinal in row.vacant]
 

@@ -38,7 +38,7 @@ class Seating:
         return [self._start.objects.pods[uid] for uid in found]
 
     def vacate(self, pod: Pod) -> None:
-        """The pod is over or gone."""
+        """Note that the pod is over or gone."""
         self._fresh.pop(pod.uid, None)
         self._barrier.forget(pod.uid)
         slot = self._seats.leave(pod.uid)

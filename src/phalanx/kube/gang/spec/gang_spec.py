@@ -115,7 +115,7 @@ RoleSource: TypeAlias = tuple[Role, PodSource]
 
 
 def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
-    """The job of these members, which are at least one. Never raises: what is wrong is in `job.blocked`."""
+    """Return the job of these members, which are at least one. Never raises: what is wrong is in `job.blocked`."""
     blocked, rows, queue, said = None, [], defaults.default_queue, dict[str, Any]()
     theirs: Claim | None = None
     try:

@@ -47,7 +47,7 @@ def _pair(part: str) -> tuple[str, str]:
 
 
 def remaining_resources(whole: Mapping[str, int], born: Iterable[Amounts]) -> dict[str, int]:
-    """What of `whole` no pod has taken yet; never below zero."""
+    """Return what of `whole` no pod has taken yet; never below zero."""
     rest = dict(whole)
     for requests in born:
         for name, value in requests:
@@ -72,7 +72,7 @@ def _blocks(rest: Mapping[str, int], largest: Mapping[str, int]) -> int:
 
 
 def pods_in_pieces(held: Iterable[Amounts], real: Shape) -> int:
-    """How many pods of the shape `real` the pieces held on one node give room for together."""
+    """Return how many pods of the shape `real` the pieces held on one node give room for together."""
     room: dict[str, int] = {}
     for piece in held:
         for name, value in piece:

@@ -33,7 +33,7 @@ class OptionSource(Protocol):
 
 
 def single_value(members: OptionSource, key: str, default: str = "") -> str:
-    """What the members say under `key`, which is the same. Raises DeclarationError."""
+    """Return what the members say under `key`, which is the same. Raises DeclarationError."""
     said = members.options(key)
     if len(said) > 1:
         (value, who), (other, whom) = list(said.items())[:2]
@@ -45,7 +45,7 @@ def single_value(members: OptionSource, key: str, default: str = "") -> str:
 
 
 def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
-    """The fields of `Job` that they state; `namespace` is where jobs named without one are."""
+    """Return the fields of `Job` that they state; `namespace` is where jobs named without one are."""
     found: dict[str, Any] = {
         "user": single_value(members, labels.USER),
         "group": single_value(members, labels.GROUP),
@@ -147,7 +147,7 @@ def _dependency(text: str, namespace: str) -> Dependency:
 
 
 def subgroups(text: str) -> tuple[Group, ...]:
-    """A JSON list of {name, parent, minimum, closeness, preferredCloseness}."""
+    """Return the groups of a JSON list of {name, parent, minimum, closeness, preferredCloseness}."""
     try:
         listed: Sequence[Any] = labels.read_json(text, list[Any])
     except ValueError as error:
@@ -180,7 +180,7 @@ def group_closeness(said: Fields) -> TopologyRequest | None:
 
 
 def options_of(said: Mapping[str, str], id: str) -> OptionSource:
-    """One member alone, as `OptionSource`."""
+    """Return one member alone, as `OptionSource`."""
     return _Alone(said, id)
 
 

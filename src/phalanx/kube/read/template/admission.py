@@ -41,7 +41,7 @@ class AdmissionDefaults:
     def requirements(
         self, namespace: str, spec: Mapping[str, Any], meta: Mapping[str, Any] = _NO_META
     ) -> PodRequirements:
-        """What a pod of this template (with that metadata) will ask."""
+        """Return what a pod of this template (with that metadata) will ask."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
         whole = {**meta, "namespace": namespace}
         ask = self.shapes.of_template(spec, self._ranges(namespace), runtime_class, whole)
@@ -51,7 +51,7 @@ class AdmissionDefaults:
         return with_claims(ask, found, ours=spec.get("schedulerName") in self.answers_to)
 
     def admitted(self, namespace: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The spec that pods of this template will have, as far as quotas look at it."""
+        """Return the spec that pods of this template will have, as far as quotas look at it."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
         full = with_runtime_class(with_limit_ranges(spec, self._ranges(namespace)), runtime_class)
         defaults = (obj["metadata"]["name"] for obj in self.priority_classes.values() if obj.get("globalDefault"))

@@ -26,7 +26,7 @@ def node_selector(spec: Spec) -> tuple[tuple[str, str], ...]:
 
 
 def required_node_affinity(spec: Spec) -> tuple[NodeTerm, ...]:
-    """The required terms, of which one must hold."""
+    """Return the required terms, of which one must hold."""
     node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return tuple(node_term(one) for one in required.get("nodeSelectorTerms") or ())
@@ -63,7 +63,7 @@ def tolerations(spec: Spec) -> tuple[Toleration, ...]:
 
 
 def unsupported(spec: Spec) -> Reason | None:
-    """Why such a pod is not placed at all, or None."""
+    """Return why such a pod is not placed at all, or None."""
     texts = list(_obstacles(spec))
     if not texts:
         return None

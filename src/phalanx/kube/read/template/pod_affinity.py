@@ -92,7 +92,7 @@ def host_ports(spec: Spec) -> tuple[HostPort, ...]:
 
 
 def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
-    """Part of a GPU. Raises ValueError for what cannot be."""
+    """Return the part of a GPU. Raises ValueError for what cannot be."""
     fraction, memory = annotations.get(GPU_FRACTION), annotations.get(GPU_MEMORY)
     if fraction is None and memory is None:
         return None
@@ -113,12 +113,12 @@ def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
 
 
 def selector_keys(terms: Iterable[PodAffinityTerm | TopologySpread]) -> Iterator[str]:
-    """The label keys by which they select pods."""
+    """Return the label keys by which they select pods."""
     return (requirement.key for term in terms for requirement in term.selector)
 
 
 def unsupported_terms(spec: Spec) -> Iterator[str]:
-    """What is said that cannot be carried out."""
+    """Return what is said that cannot be carried out."""
     affinity = spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
         rules = affinity.get(kind) or {}

@@ -23,7 +23,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 def pod_requests(spec: Spec, status: Mapping[str, Any] = _NONE) -> Amounts:
-    """The demands of one pod, with its one `pods`. Raises QuantityError for a text that is no quantity."""
+    """Return the demands of one pod, with its one `pods`. Raises QuantityError for a text that is no quantity."""
     running = _statuses(status)
     stuck = _infeasible(status)
     total: Sums = {}

@@ -189,7 +189,7 @@ def _with_defaults(container: Spec, defaults: Mapping[str, Any], limits: Mapping
 
 
 def with_runtime_class(spec: Spec, runtime_class: Spec | None) -> Spec:
-    """The spec as the RuntimeClass admission plug-in will leave it."""
+    """Return the spec as the RuntimeClass admission plug-in will leave it."""
     if runtime_class is None:
         return spec
     scheduling = runtime_class.get("scheduling") or {}
@@ -236,7 +236,7 @@ def _claims(spec: Spec) -> list[Spec]:
 
 
 def resized_resources(status: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The parts of the status that say what the kubelet allocated, or None where it says nothing."""
+    """Return the parts of the status that say what the kubelet allocated, or None where it says nothing."""
     found: dict[str, Any] = {}
     if not status or not ("containerStatuses" in status or "initContainerStatuses" in status):
         return None

@@ -84,7 +84,7 @@ class VolumeClaims:
         return f"{namespace}/{pod}" in self._users.get(_key(namespace, claim), ())
 
     def exclusive(self, namespace: str, claim: str) -> bool:
-        """One pod may use it at a time."""
+        """Return whether one pod may use it at a time."""
         found = self._claims.get(_key(namespace, claim)) or {}
         return _ONE_POD in ((found.get("spec") or {}).get("accessModes") or ())
 
@@ -93,16 +93,16 @@ class VolumeClaims:
             self._askers.setdefault(_key(namespace, claim), set()).add(f"{namespace}/{job}")
 
     def claim_of(self, volume: Object) -> str:
-        """The claim that a PersistentVolume is bound to, or nothing."""
+        """Return the claim that a PersistentVolume is bound to, or nothing."""
         said = (volume.get("spec") or {}).get("claimRef") or {}
         return f"{said.get('namespace')}/{said.get('name')}" if said else ""
 
     def users(self, claim: str = "") -> set[str]:
-        """The pods that use it; without a name, all that use any."""
+        """Return the pods that use it; without a name, all that use any."""
         return self._users.get(claim, set()) if claim else set().union(*self._users.values())
 
     def askers(self, claim: str = "") -> set[str]:
-        """The Jobs that ask for it; without a name, all that ask for any."""
+        """Return the Jobs that ask for it; without a name, all that ask for any."""
         return self._askers.get(claim, set()) if claim else set().union(*self._askers.values())
 
     # --- nodes ----------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class VolumeClaims:
         return replace(node, allocatable=amounts({**dict(node.allocatable), **places}))
 
     def limited(self) -> frozenset[str]:
-        """The drivers that any node limits."""
+        """Return the drivers that any node limits."""
         if self._drivers is None:
             self._drivers = frozenset(driver for one in self._nodes.values() for driver, _ in _limits(one))
         return self._drivers
@@ -130,7 +130,7 @@ class VolumeClaims:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def look(self, namespace: str, claims: Iterable[str], pod: str = "", node: str = "") -> ClaimConstraints:
-        """What these claims of `pod` (of a template, if empty) amount to. `node`: where it is bound already."""
+        """Return what these claims of `pod` (of a template, if empty) amount to. `node`: where it is bound already."""
         found = ClaimConstraints()
         for said in claims:
             name, ephemeral, class_name = said.partition("~")

@@ -30,16 +30,16 @@ class JobAdapter:
     role: str = ""
 
     def read(self, obj: Object) -> Object:
-        """The object as a Job."""
+        """Return the object as a Job."""
         return kubeflow.view(self.kind.name, obj, self.role) if self.role else obj
 
     def member(self, obj: Object) -> str:
-        """The uid of the member of a gang that this is."""
+        """Return the uid of the member of a gang that this is."""
         uid = str(obj["metadata"]["uid"])
         return f"{uid}/{self.role.lower()}" if self.role else uid
 
     def change(self, spec: Object, words: Annotations) -> tuple[Object, Annotations]:
-        """What to patch into the object's spec and annotations."""
+        """Return what to patch into the object's spec and annotations."""
         return kubeflow.change(self.kind.name, self.role, spec, words) if self.role else (spec, words)
 
 
@@ -47,18 +47,18 @@ BATCH_JOB = JobAdapter()
 
 
 def adapters(kind: Kind, obj: Object) -> tuple[JobAdapter, ...]:
-    """Of an object of that kind: one for each of its roles."""
+    """Return the adapters of an object of that kind: one for each of its roles."""
     return (BATCH_JOB,) if kind is JOBS else tuple(JobAdapter(kind, role) for role in kubeflow.roles(kind.name, obj))
 
 
 def member_uid(owner: Mapping[str, Any], labels: Mapping[str, str] | None) -> str:
-    """Of the member of a gang that a pod with this controlling owner belongs to."""
+    """Return the uid of the member of a gang that a pod with this controlling owner belongs to."""
     uid = str(owner["uid"])
     return uid if owner["kind"] == JOBS.name else f"{uid}/{kubeflow.pod_role(labels)}"
 
 
 def merge_patches(changes: Sequence[tuple[Object, Annotations]]) -> tuple[Object, dict[str, str | None]]:
-    """One merge patch that does what all of them do."""
+    """Return one merge patch that does what all of them do."""
     spec: Object = {}
     words: dict[str, str | None] = {}
     for part, said in changes:

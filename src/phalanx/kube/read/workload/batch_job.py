@@ -63,7 +63,7 @@ class BatchJob:
 
     @property
     def object_uid(self) -> str:
-        """Of the object that it is, or that it is a replica type of."""
+        """Return the uid of the object that it is, or that it is a replica type of."""
         return self.uid.partition("/")[0]
 
     @property
@@ -76,7 +76,7 @@ class BatchJob:
 
     @property
     def ours(self) -> bool:
-        """It is for us to start: it is queued, or it runs and asks for our scheduler."""
+        """Return whether it is for us to start: it is queued, or runs and asks for our scheduler."""
         return self.queued or (
             not self.externally_managed and self.scheduler == labels.SCHEDULER_NAME and not self.suspended
         )
@@ -140,7 +140,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
 
 
 def parallelism_annotation(parallelism: int, requested_parallelism: int) -> str | None:
-    """The annotation that says how many pods an elastic Job may run of those that it asks for; None: all."""
+    """Return the annotation that says how many pods an elastic Job may run of those that it asks for; None: all."""
     return f"{parallelism} of {requested_parallelism}" if parallelism != requested_parallelism else None
 
 
@@ -172,7 +172,7 @@ class _Written(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def original_template(meta: Object, spec: Object) -> Object:
-    """The template as its user wrote it: without the selector and tolerations of a flavor that it was given."""
+    """Return the template as its user wrote it: without the selector and tolerations of a flavor that it was given."""
     text = (meta.get("annotations") or {}).get(labels.TEMPLATE)
     if text is None:
         return spec
@@ -196,7 +196,7 @@ def _ended_s(status: Object) -> float:
 
 
 def is_finished(obj: Object) -> bool:
-    """Of an object as a Job: it has completed, failed, or is being deleted."""
+    """Return whether an object, as a Job, has completed, failed, or is being deleted."""
     return _outcome(obj["metadata"], obj.get("status") or {}) is not None
 
 
@@ -210,7 +210,7 @@ def _outcome(meta: Object, status: Object) -> Outcome | None:
 
 
 def count_indexes(text: str) -> int:
-    """How many indexes `1,3-5,7` names (the form of status.completedIndexes and failedIndexes)."""
+    """Return how many indexes `1,3-5,7` names (the form of status.completedIndexes and failedIndexes)."""
     total = 0
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")
