@@ -32,6 +32,15 @@ def test_kubectl_sees_the_nodes_and_the_queue(up: Up) -> None:
     assert "default" in up.kubectl("get", "queues")
 
 
+def test_pods_of_the_default_scheduler_run_one_by_one(up: Up) -> None:
+    up.kubectl("run", "plain", "--image=host", "--restart=Never", "--", "echo", "hi")
+    up.kubectl("run", "elsewhere", "--image=acme/unknown:1", "--restart=Never")
+    up.kubectl("wait", "pod/plain", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+    pod = json.loads(up.kubectl("get", "pod", "elsewhere", "-o", "json"))
+    assert ("nodeName" in pod["spec"], "conditions" in pod["status"]) == (False, False)
+    up.kubectl("delete", "pod", "plain", "elsewhere")
+
+
 def test_its_secrets_are_private(up: Up) -> None:
     assert (up.data / "kubeconfig").stat().st_mode & 0o777 == 0o600
     assert up.data.stat().st_mode & 0o077 == 0

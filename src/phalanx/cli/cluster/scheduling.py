@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from phalanx import loop
 from phalanx.cli.cluster.accounting import Objects
@@ -47,13 +48,15 @@ async def schedule(
     metrics: Scheduler | None = None,
     admits: Callable[[AdmissionMode], None] = lambda _: None,
     ledger: str | None = None,
+    alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False,
 ) -> None:
-    """As soon as no other leads (`leads` is called then), until cancelled. `record`: the recording that every step is
+    """As soon as no other leads (`leads` is called then), until cancelled. `alone`: which pods of the default scheduler
+    are bound, too, each by itself, by their specs. `record`: the recording that every step is
     added to. `metrics`: told what this process does. `admits`: told what makes Jobs ours in this cluster. `ledger`: the
     URL of the one in which every job is recorded. Raises LeaseLost if another may lead, LedgerError."""
     async with leading(lease):
         leads()
-        await _lead(connection, informers, lease, policies, record, metrics, admits, ledger)
+        await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone)
 
 
 async def _lead(
@@ -65,10 +68,11 @@ async def _lead(
     metrics: Scheduler | None,
     admits: Callable[[AdmissionMode], None],
     ledger: str | None,
+    alone: Callable[[Mapping[str, Any]], bool],
 ) -> None:
     cluster, policy = Cluster(), policies.policy
     clock = SteadyClock()
-    settings = KubeSettings(default_queue=policy.default_queue, dialects=policies.dialects)
+    settings = KubeSettings(default_queue=policy.default_queue, dialects=policies.dialects, alone=alone)
     async with open_world(connection, informers, settings, clock, lease.fence) as world:
         admits(world.installed.admission)
         glance = Glance(cluster, now_s=clock)

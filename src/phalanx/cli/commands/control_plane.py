@@ -14,8 +14,9 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from phalanx.client.kind import NODES
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.training.definition import install_training
-from phalanx.embedded.node.container.image import read_images
+from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image, read_images
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.simulated.nodes import retire
@@ -104,8 +105,22 @@ async def _run_all(
         for part in _companions(connection, informers, directory, machines):
             group.create_task(part)
         group.create_task(_say_ready(informers, machines))
-        ledger = url_of(directory.ledger)
-        await schedule(connection, informers, lease, settings, record=record, metrics=metrics, ledger=ledger)
+        ledger, alone = url_of(directory.ledger), partial(_runs_here, _images(machines))
+        await schedule(
+            connection, informers, lease, settings, record=record, metrics=metrics, ledger=ledger, alone=alone
+        )
+
+
+def _images(machines: Machines) -> dict[str, Image]:
+    """What this machine can run, by the names of images."""
+    said = read_images(machines.local_images) if machines.local_images is not None else {}
+    return {HOST_IMAGE: HOST, **said}
+
+
+def _runs_here(images: Mapping[str, Image], spec: Mapping[str, Any]) -> bool:
+    """There is no other scheduler here: a pod of the default one is bound, too, if it can run. One whose images nobody
+    has would only fail, and waits."""
+    return all(one["image"] in images for key in ("containers", "initContainers") for one in spec.get(key) or ())
 
 
 def _companions(

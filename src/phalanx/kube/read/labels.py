@@ -13,6 +13,7 @@ import msgspec
 
 SCHEDULER_NAME = "phalanx"  # spec.schedulerName of the pods that we bind
 OURS = frozenset({SCHEDULER_NAME})
+DEFAULT_SCHEDULER = "default-scheduler"  # of pods that name none
 FIELD_MANAGER = "phalanx"  # our name in managedFields
 
 # Said by users.

@@ -109,17 +109,20 @@ def read_pod(
     answers_to: frozenset[str] = labels.OURS,
     owners: frozenset[str] = OWNER_KINDS,
     words: Callable[[str, Object, str], Mapping[str, str]] = lambda kind, meta, scheduler: _NOTHING,
+    binds_alone: Callable[[Object], bool] = lambda spec: False,
 ) -> Pod:
-    """`answers_to`: the scheduler names of pods that we bind. `owners`: the kinds whose pods are theirs. `words`: what
+    """`answers_to`: the scheduler names of pods that we bind. `binds_alone`: which pods of the default scheduler we
+    bind, too, by their specs, each by itself, whoever owns it. `owners`: the kinds whose pods are theirs. `words`: what
     dialects make of a pod's labels and annotations."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     ask = shapes.of_pod(spec, status, meta)
     annotations = meta.get("annotations") or {}
     scheduler = spec.get("schedulerName", "")
-    bound_by_us = scheduler in answers_to
+    single = scheduler == labels.DEFAULT_SCHEDULER and binds_alone(spec)
+    bound_by_us = single or scheduler in answers_to
     gates = {gate["name"] for gate in spec["schedulingGates"] or ()} if "schedulingGates" in spec else _NO_GATES
     pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
-    owner = _owner(meta, owners)
+    owner = None if single else _owner(meta, owners)
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
     group, said = _words(meta, others=volcano.SCHEDULER_NAME in answers_to) if ours else ("", {})
     alone = owner is None or scheduler not in labels.OURS  # a Job whose pods name a peer's scheduler says nothing to us

@@ -55,7 +55,7 @@ class ObjectCaches:
         self.settings = settings
         self.served: frozenset[Kind] = frozenset()
         self.job_kinds: tuple[Kind, ...] = (JOBS,)
-        self.admission = AdmissionDefaults(answers_to=settings.answers_to)
+        self.admission = AdmissionDefaults(answers_to=settings.answers_to, alone=settings.alone)
         self._informers = informers
         self.words: Words = lambda kind, meta, scheduler: {}  # what dialects make of labels and annotations
 
@@ -99,6 +99,7 @@ class ObjectCaches:
             runtime_classes=found.get(RUNTIME_CLASSES, {}),
             priority_classes=found.get(PRIORITY_CLASSES, {}),
             answers_to=self.settings.answers_to,
+            alone=self.settings.alone,
             volumes=_volume_claims(found),
             words=self.words,
         )

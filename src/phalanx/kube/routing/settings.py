@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +18,15 @@ from phalanx.kube.write.events import ReportRate
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
     """`writes`: how many are on their way at once. `dialects`: whose scheduler names we answer to, and whose kinds we
-    read, besides our own: `volcano`, `kubeflow`."""
+    read, besides our own: `volcano`, `kubeflow`. `alone`: which pods of the default scheduler we bind,
+    too, by their specs, each by itself: where no other scheduler does."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32
     timeouts: GangTimeouts = field(default_factory=GangTimeouts)
     report_rate: ReportRate = field(default_factory=ReportRate)
     dialects: frozenset[str] = frozenset()
+    alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False
 
     @property
     def answers_to(self) -> frozenset[str]:

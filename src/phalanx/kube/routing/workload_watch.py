@@ -124,7 +124,8 @@ class WorkloadWatch:
         if known is not None and old is not None and (same := read_changed_pod(known, old, new)) is not None:
             return same
         admission = self._caches.admission
-        pod = read_pod(new, admission.shapes, admission.answers_to, self._caches.owner_kinds, admission.words)
+        owners = self._caches.owner_kinds
+        pod = read_pod(new, admission.shapes, admission.answers_to, owners, admission.words, admission.alone)
         return self._storage.pod(pod)
 
     def _lose_pod(self, uid: str) -> None:

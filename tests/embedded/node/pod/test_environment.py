@@ -115,7 +115,11 @@ def test_the_command_line_is_command_then_args() -> None:
 
 def test_the_machine_has_no_entry_point() -> None:
     with pytest.raises(ConfigError, match="has no command"):
-        command_line({"name": "c", "args": ["x"]}, {})
+        command_line({"name": "c"}, {})
+    assert command_line({"name": "c", "args": ["echo", "x"]}, {}) == (
+        "echo",
+        "x",
+    )  # as a runtime has it: execve(2) of them
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 def command_line(container: Object, known: Mapping[str, str], image: Image = HOST) -> tuple[str, ...]:
     """Raises ConfigError: `image: host` has no entry point of its own."""
     argv = tuple(expand(word, known) for word in command_words(image, container))
-    if not argv or not (container.get("command") or image.entrypoint or image.command):
+    if not argv:
         raise ConfigError(
             f"container {container['name']} has no command. `image: host` is this machine's own file system and has "
             'no entry point; write for instance command: ["python3", "train.py"]'

@@ -35,6 +35,7 @@ class AdmissionDefaults:
     runtime_classes: Mapping[str, Object] = field(default_factory=dict)
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
     answers_to: frozenset[str] = OURS  # the scheduler names of pods that we bind
+    alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False  # pods of the default scheduler that we bind, too
     volumes: VolumeClaims | None = None  # None: claims and volumes are not shown to us
     words: Words = lambda kind, meta, scheduler: _NO_META  # what dialects make of an object's labels and annotations
 
