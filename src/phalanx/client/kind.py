@@ -42,6 +42,7 @@ VOLUMES = Kind(plural="persistentvolumes", name="PersistentVolume", namespaced=F
 STORAGE_CLASSES = Kind(group="storage.k8s.io", plural="storageclasses", name="StorageClass", namespaced=False)
 CSI_NODES = Kind(group="storage.k8s.io", plural="csinodes", name="CSINode", namespaced=False)
 JOBS = Kind(group="batch", plural="jobs", name="Job")
+CRON_JOBS = Kind(group="batch", plural="cronjobs", name="CronJob")
 LEASES = Kind(group="coordination.k8s.io", plural="leases", name="Lease")
 PRIORITY_CLASSES = Kind(group="scheduling.k8s.io", plural="priorityclasses", name="PriorityClass", namespaced=False)
 WORKLOADS = Kind(group="scheduling.k8s.io", version="v1alpha2", plural="workloads", name="Workload")

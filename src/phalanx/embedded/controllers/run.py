@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from phalanx.client.connection import Connection
 from phalanx.client.kind import (
     CRDS,
+    CRON_JOBS,
     DISRUPTION_BUDGETS,
     JOBS,
     LEASES,
@@ -23,6 +24,7 @@ from phalanx.client.kind import (
     VOLUMES,
     Kind,
 )
+from phalanx.embedded.controllers.cron.controller import CronJobController
 from phalanx.embedded.controllers.disruption.controller import DisruptionController
 from phalanx.embedded.controllers.gang.protection import PodGroupProtection
 from phalanx.embedded.controllers.job.controller import JobController, JobSettings
@@ -43,7 +45,7 @@ from phalanx.embedded.endless import endless
 
 _NEEDED: tuple[Kind, ...] = (
     *(PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS, VOLUME_CLAIMS, VOLUMES, PYTORCH_JOBS),
-    POD_GROUPS,
+    *(POD_GROUPS, CRON_JOBS),
 )
 
 
@@ -85,18 +87,19 @@ async def run_controllers(
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
     evictions = TaintEviction(calls, recorder, clock=clock)
     protection, groups = VolumeProtection(calls), PodGroupProtection(calls)
+    crons = CronJobController(calls, recorder, retry=settings.job.retry, clock=clock)
     training = TrainingController(calls, index, recorder, retry=settings.job.retry, clock=clock)
-    for controller in (jobs, namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups, training):
+    for controller in (jobs, namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups, crons, training):
         controller.start()
     leftovers = PodCollector(calls, most_finished=settings.most_finished_pods, clock=clock)
     about = {JOBS: (jobs.queues[0], ttl.queue), NAMESPACES: (namespaces.queue,), NODES: (nodes.queue,)}
-    about |= {DISRUPTION_BUDGETS: (budgets.queue,), PODS: (evictions.queue,)}
+    about |= {DISRUPTION_BUDGETS: (budgets.queue,), PODS: (evictions.queue,), CRON_JOBS: (crons.queue,)}
     for kind, queues in about.items():
         for queue in queues:
             queue.on_defect = marking(recorder, calls.cache(kind))
     await asyncio.gather(*(calls.cache(kind).synced.wait() for kind in _NEEDED))
     async with asyncio.TaskGroup() as group:
-        others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups, training)
+        others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups, crons, training)
         for queue in (*jobs.queues, *(controller.queue for controller in others)):
             group.create_task(queue.run())
         loops = {"events": recorder.run, "garbage": garbage.run, "nodes": nodes.watch, "old pods": leftovers.run}

@@ -1,0 +1,5 @@
+"""CronJobs.
+
+schedule     when a schedule is due
+controller   Jobs made when they are due, and cleared away
+"""

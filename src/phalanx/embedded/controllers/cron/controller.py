@@ -1,0 +1,201 @@
+"""The CronJob controller: a Job is made whenever the schedule is due, and old finished ones are deleted.
+
+The name of a Job follows from its due time, so that none is made twice. What was missed while nobody looked is made up
+for by one Job, the latest, unless `startingDeadlineSeconds` says that it is too late. Without `timeZone` the time zone
+is the machine's. Source: k8s.io/kubernetes/pkg/controller/cronjob.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import CRON_JOBS, JOBS
+from phalanx.embedded.controllers.cron.schedule import Next, schedule
+from phalanx.embedded.controllers.job.view import is_finished
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
+from phalanx.embedded.controllers.runtime.pod_state import (
+    condition,
+    controller_of,
+    is_deleting,
+    owner_reference,
+    uid_of,
+)
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+
+COMPONENT = "cronjob-controller"
+SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+_MOST_MISSED = 10_000  # due times that are gone through, one by one
+
+
+class CronJobController:
+    """`start`, then run `queue`."""
+
+    def __init__(
+        self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+    ) -> None:
+        self._calls, self._recorder, self._clock = calls, recorder, clock
+        self._crons, self._jobs = calls.cache(CRON_JOBS), calls.cache(JOBS)
+        self.queue = WorkQueue("cron job", self._look, workers=4, retry=retry)
+
+    def start(self) -> None:
+        self._crons.subscribe(self._changed)
+        self._jobs.subscribe(self._job_changed)
+
+    def _changed(self, change: Change) -> None:
+        if change.new is not None:
+            self.queue.add(key_of(change.new))
+
+    def _job_changed(self, change: Change) -> None:
+        job = change.new or change.old
+        assert job is not None
+        owner = controller_of(job)
+        if owner is not None and owner["kind"] == CRON_JOBS.name:
+            self.queue.add(f"{job['metadata']['namespace']}/{owner['name']}")
+
+    async def _look(self, key: str) -> None:
+        cron = self._crons.objects.get(key)
+        if cron is None or is_deleting(cron):
+            return
+        space = f"{cron['metadata']['namespace']}/"
+        own = [job for key, job in self._jobs.objects.items() if key.startswith(space) and _is_of(job, cron)]
+        await self._clear(cron, own)
+        active = [job for job in own if not is_finished(job)]
+        status = _status(cron, own, active)
+        try:
+            due, upcoming = _due(cron, self._clock())
+        except (ValueError, OSError, KeyError) as error:
+            self._recorder.tell(COMPONENT, cron, "Warning", "UnparseableSchedule", str(error))
+            return
+        if due is not None and not cron["spec"].get("suspend"):
+            status = await self._make(cron, due, active, status)
+        if status != (cron.get("status") or {}):
+            await self._write(key, cron, status)
+        if upcoming is not None and not cron["spec"].get("suspend"):
+            self.queue.add_after(key, max(0.0, upcoming - self._clock()))
+
+    async def _make(self, cron: Object, due_s: float, active: list[Object], status: dict[str, Any]) -> dict[str, Any]:
+        """The Job of a due time, as the concurrency policy has it. Return the status that follows."""
+        policy = cron["spec"].get("concurrencyPolicy")
+        running = [job for job in active if not is_deleting(job)]
+        if policy == "Forbid" and running:
+            text = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self._recorder.tell(COMPONENT, cron, "Normal", "JobAlreadyActive", text)
+            return status
+        if policy == "Replace":
+            for job in running:
+                await self._delete(job)
+        job = _job(cron, due_s)
+        try:
+            made = await self._calls.create(JOBS, job, job["metadata"]["namespace"])
+        except ApiRefusal as refusal:
+            if refusal.code != 409:
+                raise
+        else:
+            self._recorder.tell(COMPONENT, cron, "Normal", "SuccessfulCreate", f"Created job {job['metadata']['name']}")
+            left = [] if policy == "Replace" else status.get("active") or []
+            status = {**status, "active": [*left, _reference(made)]}
+        return {**status, "lastScheduleTime": rfc3339(due_s)}
+
+    async def _clear(self, cron: Object, own: list[Object]) -> None:
+        """Delete the oldest of those that are finished, beyond the limits of the history."""
+        spec = cron["spec"]
+        for kind, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
+            ended = [job for job in own if is_finished(job) and condition(job, kind) and not is_deleting(job)]
+            ended.sort(key=lambda job: str(job["metadata"]["creationTimestamp"]))
+            for job in ended[: max(0, len(ended) - int(spec.get(limit, 1)))]:
+                await self._delete(job)
+
+    async def _delete(self, job: Object) -> None:
+        try:
+            await self._calls.delete(JOBS, job, policy="Background")
+        except ApiRefusal as refusal:
+            if not gone(refusal):
+                raise
+
+    async def _write(self, key: str, cron: Object, status: dict[str, Any]) -> None:
+        try:
+            await self._calls.replace(CRON_JOBS, {**cron, "status": status}, "status")
+        except ApiRefusal as refusal:
+            if refusal.code not in (404, 409):
+                raise
+            self.queue.add_after(key, 0.1)
+
+
+def _is_of(job: Object, cron: Object) -> bool:
+    owner = controller_of(job)
+    return owner is not None and owner["uid"] == uid_of(cron)
+
+
+def _zone(cron: Object) -> tzinfo | None:
+    name = cron["spec"].get("timeZone")
+    return ZoneInfo(name) if name else datetime.now(UTC).astimezone().tzinfo
+
+
+def _due(cron: Object, now_s: float) -> tuple[float | None, float | None]:
+    """The latest due time that has come and was not acted on, and the next one. Raises ValueError, KeyError."""
+    spec, after = cron["spec"], schedule(cron["spec"]["schedule"])
+    last = (cron.get("status") or {}).get("lastScheduleTime") or cron["metadata"]["creationTimestamp"]
+    since_s = seconds(last)
+    deadline_s = spec.get("startingDeadlineSeconds")
+    if deadline_s is not None:
+        since_s = max(since_s, now_s - float(deadline_s))
+    return _latest(after, since_s, now_s, _zone(cron))
+
+
+def _latest(after: Next, since_s: float, now_s: float, zone: tzinfo | None) -> tuple[float | None, float | None]:
+    moment, latest = datetime.fromtimestamp(since_s, zone), None
+    for number in range(_MOST_MISSED):
+        upcoming = after(moment)
+        if upcoming is None or upcoming.timestamp() > now_s:
+            return latest, upcoming.timestamp() if upcoming is not None else None
+        latest, moment = upcoming.timestamp(), upcoming
+        if number == _MOST_MISSED - 2:  # nobody looked for very long: only the last hour counts
+            moment = datetime.fromtimestamp(now_s - 3600, zone)
+    return latest, None
+
+
+def _job(cron: Object, due_s: float) -> Object:
+    meta, template = cron["metadata"], cron["spec"]["jobTemplate"]
+    said = template.get("metadata") or {}
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.name,
+        "metadata": {
+            "name": f"{meta['name']}-{int(due_s) // 60}",
+            "namespace": meta["namespace"],
+            "labels": dict(said.get("labels") or {}),
+            "annotations": {**(said.get("annotations") or {}), SCHEDULED_AT: rfc3339(due_s)},
+            "ownerReferences": [owner_reference(CRON_JOBS, cron)],
+        },
+        "spec": template["spec"],
+    }
+
+
+def _reference(job: Object) -> Object:
+    meta = job["metadata"]
+    return {
+        "kind": JOBS.name,
+        "namespace": meta["namespace"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "apiVersion": JOBS.api_version,
+        "resourceVersion": meta["resourceVersion"],
+    }
+
+
+def _status(cron: Object, own: list[Object], active: list[Object]) -> dict[str, Any]:
+    status = {key: value for key, value in (cron.get("status") or {}).items() if key != "active"}
+    if active:
+        known = {one["uid"]: one for one in (cron.get("status") or {}).get("active") or ()}
+        status["active"] = [known.get(uid_of(job)) or _reference(job) for job in active]
+    ended = [job["status"].get("completionTime", "") for job in own if condition(job, "Complete")]
+    if newest := max([*ended, status.get("lastSuccessfulTime") or ""]):
+        status["lastSuccessfulTime"] = newest
+    return status
