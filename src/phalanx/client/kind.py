@@ -42,6 +42,8 @@ VOLUMES = Kind(plural="persistentvolumes", name="PersistentVolume", namespaced=F
 STORAGE_CLASSES = Kind(group="storage.k8s.io", plural="storageclasses", name="StorageClass", namespaced=False)
 CSI_NODES = Kind(group="storage.k8s.io", plural="csinodes", name="CSINode", namespaced=False)
 JOBS = Kind(group="batch", plural="jobs", name="Job")
+REPLICA_SETS = Kind(group="apps", plural="replicasets", name="ReplicaSet")
+DEPLOYMENTS = Kind(group="apps", plural="deployments", name="Deployment")
 CRON_JOBS = Kind(group="batch", plural="cronjobs", name="CronJob")
 LEASES = Kind(group="coordination.k8s.io", plural="leases", name="Lease")
 PRIORITY_CLASSES = Kind(group="scheduling.k8s.io", plural="priorityclasses", name="PriorityClass", namespaced=False)

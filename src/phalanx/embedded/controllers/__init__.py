@@ -7,7 +7,7 @@ leans on that behaviour. What must happen is decided by pure modules (`job.decid
     runtime      what every controller works with: caches, calls, queues, events
     gang         pods that start together
     job          Jobs
-    cron         CronJobs
+    workloads    CronJobs, ReplicaSets and Deployments
     training     PyTorchJobs
     lifetime     what goes, and what waits for it: owners, namespaces, finished Jobs, orphaned pods, volumes
     nodes        nodes that are silent or tainted

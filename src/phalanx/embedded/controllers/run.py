@@ -13,6 +13,7 @@ from phalanx.client.connection import Connection
 from phalanx.client.kind import (
     CRDS,
     CRON_JOBS,
+    DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     JOBS,
     LEASES,
@@ -20,11 +21,11 @@ from phalanx.client.kind import (
     NODES,
     POD_GROUPS,
     PODS,
+    REPLICA_SETS,
     VOLUME_CLAIMS,
     VOLUMES,
     Kind,
 )
-from phalanx.embedded.controllers.cron.controller import CronJobController
 from phalanx.embedded.controllers.disruption.controller import DisruptionController
 from phalanx.embedded.controllers.gang.protection import PodGroupProtection
 from phalanx.embedded.controllers.job.controller import JobController, JobSettings
@@ -41,11 +42,14 @@ from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.recorder import Recorder, marking
 from phalanx.embedded.controllers.training.controller import TrainingController
 from phalanx.embedded.controllers.training.definition import PYTORCH_JOBS, install_training
+from phalanx.embedded.controllers.workloads.cron_job import CronJobController
+from phalanx.embedded.controllers.workloads.deployment import DeploymentController
+from phalanx.embedded.controllers.workloads.replica_set import ReplicaSetController
 from phalanx.embedded.endless import endless
 
 _NEEDED: tuple[Kind, ...] = (
     *(PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS, VOLUME_CLAIMS, VOLUMES, PYTORCH_JOBS),
-    *(POD_GROUPS, CRON_JOBS),
+    *(POD_GROUPS, CRON_JOBS, REPLICA_SETS, DEPLOYMENTS),
 )
 
 
@@ -88,8 +92,14 @@ async def run_controllers(
     evictions = TaintEviction(calls, recorder, clock=clock)
     protection, groups = VolumeProtection(calls), PodGroupProtection(calls)
     crons = CronJobController(calls, recorder, retry=settings.job.retry, clock=clock)
+    replicas = ReplicaSetController(calls, index, recorder, retry=settings.job.retry)
+    deployments = DeploymentController(calls, retry=settings.job.retry, clock=clock)
     training = TrainingController(calls, index, recorder, retry=settings.job.retry, clock=clock)
-    for controller in (jobs, namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups, crons, training):
+    others = (
+        *(namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups, crons, training),
+        *(replicas, deployments),
+    )
+    for controller in (jobs, *others):
         controller.start()
     leftovers = PodCollector(calls, most_finished=settings.most_finished_pods, clock=clock)
     about = {JOBS: (jobs.queues[0], ttl.queue), NAMESPACES: (namespaces.queue,), NODES: (nodes.queue,)}
@@ -99,7 +109,6 @@ async def run_controllers(
             queue.on_defect = marking(recorder, calls.cache(kind))
     await asyncio.gather(*(calls.cache(kind).synced.wait() for kind in _NEEDED))
     async with asyncio.TaskGroup() as group:
-        others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups, crons, training)
         for queue in (*jobs.queues, *(controller.queue for controller in others)):
             group.create_task(queue.run())
         loops = {"events": recorder.run, "garbage": garbage.run, "nodes": nodes.watch, "old pods": leftovers.run}

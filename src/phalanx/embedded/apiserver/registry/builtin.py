@@ -1,9 +1,9 @@
 """The kinds this server knows from the start, as discovery shows them.
 
 A cluster's worth of Kubernetes is served where jobs, pods, nodes and their companions live; what nobody schedules by
-(Ingress, validating webhooks, storage classes …) is absent rather than pretended. Of apps/v1 the kinds are kept, with a
-warning that nobody acts on them, because clients expect them. Names, short names, categories and verbs are those of
-kube-apiserver 1.36.
+(Ingress, validating webhooks, storage classes …) is absent rather than pretended. Stateful and daemon sets are kept,
+with a warning that nobody acts on them, because clients expect them. Names, short names, categories and verbs are those
+of kube-apiserver 1.36.
 """
 
 from __future__ import annotations

@@ -237,11 +237,13 @@ def test_endpoints_have_addresses_and_ports() -> None:
     ]
 
 
-def test_a_deployment_is_kept_and_its_author_warned() -> None:
-    obj = create("deployments", named(spec={"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}))
+def test_who_writes_what_nobody_acts_on_is_warned() -> None:
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+    obj = create("deployments", named(spec=dict(spec)))
     assert (obj["spec"]["replicas"], obj["spec"]["strategy"]["type"]) == (1, "RollingUpdate")
-    (warning,) = resource("deployments").strategy.warnings(obj, None)
-    assert warning.startswith("no controller of this cluster acts on a deployment")
+    assert resource("deployments").strategy.warnings(obj, None) == []
+    (warning,) = resource("daemonsets").strategy.warnings(create("daemonsets", named(spec=dict(spec))), None)
+    assert warning.startswith("no controller of this cluster acts on a daemonset")
 
 
 @pytest.mark.parametrize(

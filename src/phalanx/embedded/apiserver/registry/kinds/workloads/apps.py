@@ -1,7 +1,8 @@
-"""Deployments, stateful sets, replica sets, daemon sets: kept and validated, and nobody acts on them here.
+"""Deployments, replica sets, stateful sets, daemon sets.
 
-They are served because clients list them with everything else and manifests contain them; a warning at their creation
-says that no pods will come of them. Source: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation.
+Nobody acts on the last two here. They are served because clients list them with everything else and manifests contain
+them; a warning at their creation says that no pods will come of them. Source: pkg/apis/apps/v1/defaults.go,
+pkg/apis/apps/validation.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults
 from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec
 
+_ACTED_ON = ("deployment", "replicaset")
 EMPTY_SELECTOR = "empty selector is invalid for {}"
 
 
@@ -63,7 +65,7 @@ class WorkloadStrategy(SpecAndStatus):
         return found
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        if old is not None:
+        if old is not None or self.kind in _ACTED_ON:
             return []
         return [f"no controller of this cluster acts on a {self.kind}: no pods will be created for it; use a Job"]
 

@@ -15,7 +15,6 @@ from zoneinfo import ZoneInfo
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import CRON_JOBS, JOBS
-from phalanx.embedded.controllers.cron.schedule import Next, schedule
 from phalanx.embedded.controllers.job.view import is_finished
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
 from phalanx.embedded.controllers.runtime.pod_state import (
@@ -28,6 +27,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 from phalanx.embedded.controllers.runtime.recorder import Recorder
 from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+from phalanx.embedded.controllers.workloads.schedule import Next, schedule
 
 COMPONENT = "cronjob-controller"
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"

@@ -1,0 +1,204 @@
+"""The Deployment controller: a ReplicaSet for each template, grown and shrunk step by step. Source:
+pkg/controller/deployment.
+
+A set's name ends with a hash of its template, so none is made twice; `deployment.kubernetes.io/revision` numbers them,
+as `kubectl rollout history` and `undo` read it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from hashlib import sha256
+from typing import Any
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import DEPLOYMENTS, REPLICA_SETS
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
+from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339
+from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+from phalanx.embedded.controllers.workloads.rollout import Size, bounds, step
+
+HASH, REVISION = "pod-template-hash", "deployment.kubernetes.io/revision"
+
+
+class DeploymentController:
+    """`start`, then run `queue`."""
+
+    def __init__(self, calls: Calls, *, retry: Retry | None = None, clock: Clock = time.time) -> None:
+        self._calls, self._clock = calls, clock
+        self._deployments, self._sets = calls.cache(DEPLOYMENTS), calls.cache(REPLICA_SETS)
+        self.queue = WorkQueue("deployment", self._look, workers=4, retry=retry)
+
+    def start(self) -> None:
+        self._deployments.subscribe(self._changed)
+        self._sets.subscribe(self._set_changed)
+
+    def _changed(self, change: Change) -> None:
+        if change.new is not None:
+            self.queue.add(key_of(change.new))
+
+    def _set_changed(self, change: Change) -> None:
+        replica_set = change.new or change.old
+        assert replica_set is not None
+        owner = controller_of(replica_set)
+        if owner is not None and owner["kind"] == DEPLOYMENTS.name:
+            self.queue.add(f"{replica_set['metadata']['namespace']}/{owner['name']}")
+
+    async def _look(self, key: str) -> None:
+        deployment = self._deployments.objects.get(key)
+        if deployment is None or is_deleting(deployment):
+            return
+        own = [one for one in self._sets.objects.values() if _is_of(one, deployment) and not is_deleting(one)]
+        own.sort(key=_revision)
+        name = _set_name(deployment)
+        new = next((one for one in own if one["metadata"]["name"] == name), None)
+        old = [one for one in own if one is not new]
+        if not deployment["spec"].get("paused"):
+            new = await self._newest(deployment, new, old)
+            grown, left = step(deployment["spec"], _size(new), [_size(one) for one in old])
+            new = await self._scale(new, grown)
+            old = [await self._scale(one, count) for one, count in zip(old, left, strict=True)]
+            await self._forget(deployment, old)
+        await self._tell_status(key, deployment, new, old)
+
+    async def _newest(self, deployment: Object, new: Object | None, old: list[Object]) -> Object:
+        """The set of the present template, made if need be, with the highest revision."""
+        revision = max([0, *map(_revision, old)]) + 1
+        if new is None:
+            body = _replica_set(deployment, revision)
+            try:
+                new = await self._calls.create(REPLICA_SETS, body, deployment["metadata"]["namespace"])
+            except ApiRefusal as refusal:
+                if refusal.code != 409:
+                    raise
+                new = await self._calls.get(REPLICA_SETS, body["metadata"]["name"], body["metadata"]["namespace"])
+        elif _revision(new) < revision:
+            new = await self._calls.patch(REPLICA_SETS, new, {"metadata": {"annotations": {REVISION: str(revision)}}})
+        shown = (deployment["metadata"].get("annotations") or {}).get(REVISION)
+        if shown != str(_revision(new)):
+            meta = {"annotations": {REVISION: str(_revision(new))}}
+            await self._calls.patch(DEPLOYMENTS, deployment, {"metadata": meta})
+        return new
+
+    async def _scale(self, replica_set: Object, count: int) -> Object:
+        if replica_set["spec"].get("replicas") == count:
+            return replica_set
+        return await self._calls.patch(REPLICA_SETS, replica_set, {"spec": {"replicas": count}})
+
+    async def _forget(self, deployment: Object, old: list[Object]) -> None:
+        """Delete the oldest of those without pods, beyond the limit of the history."""
+        empty = [one for one in old if not _size(one).wanted and not _size(one).pods]
+        for one in empty[: max(0, len(empty) - int(deployment["spec"].get("revisionHistoryLimit", 10)))]:
+            try:
+                await self._calls.delete(REPLICA_SETS, one, policy="Background")
+            except ApiRefusal as refusal:
+                if not gone(refusal):
+                    raise
+
+    async def _tell_status(self, key: str, deployment: Object, new: Object | None, old: list[Object]) -> None:
+        status = _status(deployment, new, old, rfc3339(self._clock()))
+        if status == (deployment.get("status") or {}):
+            return
+        try:
+            fresh = self._deployments.objects.get(key) or deployment
+            await self._calls.replace(DEPLOYMENTS, {**fresh, "status": status}, "status")
+        except ApiRefusal as refusal:
+            if refusal.code not in (404, 409):
+                raise
+            self.queue.add_after(key, 0.1)
+
+
+def _is_of(replica_set: Object, deployment: Object) -> bool:
+    owner = controller_of(replica_set)
+    return owner is not None and owner["uid"] == uid_of(deployment)
+
+
+def _revision(obj: Object) -> int:
+    text = (obj["metadata"].get("annotations") or {}).get(REVISION, "")
+    return int(text) if text.isdigit() else 0
+
+
+def _size(replica_set: Object) -> Size:
+    status = replica_set.get("status") or {}
+    return Size(
+        wanted=int(replica_set["spec"].get("replicas", 0)),
+        pods=int(status.get("replicas", 0)),
+        available=int(status.get("availableReplicas", 0)),
+    )
+
+
+def _hash(deployment: Object) -> str:
+    return sha256(json.dumps(deployment["spec"]["template"], sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _set_name(deployment: Object) -> str:
+    return f"{deployment['metadata']['name']}-{_hash(deployment)}"
+
+
+def _replica_set(deployment: Object, revision: int) -> Object:
+    meta, spec, mark = deployment["metadata"], deployment["spec"], {HASH: _hash(deployment)}
+    template = spec["template"]
+    labels = {**((template.get("metadata") or {}).get("labels") or {}), **mark}
+    selector = {**spec["selector"], "matchLabels": {**(spec["selector"].get("matchLabels") or {}), **mark}}
+    return {
+        "apiVersion": REPLICA_SETS.api_version,
+        "kind": REPLICA_SETS.name,
+        "metadata": {
+            "name": _set_name(deployment),
+            "namespace": meta["namespace"],
+            "labels": labels,
+            "annotations": {REVISION: str(revision)},
+            "ownerReferences": [owner_reference(DEPLOYMENTS, deployment)],
+        },
+        "spec": {
+            "replicas": 0,
+            "selector": selector,
+            "template": {**template, "metadata": {**(template.get("metadata") or {}), "labels": labels}},
+        },
+    }
+
+
+def _status(deployment: Object, new: Object | None, old: list[Object], now: str) -> dict[str, Any]:
+    spec, sets = deployment["spec"], [*old, *([new] if new is not None else ())]
+    total, available = sum(_size(one).pods for one in sets), sum(_size(one).available for one in sets)
+    ready = sum(int((one.get("status") or {}).get("readyReplicas", 0)) for one in sets)
+    updated, wanted = _size(new).pods if new is not None else 0, int(spec.get("replicas", 1))
+    counts = {"replicas": total, "updatedReplicas": updated, "readyReplicas": ready, "availableReplicas": available}
+    counts["unavailableReplicas"] = max(0, max(total, wanted) - available)
+    is_there = available >= wanted - bounds(spec)[1]
+    is_done = updated == total == available == wanted
+    shown = new["metadata"]["name"] if new is not None else ""
+    before = {one["type"]: one for one in (deployment.get("status") or {}).get("conditions") or ()}
+    lacking = "Deployment has minimum availability." if is_there else "Deployment does not have minimum availability."
+    moving = (
+        f'ReplicaSet "{shown}" has successfully progressed.' if is_done else f'ReplicaSet "{shown}" is progressing.'
+    )
+    return {
+        "observedGeneration": deployment["metadata"]["generation"],
+        **{name: count for name, count in counts.items() if count},
+        "conditions": [
+            _condition(
+                before,
+                "Available",
+                is_there,
+                "MinimumReplicas" + ("A" if is_there else "Una") + "vailable",
+                lacking,
+                now,
+            ),
+            _condition(
+                before, "Progressing", True, "NewReplicaSetAvailable" if is_done else "ReplicaSetUpdated", moving, now
+            ),
+        ],
+    }
+
+
+def _condition(before: dict[str, Any], kind: str, holds: bool, reason: str, message: str, now: str) -> dict[str, Any]:
+    said = {"type": kind, "status": str(holds), "reason": reason, "message": message}
+    known = before.get(kind) or {}
+    if all(known.get(key) == value for key, value in said.items()):
+        return dict(known)
+    since = known.get("lastTransitionTime") if known.get("status") == said["status"] else None
+    return {**said, "lastUpdateTime": now, "lastTransitionTime": since or now}
