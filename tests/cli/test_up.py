@@ -41,6 +41,20 @@ def test_pods_of_the_default_scheduler_run_one_by_one(up: Up) -> None:
     up.kubectl("delete", "pod", "plain", "elsewhere")
 
 
+def test_a_deployment_is_rolled_out_and_back(up: Up) -> None:
+    up.kubectl("create", "deployment", "web", "--image=host", "--replicas=2", "--", "sleep", "600")
+    up.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    up.kubectl("set", "env", "deployment/web", "COLOUR=red")
+    up.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    up.kubectl("rollout", "undo", "deployment/web")
+    up.kubectl("scale", "deployment/web", "--replicas=1")
+    up.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    found = json.loads(up.kubectl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
+    [pod] = [one for one in found if "deletionTimestamp" not in one["metadata"]]
+    assert "env" not in pod["spec"]["containers"][0]
+    up.kubectl("delete", "deployment", "web")
+
+
 def test_its_secrets_are_private(up: Up) -> None:
     assert (up.data / "kubeconfig").stat().st_mode & 0o777 == 0o600
     assert up.data.stat().st_mode & 0o077 == 0
