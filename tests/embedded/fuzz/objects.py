@@ -86,6 +86,13 @@ SPECS: dict[str, Json] = {
     "LimitRange": {"spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "500m"}}]}},
     "ResourceQuota": {"spec": {"hard": {"pods": "5", "requests.cpu": "10", "count/jobs.batch": "3"}}},
     "PodDisruptionBudget": {"spec": {"minAvailable": "50%", "selector": _SELECTOR}},
+    "PodGroup": {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": "PodGroup"}},
+    "Workload": {
+        "spec": {
+            "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "a"},
+            "podGroupTemplates": [{"name": "a", "schedulingPolicy": {"basic": {}}, "priority": 7}],
+        }
+    },
     "Lease": {"spec": {"holderIdentity": "a", "leaseDurationSeconds": 5, "renewTime": TIMES[1]}},
     "Role": {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]},
     "RoleBinding": {
