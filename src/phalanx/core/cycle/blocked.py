@@ -112,7 +112,7 @@ class Blocked:
     def close(self, draft: Draft, found: PendingClass, room: int) -> None:
         """Close the class, of which so many pods fit, which are too few; and all that it dominates."""
         self.open[found.number] = 0
-        if self.is_small and not self.several:
+        if not self.several and (self.is_small or not self.pending.loose):
             return  # each is as soon counted by itself
         live = self._live = self._live or self._columns(draft)
         dominated = live.needs > room

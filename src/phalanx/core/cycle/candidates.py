@@ -130,7 +130,7 @@ class Candidates:
             if not self.state.is_small:
                 lines = [line for cell in self.all_alive().tolist() if (line := self.cells.lines[cell]) is not None]
             yield from self.few(lines, by_estimate=by_estimate)
-        else:
+        elif pending.loose:
             yield from self.many(self.all_alive())
 
     def few(self, lines: Iterable[CellQueue], *, by_estimate: bool) -> Iterator[ArenaDraws]:
