@@ -51,8 +51,7 @@ class Kueue:
     def answer(self, defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
         if workloads.incomplete(told):
             return
-        key = workloads.key_of(told)
-        yield workloads.workload(defined, told, objects.get(kinds.WORKLOADS, {}).get(key), now)
+        yield workloads.workload(defined, told, objects, now)
 
     def statuses(
         self, defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects, now: str

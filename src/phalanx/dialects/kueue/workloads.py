@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from phalanx.client.moment import read_moment
-from phalanx.dialects.frame import Answer, Eviction, Object, PodSet, Stage, Told
+from phalanx.client.quantity import amount
+from phalanx.dialects.frame import Answer, Eviction, Object, Objects, PodSet, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.conditions import Conditions
-from phalanx.dialects.kueue.definitions import KueueDefinitions
+from phalanx.dialects.kueue.definitions import Cell, KueueDefinitions
 from phalanx.dialects.peer_reasons import Peer, word
 from phalanx.dialects.quantities import quantity
 from phalanx.model.job import Outcome
@@ -54,10 +55,12 @@ def incomplete(told: Told) -> bool:
     return waits and (told.reason is None or told.reason.code is ReasonCode.WAITING_FOR_MEMBERS)
 
 
-def workload(defined: KueueDefinitions, told: Told, old: Object | None, now: str) -> Answer:
-    """Return the Workload of a gang as it should be. `old`: as it is; `now`: as a metav1.Time."""
-    status = workload_status(defined, told, (old or {}).get("status") or {}, now)
-    return Answer(kind=kinds.WORKLOADS, key=key_of(told), body=_body(told), status=status)
+def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Answer:
+    """Return the Workload of a gang as it should be. `objects`: what there is; `now`: as a metav1.Time."""
+    key = key_of(told)
+    old = (objects.get(kinds.WORKLOADS, {}).get(key) or {}).get("status") or {}
+    status = workload_status(defined, told, old, now, objects)
+    return Answer(kind=kinds.WORKLOADS, key=key, body=_body(told), status=status)
 
 
 def _body(told: Told) -> Object:
@@ -101,12 +104,14 @@ def _pod_set(each: PodSet) -> Object:
 # --- status -----------------------------------------------------------------------------------------------------------
 
 
-def workload_status(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str) -> Object:
+def workload_status(
+    defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str, objects: Objects
+) -> Object:
     """Return what the status of the gang's Workload should say, after `old`."""
     said = Conditions(old.get("conditions") or (), now, 1)
     status: Object = {key: old[key] for key in _KEPT if key in old}
     if told.evicted is not None and not said.is_true("Evicted"):
-        _evicted(defined, told, told.evicted, said)
+        _evicted(defined, told, told.evicted, said, objects)
     if told.stage is not Stage.LEAVING and said.is_true("Evicted") and said.is_true("QuotaReserved"):
         status |= _left(old, said, now)
         status.pop("admission", None)
@@ -219,31 +224,57 @@ def _total(request: Amounts, count: int, covered: frozenset[str]) -> dict[str, s
     return {name: quantity(name, each * count) for name, each in request if name != PODS or PODS in covered}
 
 
-def _evicted(defined: KueueDefinitions, told: Told, eviction: Eviction, said: Conditions) -> None:
+def _evicted(defined: KueueDefinitions, told: Told, eviction: Eviction, said: Conditions, objects: Objects) -> None:
     if not eviction.preempted:
         said.set("Evicted", True, "PodsReadyTimeout", eviction.reason.text)
         return
     said.set("Evicted", True, "Preempted", eviction.reason.text)
-    said.set("Preempted", True, _preempted_by(defined, told, eviction.preemptor), eviction.reason.text)
+    said.set("Preempted", True, _preempted_by(defined, told, eviction.preemptor, objects), eviction.reason.text)
 
 
-def _preempted_by(defined: KueueDefinitions, told: Told, preemptor: Told | None) -> str:
+def _preempted_by(defined: KueueDefinitions, told: Told, preemptor: Told | None, objects: Objects) -> str:
     if preemptor is None or preemptor.queue == told.queue:
         return "InClusterQueue"
-    found = defined.cluster_queues.get(kinds.cluster_queue_of(preemptor.queue))
-    if found is None:
+    if not _borrows(defined, told, preemptor, objects):
         return "InCohortReclamation"
+    return "InCohortFairSharing" if defined.configuration.fair else "InCohortReclaimWhileBorrowing"
+
+
+def _borrows(defined: KueueDefinitions, told: Told, preemptor: Told, objects: Objects) -> bool:
+    """Whether the preemptor's queue is, or will be, beyond its nominal quota of a flavor that the victim had."""
+    name = kinds.cluster_queue_of(preemptor.queue)
+    found = defined.cluster_queues.get(name)
+    if found is None:
+        return False
+    flavors = {kinds.flavor_of(each.flavor) for each in told.pod_sets if each.flavor} or _flavors_of(told, objects)
+    used = _used((objects.get(kinds.CLUSTER_QUEUES, {}).get(name) or {}).get("status") or {})
+    waits = preemptor.stage is Stage.WAITING
     asked: dict[str, int] = {}
     for each in preemptor.pod_sets:
-        for name, amount in each.request:
-            asked[name] = asked.get(name, 0) + amount * each.minimum
-    flavors = {each.flavor for each in told.pod_sets}
-    over = any(
-        amount > found.node.nominal.get((kinds.flavor_of(flavor), name), amount)
+        for resource, each_pod in each.request:
+            asked[resource] = asked.get(resource, 0) + each_pod * each.minimum
+    return any(
+        max(more, used.get((flavor, resource), 0) + (more if waits else 0)) > found.node.nominal[flavor, resource]
         for flavor in flavors
-        for name, amount in asked.items()
+        for resource, more in asked.items()
+        if (flavor, resource) in found.node.nominal
     )
-    return "InCohortReclaimWhileBorrowing" if over else "InCohortReclamation"
+
+
+def _flavors_of(told: Told, objects: Objects) -> set[str]:
+    """The flavors that its Workload was admitted with."""
+    status = (objects.get(kinds.WORKLOADS, {}).get(key_of(told)) or {}).get("status") or {}
+    sets = (status.get("admission") or {}).get("podSetAssignments") or ()
+    return {flavor for each in sets for flavor in (each.get("flavors") or {}).values()}
+
+
+def _used(status: Mapping[str, Any]) -> dict[Cell, int]:
+    """What a ClusterQueue's status says of its use."""
+    return {
+        (str(each["name"]), str(one["name"])): amount(str(one["name"]), one.get("total", 0))
+        for each in status.get("flavorsUsage") or ()
+        for one in each.get("resources") or ()
+    }
 
 
 def _finished(told: Told, said: Conditions) -> None:
