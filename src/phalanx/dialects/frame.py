@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from phalanx.client.kind import Kind
 from phalanx.model.job import Outcome
@@ -38,26 +38,37 @@ class Definitions:
     flavors: tuple[Flavor, ...] = ()
 
 
+class Owner(NamedTuple):
+    """An object, by name."""
+
+    group: str
+    kind: str
+    name: str
+    uid: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
     """What one gang (`gang`: its id) says. `queue`: the queue as its words name it. `options`: its words, ours and
-    the dialect's. `asks`: the resources that its pods ask for."""
+    the dialect's. `asks`: the resources that its pods ask for. `owner`: the first of the objects that form it."""
 
     gang: str
     namespace: str
     queue: str
     options: Mapping[str, str]
     asks: frozenset[str] = frozenset()
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """What the definitions say of a gang. `queue`: its queue in the tree. `priority`: instead of its pods' own.
-    `blocked`: why it may not start whatever room there is."""
+    `blocked`: why it may not start whatever room there is; with `drained` it may not run either, and is taken back."""
 
     queue: str
     priority: int | None = None
     blocked: Reason | None = None
+    drained: bool = False
 
 
 class Stage(StrEnum):
@@ -121,13 +132,16 @@ class Told:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """An object of the dialect as it should be. `body`: what is created where it is absent; None: it is not ours to
-    create. `status`: what its status should say; None: nothing of it is ours. `finalizers`: those that it should have;
-    None: as they are."""
+    create. `spec`: what its spec should say where it is there. `status`: what its status should say; None: nothing of
+    it is ours. `finalizers`: those that it should have; None: as they are. `again_s`: to be made anew then (seconds
+    since the epoch), though nothing changes."""
 
     kind: Kind
     key: str
     body: Object | None = None
+    spec: Object | None = None
     status: Object | None = None
+    again_s: float | None = None
     finalizers: tuple[str, ...] | None = None
 
 
@@ -162,8 +176,12 @@ class Dialect(Protocol[Defined]):
         """Return what an object of that kind says, in our words; empty: nothing. `scheduler`: the name that a pod
         gives."""
 
-    def claim(self, defined: Defined, said: Said) -> Claim | None:
-        """Return what the definitions say of a gang; None: it is not of this dialect."""
+    def claim(self, defined: Defined, said: Said, objects: Objects) -> Claim | None:
+        """Return what the definitions, and what users wrote into our answers (`objects`), say of a gang; None: it is
+        not of this dialect."""
+
+    def gang_of(self, answer: Object) -> str:
+        """Return the id of the gang that an object of `answer_kinds` is about; empty: it is about none."""
 
     def answer(self, defined: Defined, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
         """Return what is answered of one gang. `objects`: those of `answer_kinds`, as they are; `now`: as a

@@ -354,8 +354,8 @@ def _preemption(said: Mapping[str, Any], settings: Configuration) -> QueuePreemp
 # --- one gang ---------------------------------------------------------------------------------------------------------
 
 
-def claim(defined: KueueDefinitions, said: Said) -> Claim | None:
-    """Return what the definitions say of a gang that names a LocalQueue; None: it names none."""
+def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None) -> Claim | None:
+    """Return what the definitions, and its Workload, say of a gang that names a LocalQueue; None: it names none."""
     key = kinds.local_queue_of(said.queue)
     if not key:
         return None
@@ -365,12 +365,24 @@ def claim(defined: KueueDefinitions, said: Said) -> Claim | None:
         text = f"LocalQueue {key.partition('/')[2]} of namespace {said.namespace} does not exist"
         return Claim(queue=said.queue, priority=priority, blocked=Reason(code=ReasonCode.QUEUE_UNKNOWN, text=text))
     queue = kinds.tree_queue(local.cluster_queue)
-    return Claim(queue=queue, priority=priority, blocked=_obstacle(defined, local, said))
+    if ((workload or {}).get("spec") or {}).get("active") is False:
+        why = Reason(code=ReasonCode.HELD, text="The workload is deactivated", numbers={"by": "deactivated"})
+        return Claim(queue=queue, priority=priority, blocked=why, drained=True)
+    blocked = _obstacle(defined, local, said)
+    return Claim(queue=queue, priority=priority, blocked=blocked, drained=_drains(defined, local))
+
+
+def _drains(defined: KueueDefinitions, local: LocalQueue) -> bool:
+    """Whether what runs in the LocalQueue is to stop."""
+    found = defined.cluster_queues.get(local.cluster_queue)
+    policies = (local.stop_policy, found.node.spec.get("stopPolicy") if found is not None else None)
+    return "HoldAndDrain" in policies
 
 
 def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reason | None:
     if local.stop_policy != "None":
-        return Reason(code=ReasonCode.QUEUE_HELD, text=f"LocalQueue {local.name} is stopped")
+        text = f"LocalQueue {local.name} is stopped"
+        return Reason(code=ReasonCode.QUEUE_HELD, text=text, numbers={"by": "local-queue"})
     found = defined.cluster_queues.get(local.cluster_queue)
     if found is None:
         text = f"ClusterQueue {local.cluster_queue} of LocalQueue {local.name} does not exist"

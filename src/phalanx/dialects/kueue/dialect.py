@@ -45,8 +45,12 @@ class Kueue:
     def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         return gangs.words(kind, meta)
 
-    def claim(self, defined: KueueDefinitions, said: Said) -> Claim | None:
-        return definitions.claim(defined, said)
+    def claim(self, defined: KueueDefinitions, said: Said, objects: Objects) -> Claim | None:
+        key = workloads.key_of_gang(said)
+        return definitions.claim(defined, said, objects.get(kinds.WORKLOADS, {}).get(key))
+
+    def gang_of(self, answer: Object) -> str:
+        return workloads.gang_of(answer) if answer.get("kind", kinds.WORKLOADS.name) == kinds.WORKLOADS.name else ""
 
     def answer(self, defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
         if workloads.incomplete(told):

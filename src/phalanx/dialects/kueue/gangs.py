@@ -15,6 +15,7 @@ _OURS = "phalanx.dev/"
 _QUEUE, _MIN, _SIZE, _JOB = (f"{_OURS}{word}" for word in ("queue", "min-available", "size", "job"))
 _NOTHING: Mapping[str, str] = {}
 MIN_PARALLELISM = f"{kinds.PREFIX}job-min-parallelism"
+MAX_EXECUTION = f"{kinds.PREFIX}max-exec-time-seconds"
 GROUP_NAME = f"{kinds.PREFIX}pod-group-name"
 GROUP_COUNT = f"{kinds.PREFIX}pod-group-total-count"
 
@@ -29,6 +30,8 @@ def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
     found = {_QUEUE: kinds.local_queue(meta.get("namespace") or "default", str(name))}
     if priority := labels.get(kinds.PRIORITY_LABEL):
         found[kinds.PRIORITY_LABEL] = str(priority)
+    if limit := labels.get(MAX_EXECUTION):
+        found[MAX_EXECUTION] = str(limit)
     if kind == "Pod":
         return found | _of_pod(labels, annotations)
     if minimum := annotations.get(MIN_PARALLELISM):

@@ -18,7 +18,7 @@ from phalanx.dialects.frame import Answer, Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.conditions import Conditions
 from phalanx.dialects.kueue.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue, weight_of
-from phalanx.dialects.kueue.workloads import incomplete
+from phalanx.dialects.kueue.workloads import deactivated, incomplete
 from phalanx.dialects.quantities import quantity
 
 IN_USE = f"{kinds.PREFIX}resource-in-use"  # finalizer
@@ -40,7 +40,7 @@ def uses(everyone: Iterable[Told]) -> tuple[dict[str, Use], dict[str, Use]]:
     queues: dict[str, Use] = {}
     locals_: dict[str, Use] = {}
     for told in everyone:
-        if incomplete(told):
+        if incomplete(told) or deactivated(told):
             continue
         name = (told.owners[0]["metadata"].get("labels") or {}).get(kinds.QUEUE_LABEL, "")
         of = [locals_.setdefault(f"{told.namespace}/{name}", Use())]

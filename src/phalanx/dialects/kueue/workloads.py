@@ -15,7 +15,7 @@ from typing import Any
 
 from phalanx.client.moment import read_moment
 from phalanx.client.quantity import amount
-from phalanx.dialects.frame import Answer, Eviction, Object, Objects, PodSet, Stage, Told
+from phalanx.dialects.frame import Answer, Eviction, Object, Objects, PodSet, Said, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.conditions import Conditions
 from phalanx.dialects.kueue.definitions import Cell, KueueDefinitions
@@ -26,7 +26,10 @@ from phalanx.model.pod import PODS, Amounts
 from phalanx.model.reason import Reason, ReasonCode
 
 _LONGEST_PREFIX = 252 - 5  # of 253 characters, with a hyphen and five of the hash
+_GROUP, _IS_GROUP = "phalanx.dev/job", f"{kinds.PREFIX}is-group-workload"
+_LIMIT = f"{kinds.PREFIX}max-exec-time-seconds"
 _JOB_UID = f"{kinds.PREFIX}job-uid"
+_TARGET = "DeactivationTarget"
 _PAST = "accumulatedPastExecutionTimeSeconds"
 _KEPT = ("admission", "admissionChecks", "reclaimablePods", "requeueState", "schedulingStats", _PAST)
 _UNSPOKEN = frozenset({ReasonCode.BEHIND_HEAD, ReasonCode.WAITING_FOR_MEMBERS})
@@ -39,6 +42,26 @@ def workload_name(kind: str, group: str, name: str, uid: str) -> str:
     return f"{f'{kind.lower()}-{name}'[:_LONGEST_PREFIX]}-{digest[:5]}"
 
 
+def key_of_gang(said: Said) -> str:
+    """Return `namespace/name` of the Workload of a gang; empty: nobody knows."""
+    if said.owner is None:
+        return ""
+    if said.owner.kind == "Pod" and _GROUP in said.options:
+        return said.gang
+    owner = said.owner
+    return f"{said.namespace}/{workload_name(owner.kind, owner.group, owner.name, owner.uid)}"
+
+
+def gang_of(workload: Object) -> str:
+    """Return the id of the gang that a Workload is about; empty: it has no owner."""
+    meta = workload["metadata"]
+    owners = meta.get("ownerReferences") or ()
+    if not owners or (meta.get("annotations") or {}).get(_IS_GROUP):
+        return f"{meta['namespace']}/{meta['name']}" if owners else ""
+    prefix = "pod:" if owners[0]["kind"] == "Pod" else ""
+    return f"{meta['namespace']}/{prefix}{owners[0]['name']}"
+
+
 def key_of(told: Told) -> str:
     """Return `namespace/name` of the gang's Workload. A pod group's is named as the group."""
     owner = told.owners[0]
@@ -47,6 +70,12 @@ def key_of(told: Told) -> str:
     group, _, _ = str(owner["apiVersion"]).rpartition("/")
     meta = owner["metadata"]
     return f"{told.namespace}/{workload_name(owner['kind'], group, meta['name'], meta['uid'])}"
+
+
+def deactivated(told: Told) -> bool:
+    """Return whether its users, or its longest time, keep it out of its queue."""
+    reason = told.reason
+    return told.stage is Stage.WAITING and reason is not None and reason.numbers.get("by") == "deactivated"
 
 
 def incomplete(told: Told) -> bool:
@@ -58,9 +87,32 @@ def incomplete(told: Told) -> bool:
 def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Answer:
     """Return the Workload of a gang as it should be. `objects`: what there is; `now`: as a metav1.Time."""
     key = key_of(told)
-    old = (objects.get(kinds.WORKLOADS, {}).get(key) or {}).get("status") or {}
+    there = objects.get(kinds.WORKLOADS, {}).get(key) or {}
+    old = there.get("status") or {}
     status = workload_status(defined, told, old, now, objects)
-    return Answer(kind=kinds.WORKLOADS, key=key, body=_body(told), status=status)
+    end_s = _end_s(told, there, status)
+    over = end_s is not None and read_moment(now) >= end_s
+    if over:
+        said = Conditions(status["conditions"], now, 1)
+        said.set(_TARGET, True, "MaximumExecutionTimeExceeded", "exceeding the maximum execution time")
+        status["conditions"] = said.all()
+    return Answer(
+        kind=kinds.WORKLOADS,
+        key=key,
+        body=_body(told),
+        spec={"active": False} if over else None,
+        status=status,
+        again_s=None if over else end_s,
+    )
+
+
+def _end_s(told: Told, there: Object, status: Mapping[str, Any]) -> float | None:
+    """When the longest time is over that it may be admitted in all (seconds since the epoch)."""
+    limit = (there.get("spec") or {}).get("maximumExecutionTimeSeconds")
+    said = Conditions(status["conditions"], "")
+    if limit is None or told.stage not in (Stage.STARTING, Stage.RUNNING) or not said.is_true("Admitted"):
+        return None
+    return read_moment(said.since("Admitted")) + float(limit) - int(status.get(_PAST) or 0)
 
 
 def _body(told: Told) -> Object:
@@ -75,13 +127,16 @@ def _body(told: Told) -> Object:
         "queueName": local,
         "priority": told.priority,
     }
+    limit = str(told.options.get(_LIMIT, ""))
+    if limit.isdigit():
+        spec["maximumExecutionTimeSeconds"] = int(limit)
     if priority_class:
         named = {"group": kinds.GROUP, "kind": kinds.PRIORITY_CLASSES.name, "name": priority_class}
         spec["priorityClassRef"] = named
     meta: Object = {"name": name, "namespace": space, "ownerReferences": owners}
     meta["labels"] = {_JOB_UID: told.owners[0]["metadata"]["uid"]}
     if group:
-        meta["annotations"] = {f"{kinds.PREFIX}is-group-workload": "true"}
+        meta["annotations"] = {_IS_GROUP: "true"}
     return {
         "apiVersion": kinds.WORKLOADS.api_version,
         "kind": kinds.WORKLOADS.name,
@@ -115,6 +170,8 @@ def workload_status(
     if told.stage is not Stage.LEAVING and said.is_true("Evicted") and said.is_true("QuotaReserved"):
         status |= _left(old, said, now)
         status.pop("admission", None)
+    if told.stage is not Stage.LEAVING and not _held(told):
+        _requeued(said)
     match told.stage:
         case Stage.WAITING:
             status.pop("admission", None)
@@ -143,12 +200,34 @@ def _checks(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: 
 def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
     """It was evicted, and nothing of it is left."""
     cause, text = said.reason("Evicted"), said.message("Evicted")
+    counted, _, below = cause.partition("DueTo")
     ran_s = max(0, int(read_moment(now) - read_moment(said.since("Admitted") or now)))
     said.set("QuotaReserved", False, "PendingEvaluation", text)
     said.set("Admitted", False, "NoReservation", "The workload has no reservation")
     said.set("Requeued", cause == "Preempted", cause, text)
     past_s = int(old.get(_PAST) or 0) + ran_s
-    return {"schedulingStats": _counted(old, cause), **({_PAST: past_s} if past_s else {})}
+    return {"schedulingStats": _counted(old, counted, below), **({_PAST: past_s} if past_s else {})}
+
+
+_AGAIN = {
+    "ClusterQueueStopped": ("ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"),
+    "LocalQueueStopped": ("LocalQueueRestarted", "The LocalQueue was restarted after being stopped"),
+    "PodsReadyTimeout": ("BackoffFinished", "The workload backoff was finished"),
+}
+
+
+def _held(told: Told) -> bool:
+    return told.stage is Stage.WAITING and (
+        told.reason is None or told.reason.code in (ReasonCode.HELD, ReasonCode.QUEUE_HELD, ReasonCode.BACKOFF)
+    )
+
+
+def _requeued(said: Conditions) -> None:
+    """What it was evicted for is over: it is in its queue again."""
+    if "Requeued" in said and not said.is_true("Requeued"):
+        cause = said.reason("Requeued")
+        reactivated = ("Reactivated", "The workload was reactivated")
+        said.set("Requeued", True, *_AGAIN.get(cause, reactivated))
 
 
 def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
@@ -167,16 +246,18 @@ def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
 
 
 def _why(reason: Reason) -> str:
+    if reason.code is ReasonCode.HELD and reason.numbers.get("by") == "deactivated":
+        return "Deactivated"
     found = word(reason.code, Peer.KUEUE)
     return found if isinstance(found, str) else "PendingEvaluation"
 
 
-def _counted(old: Mapping[str, Any], cause: str) -> Object:
-    """One eviction more for that cause."""
+def _counted(old: Mapping[str, Any], cause: str, below: str) -> Object:
+    """One eviction more for that cause, and what is below it."""
     evictions = [dict(one) for one in (old.get("schedulingStats") or {}).get("evictions") or ()]
-    known = next((one for one in evictions if one.get("reason") == cause), None)
+    known = next((one for one in evictions if (one.get("reason"), one.get("underlyingCause")) == (cause, below)), None)
     if known is None:
-        evictions.append({"reason": cause, "underlyingCause": "", "count": 1})
+        evictions.append({"reason": cause, "underlyingCause": below, "count": 1})
     else:
         known["count"] = int(known.get("count") or 0) + 1
     return {"evictions": evictions}
@@ -225,6 +306,16 @@ def _total(request: Amounts, count: int, covered: frozenset[str]) -> dict[str, s
 
 
 def _evicted(defined: KueueDefinitions, told: Told, eviction: Eviction, said: Conditions, objects: Objects) -> None:
+    by = eviction.reason.numbers.get("by")
+    if eviction.reason.code is ReasonCode.HELD and by == "deactivated":
+        cause = said.reason(_TARGET) if said.is_true(_TARGET) else ""
+        text = "The workload is deactivated" + (f" due to {said.message(_TARGET)}" if cause else "")
+        said.set("Evicted", True, f"DeactivatedDueTo{cause}" if cause else "Deactivated", text)
+        return
+    if eviction.reason.code is ReasonCode.QUEUE_HELD:
+        which = "LocalQueue" if by == "local-queue" else "ClusterQueue"
+        said.set("Evicted", True, f"{which}Stopped", f"The {which} is stopped")
+        return
     if not eviction.preempted:
         said.set("Evicted", True, "PodsReadyTimeout", eviction.reason.text)
         return

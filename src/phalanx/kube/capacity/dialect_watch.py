@@ -36,11 +36,15 @@ class DialectWatch:
         self.claimed: dict[str, str] = {}
         self._queues, self._objects, self._mark = queues, objects, mark
         self._stale = dict.fromkeys(self.dialects)
-        self.kinds = tuple(dict.fromkeys(kind for each in self.dialects.values() for kind in each.definition_kinds))
+        both = (kind for each in self.dialects.values() for kind in (*each.definition_kinds, *each.answer_kinds))
+        self.kinds = tuple(dict.fromkeys(both))
 
     def on_change(self, change: Change) -> bool:
         """Return whether it matters: a status that we wrote ourselves does not."""
         for name, dialect in self.dialects.items():
+            about = dialect.gang_of(change.new or change.old or {}) if _is_answer(dialect, change) else ""
+            if about in self.claimed and _differs(change, False):
+                self._mark(about)
             if change.kind in dialect.definition_kinds and _differs(change, change.kind in dialect.by_status):
                 self._stale[name] = None
         return bool(self._stale)
@@ -71,10 +75,17 @@ class DialectWatch:
     def claim(self, said: Said) -> Claim | None:
         """Return what the definitions of a dialect say of a gang; None: it is of none."""
         for name, dialect in self.dialects.items():
-            if name in self.defined and (found := dialect.claim(self.defined[name], said)) is not None:
+            if name not in self.defined:
+                continue
+            objects = {kind: self._objects(kind) or {} for kind in dialect.answer_kinds}
+            if (found := dialect.claim(self.defined[name], said, objects)) is not None:
                 self.claimed[said.gang] = name
                 return found
         return None
+
+
+def _is_answer(dialect: Dialect[Any], change: Change) -> bool:
+    return change.kind in dialect.answer_kinds and change.kind not in dialect.definition_kinds
 
 
 def _differs(change: Change, by_status: bool) -> bool:

@@ -21,7 +21,7 @@ from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.preemption import Departure, PreemptionRequest
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import GangSeats
-from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, gang_spec
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, claim_on, gang_spec
 from phalanx.kube.gang.stages import NEXT, Leaving, Running, Stage, StartedParts, StartHistory, Starting, State, Waiting
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import StartRecord
@@ -252,6 +252,9 @@ class GangLifecycle:
         if self._suspended_by_others(parts):
             self.go_back(parts, Reason(code=ReasonCode.HELD, text="suspended by somebody else after it was admitted"))
             return
+        if (why := self._drained(defaults)) is not None:
+            self.go_back(parts, why)
+            return
         if self._lost_a_member(parts):
             return
         for pod in parts.seating.fresh():
@@ -268,6 +271,14 @@ class GangLifecycle:
         parts.elastic.resize()
         self._check_time(parts, defaults)
         self._wake(*wake_s)
+
+    def _drained(self, defaults: GangDefaults) -> Reason | None:
+        """Why a dialect does not let it run any more."""
+        members = self.objects.waiting() if defaults.dialects else None
+        if members is None or not members.jobs:
+            return None
+        claim = claim_on(members, defaults)
+        return claim.blocked if claim is not None and claim.drained else None
 
     def _finish(self) -> None:
         """Nothing of it runs or will: it leaves the core. What still terminates keeps its charge until it is gone."""

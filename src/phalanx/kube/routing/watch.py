@@ -116,6 +116,7 @@ class ClusterWatch:
             largest=self.capacity.largest(),
             headroom=self.headroom.obstacle,
             claim=self.capacity.dialects.claim,
+            dialects=bool(self.capacity.dialects.dialects),
         )
 
     # --- changes --------------------------------------------------------------------------------------------------

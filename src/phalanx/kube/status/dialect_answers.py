@@ -54,6 +54,7 @@ class DialectAnswers:
         self._departures: dict[str, Departure] = {}  # those that were told
         self._pods: dict[str, dict[str, str]] = {}  # of each gang of bare pods, key -> uid
         self._touched: dict[str, None] = {}
+        self._timers: dict[str, float] = {}  # gang -> when it is looked at again
         self._refused: dict[tuple[Kind, str], Any] = {}
         self._news = asyncio.Event()
 
@@ -111,7 +112,10 @@ class DialectAnswers:
             if last is None or not pods:
                 return None
             return replace(last, stage=Stage.FINISHED, owners=tuple(pods), outcome=outcome_of(pods), evicted=None)
-        return tell(gang, self._cache, pods, self._reasons.get(id), self._eviction(gang))
+        eviction = self._eviction(gang)
+        if eviction is not None:  # the core is told no reason twice: it may wait for what it was stopped for
+            self._reasons.setdefault(id, eviction.reason)
+        return tell(gang, self._cache, pods, self._reasons.get(id), eviction)
 
     def _bare_pods(self, id: str) -> list[Object]:
         """Those of the gang that there are, oldest first, over or not."""
@@ -151,6 +155,16 @@ class DialectAnswers:
     def _objects(self, kinds: Iterable[Kind]) -> dict[Kind, Mapping[str, Object]]:
         return {kind: self._cache(kind) for kind in kinds if self._served(kind)}
 
+    def _later(self, gang: str, at_s: float) -> None:
+        """Look at the gang again then; where that is said already, once is enough."""
+        if self._timers.get(gang, at_s + 1.0) > at_s:
+            self._timers[gang] = at_s
+            asyncio.get_running_loop().call_later(max(0.0, at_s - self._now_s()) + 0.05, self._due, gang)
+
+    def _due(self, gang: str) -> None:
+        self._timers.pop(gang, None)
+        self.touch(gang)
+
     # --- writes -------------------------------------------------------------------------------------------------------
 
     async def _write(self, about: str, answers: Callable[[], Iterable[Answer]]) -> None:
@@ -161,6 +175,8 @@ class DialectAnswers:
             log.exception("nothing is answered about %s: it is looked at again when something of it changes", about)
             return
         for answer in found:
+            if answer.again_s is not None:
+                self._later(about, answer.again_s)
             if not self._may_write() or not self._served(answer.kind):
                 continue
             try:
@@ -181,6 +197,8 @@ class DialectAnswers:
         if there is None and answer.body is not None:
             there = await self._api.create(answer.kind, answer.body, space)
             informer.observe(there)
+        if there is not None and answer.spec is not None:
+            there = await self._specify(answer, there)
         if there is not None and answer.finalizers is not None:
             await self._finalize(answer, there)
         if there is None or answer.status is None:
@@ -191,6 +209,16 @@ class DialectAnswers:
         body = {"metadata": {"uid": there["metadata"]["uid"]}, "status": {**dict.fromkeys(old), **answer.status}}
         after = await self._api.patch(answer.kind, name, body, space, "status", fieldManager=FIELD_MANAGER)
         informer.observe(after)
+
+    async def _specify(self, answer: Answer, there: Object) -> Object:
+        spec = there.get("spec") or {}
+        if all(spec.get(key) == value for key, value in (answer.spec or {}).items()):
+            return there
+        space, _, name = answer.key.rpartition("/")
+        body = {"metadata": {"uid": there["metadata"]["uid"]}, "spec": answer.spec}
+        after = await self._api.patch(answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
+        self._informers(answer.kind).observe(after)
+        return after
 
     async def _finalize(self, answer: Answer, there: Object) -> None:
         """Ours of its finalizers (all with the dialect's prefix) are those that the answer names."""

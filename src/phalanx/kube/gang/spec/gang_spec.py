@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, TypeAlias
 
-from phalanx.dialects.frame import Claim, Said
+from phalanx.dialects.frame import Claim, Owner, Said
 from phalanx.kube.gang.spec.held_resources import GangSpecError, equal_pieces, read_resources, remaining_resources
 from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, single_value
 from phalanx.kube.read import labels
@@ -101,7 +101,7 @@ PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and how many p
 class GangDefaults:
     """What holds for all gangs: the queue of who names none, whether a queue starts its jobs as gangs, the largest
     amount of each resource that any node has, why a namespace's quotas would refuse so many pods of these Jobs, and
-    what the definitions of a dialect say of a gang."""
+    what the definitions of a dialect say of a gang (`dialects`: some are on)."""
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
@@ -109,6 +109,7 @@ class GangDefaults:
     largest: Mapping[str, int]
     headroom: Callable[[PodsToCreate], Reason | None] = lambda needs: None
     claim: Callable[[Said], Claim | None] = lambda said: None
+    dialects: bool = False
 
 
 RoleSource: TypeAlias = tuple[Role, PodSource]
@@ -143,6 +144,15 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
     return GangSpec(job=job, sources=tuple(source for _, source in rows))
 
 
+def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
+    """What a dialect says of a gang that may have started; None: it is of none, or contradicts itself."""
+    try:
+        queue = single_value(members, labels.QUEUE, defaults.default_queue)
+    except GangSpecError:
+        return None
+    return defaults.claim(_to_claim(members, queue))
+
+
 def _to_claim(members: GangMembers, queue: str) -> Said:
     """What a dialect is shown of them."""
     shapes = [job.requirements.shape for job in members.jobs] + [pod.shape for pod in members.pods]
@@ -152,7 +162,15 @@ def _to_claim(members: GangMembers, queue: str) -> Said:
         queue=queue,
         options={key: value for member in reversed(members.everyone) for key, value in member.options.items()},
         asks=frozenset(resource for shape in shapes for resource, _ in shape.requests),
+        owner=_owner(members),
     )
+
+
+def _owner(members: GangMembers) -> Owner | None:
+    if members.jobs:
+        first, kind = members.jobs[0], members.jobs[0].adapter.kind
+        return Owner(kind.group, kind.name, first.name, first.object_uid)
+    return Owner("", "Pod", members.pods[0].name, members.pods[0].uid) if members.pods else None
 
 
 def _said(members: GangMembers) -> dict[str, Any]:
