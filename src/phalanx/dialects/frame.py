@@ -180,6 +180,9 @@ class Dialect(Protocol[Defined]):
         """Return what the definitions, and what users wrote into our answers (`objects`), say of a gang; None: it is
         not of this dialect."""
 
+    def notes(self, kind: str, obj: Object) -> Iterable[str]:
+        """Return what of an object, a definition or a job with the dialect's words, has no effect, and why."""
+
     def gang_of(self, answer: Object) -> str:
         """Return the id of the gang that an object of `answer_kinds` is about; empty: it is about none."""
 

@@ -88,6 +88,7 @@ class KubeWorld:
             mark=self._mark,
             wake=self._wake,
             invalid=self._tell_invalid,
+            note=self._tell_unused,
         )
         self.queues = self.watch.capacity.queues
         self.effects = ApiEffects(
@@ -297,6 +298,9 @@ class KubeWorld:
 
     def _tell_invalid(self, *about: Any) -> None:
         self.effects.tell_invalid(*about)
+
+    def _tell_unused(self, *about: Any) -> None:
+        self.effects.tell_unused(*about)
 
     def _wake(self) -> None:
         self._news.set()

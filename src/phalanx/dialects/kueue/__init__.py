@@ -11,5 +11,7 @@ Rooms, lowest first:
     workloads    the Workload of a job, and its status
     statuses     the status of ClusterQueue, LocalQueue and Cohort
     admission    what its webhooks do, as admission policies
+    tables       what becomes of every field, label and annotation
+    notes        what of an object has no effect
     dialect      all of it, as `frame.Dialect`
 """

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.dialects.frame import Answer, Claim, Object, Objects, Said, Told
-from phalanx.dialects.kueue import definitions, gangs, kinds, statuses, workloads
+from phalanx.dialects.kueue import definitions, gangs, kinds, notes, statuses, workloads
 from phalanx.dialects.kueue.admission import POLICIES
 from phalanx.dialects.kueue.configuration import CONFIGURATIONS
 from phalanx.dialects.kueue.definitions import KueueDefinitions
@@ -51,6 +51,9 @@ class Kueue:
 
     def gang_of(self, answer: Object) -> str:
         return workloads.gang_of(answer) if answer.get("kind", kinds.WORKLOADS.name) == kinds.WORKLOADS.name else ""
+
+    def notes(self, kind: str, obj: Object) -> Iterable[str]:
+        return notes.notes(kind, obj)
 
     def answer(self, defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
         if workloads.incomplete(told):

@@ -21,7 +21,7 @@ _NOTHING: Mapping[str, str] = {}
 
 class DialectWatch:
     """`defined`: by dialect, its definitions as they were last read. `claimed`: gang -> its dialect. `objects`: the
-    caches of a dialect's kinds, those that are served."""
+    caches of a dialect's kinds, those that are served. `note`: called with what of an object has no effect."""
 
     def __init__(
         self,
@@ -30,11 +30,12 @@ class DialectWatch:
         *,
         objects: Callable[[Kind], Mapping[str, Object] | None],
         mark: Callable[[str], None],
+        note: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
     ) -> None:
         self.dialects = {dialect.name: dialect for dialect in dialects}
         self.defined: dict[str, Definitions] = {}
         self.claimed: dict[str, str] = {}
-        self._queues, self._objects, self._mark = queues, objects, mark
+        self._queues, self._objects, self._mark, self._note = queues, objects, mark, note
         self._stale = dict.fromkeys(self.dialects)
         both = (kind for each in self.dialects.values() for kind in (*each.definition_kinds, *each.answer_kinds))
         self.kinds = tuple(dict.fromkeys(both))
@@ -47,7 +48,13 @@ class DialectWatch:
                 self._mark(about)
             if change.kind in dialect.definition_kinds and _differs(change, change.kind in dialect.by_status):
                 self._stale[name] = None
+                self.tell_unused(name, change.kind, change.new)
         return bool(self._stale)
+
+    def tell_unused(self, dialect: str, kind: Kind, obj: Object | None) -> None:
+        """Say on the object what of it has no effect."""
+        for text in self.dialects[dialect].notes(kind.name, obj) if obj is not None else ():
+            self._note(kind, obj or {}, text)
 
     @property
     def stale(self) -> bool:

@@ -21,7 +21,7 @@ from phalanx.model.node import Node
 class CapacityWatch:
     """`with_places`: a node with the volumes that CSI drivers can attach there. `tell`: hands events to the core.
     `queue_changed`: called with a queue's name. `dialects`: those that are on, whose definitions `objects` has, by
-    kind; `gang_changed`: called with a gang that they have a claim on."""
+    kind; `gang_changed`: called with a gang that they have a claim on; `note`: with what of an object has no effect."""
 
     def __init__(
         self,
@@ -33,9 +33,10 @@ class CapacityWatch:
         dialects: Iterable[Dialect[Any]] = (),
         objects: Callable[[Kind], Mapping[str, Object] | None] = lambda kind: None,
         gang_changed: Callable[[str], None] = lambda gang: None,
+        note: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
     ) -> None:
         self.allocations, self.queues = NodeAllocations(), QueueCache()
-        self.dialects = DialectWatch(dialects, self.queues, objects=objects, mark=gang_changed)
+        self.dialects = DialectWatch(dialects, self.queues, objects=objects, mark=gang_changed, note=note)
         self._with_places, self._clock, self._tell, self._queue_changed = with_places, clock, tell, queue_changed
         self._largest: dict[str, int] | None = None
 

@@ -29,7 +29,7 @@ from phalanx.model.event import Event
 class ClusterWatch:
     """`gangs`: all of them, by id; `gang_of` makes those that are not there. `tell`: hands events to the core. `mark`:
     has a gang draw its conclusions. `wake`: something happened that may concern the core, or a gang. `invalid`: an
-    object cannot be taken in, and why."""
+    object cannot be taken in, and why. `note`: something of it has no effect, and why."""
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class ClusterWatch:
         mark: Callable[[str], None],
         wake: Callable[[], None],
         invalid: Callable[[Kind, Object, str], None],
+        note: Callable[[Kind, Object, str], None],
     ) -> None:
         self._caches, self._gangs, self._new_gang = caches, gangs, new_gang
         self._tell, self._mark, self._wake = tell, mark, wake
@@ -60,6 +61,7 @@ class ClusterWatch:
             dialects=caches.settings.others,
             objects=lambda kind: caches.objects(kind) if caches.watches(kind) else None,
             gang_changed=self._mark_known,
+            note=note,
         )
         caches.words = self.capacity.dialects.words
         self._workloads = WorkloadWatch(

@@ -100,6 +100,9 @@ class DialectAnswers:
             return ()
         if told.stage in (Stage.STARTING, Stage.RUNNING):
             self._reasons.pop(id, None)
+        if id not in known:
+            for owner in told.owners:
+                self._watch.tell_unused(name, _kind_of(owner), owner)
         known[id] = told
         dialect = self._watch.dialects[name]
         objects = self._objects(dialect.answer_kinds)
@@ -234,3 +237,9 @@ class DialectAnswers:
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": wanted}}
         after = await self._api.patch(answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
         self._informers(answer.kind).observe(after)
+
+
+def _kind_of(obj: Object) -> Kind:
+    """Of an object that says it; enough to speak about it."""
+    group, _, version = str(obj["apiVersion"]).rpartition("/")
+    return Kind(group=group, version=version, plural="", name=str(obj["kind"]))

@@ -50,6 +50,7 @@ class ApiEffects:
         self.jobs = JobWrites(self.writer, informers, flavors, conclude, key)
         self.pods = PodWrites(self.writer, informers, conclude, key)
         self._clock, self._tell, self._conclude = clock, tell, conclude
+        self._unused: dict[str, set[str]] = {}  # of each object (uid), what was said
 
     def now_s(self) -> float:
         return self._clock()
@@ -63,6 +64,13 @@ class ApiEffects:
     def tell_invalid(self, kind: Kind, obj: Object, why: str) -> None:
         """Tell people that the object cannot be read."""
         self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)
+
+    def tell_unused(self, kind: Kind, obj: Object, what: str) -> None:
+        """To people: something that the object says has no effect here; once, as long as it says so."""
+        told = self._unused.setdefault(obj["metadata"]["uid"], set())
+        if what not in told:
+            told.add(what)
+            self.reporter.object_event(kind, obj["metadata"], "NoEffect", what)
 
     def waits_no_more(self, gang: str) -> None:
         self.reporter.forget(gang)

@@ -1,0 +1,32 @@
+"""What of an object of Kueue's, or of a job with its words, has no effect here, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from phalanx.dialects.frame import Ignored, Object, unused
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.tables import TABLES, WORDS
+
+
+def notes(kind: str, obj: Object) -> Iterator[str]:
+    """Yield a sentence for each field, label and annotation without effect."""
+    if kind in TABLES:
+        yield from unused(obj.get("spec") or {}, TABLES[kind])
+        return
+    spec = obj.get("spec") or {}
+    for meta in (obj["metadata"], (spec.get("template") or {}).get("metadata") or {}):
+        said: Mapping[str, object] = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
+        for key in said:
+            if key.startswith(kinds.PREFIX):
+                yield from _word(key)
+
+
+def _word(key: str) -> Iterator[str]:
+    match WORDS.get(key.removeprefix(kinds.PREFIX)):
+        case Ignored(why):
+            yield f"{key} has no effect: {why}"
+        case None:
+            yield f"{key} is not known here, and has no effect"
+        case _:
+            pass

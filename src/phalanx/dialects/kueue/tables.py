@@ -1,0 +1,199 @@
+"""What becomes of every field of Kueue's kinds, and of its words on jobs and pods.
+
+The page docs/dialects/kueue.md is made from these tables; a test walks every field of every definition. A field that
+holds others stands only where all below it share its fate; `[]` is each entry of a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phalanx.dialects.frame import Answered, Becomes, Ignored, Use
+
+_CHECKS = Ignored(
+    "admission checks of other controllers are not asked yet: a ClusterQueue whose checks are active admits"
+)
+_MULTI = Ignored("one scheduler serves one cluster here")
+_AFS = Ignored("past usage orders jobs by Queue.order: multifactor, on queues of ours")
+_CONCURRENT = Ignored("an alpha feature of Kueue: flavors are chosen anew at each start")
+_PROVISIONING = Ignored("no ProvisioningRequests are made: docs/guide/kubernetes.md says what autoscalers see")
+_TOPOLOGY = Ignored("pods go close to each other by the words phalanx.dev/closeness, whose levels the policy names")
+_CONDITIONS: Mapping[str, Use] = {"status.conditions": Answered()}
+_QUOTAS: Mapping[str, Use] = {
+    "spec.resourceGroups[].coveredResources": Becomes(
+        "Quota", "a job that asks for another resource waits with NoMatchingFlavor"
+    ),
+    "spec.resourceGroups[].flavors[].name": Becomes("Quota.flavor", "tried in this order"),
+    "spec.resourceGroups[].flavors[].resources[].name": Becomes("Quota", "the resource"),
+    "spec.resourceGroups[].flavors[].resources[].nominalQuota": Becomes("Quota.guaranteed"),
+    "spec.resourceGroups[].flavors[].resources[].borrowingLimit": Becomes("Quota.limit", "nominal plus this"),
+    "spec.resourceGroups[].flavors[].resources[].lendingLimit": Becomes("Quota.lend"),
+    "spec.fairSharing.weight": Becomes("Queue.weight", "where the Configuration turns fair sharing on"),
+}
+_FAIR_STATUS: Mapping[str, Use] = {
+    "status.fairSharing.weightedShare": Answered("of ClusterQueues, where fair sharing is on"),
+    "status.fairSharing.admissionFairSharingStatus": _AFS,
+}
+CLUSTER_QUEUE: Mapping[str, Use] = {
+    **_QUOTAS,
+    "spec.cohort": Becomes("Queue.parent", "v1beta1; cohortName counts where both are said"),
+    "spec.cohortName": Becomes("Queue.parent", "a cohort without an object is made"),
+    "spec.queueingStrategy": Becomes("Queue.strict", "StrictFIFO: its first job holds up the others"),
+    "spec.namespaceSelector": Becomes("Claim.blocked", "a job of another namespace waits with Misconfigured"),
+    "spec.flavorFungibility.whenCanBorrow": Becomes("FlavorFungibility.borrow_before_next"),
+    "spec.flavorFungibility.whenCanPreempt": Becomes("FlavorFungibility.preempt_before_next"),
+    "spec.flavorFungibility.preference": Becomes("FlavorFungibility.prefer_preemption"),
+    "spec.preemption.withinClusterQueue": Becomes("QueuePreemption.within"),
+    "spec.preemption.reclaimWithinCohort": Becomes("QueuePreemption.reclaim"),
+    "spec.preemption.borrowWithinCohort.policy": Becomes("QueuePreemption.borrowing"),
+    "spec.preemption.borrowWithinCohort.maxPriorityThreshold": Becomes("QueuePreemption.borrowing_threshold"),
+    "spec.admissionChecks": Becomes("Queue.state", "held while one is missing or not active; see AdmissionCheck"),
+    "spec.admissionChecksStrategy.admissionChecks[].name": Becomes(
+        "Queue.state", "held while one is missing or not active; see AdmissionCheck"
+    ),
+    "spec.admissionChecksStrategy.admissionChecks[].onFlavors": _CHECKS,
+    "spec.stopPolicy": Becomes("Queue.state", "Hold starts nothing; HoldAndDrain stops Jobs that run as well"),
+    "spec.admissionScope": _AFS,
+    "spec.concurrentAdmissionPolicy": _CONCURRENT,
+    **_CONDITIONS,
+    **_FAIR_STATUS,
+    "status.flavorsReservation": Answered("the same as usage: quota and admission come together here"),
+    "status.flavorsUsage": Answered(),
+    "status.pendingWorkloads": Answered(),
+    "status.reservingWorkloads": Answered(),
+    "status.admittedWorkloads": Answered(),
+    "status.pendingWorkloadsStatus": Ignored("deprecated, and gone in v1beta2; `phalanx jobs` lists who waits"),
+}
+LOCAL_QUEUE: Mapping[str, Use] = {
+    "spec.clusterQueue": Becomes("Job.queue"),
+    "spec.stopPolicy": Becomes("Claim.blocked", "Hold starts nothing; HoldAndDrain stops Jobs that run as well"),
+    "spec.fairSharing": _AFS,
+    **_CONDITIONS,
+    "status.fairSharing": _AFS,
+    "status.flavorsReservation": Answered(),
+    "status.flavorsUsage": Answered(),
+    "status.flavorUsage": Ignored("v1beta1's name of flavorsUsage"),
+    "status.flavors": Ignored("gone in v1beta2"),
+    "status.pendingWorkloads": Answered(),
+    "status.reservingWorkloads": Answered(),
+    "status.admittedWorkloads": Answered(),
+}
+COHORT: Mapping[str, Use] = {
+    **_QUOTAS,
+    "spec.parentName": Becomes("Queue.parent", "of the cohort; a cycle holds all of it"),
+    **_FAIR_STATUS,
+}
+RESOURCE_FLAVOR: Mapping[str, Use] = {
+    "spec.nodeLabels": Becomes("Flavor.labels", "put into the pods' selector at the start, and taken out again"),
+    "spec.nodeTaints": Ignored("the taints that the nodes have keep pods away that do not tolerate them"),
+    "spec.tolerations": Becomes("Flavor.tolerations", "put into pods at the start, and taken out again"),
+    "spec.topologyName": _TOPOLOGY,
+}
+TOPOLOGY: Mapping[str, Use] = {"spec.levels": _TOPOLOGY}
+PRIORITY_CLASS: Mapping[str, Use] = {
+    "value": Becomes("Job.priority", "also while it waits"),
+    "description": Ignored("for people"),
+}
+ADMISSION_CHECK: Mapping[str, Use] = {
+    "spec.controllerName": _CHECKS,
+    "spec.parameters": _CHECKS,
+    "spec.retryDelayMinutes": Ignored("without effect in Kueue since 0.8"),
+    "status.conditions": Becomes("Queue.state", "Active=True by its controller lets its ClusterQueues admit"),
+}
+PROVISIONING_REQUEST_CONFIG: Mapping[str, Use] = {"spec": _PROVISIONING}
+MULTI_KUEUE_CLUSTER: Mapping[str, Use] = {"spec": _MULTI, "status": _MULTI}
+MULTI_KUEUE_CONFIG: Mapping[str, Use] = {"spec": _MULTI}
+WORKLOAD: Mapping[str, Use] = {
+    "spec.active": Becomes("Claim.drained", "false stops its Jobs until it is true again"),
+    "spec.maximumExecutionTimeSeconds": Becomes("Claim.drained", "when it is over the Workload is deactivated"),
+    "spec.podSets[].name": Answered("`main`, or the role"),
+    "spec.podSets[].count": Answered(),
+    "spec.podSets[].minCount": Answered(),
+    "spec.podSets[].template": Answered("as its user wrote it"),
+    "spec.podSets[].topologyRequest": _TOPOLOGY,
+    "spec.priority": Answered(),
+    "spec.priorityClassRef": Answered(),
+    "spec.priorityClassName": Ignored("v1beta1's form of priorityClassRef"),
+    "spec.priorityClassSource": Ignored("v1beta1's form of priorityClassRef"),
+    "spec.queueName": Answered(),
+    "spec.preemptionGates": _MULTI,
+    **_CONDITIONS,
+    "status.admission.clusterQueue": Answered(),
+    "status.admission.podSetAssignments[].name": Answered(),
+    "status.admission.podSetAssignments[].count": Answered(),
+    "status.admission.podSetAssignments[].flavors": Answered(),
+    "status.admission.podSetAssignments[].resourceUsage": Answered(),
+    "status.admission.podSetAssignments[].topologyAssignment": _TOPOLOGY,
+    "status.admission.podSetAssignments[].delayedTopologyRequest": _TOPOLOGY,
+    "status.admissionChecks": Answered("listed; what other controllers write there is kept, and not waited for"),
+    "status.resourceRequests": Answered(),
+    "status.requeueState": Ignored("a start that came to nothing is tried again at times of ours"),
+    "status.reclaimablePods": Ignored("what a finished pod gives back is in use by others at once, without being said"),
+    "status.schedulingStats": Answered(),
+    "status.accumulatedPastExecutionTimeSeconds": Answered(),
+    "status.accumulatedPastExexcutionTimeSeconds": Ignored("v1beta1's spelling"),
+    "status.clusterName": _MULTI,
+    "status.nominatedClusterNames": _MULTI,
+    "status.preemptionGates": _MULTI,
+    "status.unhealthyNodes": Ignored("a pod of a lost node is placed anew by itself"),
+}
+_ELSEWHERE = Ignored("of Kueue's own controller: nothing here reads or writes it")
+WORDS: Mapping[str, Use] = {
+    "queue-name": Becomes("Job.queue", "of batch/v1 Jobs, pods and training jobs"),
+    "priority-class": Becomes("Job.priority"),
+    "max-exec-time-seconds": Becomes("Workload.spec.maximumExecutionTimeSeconds"),
+    "job-min-parallelism": Becomes("Role.minimum", "the largest count that fits runs"),
+    "job-completions-equal-parallelism": Ignored(
+        "completions stay as they are; a Job is refused where Kueue refuses it"
+    ),
+    "pod-group-name": Becomes("Job.id", "a gang of bare pods, with one Workload"),
+    "pod-group-total-count": Becomes("Role.minimum", "so many pods must exist, and start together"),
+    "pod-group-fast-admission": Ignored("a group waits until all its pods exist"),
+    "pod-group-serving": Ignored("a group ends when its pods do"),
+    "retriable-in-group": Ignored("a pod that failed may be replaced while the group runs"),
+    "elastic-job": Ignored("a Job that asks for more parallelism gets what there is room for, pod by pod"),
+    "prebuilt-workload-name": Ignored("Workloads are made here, for each job its own"),
+    "admission-gated-by": Ignored("hold a job with phalanx.dev/hold"),
+    "podset-required-topology": _TOPOLOGY,
+    "podset-preferred-topology": _TOPOLOGY,
+    "podset-unconstrained-topology": _TOPOLOGY,
+    "podset-slice-required-topology": _TOPOLOGY,
+    "podset-slice-size": _TOPOLOGY,
+    "podset-slice-required-topology-constraints": _TOPOLOGY,
+    "podset-group-name": _TOPOLOGY,
+    "managed": _ELSEWHERE,
+    "job-uid": Answered("on Workloads"),
+    "is-group-workload": Answered("on Workloads of pod groups"),
+    "podset": _ELSEWHERE,
+    "cluster-queue-name": _ELSEWHERE,
+    "local-queue-name": _ELSEWHERE,
+    "role-hash": _ELSEWHERE,
+    "priority-boost": Ignored("an alpha feature of Kueue"),
+}
+TABLES: Mapping[str, Mapping[str, Use]] = {
+    "ClusterQueue": CLUSTER_QUEUE,
+    "LocalQueue": LOCAL_QUEUE,
+    "Cohort": COHORT,
+    "ResourceFlavor": RESOURCE_FLAVOR,
+    "WorkloadPriorityClass": PRIORITY_CLASS,
+    "AdmissionCheck": ADMISSION_CHECK,
+    "Workload": WORKLOAD,
+    "Topology": TOPOLOGY,
+    "ProvisioningRequestConfig": PROVISIONING_REQUEST_CONFIG,
+    "MultiKueueCluster": MULTI_KUEUE_CLUSTER,
+    "MultiKueueConfig": MULTI_KUEUE_CONFIG,
+}
+CONFIGURATION: Mapping[str, Use] = {
+    "fairSharing.preemptionStrategies": Becomes("QueuePreemption.strategy", "fairSharing turns fair sharing on"),
+    "waitForPodsReady.timeout": Becomes("Queue.start_timeout_s"),
+    "waitForPodsReady": Ignored("besides its timeout: a start that came to nothing is tried again at times of ours"),
+    "resources.excludeResourcePrefixes": Becomes("Claim.blocked", "such a resource needs no quota"),
+    "resources": Ignored("besides excludeResourcePrefixes: resources count as pods ask for them"),
+    "admissionFairSharing": _AFS,
+    "multiKueue": _MULTI,
+    "managedJobsNamespaceSelector": Ignored("a ClusterQueue's namespaceSelector says whose jobs it takes"),
+    "manageJobsWithoutQueueName": Ignored("a job that names no queue is not queued"),
+    "integrations": Ignored("which job kinds are read is the scheduler's option --dialect"),
+    "featureGates": Ignored("they are of Kueue's own process"),
+    "objectRetentionPolicies": Ignored("a Workload goes with its job"),
+}
