@@ -216,3 +216,29 @@ SELECTORS: list[tuple[Any, bool]] = [
 @pytest.mark.parametrize(("selector", "matches"), SELECTORS)
 def test_selectors(selector: Any, matches: bool) -> None:
     assert selects(selector, {"team": "a"}) is matches
+
+
+def test_groups_of_one_flavor_each_are_one_flavor_of_ours() -> None:
+    pools = [named("cpu", spec={"nodeLabels": {"a": "1"}}), named("gpu", spec={"nodeLabels": {"b": "2"}})]
+    groups = (group(cpu={"cpu": 4}), group(gpu={"nvidia.com/gpu": 2}))
+    found = defined(flavors=(), resource_flavors=pools, cluster_queues=[cluster_queue("a", *groups, cohortName="all")])
+    both = (("cpu", 4000), ("nvidia.com/gpu", 2))
+    assert queue(found, "clusterqueue/a").quotas == (Quota(flavor="resourceflavor/cpu+gpu", guaranteed=both),)
+    assert queue(found, "cohort/all").quotas == (Quota(flavor="resourceflavor/cpu+gpu", guaranteed=both, limit=both),)
+    assert found.flavors[-1] == Flavor(name="resourceflavor/cpu+gpu", labels=(("a", "1"), ("b", "2")))
+    node = found.cluster_queues["a"].node
+    assert [node.flavor_of("cpu+gpu", name) for name in ("cpu", "nvidia.com/gpu")] == ["cpu", "gpu"]
+
+
+def test_of_groups_with_several_flavors_a_job_may_ask_of_one() -> None:
+    groups = (group(x={"cpu": 4}, y={"cpu": 1}), group(gpu={"nvidia.com/gpu": 2}))
+    some = {"cluster_queues": [cluster_queue("a", *groups)], "local_queues": [local_queue("l", "a")]}
+    found = defined(flavors=("x", "y", "gpu"), **some)
+    assert claim(found, said(asks=frozenset({"cpu"}))).blocked is None  # type: ignore[union-attr]
+    both = claim(found, said(asks=frozenset({"cpu", "nvidia.com/gpu"})))
+    assert both is not None
+    assert both.blocked is not None
+    assert both.blocked.code is ReasonCode.UNSUPPORTED
+    limits = {each.flavor: dict(each.limit) for each in queue(found, "clusterqueue/a").quotas}
+    assert limits["resourceflavor/x"] == {"cpu": 4000, "nvidia.com/gpu": 0}
+    assert limits["resourceflavor/gpu"] == {"cpu": 0, "nvidia.com/gpu": 2}

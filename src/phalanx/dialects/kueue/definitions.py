@@ -8,6 +8,9 @@ Per flavor and resource
 A ClusterQueue without a cohort has nobody to borrow from: its limit is its nominal quota. A cohort without a parent
 can give what its subtree has: its own quota and that of all below. (Our root would let it use idle nodes as well.)
 
+A pod here gets one flavor for all that it asks. Where each of several resource groups names one flavor, these are one
+flavor of ours (`a+b`), with the labels of both. Where a group names more, a job may ask of one group only.
+
 A LocalQueue is no queue of the tree: it says which ClusterQueue its jobs are in (`claim`), and may stop them. So are
 the rules that Kueue has for one ClusterQueue and one job: namespaces, resources that no quota covers, checks.
 
@@ -16,7 +19,7 @@ Sources: apis/kueue/v1beta2/{clusterqueue,cohort,localqueue,resourceflavor}_type
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +48,7 @@ from phalanx.model.queue import (
 from phalanx.model.reason import Reason, ReasonCode
 
 Cell = tuple[str, str]  # (flavor, resource)
+JOIN = "+"  # which no name of an object has
 
 _WITHIN = {"LowerPriority": WithinQueue.LOWER, "LowerOrNewerEqualPriority": WithinQueue.LOWER_OR_NEWER}
 _RECLAIM = {"LowerPriority": ReclaimWithinCohort.LOWER, "Any": ReclaimWithinCohort.ANY}
@@ -53,7 +57,8 @@ _FIRST = ("Borrow", "Preempt", "MayStopSearch")  # v1beta1 says the first two
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A ClusterQueue or a Cohort: a node of Kueue's tree, with its quotas by (flavor, resource) in its own order."""
+    """A ClusterQueue or a Cohort: a node of Kueue's tree, with its quotas by (flavor, resource) in its own order.
+    `groups`: the flavors of each resource group."""
 
     name: str
     parent: str
@@ -61,7 +66,23 @@ class Node:
     nominal: Mapping[Cell, int]
     borrowing: Mapping[Cell, int]
     lending: Mapping[Cell, int]
+    groups: tuple[tuple[str, ...], ...] = ()
     fault: str = ""
+
+    @property
+    def joined(self) -> str:
+        """Return the flavor of ours that its flavors are together; empty: each is one."""
+        single = len(self.groups) > 1 and all(len(group) == 1 for group in self.groups)
+        return JOIN.join(flavor for group in self.groups for flavor in group) if single else ""
+
+    def in_tree(self, amounts: Mapping[Cell, int]) -> dict[Cell, int]:
+        """Return its amounts by flavors of ours."""
+        return {(self.joined or flavor, resource): amount for (flavor, resource), amount in amounts.items()}
+
+    def flavor_of(self, flavor: str, resource: str) -> str:
+        """Return its own flavor of a resource, that was given a flavor of ours."""
+        parts = kinds.flavor_of(flavor).split(JOIN)
+        return next((part for part in parts if (part, resource) in self.nominal), parts[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +135,14 @@ def define(objects: Objects) -> KueueDefinitions:
     }
     named = {flavor for each in (*queues.values(),) for flavor, _ in each.node.nominal}
     named |= {flavor for each in cohorts.values() for flavor, _ in each.nominal}
+    joined = sorted({each.node.joined for each in queues.values()} - {""})
     wholes = _wholes(queues, cohorts)
     return KueueDefinitions(
         queues=tuple(_tree(queues, cohorts, wholes, settings)),
-        flavors=tuple(_flavor(name, flavors.get(name)) for name in sorted({*flavors, *named})),
+        flavors=tuple(
+            _flavor(name, [flavors.get(part) for part in name.split(JOIN)])
+            for name in (*sorted({*flavors, *named}), *joined)
+        ),
         cluster_queues=queues,
         local_queues={key: _local_queue(obj) for key, obj in objects.get(kinds.LOCAL_QUEUES, {}).items()},
         cohorts=cohorts,
@@ -152,8 +177,13 @@ def _node(name: str, obj: Object, *parents: str) -> Node:
                             into[cell] = max(0, amount(cell[1], text))
                     except QuantityError as error:
                         fault = str(error)
+    groups = tuple(
+        tuple(str(flavor.get("name")) for flavor in group.get("flavors") or ())
+        for group in spec.get("resourceGroups") or ()
+    )
     parent = next((str(spec[key]) for key in parents if spec.get(key)), "")
-    return Node(name=name, parent=parent, spec=spec, nominal=nominal, borrowing=borrowing, lending=lending, fault=fault)
+    amounts = {"nominal": nominal, "borrowing": borrowing, "lending": lending}
+    return Node(name=name, parent=parent, spec=spec, groups=groups, fault=fault, **amounts)
 
 
 def _local_queue(obj: Object) -> LocalQueue:
@@ -166,19 +196,21 @@ def _local_queue(obj: Object) -> LocalQueue:
     )
 
 
-def _flavor(name: str, obj: Object | None) -> Flavor:
-    spec = (obj or {}).get("spec") or {}
-    tolerations = (
+def _flavor(name: str, parts: Sequence[Object | None]) -> Flavor:
+    """Of several objects at once: nodes that are of each of them."""
+    specs = [(part or {}).get("spec") or {} for part in parts]
+    labels = {(str(key), str(value)) for spec in specs for key, value in (spec.get("nodeLabels") or {}).items()}
+    tolerations = dict.fromkeys(
         Toleration(
             key=str(one.get("key") or ""),
             operator=str(one.get("operator") or "Equal"),
             value=str(one.get("value") or ""),
             effect=str(one.get("effect") or ""),
         )
+        for spec in specs
         for one in spec.get("tolerations") or ()
     )
-    labels = tuple(sorted((str(key), str(value)) for key, value in (spec.get("nodeLabels") or {}).items()))
-    return Flavor(name=kinds.tree_flavor(name), labels=labels, tolerations=tuple(tolerations))
+    return Flavor(name=kinds.tree_flavor(name), labels=tuple(sorted(labels)), tolerations=tuple(tolerations))
 
 
 def _cluster_queue(name: str, obj: Object, objects: Objects, node: Node) -> ClusterQueue:
@@ -235,7 +267,7 @@ def _wholes(queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, Node]) -> 
     below: dict[str, list[Mapping[Cell, int]]] = {}
     for each in queues.values():
         if each.node.parent:
-            below.setdefault(each.node.parent, []).append(each.node.nominal)
+            below.setdefault(each.node.parent, []).append(each.node.in_tree(each.node.nominal))
     return {name: _subtree(name, nodes, below, ()) for name in nodes}
 
 
@@ -255,7 +287,7 @@ def _subtree(
     name: str, nodes: Mapping[str, Node], below: Mapping[str, list[Mapping[Cell, int]]], above: tuple[str, ...]
 ) -> dict[Cell, int]:
     """What a cohort and all below it have; a cycle, which the tree refuses, is walked once."""
-    total = dict(nodes[name].nominal)
+    total = nodes[name].in_tree(nodes[name].nominal)
     parts = list(below.get(name, ()))
     if name not in above:
         inner = (node.name for node in nodes.values() if node.parent == name)
@@ -267,12 +299,13 @@ def _subtree(
 
 
 def _cohort(node: Node, whole: Mapping[Cell, int], settings: Configuration) -> Queue:
-    limits = {cell: quota + node.borrowing.get(cell, 0) for cell, quota in whole.items()}
-    bounded = {cell: limit for cell, limit in limits.items() if not node.parent or cell in node.borrowing}
+    borrowing = node.in_tree(node.borrowing)
+    limits = {cell: quota + borrowing.get(cell, 0) for cell, quota in whole.items()}
+    bounded = {cell: limit for cell, limit in limits.items() if not node.parent or cell in borrowing}
     return Queue(
         name=kinds.tree_cohort(node.name),
         parent=kinds.tree_cohort(node.parent) if node.parent else "",
-        quotas=tuple(_quotas(whole, bounded, node.lending if node.parent else {})),
+        quotas=tuple(_quotas(whole, bounded, node.in_tree(node.lending) if node.parent else {})),
         weight=weight_of(node.spec),
         order=QueueOrder.FAIR if settings.fair else QueueOrder.PRIORITY,
         state=QueueState.HELD if node.fault else QueueState.OPEN,
@@ -289,7 +322,13 @@ def _queue(each: ClusterQueue, settings: Configuration) -> Queue:
     return Queue(
         name=kinds.tree_queue(node.name),
         parent=kinds.tree_cohort(node.parent) if node.parent else "",
-        quotas=tuple(_quotas(node.nominal, bounded, node.lending if node.parent else {})),
+        quotas=tuple(
+            _quotas(
+                node.in_tree(node.nominal),
+                {**node.in_tree(bounded), **_foreign(node)},
+                node.in_tree(node.lending) if node.parent else {},
+            )
+        ),
         fungibility=_fungibility(spec.get("flavorFungibility") or {}),
         weight=weight_of(spec),
         strict=spec.get("queueingStrategy") == "StrictFIFO",
@@ -297,6 +336,15 @@ def _queue(each: ClusterQueue, settings: Configuration) -> Queue:
         state=QueueState.OPEN if each.active else QueueState.HELD,
         start_timeout_s=settings.start_timeout_s,
     )
+
+
+def _foreign(node: Node) -> dict[Cell, int]:
+    """Nothing of a flavor's nodes for resources that other groups than its own have quotas of."""
+    if node.joined:
+        return {}
+    resources = {resource for _, resource in node.nominal}
+    flavors = {flavor for flavor, _ in node.nominal}
+    return {(flavor, one): 0 for flavor in flavors for one in resources if (flavor, one) not in node.nominal}
 
 
 def _quotas(nominal: Mapping[Cell, int], limits: Mapping[Cell, int], lending: Mapping[Cell, int]) -> Iterator[Quota]:
@@ -396,4 +444,17 @@ def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reaso
     if uncovered := sorted(counted - found.resources - {PODS}):
         text = f"ClusterQueue {local.cluster_queue} has no quota for {', '.join(uncovered)}"
         return Reason(code=ReasonCode.NO_NODE_MATCHES, text=text)
+    if len(groups := _groups_asked(found.node, counted)) > 1 and not found.node.joined:
+        text = (
+            f"it asks for resources of {len(groups)} resource groups of ClusterQueue {local.cluster_queue}, of which "
+            "some have several flavors: a pod is given one flavor for all that it asks; give each group one flavor"
+        )
+        return Reason(code=ReasonCode.UNSUPPORTED, text=text)
     return None
+
+
+def _groups_asked(node: Node, resources: Iterable[str]) -> list[tuple[str, ...]]:
+    """The resource groups, as their flavors, that have a quota of some of these resources."""
+    asked = set(resources)
+    own = {group: {resource for flavor, resource in node.nominal if flavor in group} for group in node.groups}
+    return [group for group, resources in own.items() if asked & resources]

@@ -17,7 +17,7 @@ from typing import Any
 from phalanx.dialects.frame import Answer, Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.conditions import Conditions
-from phalanx.dialects.kueue.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue, weight_of
+from phalanx.dialects.kueue.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue, Node, weight_of
 from phalanx.dialects.kueue.workloads import deactivated, incomplete
 from phalanx.dialects.quantities import quantity
 
@@ -35,7 +35,7 @@ class Use:
     reserving: int = 0
 
 
-def uses(everyone: Iterable[Told]) -> tuple[dict[str, Use], dict[str, Use]]:
+def uses(defined: KueueDefinitions, everyone: Iterable[Told]) -> tuple[dict[str, Use], dict[str, Use]]:
     """Return what ClusterQueues have, by name, and what LocalQueues have, by `namespace/name`."""
     queues: dict[str, Use] = {}
     locals_: dict[str, Use] = {}
@@ -46,25 +46,27 @@ def uses(everyone: Iterable[Told]) -> tuple[dict[str, Use], dict[str, Use]]:
         of = [locals_.setdefault(f"{told.namespace}/{name}", Use())]
         if queue := kinds.cluster_queue_of(told.queue):
             of.append(queues.setdefault(queue, Use()))
+        found = defined.cluster_queues.get(queue)
         for use in of:
-            _enter(use, told)
+            _enter(use, told, found.node if found is not None else None)
     return queues, locals_
 
 
-def _enter(use: Use, told: Told) -> None:
+def _enter(use: Use, told: Told, node: Node | None) -> None:
     use.pending += told.stage is Stage.WAITING
     if told.stage not in _STARTED:
         return
     use.reserving += 1
     for each in told.pod_sets:
         for resource, amount in each.request:
-            cell = (kinds.flavor_of(each.flavor), resource)
+            flavor = kinds.flavor_of(each.flavor)
+            cell = (node.flavor_of(flavor, resource) if node is not None else flavor, resource)
             use.amounts[cell] = use.amounts.get(cell, 0) + amount * each.placed
 
 
 def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the status of every queue as it should be. `objects`: as they are; `now`: as a metav1.Time."""
-    queues, locals_ = uses(everyone)
+    queues, locals_ = uses(defined, everyone)
     yield from _in_use(defined, queues, objects)
     there = objects.get(kinds.CLUSTER_QUEUES, {})
     for name, found in defined.cluster_queues.items():

@@ -18,7 +18,7 @@ from phalanx.client.quantity import amount
 from phalanx.dialects.frame import Answer, Eviction, Object, Objects, PodSet, Said, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.conditions import Conditions
-from phalanx.dialects.kueue.definitions import Cell, KueueDefinitions
+from phalanx.dialects.kueue.definitions import JOIN, Cell, KueueDefinitions
 from phalanx.dialects.peer_reasons import Peer, word
 from phalanx.dialects.quantities import quantity
 from phalanx.model.job import Outcome
@@ -286,11 +286,12 @@ def _assignments(defined: KueueDefinitions, told: Told) -> Iterator[Object]:
     covered = _covered(defined, told)
     for each in told.pod_sets:
         usage = _total(each.request, each.placed, covered)
+        found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
         flavor = kinds.flavor_of(each.flavor)
         yield {
             "name": each.name,
             "count": each.placed,
-            "flavors": dict.fromkeys(usage, flavor),
+            "flavors": {name: found.node.flavor_of(flavor, name) if found is not None else flavor for name in usage},
             "resourceUsage": usage,
         }
 
@@ -337,7 +338,8 @@ def _borrows(defined: KueueDefinitions, told: Told, preemptor: Told, objects: Ob
     found = defined.cluster_queues.get(name)
     if found is None:
         return False
-    flavors = {kinds.flavor_of(each.flavor) for each in told.pod_sets if each.flavor} or _flavors_of(told, objects)
+    own = {part for each in told.pod_sets for part in kinds.flavor_of(each.flavor).split(JOIN) if part}
+    flavors = own or _flavors_of(told, objects)
     used = _used((objects.get(kinds.CLUSTER_QUEUES, {}).get(name) or {}).get("status") or {})
     waits = preemptor.stage is Stage.WAITING
     asked: dict[str, int] = {}
