@@ -73,3 +73,53 @@ def test_a_file_that_yunikorn_refuses_is_refused_with_the_line(
     assert call(monkeypatch, "migrate", str(tmp_path / "nowhere"), "--from", "yunikorn") == 1
     assert "cannot be read" in capsys.readouterr().err
     assert call(monkeypatch, "migrate", str(file), "--from", "slurm") == 2
+
+
+KUEUE = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: kueue.x-k8s.io/v1beta1, kind: ResourceFlavor, metadata: {name: f}, spec: {nodeTaints: [{key: gpu}]}}
+- apiVersion: kueue.x-k8s.io/v1beta1
+  kind: ClusterQueue
+  metadata: {name: a}
+  spec:
+    cohort: all
+    namespaceSelector: {}
+    resourceGroups:
+    - {coveredResources: [cpu], flavors: [{name: g, resources: [{name: cpu, nominalQuota: 1}]}]}
+- {apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: l, namespace: team}, spec: {clusterQueue: a}}
+- {apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: team, labels: {kueue.x-k8s.io/queue-name: l}}}
+- {apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r, namespace: team, labels: {kueue.x-k8s.io/queue-name: l}}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: other}}
+"""
+
+
+def test_each_object_of_kueues_and_what_it_becomes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "now.yaml"
+    file.write_text(KUEUE)
+    assert call(monkeypatch, "migrate", str(file), "--from", "kueue") == 0
+    said = capsys.readouterr().out.partition("\n\n")[0].splitlines()
+    assert said == [
+        "ResourceFlavor f: the flavor resourceflavor/f",
+        "    spec.nodeTaints has no effect: the taints that the nodes have keep pods away that do not tolerate them",
+        "ClusterQueue a: the queue clusterqueue/a below cohort/all",
+        "    it admits nothing as it stands here: Can't admit new workloads: references missing ResourceFlavor(s): g.",
+        "LocalQueue l: a name in its namespace for the queue clusterqueue/a",
+        "Job j: a job of the queue clusterqueue/a",
+        "RayJob r: nothing",
+        "    jobs of this kind are not read in Kueue's words yet: it is not queued",
+    ]
+    assert call(monkeypatch, "migrate", str(file), "--from", "kueue", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["objects"]) == 5
+
+
+def test_a_file_without_anything_of_kueues_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "now.yaml"
+    file.write_text("kind: ConfigMap\nmetadata: {name: x}\n")
+    assert call(monkeypatch, "migrate", str(file), "--from", "kueue") == 1
+    assert "has no object of kueue.x-k8s.io" in capsys.readouterr().err

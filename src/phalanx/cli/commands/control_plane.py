@@ -31,6 +31,7 @@ from phalanx.cli.local.local_cluster import Machines
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
+from phalanx.dialects.enabled import DIALECTS as FRAMED
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.training.definition import install_training
@@ -40,6 +41,7 @@ from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.simulated.nodes import retire
 from phalanx.kube.install.admission_policy import install_policy
 from phalanx.kube.install.definitions import install
+from phalanx.kube.install.dialects import install_dialect
 from phalanx.kube.leader.lease import Lease, LeaseDurations
 from phalanx.kube.read.node import read_node
 from phalanx.ledger.store import url_of
@@ -101,6 +103,8 @@ async def _run_all(
         await install(connection)
         await install_policy(connection)
         await install_training(connection)  # before the scheduler asks which kinds there are
+        for dialect in FRAMED.values():
+            await install_dialect(connection, dialect)
         await retire(connection, machines.simulate_nodes)
         for part in _companions(connection, informers, directory, machines):
             group.create_task(part)

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.files.configuration_file import configuration_text
 from phalanx.cli.terminal.output import counted, note, print_json
+from phalanx.dialects.kueue.migration import STEPS, moved
 from phalanx.dialects.yunikorn.checks import read
 from phalanx.dialects.yunikorn.configuration import ConfigurationError
 from phalanx.dialects.yunikorn.queues import Translation, translate
@@ -21,6 +22,7 @@ from phalanx.errors import PhalanxError
 class Peer(StrEnum):
     """Whose queues are read."""
 
+    KUEUE = "kueue"
     YUNIKORN = "yunikorn"
 
 
@@ -33,14 +35,19 @@ def migrate(
 ) -> None:
     """Show what the queues of another scheduler become here, and what of them has no effect.
 
-    The queues are printed as manifests; what is different is said beside them, on standard error. Nothing is changed
-    anywhere. A file that the other scheduler refuses is refused, with the line.
+    Nothing is changed anywhere.
 
-    YuniKorn: a `queues.yaml`, or a manifest of its ConfigMap `yunikorn-configs`.
+    YuniKorn: a `queues.yaml`, or a manifest of its ConfigMap `yunikorn-configs`. Its queues are printed as manifests;
+    what is different is said beside them, on standard error. A file that YuniKorn refuses is refused, with the line.
+
+    Kueue: manifests, or what `kubectl get -o yaml` printed. Its objects stay as they are, so what is printed is what
+    each of them, and each job that names a queue of its, becomes; and then what to do in which order.
 
     For example:
 
         phalanx migrate queues.yaml --from yunikorn
+        kubectl get clusterqueues,cohorts,localqueues,resourceflavors,jobs -A -o yaml > now.yaml
+        phalanx migrate now.yaml --from kueue
         kubectl get configmap -n yunikorn yunikorn-configs -o yaml > now.yaml
         phalanx migrate now.yaml --from yunikorn | kubectl apply -f -
 
@@ -51,6 +58,9 @@ def migrate(
     json
         Print JSON: the queues and the notes together.
     """
+    if source is Peer.KUEUE:
+        _kueue(file, json)
+        return
     try:
         found = translate(read(configuration_text(file)))
     except ConfigurationError as error:
@@ -71,3 +81,32 @@ def _manifests(found: Translation) -> list[dict[str, Any]]:
         {"apiVersion": "phalanx.dev/v1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
         for name, spec in found.queues.items()
     ]
+
+
+def _kueue(file: Path, json: bool) -> None:
+    found = moved(_objects(file))
+    if not found:
+        raise PhalanxError(f"{file} has no object of kueue.x-k8s.io and no job that names one of its queues")
+    if json:
+        print_json({"objects": msgspec.to_builtins(found), "steps": list(STEPS)})
+        return
+    for one in found:
+        print(f"{one.object}: {one.becomes}")
+        for text in one.notes:
+            print(f"    {text}")
+    print(f"\n{counted(len(found), 'object')}. What to do, in this order:")
+    for number, step in enumerate(STEPS, 1):
+        print(f"  {number}. {step}")
+
+
+def _objects(file: Path) -> list[dict[str, Any]]:
+    """Those of a file of manifests, and of lists in it. Raises PhalanxError."""
+    try:
+        parts = list(yaml.safe_load_all(file.read_text()))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PhalanxError(f"{file} cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise PhalanxError(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+    whole = [part for part in parts if isinstance(part, dict)]
+    inside = [one for part in whole for one in part.get("items") or [part]]
+    return [one for one in inside if isinstance(one, dict) and isinstance(one.get("metadata"), dict)]

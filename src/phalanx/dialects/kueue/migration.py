@@ -1,0 +1,109 @@
+"""What each object of a cluster of Kueue's becomes here, for whoever is about to move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from phalanx.client.kind import NAMESPACES, Kind
+from phalanx.dialects.frame import Object
+from phalanx.dialects.kueue import gangs, kinds
+from phalanx.dialects.kueue.definitions import KueueDefinitions, define
+from phalanx.dialects.kueue.notes import notes
+from phalanx.dialects.kueue.tables import TABLES
+from phalanx.model.queue import Queue
+
+_JOBS = frozenset({"Job", "Pod", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"})
+STEPS = (
+    "stop Kueue, which must not run beside us: `kubectl -n kueue-system scale deployment kueue-controller-manager "
+    "--replicas=0`, then delete its ValidatingWebhookConfiguration and MutatingWebhookConfiguration, which refuse "
+    "every write while it is down",
+    "its definitions convert between versions by its webhook: set `spec.conversion.strategy: None` in each "
+    "CustomResourceDefinition of kueue.x-k8s.io, or delete the definitions after saving the objects",
+    "start `phalanx scheduler --dialect kueue` (docs/guide/deploy.md), or apply the objects to a `phalanx up`",
+    "jobs that run go on and are not ours; those that wait suspended are queued, and their pods need "
+    "`schedulerName: phalanx`, which jobs created from now on get by themselves",
+    "look at `phalanx queues` and `kubectl get workloads.kueue.x-k8s.io -A`",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """One object, what it becomes, and what will be different."""
+
+    object: str
+    becomes: str
+    notes: tuple[str, ...] = ()
+
+
+def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
+    """Return what each of these objects becomes, in their order. Those that have nothing to do with Kueue are left
+    out."""
+    found = [obj for obj in objects if isinstance(obj.get("metadata"), Mapping)]
+    defined = define(_by_kind(found))
+    return tuple(one for obj in found if (one := _moved(obj, defined)) is not None)
+
+
+def _by_kind(objects: Iterable[Object]) -> dict[Kind, dict[str, Object]]:
+    by_name = {kind.name: kind for kind in vars(kinds).values() if isinstance(kind, Kind)}
+    by_name[NAMESPACES.name] = NAMESPACES
+    found: dict[Kind, dict[str, Object]] = {}
+    for obj in objects:
+        if (kind := by_name.get(str(obj.get("kind")))) is not None:
+            meta = {"namespace": "default", **obj["metadata"]} if kind.namespaced else obj["metadata"]
+            key = f"{meta['namespace']}/{meta.get('name')}" if kind.namespaced else str(meta.get("name"))
+            found.setdefault(kind, {})[key] = {**obj, "metadata": meta}
+    return found
+
+
+def _moved(obj: Object, defined: KueueDefinitions) -> Moved | None:
+    kind, name = str(obj.get("kind")), str(obj["metadata"].get("name") or obj["metadata"].get("generateName"))
+    theirs = str(obj.get("apiVersion", "")).startswith(f"{kinds.GROUP}/")
+    if theirs and kind in TABLES:
+        said = (*_faults(kind, name, defined), *notes(kind, obj))
+        return Moved(object=f"{kind} {name}", becomes=_becomes(kind, name, obj, defined), notes=said)
+    if kind in _JOBS and gangs.words(kind, obj["metadata"]):
+        return Moved(object=f"{kind} {name}", becomes=_job(obj, defined), notes=tuple(notes(kind, obj)))
+    if kinds.QUEUE_LABEL in (obj["metadata"].get("labels") or {}):
+        why = "jobs of this kind are not read in Kueue's words yet: it is not queued"
+        return Moved(object=f"{kind} {name}", becomes="nothing", notes=(why,))
+    return None
+
+
+def _becomes(kind: str, name: str, obj: Object, defined: KueueDefinitions) -> str:
+    match kind:
+        case "ClusterQueue":
+            return _queue(kinds.tree_queue(name), defined)
+        case "Cohort":
+            return _queue(kinds.tree_cohort(name), defined)
+        case "LocalQueue":
+            of = str((obj.get("spec") or {}).get("clusterQueue"))
+            return f"a name in its namespace for the queue {kinds.tree_queue(of)}"
+        case "ResourceFlavor":
+            return f"the flavor {kinds.tree_flavor(name)}"
+        case "WorkloadPriorityClass":
+            return f"the priority {int(obj.get('value') or 0)} of jobs that name it"
+        case "Workload":
+            return "made anew for its job"
+        case "AdmissionCheck":
+            return "what its ClusterQueues wait for until its controller makes it active"
+    return "nothing"
+
+
+def _queue(name: str, defined: KueueDefinitions) -> str:
+    queue: Queue = next(each for each in defined.queues if each.name == name)
+    return f"the queue {name}" + (f" below {queue.parent}" if queue.parent else "")
+
+
+def _faults(kind: str, name: str, defined: KueueDefinitions) -> Iterator[str]:
+    found = defined.cluster_queues.get(name) if kind == "ClusterQueue" else None
+    if found is not None and not found.active:
+        yield f"it admits nothing as it stands here: {found.message}"
+
+
+def _job(obj: Object, defined: KueueDefinitions) -> str:
+    meta = obj["metadata"]
+    key = f"{meta.get('namespace') or 'default'}/{meta['labels'][kinds.QUEUE_LABEL]}"
+    local = defined.local_queues.get(key)
+    where = f"the queue {kinds.tree_queue(local.cluster_queue)}" if local is not None else f"LocalQueue {key}, not here"
+    return f"a job of {where}"
