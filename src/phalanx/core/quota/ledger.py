@@ -161,7 +161,9 @@ def shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge, *, preemptibl
     for each in branch.path:
         if short := branch_shortfall(ledger, each, charge, preemptible=preemptible):
             return short
-    return pool_shortfall(ledger, branch, charge.cost) if ledger.tree.keeps else None
+    if not ledger.tree.keeps:
+        return None
+    return kept_shortfall(ledger, branch, charge.cost) or pool_shortfall(ledger, branch, charge.cost)
 
 
 def branch_shortfall(
@@ -236,6 +238,20 @@ def key_beyond_guarantee(ledger: QuotaLedger, branch: Branch, cost: Cost) -> Key
         allowed = branch.guaranteed.get(key)
         if allowed is not None and total.get(key, 0) + asked > allowed:
             return key
+    return None
+
+
+def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
+    """Return the first limit, from the queue up, that does not allow the charge with what queues below it keep counted
+    as used (a cohort lends no more than its children do); None if all do."""
+    for key, asked in cost:
+        rising = asked
+        for each in branch.path:
+            claimed, kept = ledger.account(each).claimed.get(key, 0), each.kept.get(key, 0)
+            allowed = each.limit.get(key)
+            if allowed is not None and rising and claimed + rising > allowed:
+                return QuotaShortfall(bar=Bar(each.name, Rule.LIMIT, key), asked=rising, used=claimed, allowed=allowed)
+            rising = max(kept, claimed + rising) - max(kept, claimed)
     return None
 
 
