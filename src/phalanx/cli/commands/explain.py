@@ -11,9 +11,12 @@ from phalanx.cli.cluster.target import Namespace, Target, connected
 from phalanx.cli.terminal.output import print_json
 from phalanx.cli.views.job_view import JobView, page, views, whole_record
 from phalanx.client.connection import Object
+from phalanx.client.kind import PODS
+from phalanx.dialects.enabled import DIALECTS
 from phalanx.dialects.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, QUEUE
+from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.reason import Reason
 
 
@@ -54,8 +57,22 @@ async def explain(
         print_json(whole_record(view, snapshot))
     else:
         print(page(view, snapshot))
+        if unused := without_effect(view, snapshot):
+            print("without effect\n  " + "\n  ".join(unused))
         if peer is not None and view.reason is not None:
             print(as_said_by(peer, view.reason))
+
+
+def without_effect(view: JobView, snapshot: Snapshot) -> list[str]:
+    """What the job says in words of a dialect that has no effect here, and why."""
+    gang = snapshot.gangs.get(view.id)
+    found: dict[str, None] = {}
+    for member in (*gang.jobs.values(), *gang.pods.values()) if gang is not None else ():
+        kind = member.adapter.kind if isinstance(member, BatchJob) else PODS
+        obj = snapshot.objects.get(kind, {}).get(member.key)
+        if obj is not None and (isinstance(member, BatchJob) or member.owner is None):
+            found |= dict.fromkeys(text for each in DIALECTS.values() for text in each.notes(kind.name, obj))
+    return list(found)
 
 
 def as_said_by(peer: Peer, reason: Reason) -> str:
