@@ -16,7 +16,6 @@ from phalanx.dialects.enabled import DIALECTS
 from phalanx.dialects.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, QUEUE
-from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.reason import Reason
 
 
@@ -67,10 +66,10 @@ def without_effect(view: JobView, snapshot: Snapshot) -> list[str]:
     """What the job says in words of a dialect that has no effect here, and why."""
     gang = snapshot.gangs.get(view.id)
     found: dict[str, None] = {}
-    for member in (*gang.jobs.values(), *gang.pods.values()) if gang is not None else ():
-        kind = member.adapter.kind if isinstance(member, BatchJob) else PODS
-        obj = snapshot.objects.get(kind, {}).get(member.key)
-        if obj is not None and (isinstance(member, BatchJob) or member.owner is None):
+    jobs = [(job.adapter.kind, job.key) for job in gang.jobs.values()] if gang is not None else []
+    pods = [(PODS, pod.key) for pod in gang.pods.values() if pod.owner is None] if gang is not None else []
+    for kind, key in (*jobs, *pods):
+        if (obj := snapshot.objects.get(kind, {}).get(key)) is not None:
             found |= dict.fromkeys(text for each in DIALECTS.values() for text in each.notes(kind.name, obj))
     return list(found)
 

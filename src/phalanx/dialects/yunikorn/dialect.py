@@ -38,6 +38,7 @@ CONFIGURATIONS = Kind(plural=f"namespaces/{NAMESPACE}/configmaps", name="ConfigM
 _MAPS = ("yunikorn-defaults", "yunikorn-configs")  # the second counts over the first
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say that there is a header of gzip
 _FILE, _PACKED = "queues.yaml", "queues.yaml.gz"
+NONE: Objects = {}
 _BY_NAMESPACE = PlacementRule(name="tag", value="namespace", create=True)
 DEFAULTS = Configuration(
     partitions=(
@@ -77,7 +78,7 @@ class YuniKorn:
     def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         return words(meta, scheduler) if kind == "Pod" else {}
 
-    def claim(self, defined: YuniKornDefinitions, said: Said) -> Claim | None:
+    def claim(self, defined: YuniKornDefinitions, said: Said, objects: Objects = NONE) -> Claim | None:
         if not said.queue.startswith(QUEUE_PREFIX):
             return None
         if defined.fault:
@@ -95,6 +96,12 @@ class YuniKorn:
             text = f"no placement rule of {_FILE} gives it a queue{asked}: name one that is there, or add a rule"
             return Claim(queue=said.queue, blocked=Reason(code=ReasonCode.INVALID, text=text))
         return Claim(queue=defined.named[found])
+
+    def gang_of(self, answer: Object) -> str:
+        return ""
+
+    def notes(self, kind: str, obj: Object) -> Iterable[str]:
+        return ()
 
     def answer(self, defined: YuniKornDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
         return ()
