@@ -18,6 +18,7 @@ import yaml
 
 from phalanx.client.kind import JOBS, Kind
 from phalanx.dialects.enabled import DIALECTS
+from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.kube.install import volcano
 from phalanx.kube.install.admission_policy import (
     ACCOUNT,
@@ -30,6 +31,7 @@ from phalanx.kube.install.admission_policy import (
     WEBHOOKS,
 )
 from phalanx.kube.install.definitions import DEFINITIONS
+from phalanx.kube.install.dialects import crds_of
 from phalanx.kube.install.record_key import NAME as RECORD_KEY
 from phalanx.kube.leader.lease import NAME as LEASE
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
@@ -41,10 +43,12 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBE = ROOT / "src" / "phalanx" / "kube"
 
+KUEUE_DEFINITIONS = crds_of(KUEUE)
 GENERATED = {
     DEPLOY / "base" / "definitions.yaml": list(DEFINITIONS.values()),
     DEPLOY / "components" / "volcano" / "definitions.yaml": list(volcano.DEFINITIONS.values()),
     DEPLOY / "base" / "records.yaml": [body for _, body in RECORDS_POLICIES],
+    DEPLOY / "components" / "kueue" / "definitions.yaml": [*KUEUE_DEFINITIONS, *(body for _, body in KUEUE.policies)],
     DEPLOY / "overlays" / "mutating" / "policies.yaml": [body for _, body in INSTALLED],
     DEPLOY / "overlays" / "webhook" / "configuration.yaml": [WEBHOOK],
 }
@@ -104,11 +108,22 @@ def used() -> set[Right]:
     for dialect in (each for name, each in DIALECTS.items() if (DEPLOY / "components" / name).exists()):
         kinds = (*dialect.definition_kinds, *dialect.answer_kinds)
         found |= {(verb, kind.group, kind.plural.rpartition("/")[2]) for kind in kinds for verb in ("list", "watch")}
+    found |= {("get", kind.group, kind.plural) for kind, _ in KUEUE.policies}
+    found |= {(verb, "kueue.x-k8s.io", resource) for resource, verbs in KUEUE_ANSWERS.items() for verb in verbs}
     found |= {("get", "apiextensions.k8s.io", "customresourcedefinitions")}
     found |= {("get", "admissionregistration.k8s.io", kind.plural) for kind, _ in INSTALLED}
     return found | {("get", "phalanx.dev", "queues"), ("create", "phalanx.dev", "queues")}
 
 
+# What `kube/status/dialect_answers.py` writes of Kueue's kinds, by what its dialect answers.
+KUEUE_ANSWERS = {
+    "workloads": ("create", "patch"),
+    "workloads/status": ("patch",),
+    "clusterqueues": ("patch",),
+    "clusterqueues/status": ("patch",),
+    "localqueues/status": ("patch",),
+    "resourceflavors": ("patch",),
+}
 # The manifests make these objects, so that nobody needs the right to.
 MADE_BY_THE_MANIFESTS = {
     ("create", "coordination.k8s.io", "leases"),
@@ -179,7 +194,9 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     assert made == {("Lease", LEASE), ("ConfigMap", USAGE), ("Secret", RECORD_KEY)}
     named = {name for rule in rules() for name in rule.get("resourceNames", ())}
     definitions = {body["metadata"]["name"] for body in (*DEFINITIONS.values(), *volcano.DEFINITIONS.values())}
-    admission = {body["metadata"]["name"] for body in (*(body for _, body in INSTALLED), WEBHOOK)}
+    definitions |= {body["metadata"]["name"] for body in KUEUE_DEFINITIONS}
+    policies = (*(body for _, body in INSTALLED), *(body for _, body in KUEUE.policies), WEBHOOK)
+    admission = {body["metadata"]["name"] for body in policies}
     assert named == {LEASE, USAGE, RECORD_KEY} | definitions | admission
 
 

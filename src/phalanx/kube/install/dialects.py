@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
     """Returns when its kinds are served. Who may not write definitions goes on with those that are there."""
-    for body in _definitions(dialect):
+    for body in crds_of(dialect):
         await _make(api, CRDS, body)
     for kind, body in dialect.policies:
         await _make(api, kind, body)
@@ -30,7 +30,8 @@ async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
         await served(api, kind)
 
 
-def _definitions(dialect: Dialect[Any]) -> list[Object]:
+def crds_of(dialect: Dialect[Any]) -> list[Object]:
+    """Return the CustomResourceDefinitions that a dialect brings."""
     if not dialect.crds:
         return []
     text = resources.files("phalanx.dialects").joinpath(dialect.crds).read_bytes()
