@@ -279,3 +279,17 @@ def test_a_job_that_has_run_its_longest_time_is_deactivated() -> None:
             assert stage.api.job("one")["spec"]["suspend"] is True
 
     play(scene())
+
+
+def test_definitions_that_cannot_be_read_end_nothing_and_stay_as_they_were() -> None:
+    async def scene() -> None:
+        stage = stage_with(3, preemption={"borrowWithinCohort": {"maxPriorityThreshold": 1}})
+        async with stage.scheduler():
+            await settle(stage)
+            queue = stage.api.objects[kinds.CLUSTER_QUEUES]["a"]
+            odd = {**queue["spec"], "preemption": {"borrowWithinCohort": {"maxPriorityThreshold": "much"}}}
+            stage.api.put(kinds.CLUSTER_QUEUES, {**queue, "spec": odd})
+            stage.put(job("one", 2))
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+
+    play(scene())

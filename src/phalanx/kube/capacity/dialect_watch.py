@@ -6,6 +6,8 @@ the core is told what differs. Gangs that a dialect has a claim on are looked at
 
 from __future__ import annotations
 
+import logging
+
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,6 +17,8 @@ from phalanx.client.kind import Kind
 from phalanx.dialects.frame import Claim, Definitions, Dialect, Said
 from phalanx.kube.read.queue import QueueCache
 from phalanx.model.event import Event
+
+log = logging.getLogger(__name__)
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -67,7 +71,12 @@ class DialectWatch:
         for name in stale:
             dialect = self.dialects[name]
             found = {kind: self._objects(kind) for kind in dialect.definition_kinds}
-            self.defined[name] = dialect.define({kind: each for kind, each in found.items() if each is not None})
+            try:
+                defined = dialect.define({kind: each for kind, each in found.items() if each is not None})
+            except Exception:  # whatever stands in them, nobody else's jobs wait for it
+                log.exception("the definitions of %s stay as they were: they cannot be read", name)
+                continue
+            self.defined[name] = defined
             yield from self._queues.on_definitions(name, self.defined[name])
             for gang in [gang for gang, of in self.claimed.items() if of == name]:
                 self._mark(gang)
