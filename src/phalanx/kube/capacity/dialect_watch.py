@@ -7,7 +7,6 @@ the core is told what differs. Gangs that a dialect has a claim on are looked at
 from __future__ import annotations
 
 import logging
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
