@@ -293,3 +293,32 @@ def test_definitions_that_cannot_be_read_end_nothing_and_stay_as_they_were() -> 
             await stage.until(lambda: len(stage.api.bound()) == 2)
 
     play(scene())
+
+
+def test_the_share_of_a_pod_that_failed_is_kept_for_its_replacement() -> None:
+    def pod(name: str, **group: str) -> Object:
+        found = double.pod(name)
+        found["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "l"}
+        words = {"kueue.x-k8s.io/pod-group-total-count": "2"} if group else {}
+        found["metadata"]["annotations"] = words
+        found["metadata"]["labels"] |= {f"kueue.x-k8s.io/{key.replace('_', '-')}": text for key, text in group.items()}
+        return found
+
+    async def scene() -> None:
+        stage = stage_with(2)
+        stage.put(pod("a", pod_group_name="g"), pod("b", pod_group_name="g"))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            end(stage, "a", "Failed")
+            stage.put(pod("other"))
+            await settle(stage)
+            assert "other" not in stage.api.bound()
+            stage.put(pod("c", pod_group_name="g"))
+            await stage.until(lambda: "c" in stage.api.bound())
+            end(stage, "b", "Succeeded")
+            await stage.until(lambda: "other" in stage.api.bound())
+
+    def end(stage: Stage, name: str, phase: str) -> None:
+        stage.api.put(PODS, {**stage.api.objects[PODS][f"default/{name}"], "status": {"phase": phase}})
+
+    play(scene())

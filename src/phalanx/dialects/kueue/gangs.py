@@ -13,10 +13,12 @@ from phalanx.dialects.kueue import kinds
 
 _OURS = "phalanx.dev/"
 _QUEUE, _MIN, _SIZE, _JOB = (f"{_OURS}{word}" for word in ("queue", "min-available", "size", "job"))
+_REPLACES = f"{_OURS}replaces-failed"
 _NOTHING: Mapping[str, str] = {}
 MIN_PARALLELISM = f"{kinds.PREFIX}job-min-parallelism"
 MAX_EXECUTION = f"{kinds.PREFIX}max-exec-time-seconds"
 GROUP_NAME = f"{kinds.PREFIX}pod-group-name"
+RETRIABLE = f"{kinds.PREFIX}retriable-in-group"
 GROUP_COUNT = f"{kinds.PREFIX}pod-group-total-count"
 
 
@@ -43,4 +45,6 @@ def _of_pod(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> dict[s
     group = labels.get(GROUP_NAME) or annotations.get(GROUP_NAME)
     if not group:
         return {}
-    return {_JOB: str(group), _MIN: str(annotations.get(GROUP_COUNT, ""))}
+    final = str(annotations.get(RETRIABLE, "")).lower() == "false"
+    kept = {} if final else {_REPLACES: "true"}
+    return {_JOB: str(group), _MIN: str(annotations.get(GROUP_COUNT, "")), **kept}

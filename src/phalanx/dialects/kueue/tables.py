@@ -150,7 +150,9 @@ WORDS: Mapping[str, Use] = {
     "pod-group-total-count": Becomes("Role.minimum", "so many pods must exist, and start together"),
     "pod-group-fast-admission": Ignored("a group waits until all its pods exist"),
     "pod-group-serving": Ignored("a group ends when its pods do"),
-    "retriable-in-group": Ignored("a pod that failed may be replaced while the group runs"),
+    "retriable-in-group": Becomes(
+        "phalanx.dev/replaces-failed", "`false`: the share of a pod that failed is free at once"
+    ),
     "elastic-job": Ignored("a Job that asks for more parallelism gets what there is room for, pod by pod"),
     "prebuilt-workload-name": Ignored("Workloads are made here, for each job its own"),
     "admission-gated-by": Ignored("hold a job with phalanx.dev/hold"),

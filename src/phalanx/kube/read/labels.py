@@ -23,6 +23,9 @@ ROLE = "phalanx.dev/role"  # label: the role of a bare pod in its gang
 JOB_ROLES = "phalanx.dev/job-roles"  # how many objects form the gang
 MIN_AVAILABLE = "phalanx.dev/min-available"  # how many pods must start together
 MIN_RESOURCES = "phalanx.dev/min-resources"  # what the whole gang needs, where a driver creates its pods later
+REPLACES_FAILED = (
+    "phalanx.dev/replaces-failed"  # a bare pod that fails is made anew by whoever made it: its room is kept
+)
 HOLD = "phalanx.dev/hold"  # keep it queued
 GROUP = "phalanx.dev/group"  # label: the user's group, for limits per group
 TIME_LIMIT = "phalanx.dev/time-limit"  # it is stopped when it has run that long

@@ -21,6 +21,8 @@ from phalanx.model.event import Released
 from phalanx.model.job import Phase, Placement, Role, Slot
 from phalanx.model.pod import Amounts, amounts
 
+_REPLACED = frozenset({labels.MIN_RESOURCES, labels.REPLACES_FAILED})
+
 
 class Seating:
     def __init__(self, start: GangStart, barrier: BindBarrier) -> None:
@@ -50,9 +52,10 @@ class Seating:
             self._barrier.release([slot])
 
     def _has_driver(self) -> bool:
-        """A driver may create a failed executor anew; nobody does so for pods that no driver leads."""
+        """A driver may create a failed executor anew, and a dialect may say that whoever made them does; nobody does so
+        for other pods that no driver leads."""
         group, pods = self._start.objects.group, self._start.objects.pods
-        led = (group is not None and group.whole) or any(labels.MIN_RESOURCES in pod.options for pod in pods.values())
+        led = (group is not None and group.whole) or any(not _REPLACED.isdisjoint(pod.options) for pod in pods.values())
         return bool(pods) and bool(led)
 
     def excess(self, pod: Pod) -> Amounts | None:
