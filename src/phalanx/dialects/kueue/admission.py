@@ -43,6 +43,16 @@ _SUSPEND = (
     f'schedulerName: !has({_SCHEDULER}) || {_SCHEDULER} == "default-scheduler" ? "phalanx" : {_SCHEDULER}'
     "}}}}"
 )
+_UNQUEUED = {
+    "names-no-queue": f'!has({_LABELS}) || !({_LABELS}.exists(k, k == "{kinds.QUEUE_LABEL}" || '
+    'k in ["phalanx.dev/queue", "phalanx.dev/job"]))',
+    "own": _NOT_OWNED,
+    "of-the-job-controller": '!has(object.spec.managedBy) || object.spec.managedBy == "kubernetes.io/job-controller"',
+    "of-users": 'object.metadata.namespace != "kube-system" && object.metadata.namespace != "kueue-system"',
+}
+_DEFAULT = _SUSPEND.replace(
+    "Object{spec:", f'Object{{metadata: Object.metadata{{labels: {{"{kinds.QUEUE_LABEL}": "default"}}}}, spec:', 1
+)
 _POD_SCHEDULER = (
     "Object{spec: Object.spec{schedulerName: !has(object.spec.schedulerName) || object.spec.schedulerName == "
     '"default-scheduler" ? "phalanx" : object.spec.schedulerName}}'
@@ -67,6 +77,17 @@ def _mutating(name: str, rule: Object, conditions: dict[str, str], change: str) 
         "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": change}}],
     }
     return _with_binding(_MUTATING, name, spec, {})
+
+
+def _defaulted() -> list[tuple[Kind, Object]]:
+    """A Job that names no queue is of the LocalQueue `default` of its namespace, where there is one. It concerns every
+    Job, so where it cannot be evaluated it stands in nobody's way."""
+    found = _mutating("default-queue", _rule("batch", "jobs", "CREATE"), _UNQUEUED, _DEFAULT)
+    (kind, policy), (bound, binding) = found
+    local = {"apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.name}
+    policy["spec"] |= {"failurePolicy": "Ignore", "paramKind": local}
+    binding["spec"]["paramRef"] = {"name": "default", "parameterNotFoundAction": "Allow"}
+    return [(kind, policy), (bound, binding)]
 
 
 def _validating(
@@ -216,6 +237,7 @@ def _definition_rule(plural: str) -> list[Object]:
 _ALIVE = {"alive": "!has(object.metadata.deletionTimestamp)"}
 _SPEC = {**_ALIVE, "has-spec": "has(object.spec)"}
 POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
+    *_defaulted(),
     *_mutating("jobs", _rule("batch", "jobs", "CREATE"), {"queued": _QUEUED, "own": _NOT_OWNED}, _SUSPEND),
     *_mutating("pods", _rule("", "pods", "CREATE"), {"queued": _QUEUED, "own": _NOT_OWNED}, _POD_SCHEDULER),
     *_validating(

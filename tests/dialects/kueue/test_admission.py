@@ -1,0 +1,119 @@
+"""What Kueue's webhooks do is done by admission policies in the API server: Jobs become ours, and what Kueue refuses is
+refused with its code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from phalanx.client.connection import ApiRefusal, Connection
+from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.dialects.frame import Object
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.dialect import KUEUE
+from phalanx.kube.install.dialects import install_dialect
+from tests.dialects.kueue.written import cluster_queue, group, named
+from tests.embedded.apiserver.process import ServerProcess
+
+pytestmark = pytest.mark.slow
+PREFIX = "kueue.x-k8s.io/"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess.started(tmp_path_factory.mktemp("kueue")) as found:
+        asyncio.run(_install(found))
+        yield found
+
+
+async def _install(server: ServerProcess) -> None:
+    async with await Connection.open(server.kubeconfig) as api:
+        await install_dialect(api, KUEUE)
+
+
+def send(server: ServerProcess, kind: Kind, obj: Object, namespace: str = "default") -> Object | int:
+    """The object as the server has it, or the code of its refusal."""
+
+    async def sent() -> Object | int:
+        async with await Connection.open(server.kubeconfig) as api:
+            body = {"apiVersion": kind.api_version, "kind": kind.name, **obj}
+            try:
+                return await api.create(kind, body, namespace if kind.namespaced else "")
+            except ApiRefusal as error:
+                return error.code
+
+    return asyncio.run(sent())
+
+
+POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}
+
+
+def job(name: str, labels: dict[str, str], annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+    meta = {"name": name, "labels": {f"{PREFIX}{key}": text for key, text in labels.items()}}
+    meta |= {"annotations": {f"{PREFIX}{key}": text for key, text in (annotations or {}).items()}}
+    return {"metadata": meta, "spec": {"template": {"spec": POD}, **spec}}
+
+
+def test_a_job_that_names_a_queue_waits_for_our_scheduler(server: ServerProcess) -> None:
+    made = send(server, JOBS, job("queued", {"queue-name": "l"}))
+    assert isinstance(made, dict)
+    assert (made["spec"]["suspend"], made["spec"]["template"]["spec"]["schedulerName"]) == (True, "phalanx")
+    other = send(server, JOBS, job("other", {}))
+    assert isinstance(other, dict)
+    assert (other["spec"]["suspend"], other["spec"]["template"]["spec"]["schedulerName"]) == (
+        False,
+        "default-scheduler",
+    )
+
+
+def test_a_job_that_names_none_is_of_the_local_queue_default_where_there_is_one(server: ServerProcess) -> None:
+    server.make_namespace("team")
+    send(server, kinds.LOCAL_QUEUES, named("default", spec={"clusterQueue": "a"}), "team")
+    made = send(server, JOBS, job("plain", {}), "team")
+    assert isinstance(made, dict)
+    assert made["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "default"}
+    assert made["spec"]["suspend"] is True
+    ours = job("ours", {})
+    ours["metadata"]["labels"]["phalanx.dev/queue"] = "default"
+    made = send(server, JOBS, ours, "team")
+    assert isinstance(made, dict)
+    assert "kueue.x-k8s.io/queue-name" not in made["metadata"]["labels"]
+
+
+REFUSED: list[Any] = [
+    (JOBS, job("a", {"queue-name": "Bad_Name"}), 403),
+    (JOBS, job("b", {"queue-name": "l"}, {"job-min-parallelism": "2"}, parallelism=2), 403),
+    (JOBS, job("c", {"queue-name": "l", "max-exec-time-seconds": "0"}), 403),
+    (JOBS, job("d", {"queue-name": "l"}, {"job-completions-equal-parallelism": "true"}), 403),
+    (PODS, {**job("e", {"queue-name": "l", "pod-group-name": "g"}), "spec": POD}, 403),
+    (kinds.CLUSTER_QUEUES, cluster_queue("a", queueingStrategy="Random"), 422),
+    (kinds.CLUSTER_QUEUES, cluster_queue("b", fairSharing={"weight": "-1"}), 403),
+    (kinds.CLUSTER_QUEUES, cluster_queue("c", group(f={"cpu": {"nominalQuota": 1, "borrowingLimit": 1}})), 422),
+    (kinds.CLUSTER_QUEUES, cluster_queue("d", group(f={"cpu": {"nominalQuota": 1, "lendingLimit": 1}})), 403),
+    (
+        kinds.CLUSTER_QUEUES,
+        cluster_queue("e", group(f={"cpu": {"nominalQuota": 1, "lendingLimit": 2}}), cohortName="all"),
+        403,
+    ),
+    (kinds.CLUSTER_QUEUES, cluster_queue("f", group(f={"cpu": 1}), group(g={"cpu": 1})), 403),
+    (kinds.CLUSTER_QUEUES, cluster_queue("g", group(f={"cpu": 1}), group(f={"memory": 1})), 403),
+    (kinds.RESOURCE_FLAVORS, named("t", spec={"nodeTaints": [{"key": "a", "effect": "NoSchedule"}] * 2}), 403),
+    (kinds.RESOURCE_FLAVORS, named("e", spec={"nodeTaints": [{"key": "a", "effect": "Sometimes"}]}), 422),
+]
+
+
+@pytest.mark.parametrize(("kind", "obj", "code"), REFUSED)
+def test_what_kueue_refuses(server: ServerProcess, kind: Kind, obj: Object, code: int) -> None:
+    assert send(server, kind, obj) == code
+
+
+def test_what_kueue_takes(server: ServerProcess) -> None:
+    groups = (group(f={"cpu": {"nominalQuota": 1, "lendingLimit": 1}}), group(g={"gpu": 1}))
+    for spec in ({"cohortName": "all"}, {"cohort": "all"}):
+        made = send(
+            server, kinds.CLUSTER_QUEUES, cluster_queue(f"ok-{len(spec)}-{next(iter(spec)).lower()}", *groups, **spec)
+        )
+        assert isinstance(made, dict), made
