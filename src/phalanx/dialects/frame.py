@@ -32,7 +32,8 @@ Objects: TypeAlias = Mapping[Kind, Mapping[str, Object]]  # by kind, then by `na
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """What a dialect's definitions are in ours. `queues` and `flavors` have names that no other dialect uses."""
+    """What a dialect's definitions are in ours. `queues` and `flavors` have names that no other dialect uses: a kind,
+    a slash, theirs."""
 
     queues: tuple[Queue, ...] = ()
     flavors: tuple[Flavor, ...] = ()

@@ -89,6 +89,8 @@ class DialectWatch:
 
     def claim(self, said: Said) -> Claim | None:
         """Return what the definitions of a dialect say of a gang; None: it is of none."""
+        if "/" not in said.queue:
+            return None  # a queue of ours; those that a dialect names carry its kind
         for name, dialect in self.dialects.items():
             if name not in self.defined:
                 continue

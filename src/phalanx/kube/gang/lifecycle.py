@@ -274,8 +274,10 @@ class GangLifecycle:
 
     def _drained(self, defaults: GangDefaults) -> Reason | None:
         """Why a dialect does not let it run any more."""
-        members = self.objects.waiting() if defaults.dialects else None
-        if members is None or not members.jobs:
+        if not defaults.dialects or "/" not in self.queue:
+            return None  # it is in a queue of ours
+        members = self.objects.waiting()
+        if not members.jobs:
             return None
         claim = claim_on(members, defaults)
         return claim.blocked if claim is not None and claim.drained else None
