@@ -133,9 +133,9 @@ class Cluster:
                 await asyncio.sleep(0.1)
 
     async def _left(self) -> bool:
-        listings = [await self.api.request("GET", path) for path in ("/apis/batch/v1/jobs", "/api/v1/pods")]
-        workloads = await self.api.request("GET", f"/apis/{API}/workloads")
-        return any(listing["items"] for listing in (*listings, workloads))
+        theirs = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
+        paths = ("/apis/batch/v1/jobs", "/api/v1/pods", *(f"/apis/{API}/{plural}" for plural in theirs))
+        return any([(await self.api.request("GET", path))["items"] for path in paths])
 
     async def outcomes(self) -> dict[str, str]:
         """`Kind name` of each job that has a Workload -> what that says."""
