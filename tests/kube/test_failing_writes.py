@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
-from phalanx.client.connection import ApiUnknown
+from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.kube.gang.effects import Answer
 from phalanx.kube.write.writer import Verdict, Write, Writer
 from phalanx.model.plan import Preempt
@@ -204,5 +204,39 @@ def test_a_webhooks_not_now_delays_a_start_and_does_not_end_it() -> None:
             assert len(stage.api.bound()) == 2
             assert stage.cluster.jobs["default/a"].attempt == 1
             assert len(refused) == 3
+
+    play(scene())
+
+
+class Conflicting(Failing):
+    """Its object has just been written by somebody else, so often."""
+
+    def __init__(self, key: str, calls: list[str], conflicts: int) -> None:
+        super().__init__(key, calls, fails=False)
+        self.conflicts = conflicts
+
+    async def send(self, api: object) -> Object:
+        self.calls.append("send")
+        if self.conflicts:
+            self.conflicts -= 1
+            raise ApiRefusal(409, "Conflict", "the object has been modified")
+        return {}
+
+
+def test_after_a_conflict_a_write_does_not_rest_but_one_that_meets_many_does() -> None:
+    """The Job controller notes on each new Job that it is suspended, just when it is to be resumed."""
+
+    async def scene() -> None:
+        calls: list[str] = []
+        writer = Writer(None)  # type: ignore[arg-type]  # these writes call nobody
+        running = asyncio.ensure_future(writer.run())
+        rested: dict[int, int] = {}
+        for conflicts in (1, 2, 3):
+            writer.put(Conflicting("job", calls, conflicts), lambda *_: None)
+            while not writer.idle:
+                rested[conflicts] = max(writer.resting, rested.get(conflicts, 0))
+                await asyncio.sleep(0.004)
+        assert rested == {1: 0, 2: 0, 3: 1}
+        running.cancel()
 
     play(scene())

@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 _CONCURRENCY = 32
 _BACKOFF_S = (0.02, 0.1, 0.5, 1.0, 2.0, 5.0)
+_PROMPT = 2  # so often is a write that met a conflict sent again without a rest
 _ATTEMPTS = 8  # so often is a write sent before it counts as refused
 
 
@@ -75,13 +76,15 @@ AnswerCallback = Callable[[Answer, Object | None, str], None]
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Turn:
     """A write on its way. `sent`: how often. `unknown`: it was sent, and perhaps it happened. `unread`: how often its
-    object could not be read since. `text`: what the server said last."""
+    object could not be read since. `conflict`: what was sent last met a newer version of the object, which was read
+    since. `text`: what the server said last."""
 
     write: Write
     done: AnswerCallback
     sent: int = 0
     unknown: bool = False
     unread: int = 0
+    conflict: bool = False
     text: str = ""
 
 
@@ -153,6 +156,12 @@ class Writer:
             turn.done(ended.answer, ended.obj, "" if ended.answer is Answer.DONE else turn.text)
 
     def _rest(self, turn: _Turn) -> None:
+        """Send it again later. What met somebody else's write once or twice is sent at once: the Job controller writes
+        the status of each new Job just when it is to be resumed."""
+        if turn.conflict and not turn.unknown and turn.sent <= _PROMPT:
+            self._line_up(turn)
+            return
+
         def again() -> None:
             self._resting -= 1
             self._line_up(turn)
@@ -179,7 +188,7 @@ class Writer:
                 turn.sent += 1
                 return _Ended(Answer.DONE, await self._fenced(turn.write.send(self._api)))
             except ApiRefusal as error:
-                turn.text = str(error)
+                turn.text, turn.conflict = str(error), error.code == 409
                 if error.code not in {404, 409} | turn.write.retried:
                     return _Ended(Answer.REFUSED)
             except ApiUnknown as error:
