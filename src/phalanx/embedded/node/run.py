@@ -14,16 +14,17 @@ import msgspec
 
 from phalanx.client.connection import ApiUnknown, Connection, Object
 from phalanx.client.informer import Informer
-from phalanx.client.kind import NODES, PODS, SERVICES, Kind
+from phalanx.client.kind import NAMESPACES, NODES, PODS, SERVICES, Kind
 from phalanx.client.quantity import amount
 from phalanx.embedded.endless import endless
 from phalanx.embedded.node.agent.agent import Agent
 from phalanx.embedded.node.agent.server import serving, shared_token
 from phalanx.embedded.node.container.cgroup import CONTROLLERS, Cgroups
 from phalanx.embedded.node.container.durable import sole_owner
-from phalanx.embedded.node.container.isolation import find_isolation
+from phalanx.embedded.node.container.isolation import Isolation, find_isolation
 from phalanx.embedded.node.machine.events import Occurrences
 from phalanx.embedded.node.machine.machine import Gpu, capacity, find_gpus, host_name, node_info
+from phalanx.embedded.node.machine.owners import Owners
 from phalanx.embedded.node.machine.registration import Registration, keep_lease, keep_registered, register, renew_lease
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.machine.surroundings import Surroundings
@@ -32,6 +33,7 @@ from phalanx.embedded.node.network.naming import Naming
 from phalanx.embedded.node.pod.allotment import DEVICES
 from phalanx.embedded.node.pod.demand import GPU
 from phalanx.embedded.node.simulated.nodes import SimulatedNodes
+from phalanx.errors import PhalanxError
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
     gpus = await asyncio.to_thread(find_gpus)
     allocatable = capacity(settings.data_dir, gpus, settings.max_pods, settings.resources)
     cgroups = Cgroups.of_this_process(f"phalanx-{name}", amount("cpu", allocatable["cpu"]))
+    isolation = await asyncio.to_thread(find_isolation, settings.pods_dir)
+    _require_confinement(settings, isolation)
     pods = informers(PODS)
     naming = Naming(name, home, connection.server, settings.pods_dir, pods, informers(SERVICES))
     around = Surroundings(
@@ -65,7 +69,8 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         cgroups=cgroups,
         home=home,
         naming=naming,
-        isolation=await asyncio.to_thread(find_isolation, settings.pods_dir),
+        isolation=isolation,
+        owners=Owners(informers(NAMESPACES)) if settings.shared else None,
         tell=Occurrences(connection, name),
         observe=pods.observe,
     )
@@ -123,6 +128,16 @@ def _registration(around: Surroundings, port: int) -> Registration:
         conditions=(_limits_condition(around.cgroups),),
         annotations=_devices(around),
     )
+
+
+def _require_confinement(settings: NodeSettings, isolation: Isolation) -> None:
+    """Raises PhalanxError."""
+    if settings.shared and (isolation.refusal or isolation.user_namespace):
+        why = isolation.refusal or "only root can run pods as their users"
+        raise PhalanxError(
+            f"this machine cannot be shared: {why}. No pod was started. Start `phalanx up --shared` as root of the "
+            "machine (`phalanx install` writes a service that does), or leave --shared out and have it for yourself."
+        )
 
 
 def _devices(around: Surroundings) -> dict[str, str]:

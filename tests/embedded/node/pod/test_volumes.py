@@ -109,7 +109,7 @@ def test_mounts_outer_paths_first_and_configuration_read_only(tmp_path: Path) ->
         box, volumes=[{"name": "c", "configMap": {"name": "there"}}, {"name": "h", "hostPath": {"path": str(tmp_path)}}]
     )
     assert volumes.mounts(box, owner, tmp_path / "r", {}) == (
-        Mount(source=f"{tmp_path}/sub", target="/data"),
+        Mount(source=f"{tmp_path}", target="/data", below="sub", by_user=True),
         Mount(source=f"{tmp_path}/r/c", target="/data/etc", read_only=True),
     )
 

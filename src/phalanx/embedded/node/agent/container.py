@@ -30,6 +30,7 @@ from phalanx.embedded.node.container.exec import run_hook
 from phalanx.embedded.node.container.image import HOST_IMAGE, Image
 from phalanx.embedded.node.container.log import last_lines
 from phalanx.embedded.node.container.probe import Health
+from phalanx.embedded.node.machine.owners import Owner
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.network.names import host_name
 from phalanx.embedded.node.pod import volumes
@@ -41,6 +42,7 @@ from phalanx.embedded.node.pod.record import PodRecord
 
 _HOSTS = "/etc/hosts"
 _LOOK_S = 0.05  # between two looks whether a container is on record that somebody else started
+_PIDS = 8192  # of a container of another user: a fork bomb is his own affair
 _KEPT_ATTEMPTS = 2  # this one and the one before: what `kubectl logs --previous` shows
 _MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80  # of terminationMessagePolicy FallbackToLogsOnError
 _LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # of the log, in the words that say how it ended
@@ -228,9 +230,15 @@ class Container:
             {gpu.index: gpu.uuid for gpu in around.gpus},
             on_gpu_node=GPU in around.allocatable,
         )
-        env = around.variables() | dict(image.env) | {"HOSTNAME": host_name(pod)} | devices | asked
-        user, group = _user(spec, pod)
-        mounts = (*image.paths, *volumes.mounts(spec, pod, around.pod_dir(self._record.uid) / VOLUMES, asked))
+        owner = around.owner(self._record.namespace)
+        own = owner.variables if owner is not None else {}
+        env = around.variables() | own | dict(image.env) | {"HOSTNAME": host_name(pod)} | devices | asked
+        user, group = _user(spec, pod) if owner is None else _user_of(owner, spec, pod)
+        root = around.pod_dir(self._record.uid) / VOLUMES
+        mounts = (*image.paths, *volumes.mounts(spec, pod, root, asked))
+        if owner is not None:
+            volumes.check_paths_of_machine(pod)
+            mounts = (*volumes.private_folders(root, owner.user, owner.group, mounts), *mounts)
         if mounts and around.isolation.refusal:
             raise ConfigError(
                 f"container {self.name} mounts volumes or paths of its image, and this node cannot mount "
@@ -246,6 +254,7 @@ class Container:
                 cpu_request_milli=ask.get("cpu", 0),
                 cpu_limit_milli=most.get("cpu"),
                 memory_limit_bytes=most.get("memory"),
+                pids_limit=_PIDS if owner is not None else None,
             ),
             demand(pod["spec"]).get("cpu", 0),
         )
@@ -262,6 +271,8 @@ class Container:
             peak_files=group_of.peak_files,
             user=user,
             group=group,
+            groups=owner.groups if owner is not None else (),
+            confined=owner is not None,
         )
 
     async def _tell_start(self) -> None:
@@ -318,6 +329,20 @@ class Container:
 
     def _tell(self, reason: str, message: str, *, kind: str = "Normal") -> None:
         self._around.tell.tell(self.pod, reason, message, kind=kind, container=self.part)
+
+
+def _user_of(owner: Owner, spec: Object, pod: Object) -> tuple[int, int]:
+    """The namespace's owner; who asks for another user or group than his own is refused. Raises ConfigError."""
+    context = {**(pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
+    user, group = context.get("runAsUser"), context.get("runAsGroup")
+    if user not in (None, owner.user) or group not in (None, owner.group, *owner.groups):
+        raise ConfigError(
+            f"runAsUser {user} and runAsGroup {group} are not those of namespace {pod['metadata']['namespace']}: its "
+            f"pods run as user {owner.user}, with the groups {', '.join(map(str, owner.groups))}"
+        )
+    if context.get("privileged"):
+        raise ConfigError("privileged containers are refused on a machine that is shared")
+    return owner.user, owner.group if group is None else group
 
 
 def _user(spec: Object, pod: Object) -> tuple[int | None, int | None]:

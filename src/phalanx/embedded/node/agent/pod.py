@@ -181,7 +181,11 @@ class Pod:
             return True
         around, root = self._around, self._around.pod_dir(self.record.uid) / VOLUMES
         try:
+            if (owner := around.owner(self.record.namespace)) is not None:
+                volumes.check_paths_of_machine(self.pod)
             await volumes.set_up(self._with_addresses(), root, around.allocatable, around.look_up, around.token)
+            if owner is not None:
+                volumes.give(root, owner.user, owner.group)
         except (ConfigError, ApiRefusal) as error:
             around.tell.tell(self.pod, "FailedMount", str(error), kind="Warning")
             retry_s = time.time() + around.settings.patience.config_retry_s
@@ -227,6 +231,7 @@ class Pod:
             self._written = status
         if found.done and (self._gone or self._written == status):
             self.holds = False
+            volumes.remove(self._around.pod_dir(self.record.uid) / VOLUMES)  # of what ended only its logs stay
             self._wake.set()
 
     async def _write(self, status: dict[str, Any]) -> bool:

@@ -34,17 +34,21 @@ _NEVER = "The node agent was killed before this container was started."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """`target` in the container shows `source`, a file or directory of the machine."""
+    """`target` in the container shows `source`, a file or directory of the machine, or what is `below` it. `by_user`:
+    the source is what the pod's user named."""
 
     source: str
     target: str
     read_only: bool = False
+    below: str = ""
+    by_user: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """What the shim runs. `cgroup_dirs` are removed after the end; `user` and `group` None: the agent's own.
-    `host_name`: what hostname(1) says, if not the machine's. `user_namespace`: mounts and names are had in one."""
+    `groups`: its further ones. `confined`: it is another user's than the agent's, see `shim`. `host_name`: what
+    hostname(1) says, if not the machine's. `user_namespace`: mounts and names are had in one."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -58,6 +62,8 @@ class RunSpec:
     peak_files: tuple[str, ...] = ()
     user: int | None = None
     group: int | None = None
+    groups: tuple[int, ...] = ()
+    confined: bool = False
     hash: str = ""  # of the container's spec, to see that it was changed
 
 

@@ -105,9 +105,12 @@ def entering(spec: RunSpec, pid: int) -> list[str]:
     if not spec.mounts and not spec.host_name:
         return []
     own = ["--user", "--preserve-credentials"] if spec.user_namespace else []
+    if spec.confined:  # with the rights of its user, and no way to more
+        own = ["--pid", "--ipc", f"--setuid={spec.user}", f"--setgid={spec.group}"]
     own += ["--mount"] if spec.mounts else []
     own += ["--uts"] if spec.host_name else []
-    return ["nsenter", f"--target={pid}", *own, f"--wd={spec.cwd}", "--"]
+    less = ["setpriv", "--no-new-privs"] if spec.confined else []
+    return [*less, "nsenter", f"--target={pid}", *own, f"--wd={spec.cwd}", "--"]
 
 
 async def run_hook(attempt: Attempt, command: Sequence[str], timeout_s: float | None) -> str:

@@ -12,6 +12,11 @@ SIGTERM is passed on to the program's process group; SIGUSR1 kills everything. P
 come to us (PR_SET_CHILD_SUBREAPER) and end with it, as they would with a container's PID namespace. If we are killed,
 the kernel kills the program (PR_SET_PDEATHSIG).
 
+A *confined* program is another user's than ours, who are root then. It gets namespaces of its own for processes, mounts
+and IPC, with a /proc and a /dev/shm of its own, cannot gain rights (PR_SET_NO_NEW_PRIVS), and every path that its user
+chose is opened, and made, with his rights (setfsuid(2)) before we mount it. Process 1 of its namespace is ours: it
+passes signals on and reaps, so that programs that do not expect to be process 1 end as they would outside.
+
 Imports are few and cheap, for every container pays for them; nothing of the package is imported.
 """
 
@@ -24,15 +29,22 @@ import json
 import os
 import select
 import signal
+import stat
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWUSER = 0x00020000, 0x04000000, 0x10000000
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+_CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+_CLONE_NEWUSER, _CLONE_NEWPID = 0x10000000, 0x20000000
+_MS_NOSUID, _MS_NODEV = 0x2, 0x4
+_PASSED_ON = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"  # a mount point that anybody's pod may make us make
+_HANDLES = 1 << 16
 _LINE_MOST = 16 * 1024  # a longer line is cut into parts, as in the log format of CRI
 _POLL_MS = 1000  # every wake-up has a signal; this is for the one that the kernel merged with another
 START_FAILED = 128  # the exit code of a container that could not be started, as containerd reports it
@@ -122,20 +134,25 @@ def _stamp(now_ns: int) -> bytes:
 # --- the program: everything here runs in its process, before exec ----------------------------------------------------
 
 
-def _become(spec: dict[str, Any], shim: int, outputs: tuple[int, int]) -> NoReturn:
+def _become(spec: dict[str, Any], shim: int, outputs: tuple[int, int], ended: int) -> NoReturn:
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
     for path in spec["cgroup_procs"]:
         _step(f"joining the cgroup {path}", partial(_write_text, path, "0"))
     _isolate(spec)
+    if spec.get("confined"):
+        _fork_below_init(ended)
+        os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(outputs[0], 1)
     os.dup2(outputs[1], 2)
     os.umask(0o022)
     _become_user(spec)
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would clear it
-    if os.getppid() != shim:
+    if spec.get("confined"):
+        _call("giving up new rights", _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    elif os.getppid() != shim:
         os._exit(1)
     _step(f"entering the working directory {spec['cwd']}", lambda: os.chdir(spec["cwd"]))
     argv = spec["argv"]
@@ -147,10 +164,36 @@ def _become(spec: dict[str, Any], shim: int, outputs: tuple[int, int]) -> NoRetu
         raise Refused(f'exec: "{argv[0]}": {why}') from None
 
 
+def _fork_below_init(ended: int) -> None:
+    """Returns in the program's process. This one stays as process 1 of the namespace until the program has ended, and
+    writes to `ended` how."""
+    program = os.fork()
+    if program == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+        return
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.closerange(0, ended)  # nobody is to wait for us to close what is the program's or the shim's
+    os.closerange(ended + 1, _HANDLES)
+
+    def pass_on(number: int, _: Any) -> None:
+        with suppress(ProcessLookupError):  # its group is made in a moment, or it is a zombie
+            os.kill(program, number) if os.getpgid(program) != program else os.killpg(program, number)
+
+    for number in _PASSED_ON:
+        signal.signal(number, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == program:
+            os.write(ended, status.to_bytes(4, "little"))
+            os._exit(0)  # with us the kernel ends all that is left in the namespace
+
+
 def _become_user(spec: dict[str, Any]) -> None:
     group, user = spec.get("group"), spec.get("user")
     if group is not None:
-        _step("dropping the other groups", lambda: os.setgroups([group]))
+        groups = spec.get("groups") or [group]
+        _step("dropping the other groups", lambda: os.setgroups(groups))
         _step(f"becoming group {group}", lambda: os.setgid(group))
     if user is not None:
         _step(f"becoming user {user}", lambda: os.setuid(user))
@@ -161,6 +204,7 @@ def _isolate(spec: dict[str, Any]) -> None:
     stays who it is (user_namespaces(7))."""
     name, mounts = spec.get("host_name", "").encode(), spec["mounts"]
     flags = (_CLONE_NEWNS if mounts else 0) | (_CLONE_NEWUTS if name else 0)
+    flags |= _CLONE_NEWIPC if spec.get("confined") else 0
     if not flags:
         return
     user, group = os.geteuid(), os.getegid()
@@ -174,24 +218,69 @@ def _isolate(spec: dict[str, Any]) -> None:
     if name:
         _call("setting the host name", _libc.sethostname(name, len(name)))
     if mounts:
-        _mount_all(mounts)
+        _mount_all(mounts, spec)
 
 
-def _mount_all(mounts: list[dict[str, Any]]) -> None:
-    """Nobody else sees them, while later mounts of the machine are seen here, too (mount_namespaces(7))."""
+def _mount_all(mounts: list[dict[str, Any]], spec: dict[str, Any]) -> None:
+    """Nobody else sees them, while later mounts of the machine are seen here, too (mount_namespaces(7)).
+
+    All sources are opened before the first is mounted, which may hide another."""
     _call("separating mounts", _libc.mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None))
-    for mount in mounts:
-        source, target = os.path.realpath(mount["source"]), mount["target"]
-        _step(f"making the mount point {target}", partial(_mount_point, source, target))
+    sources = [_opened(mount, spec) for mount in mounts]
+    for source, mount in zip(sources, mounts, strict=True):
+        target = mount["target"]
+        with _rights_of_user({} if target == _ACCOUNT else spec):
+            _step(f"making the mount point {target}", partial(_mount_point, os.fstat(source).st_mode, target))
         place = target.encode()
-        _call(f"mounting {target}", _libc.mount(source.encode(), place, None, _MS_BIND | _MS_REC, None))
+        name = f"/proc/self/fd/{source}".encode()
+        _call(f"mounting {target}", _libc.mount(name, place, None, _MS_BIND | _MS_REC, None))
         if mount["read_only"]:
             flags = _MS_BIND | _MS_REMOUNT | _MS_RDONLY
             _call(f"making {target} read-only", _libc.mount(b"none", place, None, flags, None))
+    if spec.get("confined"):
+        flags = _MS_NOSUID | _MS_NODEV
+        _call("mounting /dev/shm", _libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", flags, b"mode=1777"))
+        _call("mounting /proc", _libc.mount(b"proc", b"/proc", b"proc", flags, None))
 
 
-def _mount_point(source: str, target: str) -> None:
-    if os.path.isdir(source):
+def _opened(mount: dict[str, Any], spec: dict[str, Any]) -> int:
+    """A handle on what is to be mounted. What its user named, a path of the machine or one below a volume, he must be
+    able to reach, and what is missing below a volume is made as he."""
+    source, below = mount["source"], mount.get("below", "")
+    with _rights_of_user(spec if mount.get("by_user") else {}):
+        handle = _step(f"opening {source}", lambda: os.open(source, os.O_PATH | os.O_CLOEXEC))
+    with _rights_of_user(spec):
+        for part in filter(None, below.split("/")):
+            handle = _step(f"opening {below} in {source}", partial(_entered, part, handle))
+    return int(handle)
+
+
+def _entered(name: str, folder: int) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder)
+
+
+@contextmanager
+def _rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
+    """Files are opened and made with the rights of a confined program's user (setfsuid(2)); no other program's."""
+    if not spec.get("confined"):
+        yield
+        return
+    before = os.getgroups()
+    os.setgroups(spec["groups"])
+    _libc.setfsgid(spec["group"])
+    _libc.setfsuid(spec["user"])
+    try:
+        yield
+    finally:
+        _libc.setfsuid(os.geteuid())
+        _libc.setfsgid(os.getegid())
+        os.setgroups(before)
+
+
+def _mount_point(mode: int, target: str) -> None:
+    if stat.S_ISDIR(mode):
         os.makedirs(target, exist_ok=True)
     elif not os.path.exists(target):
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -203,9 +292,9 @@ def _call(what: str, result: int) -> None:
         raise Refused(f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
-def _step(what: str, do: Any) -> None:
+def _step(what: str, do: Any) -> Any:
     try:
-        do()
+        return do()
     except OSError as error:
         raise Refused(f"{what}: {error.strerror}") from None
 
@@ -224,6 +313,7 @@ class Shim:
         self.main = 0
         self.status: int | None = None  # of waitpid(2), once the program has ended
         self.killing = False
+        self.ended = -1
         self.log = os.open(stem + ".log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def run(self, started: int) -> None:
@@ -242,19 +332,24 @@ class Shim:
         write_whole(self.stem + ".exit.json", self._ending(problem))
 
     def _start(self) -> tuple[list[Stream], str]:
-        out, err, go, failed = os.pipe(), os.pipe(), os.pipe(), os.pipe()
+        out, err, go, failed, ended = os.pipe(), os.pipe(), os.pipe(), os.pipe(), os.pipe()
         shim = os.getpid()
+        if self.spec.get("confined"):  # of its children, not of itself
+            _call("separating processes", _libc.unshare(_CLONE_NEWPID))
+            signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)  # process 1 would not get them without its handlers
         self.main = os.fork()
         if self.main == 0:
             try:
                 os.close(go[1])
                 if os.read(go[0], 1):
-                    _become(self.spec, shim, (out[1], err[1]))
+                    _become(self.spec, shim, (out[1], err[1]), ended[1])
             except BaseException as error:
                 os.write(failed[1], str(error).encode())
             os._exit(START_FAILED)
-        for handle in (out[1], err[1], go[0], failed[1]):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+        for handle in (out[1], err[1], go[0], failed[1], ended[1]):
             os.close(handle)
+        self.ended = ended[0]
         record: dict[str, Any] = {"shim_pid": shim, "shim_start": start_ticks(shim), "pid": self.main}
         record |= {"pid_start": start_ticks(self.main), "started_s": time.time(), "boot_id": boot_id()}
         write_whole(self.stem + ".run.json", record)
@@ -312,6 +407,8 @@ class Shim:
 
     def _ending(self, problem: str) -> dict[str, Any]:
         assert self.status is not None
+        if said := os.read(self.ended, 4):  # process 1 of its namespace tells how it ended
+            self.status = int.from_bytes(said, "little")
         number = os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else 0
         code = 128 + number if number else os.WEXITSTATUS(self.status)
         oom = number == signal.SIGKILL and any(_oom_kills(path) for path in self.spec["oom_files"])

@@ -4,5 +4,6 @@ settings       what an agent is told
 machine        what the machine has
 events         what happened to a pod, told as events
 registration   the Node and its lease
+owners         as whom pods run, where it is shared
 surroundings   what all pods of the machine share
 """

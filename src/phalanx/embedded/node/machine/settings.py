@@ -25,13 +25,15 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """`data_dir` holds pods/ (this node's state and logs), kubelet.token and, with the API server, pki/."""
+    """`data_dir` holds pods/ (this node's state and logs), kubelet.token and, with the API server, pki/. `shared`: pods
+    run as the owners of their namespaces."""
 
     data_dir: Path
     name: str = ""  # empty: the machine's host name
     resources: Mapping[str, str] = field(default_factory=dict)  # overrides and additions: {"cpu": "6"}
     labels: Mapping[str, str] = field(default_factory=dict)
     images: Mapping[str, Image] = field(default_factory=dict)  # besides `host`
+    shared: bool = False
     max_pods: int = 110
     address: str = "127.0.0.1"
     port: int = 0  # of the log endpoint; 0 takes a free one

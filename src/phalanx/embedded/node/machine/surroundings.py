@@ -16,6 +16,7 @@ from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image
 from phalanx.embedded.node.container.isolation import Isolation
 from phalanx.embedded.node.machine.events import Occurrences
 from phalanx.embedded.node.machine.machine import Gpu
+from phalanx.embedded.node.machine.owners import Owner, Owners
 from phalanx.embedded.node.machine.settings import NodeSettings
 from phalanx.embedded.node.network.addresses import Networks
 from phalanx.embedded.node.network.naming import Naming
@@ -39,6 +40,7 @@ class Surroundings:
     home: Networks
     naming: Naming
     isolation: Isolation
+    owners: Owners | None  # None: the machine is not shared, and pods run as the agent does, or as they say
     tell: Occurrences
     observe: Callable[[Object], Any]  # takes in the answer to a write, before the watch tells it
 
@@ -54,6 +56,12 @@ class Surroundings:
     def image(self, name: str) -> Image | None:
         """What stands in for the image here; None: nothing does."""
         return HOST if name == HOST_IMAGE else self.settings.images.get(name)
+
+    def owner(self, namespace: str) -> Owner | None:
+        """Return as whom pods of the namespace must run; None: nobody says, or it is root who may. Raises
+        ConfigError."""
+        owner = self.owners.of(namespace) if self.owners is not None else None
+        return owner if owner is not None and owner.user != 0 else None
 
     @property
     def back_off(self) -> BackOff:

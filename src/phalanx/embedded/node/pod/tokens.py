@@ -43,6 +43,8 @@ class TokenFile:
         with os.fdopen(handle, "w") as file:
             file.write(token)
         new.chmod(mode)
+        if self.path.exists():  # whose it was
+            os.chown(new, self.path.stat().st_uid, self.path.stat().st_gid)
         new.rename(self.path)
 
 

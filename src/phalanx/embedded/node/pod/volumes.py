@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,41 @@ async def set_up(pod: Object, root: Path, allocatable: Mapping[str, str], look_u
             raise ConfigError(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}') from error
 
 
+def give(root: Path, user: int, group: int) -> None:
+    """Make every file of the pod's volumes its user's; `root` itself stays ours. Raises OSError."""
+    for place in root.iterdir() if root.exists() else ():
+        if place.is_symlink():  # into memory, where others could look
+            place = place.resolve()
+            place.chmod(0o700)
+        os.chown(place, user, group)
+        for folder, folders, files in os.walk(place):
+            for name in (*folders, *files):
+                os.chown(Path(folder, name), user, group, follow_symlinks=False)
+
+
+def private_folders(root: Path, user: int, group: int, mounts: Iterable[Mount]) -> tuple[Mount, ...]:
+    """Return mounts of a /tmp and a /var/tmp of the pod's own, where it mounts nothing there. Raises OSError."""
+    taken = {mount.target.rstrip("/") for mount in mounts}
+    found = []
+    for target, name in (("/tmp", ".tmp"), ("/var/tmp", ".var-tmp")):  # noqa: S108 - those that are hidden
+        if target not in taken:
+            place = root / name
+            root.mkdir(mode=0o700, exist_ok=True)
+            place.mkdir(mode=0o700, exist_ok=True)
+            os.chown(place, user, group)
+            found.append(Mount(source=str(place), target=target))
+    return tuple(found)
+
+
+def check_paths_of_machine(pod: Object) -> None:
+    """Raises ConfigError for hostPath volumes that we would have to make, as root."""
+    for volume in pod["spec"].get("volumes") or ():
+        if (kind := (volume.get("hostPath") or {}).get("type") or "").endswith("OrCreate"):
+            raise ConfigError(
+                f"volume {volume['name']}: hostPath of type {kind} is refused on a machine that is shared"
+            )
+
+
 def remove(root: Path) -> None:
     """All of a pod's volumes, those in memory included."""
     for link in root.glob("*") if root.exists() else ():
@@ -50,20 +85,24 @@ def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -
         host = volume.get("hostPath")
         source = Path(host["path"]) if host else root / volume["name"]
         below = mount.get("subPath") or expand(mount.get("subPathExpr") or "", env)
-        if below:
-            source = _sub_path(source, below)
+        _check_sub_path(below)
         written = any(key in volume for key in ("configMap", "secret", "downwardAPI", "projected"))
         read_only = bool(mount.get("readOnly")) or written
-        found.append(Mount(source=str(source), target=mount["mountPath"], read_only=read_only))
+        found.append(
+            Mount(
+                source=str(source),
+                target=mount["mountPath"],
+                read_only=read_only,
+                below=below,
+                by_user=host is not None,
+            )
+        )
     return tuple(sorted(found, key=lambda mount: mount.target.count("/")))
 
 
-def _sub_path(source: Path, below: str) -> Path:
+def _check_sub_path(below: str) -> None:
     if below.startswith("/") or ".." in Path(below).parts:
         raise ConfigError(f"subPath {below!r} must be a relative path without '..'")
-    if not (source / below).exists():
-        (source / below).mkdir(parents=True)
-    return source / below
 
 
 # --- kinds of volume --------------------------------------------------------------------------------------------------

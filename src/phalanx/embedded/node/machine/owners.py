@@ -1,0 +1,64 @@
+"""As whom pods run on a shared machine: a namespace belongs to a Unix user, and its pods run as that user.
+
+The annotations `phalanx.dev/uid` and `phalanx.dev/gid` of the namespace say who that is. Only who may write namespaces
+can write them: `phalanx login` does for its user, an admin for any other. Pods of a namespace that says nothing run as
+nobody; uid 0 is what an admin writes to allow root there.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass
+
+from phalanx.client.informer import Informer
+from phalanx.embedded.node.pod.environment import ConfigError
+
+UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"  # annotations of namespaces
+_NOBODY = 65534
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A Unix user, by numbers. `name` and `home` are "" where the machine knows none of that number."""
+
+    user: int
+    group: int
+    groups: tuple[int, ...]
+    name: str = ""
+    home: str = ""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return what a login would set of the environment."""
+        named = {"USER": self.name, "LOGNAME": self.name} if self.name else {}
+        return {"HOME": self.home or "/", **named}
+
+
+class Owners:
+    """`of` is asked at each start of a container, so that a user's new groups count from then on."""
+
+    def __init__(self, namespaces: Informer) -> None:
+        self._namespaces = namespaces
+
+    def of(self, namespace: str) -> Owner:
+        """Return the owner of a namespace. Raises ConfigError: it is not known, or its owner is no number."""
+        known = self._namespaces.objects.get(namespace)
+        if known is None:
+            raise ConfigError(f"namespace {namespace} is not known to this node yet")
+        notes = known["metadata"].get("annotations") or {}
+        user = _number(namespace, UID, notes.get(UID, str(_NOBODY)))
+        try:
+            entry = pwd.getpwuid(user)
+        except KeyError:
+            group = _number(namespace, GID, notes.get(GID, str(_NOBODY)))
+            return Owner(user=user, group=group, groups=(group,))
+        groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+        return Owner(user=user, group=entry.pw_gid, groups=groups, name=entry.pw_name, home=entry.pw_dir)
+
+
+def _number(namespace: str, name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_MOST)) and int(text) <= _MOST):
+        raise ConfigError(f"namespace {namespace}: its annotation {name} is {text!r} and no number of a Unix user")
+    return int(text)
