@@ -90,6 +90,15 @@ def read_kubeconfig(paths: Iterable[Path], context: str | None) -> tuple[Cluster
     return merged.chosen(context)
 
 
+def context_namespace(paths: Iterable[Path]) -> str:
+    """Return the namespace of the current context, `default` where it names none. Raises ConfigError, OSError."""
+    merged = _Merged()
+    for path in paths:
+        merged.add(path)
+    said, _ = merged.entry("contexts", merged.current)
+    return str(said.get("namespace") or "default")
+
+
 class _Merged:
     """What several files say together."""
 

@@ -3,5 +3,6 @@
 endless       work that goes on after a defect
 apiserver     objects, kept and served
 controllers   what kube-controller-manager does
+login         Unix users of this machine, as users of its cluster
 node          what a kubelet does: pods as processes of this machine, or simulated nodes
 """

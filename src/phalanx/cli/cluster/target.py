@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +18,11 @@ from cyclopts import Parameter
 from phalanx.cli.local.data_directory import default_directory, is_running
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.client.kind import NAMESPACES
+from phalanx.client.kubeconfig import context_namespace
 from phalanx.errors import PhalanxError
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_NAMESPACE = Parameter(alias="-n", show_default=False)
 
 
 @Parameter(name="*")
@@ -40,8 +42,8 @@ class Target:
 class Namespace:
     """The option of commands that speak of one thing."""
 
-    namespace: Annotated[str, Parameter(alias="-n")] = "default"
-    """The namespace."""
+    namespace: Annotated[str, _NAMESPACE] = field(default_factory=lambda: current_namespace(os.environ))
+    """The namespace. [default: that of the kubeconfig's current context, else default]"""
 
 
 @Parameter(name="*")
@@ -49,8 +51,8 @@ class Namespace:
 class Scope:
     """Options of commands that list namespaced things."""
 
-    namespace: Annotated[str, Parameter(alias="-n")] = "default"
-    """The namespace."""
+    namespace: Annotated[str, _NAMESPACE] = field(default_factory=lambda: current_namespace(os.environ))
+    """The namespace. [default: that of the kubeconfig's current context, else default]"""
 
     all_namespaces: Annotated[bool, Parameter(alias="-A")] = False
     """Every namespace."""
@@ -78,6 +80,17 @@ def find_kubeconfig(target: Target, environment: Mapping[str, str]) -> Path | No
         f"there is no cluster to talk to: no --kubeconfig, no KUBECONFIG, no `phalanx up` in {directory.path} and no "
         "~/.kube/config. Start one with `phalanx up`; for one in another directory say --kubeconfig DIR/kubeconfig."
     )
+
+
+def current_namespace(environment: Mapping[str, str]) -> str:
+    """Return the namespace that the current context names, of the kubeconfig that is taken if none is said."""
+    try:
+        chosen = find_kubeconfig(Target(), environment)
+        files = environment.get("KUBECONFIG", "").split(":") if chosen is None else [str(chosen)]
+        home = str(Path(environment.get("HOME", "/"), ".kube", "config"))
+        return context_namespace([Path(one) for one in filter(None, files)] or [Path(home)])
+    except (PhalanxError, OSError):  # whoever connects says what is wrong
+        return "default"
 
 
 @asynccontextmanager

@@ -35,6 +35,7 @@ from phalanx.dialects.enabled import DIALECTS as FRAMED
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.training.definition import install_training
+from phalanx.embedded.login.server import LoginSettings, run_login
 from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image, read_images
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
@@ -135,8 +136,11 @@ def _companions(
         asked = {"cpu": machines.local_cpu, "memory": machines.local_memory, "nvidia.com/gpu": machines.local_gpu}
         resources = {name: str(amount) for name, amount in asked.items() if amount is not None}
         images = read_images(machines.local_images) if machines.local_images is not None else {}
-        node = NodeSettings(data_dir=directory.path, resources=resources, images=images)
+        node = NodeSettings(data_dir=directory.path, resources=resources, images=images, shared=machines.shared)
         yield run_node(connection, informers, node)
+    if machines.shared:
+        login = LoginSettings(socket=machines.login_socket, tokens=directory.tokens, authority=directory.authority)
+        yield run_login(connection, login)
     if machines.simulate_nodes:
         simulated = SimulatedSettings(
             nodes=machines.simulate_nodes,

@@ -45,6 +45,7 @@ async def up(
         phalanx up --data ./cluster --port 7443
         phalanx up --simulate-nodes 100 --node-cpu 100 --node-gpu 8
         phalanx up --policy policy.yaml
+        phalanx up --shared --data /var/lib/phalanx
 
     Parameters
     ----------

@@ -19,6 +19,8 @@ import msgspec
 
 from phalanx.errors import PhalanxError
 
+LOGIN_SOCKET = Path("/run/phalanx/login.sock")  # of a machine that is shared
+
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
@@ -34,6 +36,11 @@ class DataDirectory:
     def control_plane_kubeconfig(self) -> Path:
         """The same for the control plane, which is a user of its own."""
         return self.path / "control-plane.kubeconfig"
+
+    @property
+    def tokens(self) -> Path:
+        """The API server's token file."""
+        return self.path / "tokens.csv"
 
     @property
     def authority(self) -> Path:

@@ -19,13 +19,14 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from phalanx.cli.local.data_directory import DataDirectory, owned
+from phalanx.cli.local.data_directory import LOGIN_SOCKET, DataDirectory, owned
 from phalanx.cli.local.supervisor import Child, Program, Tell
 from phalanx.client.quantity import QuantityError, parse
 from phalanx.embedded.node.container.image import read_images
 from phalanx.errors import PhalanxError
 
 HOST = "127.0.0.1"
+_FLAGS = ("local_node", "shared")
 
 _Count = Annotated[int, Parameter(validator=Number(gte=0))]
 
@@ -49,6 +50,13 @@ class Machines:
 
     local_images: Path | None = None
     """What of this machine stands in for which container images (docs/guide/one-machine.md)."""
+
+    shared: bool = False
+    """Share this machine with its other Unix users: they log in by `phalanx login`, and their pods run as they.
+    Needs root (docs/guide/one-machine.md)."""
+
+    login_socket: Path = LOGIN_SOCKET
+    """Where users of a shared machine log in."""
 
     simulate_nodes: _Count = 0
     """Add so many simulated nodes: their pods become Ready and finish, but nothing runs."""
@@ -74,10 +82,10 @@ class Machines:
 
     def options(self) -> tuple[str, ...]:
         """The command line that says the same."""
-        given = {name: value for name, value in asdict(self).items() if name != "local_node" and value is not None}
+        given = {name: value for name, value in asdict(self).items() if name not in _FLAGS and value is not None}
         given |= {"local_images": self.local_images.resolve()} if self.local_images is not None else {}
         said = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-        return (*said, "--local-node" if self.local_node else "--no-local-node")
+        return (*said, "--local-node" if self.local_node else "--no-local-node", *(["--shared"] if self.shared else []))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

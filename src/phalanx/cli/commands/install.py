@@ -1,0 +1,73 @@
+"""`phalanx install`: a shared cluster of this machine, as a service of systemd."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from phalanx.cli.terminal.output import note
+from phalanx.errors import PhalanxError
+
+_NAME = "phalanx.service"
+# Pods are no part of the service: they go on when it is started anew (KillMode), with limits by their own control
+# groups (Delegate).
+_UNIT = """[Unit]
+Description=Phalanx: jobs of this machine's users
+After=network.target
+
+[Service]
+Type=exec
+ExecStart={command}
+Restart=always
+RestartSec=2
+KillMode=process
+Delegate=yes
+TasksMax=infinity
+LimitNOFILE=infinity
+RuntimeDirectory=phalanx
+RuntimeDirectoryMode=0755
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def install(
+    *,
+    data: Path = Path("/var/lib/phalanx"),
+    port: Annotated[int, Parameter(validator=Number(gte=1, lte=65535))] = 6443,
+    units: Path = Path("/etc/systemd/system"),
+) -> None:
+    """Write a systemd service that shares this machine with its users: `phalanx up --shared`, from each boot on.
+
+    Nothing is started; the commands that do are printed. Users then say `phalanx login`.
+
+    For example:
+
+        sudo phalanx install
+        sudo phalanx install --data /srv/phalanx --port 7443
+
+    Parameters
+    ----------
+    data
+        Where the cluster keeps everything; root's alone.
+    port
+        The port of the API.
+    units
+        The directory of systemd's units.
+    """
+    words = (sys.executable, "-m", "phalanx.cli.app", "up", "--shared", "--data", str(data), "--port", str(port))
+    place = units / _NAME
+    try:
+        place.write_text(_UNIT.format(command=shlex.join(words).replace("%", "%%")))
+    except OSError as error:
+        raise PhalanxError(
+            f"{place} cannot be written: {error.strerror}. Nothing was installed. Say this as root, on a machine with "
+            "systemd; or start `phalanx up --shared` by whatever starts services here."
+        ) from error
+    note(f"wrote {place}. Start it, now and at each boot: systemctl daemon-reload && systemctl enable --now phalanx")

@@ -1,0 +1,88 @@
+"""`phalanx login`: a Unix user becomes a user of the cluster of his machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from phalanx.cli.local.data_directory import LOGIN_SOCKET
+from phalanx.cli.terminal.output import note
+from phalanx.errors import PhalanxError
+
+_PATIENCE_S = 30.0
+_ANSWER_BYTES = 1 << 20
+
+
+def login(*, login_socket: Path = LOGIN_SOCKET, output: Path | None = None) -> None:
+    """Become a user of the cluster that this machine shares (`phalanx up --shared`), under your Unix name.
+
+    The kernel says who you are, so there is no password and no token to copy. You have a namespace of your own; what
+    you start in it runs as you. Afterwards kubectl and phalanx work as they are. Log in again when your groups change.
+
+    For example:
+
+        phalanx login
+        phalanx run -- id
+
+    Parameters
+    ----------
+    login_socket
+        Where the machine's cluster lets users log in.
+    output
+        Where to write the kubeconfig. [default: $KUBECONFIG if that is one file, else ~/.kube/config]
+    """
+    answer = _ask(login_socket)
+    if "kubeconfig" not in answer:
+        raise PhalanxError(f"you are not logged in: {answer.get('error', 'the answer makes no sense')}")
+    said = os.environ.get("KUBECONFIG", "")
+    place = output or (Path(said) if said and ":" not in said else Path.home() / ".kube" / "config")
+    _write(place, answer["kubeconfig"], certain=output is not None)
+    note(f"you are logged in; your namespace is {answer['namespace']}, and {place} says so to kubectl and phalanx")
+
+
+def _ask(path: Path) -> dict[str, str]:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(_PATIENCE_S)
+            connection.connect(str(path))
+            data = b""
+            while len(data) < _ANSWER_BYTES and (chunk := connection.recv(65536)):
+                data += chunk
+        return msgspec.json.decode(data, type=dict[str, str])
+    except OSError as error:
+        raise PhalanxError(
+            f"nobody lets users log in at {path}: {error.strerror or error}. Does `phalanx up --shared` run on this "
+            "machine? (its service: systemctl status phalanx)"
+        ) from error
+    except msgspec.DecodeError as error:
+        raise PhalanxError(f"what answered at {path} is no cluster of this machine: {error}") from error
+
+
+def _write(place: Path, text: str, *, certain: bool) -> None:
+    """Readable by its user alone. What another program wrote there is replaced only when that place was said."""
+    if place.exists() and not certain and not _is_ours(place):
+        raise PhalanxError(
+            f"{place} is of another cluster and was left as it is. Say where else: phalanx login --output FILE, and "
+            "then export KUBECONFIG=FILE"
+        )
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = place.with_name(f".{place.name}.new")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+        draft.rename(place)
+    except OSError as error:
+        raise PhalanxError(f"{place} cannot be written: {error.strerror}; say another with --output FILE") from error
+
+
+def _is_ours(place: Path) -> bool:
+    try:
+        found = yaml.safe_load(place.read_text())
+        return [one["name"] for one in found["clusters"]] == ["phalanx"]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+        return False

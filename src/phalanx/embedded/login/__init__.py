@@ -1,0 +1,6 @@
+"""Unix users of this machine as users of its cluster.
+
+account   who a Unix user is in the cluster, and the token file
+grants    what users may do, and the namespace of each
+server    the socket at which they log in
+"""

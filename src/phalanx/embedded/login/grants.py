@@ -1,0 +1,84 @@
+"""What users of a shared machine may do: see queues, nodes and priorities, and everything in a namespace of their own.
+
+The roles are written at each start, so that a newer program's are in force. Nobody but an admin writes namespaces, so
+nobody but an admin says as whom pods run (`phalanx.embedded.node.machine.owners`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import NAMESPACES, Kind
+from phalanx.embedded.login.account import USERS, Account
+
+UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"
+_GROUP = "rbac.authorization.k8s.io"
+_CLUSTER_ROLES = Kind(group=_GROUP, plural="clusterroles", name="ClusterRole", namespaced=False)
+_CLUSTER_BINDINGS = Kind(group=_GROUP, plural="clusterrolebindings", name="ClusterRoleBinding", namespaced=False)
+_BINDINGS = Kind(group=_GROUP, plural="rolebindings", name="RoleBinding")
+_SEES, _OWNS = "phalanx:sees", "phalanx:owns"
+_READ = ["get", "list", "watch"]
+_RULES: dict[str, list[dict[str, Any]]] = {
+    _SEES: [
+        {"apiGroups": ["phalanx.dev"], "resources": ["*"], "verbs": _READ},
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": _READ},
+        {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": _READ},
+    ],
+    _OWNS: [
+        {"apiGroups": ["kubeflow.org", "scheduling.volcano.sh"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": _READ},
+        {"apiGroups": [""], "resources": ["pods/exec", "pods/attach", "pods/portforward"], "verbs": ["get", "create"]},
+    ],
+}
+
+
+async def install_grants(api: Connection) -> None:
+    """Write the roles, and bind every user to what all may see. Raises ApiError."""
+    for name, rules in _RULES.items():
+        await _put(api, _CLUSTER_ROLES, {"metadata": {"name": name}, "rules": rules})
+    everybody = [{"apiGroup": _GROUP, "kind": "Group", "name": USERS}]
+    binding = {"metadata": {"name": _SEES}, "roleRef": _role(_SEES), "subjects": everybody}
+    await _put(api, _CLUSTER_BINDINGS, binding)
+
+
+async def give_namespace(api: Connection, account: Account) -> str:
+    """Return the name of the account's namespace, which is there and his. Raises ApiError."""
+    name = account.namespace()
+    if not await _claimed(api, name, account):
+        name = account.namespace(numbered=True)
+        if not await _claimed(api, name, account):
+            raise PermissionError(f"the namespaces {account.namespace()} and {name} belong to other users")
+    subjects = [{"apiGroup": _GROUP, "kind": "User", "name": account.name}]
+    for role in ("edit", _OWNS):
+        binding = {"metadata": {"name": f"owner-{role.replace(':', '-')}"}, "roleRef": _role(role)}
+        await _put(api, _BINDINGS, binding | {"subjects": subjects}, name)
+    return name
+
+
+async def _claimed(api: Connection, name: str, account: Account) -> bool:
+    """Whether the namespace is his: made for him now, or before."""
+    notes = {UID: str(account.uid), GID: str(account.gid)}
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": notes}}
+    try:
+        found = await api.create(NAMESPACES, body)
+    except ApiRefusal as error:
+        if error.reason != "AlreadyExists":
+            raise
+        found = await api.get(NAMESPACES, name)
+    return bool((found["metadata"].get("annotations") or {}).get(UID) == notes[UID])
+
+
+def _role(name: str) -> Object:
+    return {"apiGroup": _GROUP, "kind": "ClusterRole", "name": name}
+
+
+async def _put(api: Connection, kind: Kind, body: Object, namespace: str = "") -> None:
+    """Create it, or make what is there say the same."""
+    whole = {"apiVersion": kind.api_version, "kind": kind.name, **body}
+    try:
+        await api.create(kind, whole, namespace)
+    except ApiRefusal as error:
+        if error.reason != "AlreadyExists":
+            raise
+        await api.patch(kind, body["metadata"]["name"], whole, namespace)

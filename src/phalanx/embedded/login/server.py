@@ -1,0 +1,155 @@
+"""The socket at which users of this machine log in: who connects is asked of the kernel (SO_PEERCRED, unix(7)).
+
+Whoever connects is sent one JSON object and the connection ends: `kubeconfig` and `namespace`, or `error`. Nothing is
+read from him, so there is nothing to get wrong. One login of a user is under way at a time, and few in all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phalanx.client.connection import ApiError, ApiRefusal, Connection
+from phalanx.embedded.login.account import Account, account_of, token_for
+from phalanx.embedded.login.grants import give_namespace, install_grants
+from phalanx.errors import PhalanxError
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE, _PATIENCE_S, _LOOK_S = 64, 15.0, 0.1
+_REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginSettings:
+    """`tokens`: the API server's token file; `authority`: the certificate by which clients know it."""
+
+    socket: Path
+    tokens: Path
+    authority: Path
+
+
+async def run_login(connection: Connection, settings: LoginSettings) -> None:
+    """Let users log in, until cancelled. Raises PhalanxError: the socket cannot be made. ApiError."""
+    await install_grants(connection)
+    async with _serving(settings.socket, _Logins(connection, settings).take):
+        log.info("users log in at %s", settings.socket)
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def _serving(
+    path: Path, take: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
+) -> AsyncIterator[None]:
+    with _listening(path) as listener:
+        async with await asyncio.start_unix_server(take, sock=listener):
+            yield
+
+
+@contextmanager
+def _listening(path: Path) -> Iterator[socket.socket]:
+    """The socket, which everybody may connect to; one that a killed process left is replaced. Raises PhalanxError."""
+    try:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if path.is_socket():
+            path.unlink()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(str(path))
+        path.chmod(0o666)
+    except OSError as error:
+        raise PhalanxError(
+            f"users cannot log in: {path} cannot be made: {error.strerror or error}. Name another with --login-socket "
+            "FILE."
+        ) from error
+    try:
+        yield listener
+    finally:
+        path.unlink(missing_ok=True)
+        listener.close()
+
+
+class _Logins:
+    """`busy`: Unix users who are being logged in."""
+
+    def __init__(self, connection: Connection, settings: LoginSettings) -> None:
+        self._api, self._settings = connection, settings
+        self._busy: set[int] = set()
+        self._writing = asyncio.Lock()  # of the token file
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, uid, gid = _peer(writer.get_extra_info("socket"))
+        answer: dict[str, str]
+        if uid in self._busy or len(self._busy) >= _AT_ONCE:
+            answer = {"error": "another login is under way; try again in a moment"}
+        else:
+            self._busy.add(uid)
+            try:
+                answer = await self._answer(uid, gid)
+            finally:
+                self._busy.discard(uid)
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                writer.write(msgspec.json.encode(answer))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+
+    async def _answer(self, uid: int, gid: int) -> dict[str, str]:
+        account = await asyncio.to_thread(account_of, uid, gid)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                async with self._writing:
+                    token = await asyncio.to_thread(token_for, self._settings.tokens, account)
+                namespace = await give_namespace(self._api, account)
+                await self._known(token)
+        except (ApiError, OSError, TimeoutError) as error:
+            log.warning("login of %s (%d): %s", account.name, uid, error)
+            return {"error": f"the cluster could not take {account.name} in: {error or 'it took too long'}"}
+        log.info("%s (%d) logged in, namespace %s", account.name, uid, namespace)
+        return {"kubeconfig": self._kubeconfig(account, token, namespace), "namespace": namespace}
+
+    async def _known(self, token: str) -> None:
+        """The API server looks at its token file once a second."""
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        tls = ssl.create_default_context(cafile=self._settings.authority)
+        async with Connection(self._api.server, headers={"authorization": f"Bearer {token}"}, tls=tls) as his:
+            while True:
+                try:
+                    await his.request("POST", path, body=_REVIEW)
+                    return
+                except ApiRefusal as error:
+                    if error.code != 401:
+                        raise
+                    await asyncio.sleep(_LOOK_S)
+
+    def _kubeconfig(self, account: Account, token: str, namespace: str) -> str:
+        authority = base64.b64encode(self._settings.authority.read_bytes()).decode()
+        cluster = {"server": self._api.server, "certificate-authority-data": authority}
+        context = {"cluster": "phalanx", "user": account.name, "namespace": namespace}
+        said = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "phalanx", "cluster": cluster}],
+            "users": [{"name": account.name, "user": {"token": token}}],
+            "contexts": [{"name": "phalanx", "context": context}],
+            "current-context": "phalanx",
+        }
+        return msgspec.yaml.encode(said).decode()
+
+
+def _peer(connection: socket.socket) -> tuple[int, int, int]:
+    """Process, user and group of who connected, as they were then."""
+    size = struct.calcsize("3i")
+    pid, uid, gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return pid, uid, gid

@@ -1,0 +1,138 @@
+"""`phalanx up --shared` as two of the machine's users try it, under numeric uids. Needs root."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli.commands.install import install
+from phalanx.cli.commands.login import login
+from phalanx.errors import PhalanxError
+from tests.cli.upstart import PHALANX, Up, started, until
+from tests.kubectl import KUBECTL
+
+ADA, BOB = 51234, 51235
+PHASE = "-o=jsonpath={.status.phase}"
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="a machine can be shared by root alone")
+
+
+def _login_as(uid: int, socket: Path, output: Path) -> None:
+    """In a process of its own: what follows is done with that user's rights."""
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    login(login_socket=socket, output=output)
+
+
+class Shared:
+    def __init__(self, up: Up, folder: Path) -> None:
+        self.up, self.folder = up, folder
+
+    def login(self, uid: int) -> Path:
+        """The kubeconfig that the user got."""
+        home = self.folder / str(uid)
+        home.mkdir(exist_ok=True)
+        os.chown(home, uid, uid)
+        process = multiprocessing.get_context("fork").Process(
+            target=_login_as, args=(uid, self.folder / "login.sock", home / "kubeconfig")
+        )
+        process.start()
+        process.join(60)
+        assert process.exitcode == 0
+        assert (home / "kubeconfig").stat().st_uid == uid
+        assert (home / "kubeconfig").stat().st_mode & 0o777 == 0o600
+        return home / "kubeconfig"
+
+    def call(self, uid: int, *words: str) -> subprocess.CompletedProcess[str]:
+        """With his kubeconfig: what he may is the API server's to say."""
+        environment = {**os.environ, "KUBECONFIG": str(self.folder / str(uid) / "kubeconfig")}
+        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    folder = tmp_path_factory.mktemp("shared")
+    for place in (folder, *list(folder.parents)[:2]):
+        place.chmod(0o755)
+    with started(folder / "data", "--shared", "--login-socket", str(folder / "login.sock"), "--local-cpu", "4") as up:
+        until(lambda: (folder / "login.sock").exists())
+        found = Shared(up, folder)
+        found.login(ADA)
+        found.login(BOB)
+        yield found
+        up.stop()
+
+
+@as_root
+@pytest.mark.slow
+def test_what_a_user_starts_runs_as_that_user(shared: Shared) -> None:
+    done = shared.call(ADA, *_phalanx("run", "--", "sh", "-c", "id -u; ls -A /tmp; ls /proc/1/root"))
+    assert done.stdout.splitlines() == [str(ADA), "ls: cannot access '/proc/1/root': Permission denied"], done
+
+
+@as_root
+@pytest.mark.slow
+def test_a_user_sees_queues_and_his_own_and_nothing_of_another(shared: Shared) -> None:
+    assert shared.call(ADA, *_phalanx("submit", "--name", "hers", "--", "sleep", "1000")).returncode == 0
+    assert "hers" in shared.call(ADA, KUBECTL, "get", "jobs").stdout
+    assert "default" in shared.call(BOB, KUBECTL, "get", "queues").stdout
+    for words in (
+        ("get", "jobs", "-n", f"user-uid-{ADA}"),
+        ("get", "pods", "-A"),
+        ("get", "secrets", "-A"),
+        ("logs", "job/hers", "-n", f"user-uid-{ADA}"),
+        ("delete", "job", "hers", "-n", f"user-uid-{ADA}"),
+        ("annotate", "namespace", f"user-uid-{BOB}", "phalanx.dev/uid=0", "--overwrite"),
+        ("create", "job", "x", "--image=host", "-n", "default"),
+        ("create", "clusterrolebinding", "x", "--clusterrole=cluster-admin", f"--user=uid-{BOB}"),
+        ("get", "pods", "--as", "admin"),
+    ):
+        done = shared.call(BOB, KUBECTL, *words)
+        assert "orbidden" in done.stderr, (words, done)
+    assert shared.call(ADA, KUBECTL, "delete", "job", "hers").returncode == 0
+
+
+@as_root
+@pytest.mark.slow
+def test_the_data_directory_and_other_kubeconfigs_are_nobodys_to_read(shared: Shared) -> None:
+    secret = shared.folder / "data" / "tokens.csv"
+    mount = {"volumeMounts": [{"name": "v", "mountPath": "/mnt"}]}
+    box = {"name": "main", "image": "host", "command": ["sh", "-c", "cat /mnt/tokens.csv /mnt/kubeconfig"], **mount}
+    for number, place in enumerate((secret.parent, shared.folder / str(ADA))):
+        volumes = [{"name": "v", "hostPath": {"path": str(place)}}]
+        spec = {"restartPolicy": "Never", "schedulerName": "phalanx", "containers": [box], "volumes": volumes}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"peek-{number}"}, "spec": spec}
+        file = shared.folder / "pod.json"
+        file.write_text(json.dumps(pod))
+        shared.call(BOB, KUBECTL, "create", "-f", str(file))
+        until(lambda: shared.call(BOB, KUBECTL, "get", "pod", f"peek-{number}", PHASE).stdout == "Failed")  # noqa: B023
+        log = shared.call(BOB, KUBECTL, "logs", f"peek-{number}").stdout
+        assert "Permission denied" in log, log
+        assert "admin" not in log, log
+
+
+def test_who_is_not_let_in_is_told_why(tmp_path: Path) -> None:
+    with pytest.raises(PhalanxError, match=r"nobody lets users log in at .*phalanx up --shared"):
+        login(login_socket=tmp_path / "none.sock", output=tmp_path / "kubeconfig")
+    assert not (tmp_path / "kubeconfig").exists()
+
+
+def test_the_service_starts_a_shared_cluster_and_leaves_pods_alone(tmp_path: Path) -> None:
+    install(units=tmp_path, data=Path("/srv/my jobs"), port=7443)
+    lines = (tmp_path / "phalanx.service").read_text().splitlines()
+    assert next(line for line in lines if line.startswith("ExecStart=")).endswith(
+        "-m phalanx.cli.app up --shared --data '/srv/my jobs' --port 7443"
+    )
+    assert {"KillMode=process", "Delegate=yes", "Restart=always"} <= set(lines)
+    with pytest.raises(PhalanxError, match="cannot be written"):
+        install(units=tmp_path / "none")
+
+
+def _phalanx(*words: str) -> tuple[str, ...]:
+    return (*PHALANX, *words)
