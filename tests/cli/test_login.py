@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,17 +57,18 @@ class Shared:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    folder = tmp_path_factory.mktemp("shared")
-    for place in (folder, *list(folder.parents)[:2]):
-        place.chmod(0o755)
-    with started(folder / "data", "--shared", "--login-socket", str(folder / "login.sock"), "--local-cpu", "4") as up:
-        until(lambda: (folder / "login.sock").exists())
-        found = Shared(up, folder)
-        found.login(ADA)
-        found.login(BOB)
-        yield found
-        up.stop()
+def shared() -> Iterator[Shared]:
+    with tempfile.TemporaryDirectory(prefix="phalanx-shared-") as name:  # that others may reach, unlike pytest's own
+        folder = Path(name)
+        folder.chmod(0o755)
+        words = ("--shared", "--login-socket", str(folder / "login.sock"), "--local-cpu", "4")
+        with started(folder / "data", *words) as up:
+            until(lambda: (folder / "login.sock").exists())
+            found = Shared(up, folder)
+            found.login(ADA)
+            found.login(BOB)
+            yield found
+            up.stop()
 
 
 @as_root
@@ -100,6 +102,23 @@ def test_a_user_sees_queues_and_his_own_and_nothing_of_another(shared: Shared) -
 
 @as_root
 @pytest.mark.slow
+def test_a_user_is_shown_his_own_jobs_with_the_reasons_that_the_scheduler_wrote(shared: Shared) -> None:
+    for name, cpu in (("runs", "1"), ("huge", "99")):
+        assert (
+            shared.call(ADA, *_phalanx("submit", "--name", name, "--cpu", cpu, "--", "sleep", "1000")).returncode == 0
+        )
+    until(lambda: "running" in shared.call(ADA, *_phalanx("jobs")).stdout)
+    until(lambda: "99 cpu" in shared.call(ADA, *_phalanx("jobs")).stdout)
+    assert "99 cpu" in shared.call(ADA, *_phalanx("explain", "huge")).stdout
+    assert shared.call(BOB, *_phalanx("jobs", "--finished")).stdout.count("huge") == 0
+    refused = shared.call(BOB, *_phalanx("jobs", "-n", f"user-uid-{ADA}"))
+    assert f"you may not see what is in namespace user-uid-{ADA}" in refused.stderr
+    assert "this needs to see every namespace" in shared.call(ADA, *_phalanx("jobs", "-A")).stderr
+    assert shared.call(ADA, KUBECTL, "delete", "job", "runs", "huge").returncode == 0
+
+
+@as_root
+@pytest.mark.slow
 def test_the_data_directory_and_other_kubeconfigs_are_nobodys_to_read(shared: Shared) -> None:
     secret = shared.folder / "data" / "tokens.csv"
     mount = {"volumeMounts": [{"name": "v", "mountPath": "/mnt"}]}
@@ -112,9 +131,9 @@ def test_the_data_directory_and_other_kubeconfigs_are_nobodys_to_read(shared: Sh
         file.write_text(json.dumps(pod))
         shared.call(BOB, KUBECTL, "create", "-f", str(file))
         until(lambda: shared.call(BOB, KUBECTL, "get", "pod", f"peek-{number}", PHASE).stdout == "Failed")  # noqa: B023
-        log = shared.call(BOB, KUBECTL, "logs", f"peek-{number}").stdout
-        assert "Permission denied" in log, log
-        assert "admin" not in log, log
+        log = shared.call(BOB, KUBECTL, "logs", f"peek-{number}")
+        assert "Permission denied" in log.stdout, log
+        assert "admin" not in log.stdout, log
 
 
 def test_who_is_not_let_in_is_told_why(tmp_path: Path) -> None:

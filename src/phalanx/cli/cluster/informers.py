@@ -13,18 +13,24 @@ from phalanx.client.kind import Kind
 
 class Informers:
     """`informers(kind)` is the cache of that kind, running in `group`: if one breaks, the group ends, loudly. `lean`:
-    of these kinds only the fields that the type has are kept, where all who share the caches need no more."""
+    of these kinds only the fields that the type has are kept, where all who share the caches need no more.
+    `namespace`: of namespaced kinds only what is there; "": everything."""
 
     def __init__(
-        self, connection: Connection, group: asyncio.TaskGroup, lean: Mapping[Kind, type] = MappingProxyType({})
+        self,
+        connection: Connection,
+        group: asyncio.TaskGroup,
+        lean: Mapping[Kind, type] = MappingProxyType({}),
+        namespace: str = "",
     ) -> None:
-        self._connection, self._group, self._lean = connection, group, lean
+        self._connection, self._group, self._lean, self._namespace = connection, group, lean, namespace
         self._caches: dict[Kind, Informer] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def __call__(self, kind: Kind) -> Informer:
         if kind not in self._caches:
-            cache = self._caches[kind] = Informer(self._connection, kind, lean=self._lean.get(kind))
+            space = self._namespace if kind.namespaced else ""
+            cache = self._caches[kind] = Informer(self._connection, kind, namespace=space, lean=self._lean.get(kind))
             self._tasks.append(self._group.create_task(cache.run(), name=f"watch {kind.plural}"))
         return self._caches[kind]
 

@@ -9,9 +9,10 @@ reason that it wrote on the Job.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.files.policy_file import Settings as Policies
@@ -36,12 +37,16 @@ from phalanx.report.forecast import forecast
 from phalanx.state.cluster import Cluster
 
 _LISTING_S = 60.0
+_ACCESS = Kind(
+    group="authorization.k8s.io", plural="selfsubjectaccessreviews", name="SelfSubjectAccessReview", namespaced=False
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """`events`: what it was folded from. `gangs`: job id -> its members. `objects`: all that was listed, by kind.
-    `wrong`: queue -> what of it cannot be read. `now_s`: seconds since the epoch."""
+    `wrong`: queue -> what of it cannot be read. `now_s`: seconds since the epoch. `partial`: only one namespace may be
+    seen, so reasons are those that the scheduler wrote, and nothing is said of what would be decided."""
 
     cluster: Cluster
     events: tuple[Event, ...]
@@ -50,6 +55,7 @@ class Snapshot:
     objects: Mapping[Kind, Mapping[str, Object]]
     wrong: Mapping[str, str]
     now_s: float
+    partial: bool = False
 
     @property
     def jobs(self) -> Mapping[str, Object]:
@@ -69,16 +75,21 @@ class Snapshot:
 
     def expected(self, jobs: Sequence[str]) -> Mapping[str, StartForecast]:
         """When queued jobs are expected to start, as far as run times and time limits tell."""
-        return forecast(self.cluster, self.cluster.policy, self.now_s, jobs)
+        return {} if self.partial else forecast(self.cluster, self.cluster.policy, self.now_s, jobs)
 
     @property
     def nominated(self) -> set[str]:
         """Jobs for which others are made to leave."""
-        return {action.job for action in self.plan.actions if isinstance(action, Nominate) and action.placements}
+        found = {action.job for action in self.plan.actions if isinstance(action, Nominate) and action.placements}
+        return set() if self.partial else found
 
     @property
     def reasons(self) -> dict[str, Reason]:
         """Job id -> why it waits, or why its open slots do."""
+        if self.partial:
+            return {
+                job: reason for job, gang in self.gangs.items() if (reason := _written(gang, frozenset(ReasonCode)))
+            }
         found = {action.job: action.reason for action in self.plan.actions if isinstance(action, Wait)}
         return {**self.resting, **found}
 
@@ -91,6 +102,8 @@ class Snapshot:
     @property
     def starting(self) -> dict[str, Start | Place]:
         """Job id -> what the scheduler is about to do for it."""
+        if self.partial:
+            return {}
         resting = self.resting
         return {
             action.job: action
@@ -99,21 +112,35 @@ class Snapshot:
         }
 
 
-def _written(gang: GangLifecycle) -> Reason | None:
+def _written(
+    gang: GangLifecycle, codes: Collection[ReasonCode] = frozenset({ReasonCode.BACKOFF, ReasonCode.QUOTA})
+) -> Reason | None:
     for job in gang.jobs.values():
         code, _, text = job.options.get(REASON, "").partition(": ")
-        if code in {ReasonCode.BACKOFF, ReasonCode.QUOTA} and job.suspended:
+        if code in {str(one) for one in codes} and job.suspended:
             return Reason(code=ReasonCode(code), text=text)
     return None
 
 
-async def look(connection: Connection) -> Snapshot:
-    """Raises PhalanxError if the cluster has no Phalanx in it."""
+async def look(connection: Connection, namespace: str = "") -> Snapshot:
+    """Return the cluster as it is now, or, to who may not see all of it, what is in `namespace`.
+
+    Raises PhalanxError: the cluster has no Phalanx in it, or we may see neither."""
+    partial = not await _may_see(connection, "")
+    if partial and not namespace:
+        raise PhalanxError(
+            "this needs to see every namespace, and you may not. Nothing was shown. `phalanx jobs` shows what is in "
+            "your own, `kubectl get queues` the queues."
+        )
+    if partial and not await _may_see(connection, namespace):
+        raise PhalanxError(f"you may not see what is in namespace {namespace}. Nothing was shown.")
+    if partial:  # of what he may not see besides, he knows
+        logging.getLogger("phalanx.kube").setLevel(logging.ERROR)
     await _require_queues(connection)
     settings = await _settings(connection)
     policy = settings.policy
     async with asyncio.TaskGroup() as group:
-        informers = Informers(connection, group)
+        informers = Informers(connection, group, namespace=namespace if partial else "")
         how = KubeSettings(default_queue=policy.default_queue, dialects=settings.dialects)
         world = KubeWorld(connection, informers, how, time.time)
         try:
@@ -126,7 +153,22 @@ async def look(connection: Connection) -> Snapshot:
             ) from error
         snapshot = think(world, informers, time.time(), policy)
         informers.stop()
-    return snapshot
+    return replace(snapshot, partial=partial)
+
+
+async def _may_see(connection: Connection, namespace: str) -> bool:
+    """Whether pods and Jobs of the namespace, "" of all, may be listed. Who cannot say is taken to let us."""
+    for kind in (PODS, JOBS):
+        what = {"verb": "list", "group": kind.group, "resource": kind.plural, "namespace": namespace}
+        asked = {"resourceAttributes": what}
+        body = {"apiVersion": _ACCESS.api_version, "kind": _ACCESS.name, "spec": asked}
+        try:
+            answer = await connection.create(_ACCESS, body)
+        except ApiRefusal:
+            return True
+        if not (answer.get("status") or {}).get("allowed", True):
+            return False
+    return True
 
 
 async def _settings(connection: Connection) -> Policies:

@@ -50,8 +50,9 @@ async def explain(
         Print JSON: what `phalanx jobs --json` has of it, and more. `reason.peers` has the words of all.
     """
     async with connected(target) as connection:
-        snapshot = await look(connection)
-    view = find(snapshot, job, (space or Namespace()).namespace)
+        namespace = (space or Namespace()).namespace
+        snapshot = await look(connection, job.partition("/")[0] if "/" in job else namespace)
+    view = find(snapshot, job, namespace)
     if json:
         print_json(whole_record(view, snapshot))
     else:

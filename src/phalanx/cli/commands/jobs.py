@@ -57,7 +57,7 @@ async def jobs(
                 await require_namespace(connection, scope.one)
             await until_stopped(_watch(connection, scope, finished, json))
             return
-        snapshot = await look(connection)
+        snapshot = await look(connection, scope.one)
         found = views(snapshot, scope.one, finished=finished)
         if scope.one and not found:
             await require_namespace(connection, scope.one)
@@ -84,7 +84,7 @@ async def _watch(connection: Connection, scope: Scope, finished: bool, json: boo
     known: dict[str, JobView] = {}
     with Live(console=screen, auto_refresh=False) if screen.is_terminal and not json else nullcontext() as live:
         while True:
-            snapshot = await look(connection)
+            snapshot = await look(connection, scope.one)
             found = views(snapshot, scope.one, finished=finished)
             if live is not None:
                 live.update(table(COLUMNS, rows(found, snapshot.now_s, scope)), refresh=True)

@@ -251,7 +251,7 @@ def _preempted_lines(view: JobView) -> Iterator[str]:
 
 def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     """Its place in the queue's order. Order is not a barrier: who fits may start before who does not."""
-    if view.state not in _WAITS:
+    if view.state not in _WAITS or snapshot.partial:
         return
     queue = [place.job for place in queue_positions(snapshot.cluster, view.queue, len(snapshot.cluster.jobs))]
     before = queue[: queue.index(view.id)]

@@ -24,6 +24,8 @@ _RULES: dict[str, list[dict[str, Any]]] = {
         {"apiGroups": ["phalanx.dev"], "resources": ["*"], "verbs": _READ},
         {"apiGroups": [""], "resources": ["nodes"], "verbs": _READ},
         {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": _READ},
+        {"apiGroups": ["node.k8s.io"], "resources": ["runtimeclasses"], "verbs": _READ},
+        {"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": _READ},
     ],
     _OWNS: [
         {"apiGroups": ["kubeflow.org", "scheduling.volcano.sh"], "resources": ["*"], "verbs": ["*"]},
