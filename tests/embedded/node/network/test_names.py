@@ -109,4 +109,4 @@ def test_users_without_rights_mount_in_a_namespace_of_their_own(tmp_path: Path) 
 
 def test_a_refusal_has_a_reason(tmp_path: Path) -> None:
     argv = [sys.executable, "-I", "-S", shim.__file__, "--probe", str(tmp_path / "missing"), str(tmp_path / "target")]
-    assert "mounting" in subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert "No such file" in subprocess.run(argv, capture_output=True, text=True, check=True).stdout
