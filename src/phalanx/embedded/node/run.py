@@ -86,6 +86,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
             loops: dict[str, Callable[[], Awaitable[None]]] = {
                 "events of pods": around.tell.run,
                 "names of pods": naming.run,
+                "disk": agent.watch_disk,
                 "node": lambda: keep_registered(connection, registration, nodes, patience.heartbeat_s),
                 "lease": lambda: keep_lease(connection, name, uid, patience.lease_renew_s, patience.lease_duration_s),
             }

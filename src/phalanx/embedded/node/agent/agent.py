@@ -15,6 +15,7 @@ from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, Api
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import NODES, PODS
 from phalanx.client.quantity import QuantityError, amount
+from phalanx.embedded.node.agent import disk
 from phalanx.embedded.node.agent.pod import Pod
 from phalanx.embedded.node.container import cgroup
 from phalanx.embedded.node.container.attempt import Running, attempts
@@ -29,6 +30,7 @@ from phalanx.embedded.node.pod.volumes import remove as remove_volumes
 log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
+_NO_PRESSURE = ("KubeletHasNoDiskPressure", "kubelet has no disk pressure")
 _ABOUT_NODE = ("NodeAffinity", "TaintToleration")
 
 
@@ -176,6 +178,58 @@ class Agent:
         except ApiError:
             return False
         return self._admit(pod) is None
+
+    # --- the disk -------------------------------------------------------------------------------------------------
+
+    async def watch_disk(self) -> None:
+        """Count what pods have written and evict who has too much, until cancelled."""
+        while True:
+            await asyncio.sleep(self._around.settings.patience.disk_look_s)
+            free_bytes, low = await asyncio.to_thread(disk.room, self._around.settings.pods_dir, self._reserve_bytes)
+            await self._tell_pressure(low=low)
+            candidates = [
+                disk.Candidate(pod=one.pod, scratch=await self._scratch(one))
+                for one in list(self.pods.values())
+                if one.holds and (low or disk.is_limited(one.pod))
+            ]
+            for candidate in candidates:
+                if why := disk.over_limit(candidate.pod, candidate.scratch):
+                    self._evict(candidate, why, disrupted=False)
+            if low and (first := disk.first_to_go(candidates)) is not None:
+                self._evict(first, disk.low_disk_message(first, free_bytes), disrupted=True)
+
+    @property
+    def _reserve_bytes(self) -> int | None:
+        return self._around.settings.disk_reserve_bytes
+
+    async def _scratch(self, pod: Pod) -> disk.Scratch:
+        folder = self._around.pod_dir(pod.record.uid)
+        return await disk.measure(folder, folder / VOLUMES, pod.pod)
+
+    def _evict(self, candidate: disk.Candidate, why: str, *, disrupted: bool) -> None:
+        if (pod := self.pods.get(candidate.pod["metadata"]["uid"])) is not None:
+            log.info("pod %s/%s evicted: %s", pod.record.namespace, pod.record.name, why)
+            pod.evict(why, disrupted=disrupted)
+
+    async def _tell_pressure(self, *, low: bool) -> None:
+        """Of a change only, and again where a heartbeat has said otherwise."""
+        node = self._nodes.objects.get(self._around.name)
+        known = ((node or {}).get("status") or {}).get("conditions") or ()
+        wanted = "True" if low else "False"
+        if any((one["type"], one["status"]) == ("DiskPressure", wanted) for one in known) or node is None:
+            return
+        now = at(time.time())
+        words = ("KubeletHasDiskPressure", "kubelet has disk pressure") if low else _NO_PRESSURE
+        entry = {"type": "DiskPressure", "status": wanted, "reason": words[0], "message": words[1]}
+        entry |= {"lastHeartbeatTime": now, "lastTransitionTime": now}
+        body = {"status": {"conditions": [entry]}}
+        try:
+            answer = await self._around.connection.patch(
+                NODES, self._around.name, body, subresource="status", content_type=STRATEGIC_PATCH
+            )
+            self._nodes.observe(answer)
+        except ApiError as error:
+            log.info("the disk's state was not told: %s", error)
 
     # --- after a restart --------------------------------------------------------------------------------------------
 

@@ -138,6 +138,16 @@ class Pod:
                 dues.append(container.stop(self._own_grace_s(), container.doomed, event))
         return dues
 
+    def evict(self, message: str, *, disrupted: bool) -> None:
+        """End it for what it has written; `disrupted`: because the disk is low, not beyond a limit of its own."""
+        if self._is_stopping() or not self.holds:
+            return
+        self.record = replace(self.record, failure=("Evicted", message), disrupted=disrupted)
+        with suppress(OSError):  # a full disk; the API is told all the same
+            self.record.write(self._around.pod_dir(self.record.uid))
+        self._around.tell.tell(self.pod, "Evicted", message, kind="Warning")
+        self._wake.set()
+
     def _told(self) -> str:
         """Why what still runs is to stop."""
         if self.record.failure is not None:
@@ -149,7 +159,7 @@ class Pod:
         return "the pod's other containers had ended"
 
     def _grace_s(self) -> float:
-        if self._gone:
+        if self._gone or (self.record.failure or ("",))[0] == "Evicted":
             return _FORCED_GRACE_S
         given = self.pod["metadata"].get("deletionGracePeriodSeconds")
         return float(given) if given is not None else self._own_grace_s()
@@ -218,7 +228,7 @@ class Pod:
         known = self.known()
         place = Place(
             cause=pod_cause(self.pod, known) if found.done else "",
-            disrupted=_disruption(known),
+            disrupted=_disruption(self.record, known),
             pod_ip=self.record.pod_ip,
             host_ip=self._around.settings.address,
             start_time=self.record.start_time,
@@ -306,8 +316,10 @@ def _images(pod: Object) -> dict[str, str]:
     return {one["name"]: one["image"] for one in both}
 
 
-def _disruption(known: Mapping[str, Known]) -> str:
+def _disruption(record: PodRecord, known: Mapping[str, Known]) -> str:
     """Why the pod ended through no fault of its own; "": it did not."""
+    if record.failure is not None and record.disrupted:
+        return record.failure[1]
     ends = (one.state for one in known.values())
     return next((end.message for end in ends if isinstance(end, Exited) and end.reason in (REBOOT, LOST)), "")
 

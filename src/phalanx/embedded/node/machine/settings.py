@@ -21,6 +21,8 @@ class Patience:
     backoff_most_s: float = 300.0
     # A container's missing ConfigMap, or a volume that cannot be set up, is looked at again after this.
     config_retry_s: float = 5.0
+    # What pods have written is counted so often.
+    disk_look_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class NodeSettings:
     labels: Mapping[str, str] = field(default_factory=dict)
     images: Mapping[str, Image] = field(default_factory=dict)  # besides `host`
     shared: bool = False
+    disk_reserve_bytes: int | None = None  # with less free, pods are evicted; None: 1 GiB, or 5 % of the disk if less
     max_pods: int = 110
     address: str = "127.0.0.1"
     port: int = 0  # of the log endpoint; 0 takes a free one

@@ -19,7 +19,8 @@ _NAME = "pod.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
-    """`devices`: container -> ids of the GPUs it alone may use. `failure`: why the node ended it (reason, message)."""
+    """`devices`: container -> ids of the GPUs it alone may use. `failure`: why the node ended it (reason, message).
+    `disrupted`: through no fault of its own."""
 
     uid: str
     namespace: str
@@ -28,6 +29,7 @@ class PodRecord:
     start_time: str
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     failure: tuple[str, str] | None = None
+    disrupted: bool = False
 
     @classmethod
     def of(cls, pod: Object, pod_ip: str, start_time: str, devices: Mapping[str, tuple[str, ...]]) -> PodRecord:

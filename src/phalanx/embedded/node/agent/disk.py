@@ -1,0 +1,138 @@
+"""Whose files fill the disk: what each pod has written is counted, and who has more than his limit is evicted.
+
+A pod's scratch is its emptyDir volumes on the disk, its private /tmp, and its logs. Its limit is the sum of its
+containers' `ephemeral-storage` limits; an emptyDir may have a `sizeLimit` besides. When the disk itself runs low, the
+node says so (DiskPressure, which keeps new pods away) and evicts one pod after another until there is room: first who
+has more than it asked for, of these the least priority, of these the largest excess.
+
+Files are counted by du(1), in a process of its own: a pod with millions of them costs nobody else anything.
+Source of words and ranks: pkg/kubelet/eviction (eviction_manager.go, helpers.go).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from phalanx.client.quantity import amount
+from phalanx.embedded.node.pod.demand import limits, requests
+
+Object = Mapping[str, Any]
+STORAGE = "ephemeral-storage"
+_DU_S = 60.0  # one pod's files are not counted for longer
+_RESERVE_BYTES, _RESERVE_PART = 1 << 30, 20  # the disk is low below the first, or the twentieth part of it if less
+_LEAST_BYTES = 1 << 20  # who has less is not worth evicting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scratch:
+    """What a pod has written, in bytes. `volumes`: by name of the emptyDir."""
+
+    total: int = 0
+    volumes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A pod that could be evicted, and what it has written."""
+
+    pod: Object
+    scratch: Scratch
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """Return the sort key: the smallest goes first."""
+        excess = self.scratch.total - sum(requests(one).get(STORAGE, 0) for one in self.pod["spec"]["containers"])
+        return excess <= 0, int(self.pod["spec"].get("priority") or 0), -excess
+
+
+def is_limited(pod: Object) -> bool:
+    """Return whether its scratch has any limit."""
+    return bool(_limit(pod) or _volume_limits(pod))
+
+
+def over_limit(pod: Object, scratch: Scratch) -> str:
+    """Return why the pod must go, in the kubelet's words and with the figures; "" if it need not."""
+    for name, most in _volume_limits(pod).items():
+        if scratch.volumes.get(name, 0) > amount(STORAGE, most):
+            return (
+                f'Usage of EmptyDir volume "{name}" exceeds the limit "{most}". It had {_shown(scratch.volumes[name])}.'
+            )
+    limit = _limit(pod)
+    if limit and scratch.total > limit:
+        return (
+            f"Pod ephemeral local storage usage exceeds the total limit of containers {_shown(limit)}. "
+            f"It had {_shown(scratch.total)}."
+        )
+    return ""
+
+
+def first_to_go(candidates: Sequence[Candidate]) -> Candidate | None:
+    """Return who is evicted first when the disk is low; None if nobody has written anything worth it."""
+    worth = [one for one in candidates if one.scratch.total >= _LEAST_BYTES]
+    return min(worth, key=lambda one: one.rank, default=None)
+
+
+def low_disk_message(candidate: Candidate, free_bytes: int) -> str:
+    """Return what the pod is told that must go."""
+    return (
+        f"The node was low on resource: {STORAGE}. {_shown(free_bytes)} of the disk were free; the pod had written "
+        f"{_shown(candidate.scratch.total)}."
+    )
+
+
+def room(folder: Path, reserve_bytes: int | None) -> tuple[int, bool]:
+    """Return how many bytes of the folder's disk are free, and whether that is too little. Raises OSError."""
+    found = shutil.disk_usage(folder)
+    reserve = min(_RESERVE_BYTES, found.total // _RESERVE_PART) if reserve_bytes is None else reserve_bytes
+    return found.free, found.free < reserve
+
+
+async def measure(folder: Path, volumes: Path, pod: Object) -> Scratch:
+    """Return what a pod's folder holds. What cannot be counted in time counts as what was counted until then."""
+    named = {one["name"]: volumes / one["name"] for one in pod["spec"].get("volumes") or () if "emptyDir" in one}
+    places = {name: path.resolve() for name, path in named.items() if path.exists()}
+    sizes = await _du([folder, *places.values()])
+    on_disk = {name: sizes.get(str(path), 0) for name, path in places.items()}
+    return Scratch(total=sizes.get(str(folder), 0), volumes=on_disk)
+
+
+async def _du(paths: Sequence[Path]) -> dict[str, int]:
+    """Bytes below each path, each counted by itself."""
+    process = await asyncio.create_subprocess_exec(
+        *("du", "--summarize", "--one-file-system", "--count-links", "--block-size=1", "--"),
+        *map(str, paths),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+    )
+    try:
+        async with asyncio.timeout(_DU_S):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        return {}
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    lines = (line.split("\t", 1) for line in output.decode(errors="replace").splitlines())
+    return {line[1]: int(line[0]) for line in lines if len(line) == 2 and line[0].isdigit()}
+
+
+def _limit(pod: Object) -> int:
+    return sum(limits(one).get(STORAGE, 0) for one in pod["spec"]["containers"])
+
+
+def _volume_limits(pod: Object) -> dict[str, str]:
+    found = {one["name"]: (one.get("emptyDir") or {}).get("sizeLimit") for one in pod["spec"].get("volumes") or ()}
+    return {name: str(most) for name, most in found.items() if most}
+
+
+def _shown(number: int) -> str:
+    return f"{number / 2**30:.1f}Gi" if number >= 2**30 else f"{number / 2**20:.1f}Mi"
