@@ -22,7 +22,12 @@ from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.waiting import until
 
 QUICK = Patience(
-    lease_renew_s=0.2, heartbeat_s=0.2, backoff_first_s=0.2, backoff_most_s=0.4, config_retry_s=0.1, disk_look_s=0.2
+    lease_renew_s=0.2,
+    heartbeat_s=0.2,
+    backoff_first_s=0.2,
+    backoff_most_s=0.4,
+    config_retry_s=0.1,
+    disk_look_s=0.2,
 )
 _NUMBER = itertools.count()
 Part = Callable[[Connection, Callable[[Kind], Informer]], Coroutine[Any, Any, None]]

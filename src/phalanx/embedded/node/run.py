@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
-from phalanx.client.connection import ApiUnknown, Connection, Object
+from phalanx.client.connection import ApiError, ApiUnknown, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import NAMESPACES, NODES, PODS, SERVICES, Kind
 from phalanx.client.quantity import amount
@@ -25,7 +25,14 @@ from phalanx.embedded.node.container.isolation import Isolation, find_isolation
 from phalanx.embedded.node.machine.events import Occurrences
 from phalanx.embedded.node.machine.machine import Gpu, capacity, find_gpus, host_name, node_info
 from phalanx.embedded.node.machine.owners import Owners
-from phalanx.embedded.node.machine.registration import Registration, keep_lease, keep_registered, register, renew_lease
+from phalanx.embedded.node.machine.registration import (
+    Registration,
+    keep_lease,
+    keep_registered,
+    register,
+    renew_lease,
+    tell_pressure,
+)
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.machine.surroundings import Surroundings
 from phalanx.embedded.node.network.addresses import Networks, networks
@@ -72,6 +79,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         isolation=isolation,
         owners=Owners(informers(NAMESPACES)) if settings.shared else None,
         tell=Occurrences(connection, name),
+        pressures=set(),
         observe=pods.observe,
     )
     nodes = informers(NODES)
@@ -82,11 +90,16 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         nodes.observe(node)
         _warn_of_limits(around, node)
         uid, patience = node["metadata"]["uid"], settings.patience
+
+        async def tell() -> None:
+            with suppress(ApiError):  # a look later
+                nodes.observe(await tell_pressure(connection, registration, nodes.objects.get(name) or node))
+
         async with asyncio.TaskGroup() as group:
             loops: dict[str, Callable[[], Awaitable[None]]] = {
                 "events of pods": around.tell.run,
                 "names of pods": naming.run,
-                "disk": agent.watch_disk,
+                "disk": lambda: agent.watch_disk(tell),
                 "node": lambda: keep_registered(connection, registration, nodes, patience.heartbeat_s),
                 "lease": lambda: keep_lease(connection, name, uid, patience.lease_renew_s, patience.lease_duration_s),
             }
@@ -128,6 +141,7 @@ def _registration(around: Surroundings, port: int) -> Registration:
         port=port,
         conditions=(_limits_condition(around.cgroups),),
         annotations=_devices(around),
+        pressures=around.pressures,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, ApiUnknown, Object
 from phalanx.client.informer import Change, Informer
@@ -29,8 +29,8 @@ from phalanx.embedded.node.pod.volumes import remove as remove_volumes
 
 log = logging.getLogger(__name__)
 
+DISK_PRESSURE = "DiskPressure"
 _RETRY_S = 1.0
-_NO_PRESSURE = ("KubeletHasNoDiskPressure", "kubelet has no disk pressure")
 _ABOUT_NODE = ("NodeAffinity", "TaintToleration")
 
 
@@ -181,12 +181,14 @@ class Agent:
 
     # --- the disk -------------------------------------------------------------------------------------------------
 
-    async def watch_disk(self) -> None:
-        """Count what pods have written and evict who has too much, until cancelled."""
+    async def watch_disk(self, told: Callable[[], Awaitable[None]]) -> None:
+        """Count what pods have written and evict who has too much, until cancelled. `told`: has the cluster told of the
+        node's pressures."""
         while True:
             await asyncio.sleep(self._around.settings.patience.disk_look_s)
             free_bytes, low = await asyncio.to_thread(disk.room, self._around.settings.pods_dir, self._reserve_bytes)
-            await self._tell_pressure(low=low)
+            self._around.pressures.add(DISK_PRESSURE) if low else self._around.pressures.discard(DISK_PRESSURE)
+            await told()
             candidates = [
                 disk.Candidate(pod=one.pod, scratch=await self._scratch(one))
                 for one in list(self.pods.values())
@@ -210,26 +212,6 @@ class Agent:
         if (pod := self.pods.get(candidate.pod["metadata"]["uid"])) is not None:
             log.info("pod %s/%s evicted: %s", pod.record.namespace, pod.record.name, why)
             pod.evict(why, disrupted=disrupted)
-
-    async def _tell_pressure(self, *, low: bool) -> None:
-        """Of a change only, and again where a heartbeat has said otherwise."""
-        node = self._nodes.objects.get(self._around.name)
-        known = ((node or {}).get("status") or {}).get("conditions") or ()
-        wanted = "True" if low else "False"
-        if any((one["type"], one["status"]) == ("DiskPressure", wanted) for one in known) or node is None:
-            return
-        now = at(time.time())
-        words = ("KubeletHasDiskPressure", "kubelet has disk pressure") if low else _NO_PRESSURE
-        entry = {"type": "DiskPressure", "status": wanted, "reason": words[0], "message": words[1]}
-        entry |= {"lastHeartbeatTime": now, "lastTransitionTime": now}
-        body = {"status": {"conditions": [entry]}}
-        try:
-            answer = await self._around.connection.patch(
-                NODES, self._around.name, body, subresource="status", content_type=STRATEGIC_PATCH
-            )
-            self._nodes.observe(answer)
-        except ApiError as error:
-            log.info("the disk's state was not told: %s", error)
 
     # --- after a restart --------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +35,8 @@ _CONDITIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What the cluster is to know of one node. `conditions` come on top: type, status, reason, message."""
+    """What the cluster is to know of one node. `conditions` come on top: type, status, reason, message. `pressures`:
+    the conditions of pressure that hold now, such as DiskPressure; whoever watches one adds it and takes it away."""
 
     name: str
     labels: Mapping[str, str]
@@ -44,12 +46,20 @@ class Registration:
     port: int = 0
     conditions: tuple[tuple[str, str, str, str], ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
+    pressures: AbstractSet[str] = frozenset()
 
     def node(self, now_s: float) -> Object:
         meta: dict[str, Any] = {"name": self.name, "labels": dict(self.labels)}
         if self.annotations:
             meta["annotations"] = dict(self.annotations)
         return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {}, "status": self.status({}, now_s)}
+
+    def _now(self, entry: tuple[str, str, str, str]) -> tuple[str, str, str, str]:
+        kind = entry[0]
+        if kind not in self.pressures:
+            return entry
+        words = kind.removesuffix("Pressure").lower()
+        return kind, "True", f"KubeletHas{kind}", f"kubelet has {words} pressure"
 
     def status(self, old: Mapping[str, Any], now_s: float) -> dict[str, Any]:
         """`old`: the node's status before, whose times of transition stay."""
@@ -66,7 +76,7 @@ class Registration:
                     "lastHeartbeatTime": at(now_s),
                     "lastTransitionTime": since.get((kind, value)) or at(now_s),
                 }
-                for kind, value, reason, message in (*_CONDITIONS, *self.conditions)
+                for kind, value, reason, message in (*map(self._now, _CONDITIONS), *self.conditions)
             ],
             "nodeInfo": dict(self.info),
         }
@@ -78,6 +88,17 @@ class Registration:
         if self.port:
             status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self.port}}
         return status
+
+
+async def tell_pressure(connection: Connection, registration: Registration, old: Object) -> Object:
+    """Write the node's conditions as they are now, if `old` says otherwise; the node after that. Raises ApiError."""
+    status = registration.status(old.get("status") or {}, time.time())
+    known = {(one["type"], one["status"]) for one in (old.get("status") or {}).get("conditions") or ()}
+    changed = [one for one in status["conditions"] if (one["type"], one["status"]) not in known]
+    if not changed:
+        return old
+    body = {"status": {"conditions": changed}}
+    return await connection.patch(NODES, registration.name, body, subresource="status", content_type=STRATEGIC_PATCH)
 
 
 async def register(connection: Connection, registration: Registration) -> Object:
