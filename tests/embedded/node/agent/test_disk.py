@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -87,3 +88,21 @@ def test_who_goes_first(written: dict[str, tuple[int, int, int]], first: str | N
     ]
     found = first_to_go(candidates)
     assert (found and found.pod["metadata"]["name"]) == first
+
+
+def test_a_long_log_is_kept_in_files_of_which_the_oldest_go(api_server: ServerProcess) -> None:
+    """64 MiB in lines of 1 MiB, as a program that writes without end: five files of little more than 10 MiB stay."""
+
+    async def test(api: Client) -> None:
+        text = "import sys\nfor number in range(64): sys.stdout.write('x' * 2**20 + f'{number}\\n')"
+        await api.run(container("main", sys.executable, "-c", text))
+        found = await api.phase("Succeeded")
+        folder = api_server.data / "pods" / found["metadata"]["uid"] / "main"
+        sizes = [path.stat().st_size for path in sorted(folder.glob("0.log*"))]
+        assert len(sizes) == 5
+        assert max(sizes) < 14 << 20
+        assert (await api.logs(tailLines="1"))[-2:] == "63"
+        lines = [line.lstrip("x") for line in (await api.logs()).split("\n")]
+        assert lines[-40:] == [str(number) for number in range(24, 64)]
+
+    scenario(api_server, test)

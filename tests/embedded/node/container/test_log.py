@@ -42,6 +42,41 @@ def test_options(path: Path, options: LogOptions, expected: str) -> None:
     assert text(path, options) == expected
 
 
+def test_a_log_of_several_files_is_one_log(path: Path) -> None:
+    older = path.with_name("0.log.1")
+    path.rename(older)
+    path.write_text(f"{STAMPS[4]} stdout F line 5\n{STAMPS[4]} stdout F line 6\n")
+    assert text(path, LogOptions()).split("\n") == [*(f"line {number}" for number in range(7)), ""]
+    assert text(path, LogOptions(tail_lines=3)) == "line 4\nline 5\nline 6\n"
+    assert text(path, LogOptions(tail_lines=2)) == "line 5\nline 6\n"
+    assert text(path, LogOptions(tail_lines=99)) == text(path, LogOptions())
+    assert last_lines(path, 4, 1000) == "line 3\nline 4\nline 5\nline 6\n"
+
+
+def test_following_goes_on_in_the_next_file(path: Path) -> None:
+    """The file gets another name while it is read, twice before the reader looks again."""
+    seen = bytearray()
+
+    def turn() -> bool:
+        if not seen:
+            return False
+        if not path.with_name("0.log.2").exists():
+            for number in (5, 6):
+                if path.with_name("0.log.1").exists():
+                    path.with_name("0.log.1").rename(path.with_name("0.log.2"))
+                path.rename(path.with_name("0.log.1"))
+                path.write_text(f"{STAMPS[4]} stdout F line {number}\n")
+            return False
+        return b"line 6" in seen
+
+    async def run() -> None:
+        async for piece in read(path, LogOptions(follow=True), turn):
+            seen.extend(piece)
+
+    asyncio.run(run())
+    assert seen.decode().split("\n") == [*(f"line {number}" for number in range(7)), ""]
+
+
 def test_parts_of_a_long_line_are_one_line_again(path: Path) -> None:
     path.write_text(f"{STAMPS[0]} stdout P ab\n{STAMPS[0]} stdout P cd\n{STAMPS[0]} stdout F ef\n")
     assert text(path, LogOptions()) == "abcdef\n"

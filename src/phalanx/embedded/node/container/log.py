@@ -1,12 +1,21 @@
-"""Reading the log of one attempt: lines `TIME stdout|stderr F|P TEXT`, as `kubectl logs` asks for them."""
+"""Reading the log of one attempt: lines `TIME stdout|stderr F|P TEXT`, as `kubectl logs` asks for them.
+
+A log is several files once it is long (`shim`): the newest, and those before it with a number, the oldest with the
+highest. They are read as one. Who reads holds the file itself, which may get another name meanwhile.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import AsyncIterator, Callable, Iterator
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
+
+from phalanx.embedded.node.container.shim import LOG_FILES
 
 _LOOK_S = 0.1  # between two looks for more, while following
 _CHUNK = 1 << 18
@@ -41,18 +50,75 @@ async def read(path: Path, options: LogOptions, ended: Callable[[], bool]) -> As
 
 
 async def _pieces(path: Path, options: LogOptions, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
-    with path.open("rb") as file:
-        file.seek(0 if options.tail_lines is None else _tail_offset(path, options.tail_lines))
-        rest = b""
+    file = _begin(path, options.tail_lines)
+    try:
         while True:
             over = ended()  # asked before reading: what was written until then is read below
+            later = _after(path, file)  # likewise: no more is written to a file that has one after it
+            rest = b""  # every file ends with its last line, or is written to
             while chunk := file.read(_CHUNK):
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield b"".join(_render(lines, options))
                 await asyncio.sleep(0)
-            if over or not options.follow:
+            if later is not None:
+                file.close()
+                file = later
+            elif over or not options.follow:
                 return
-            await asyncio.sleep(_LOOK_S)
+            else:
+                file.seek(-len(rest), 1)
+                await asyncio.sleep(_LOOK_S)
+    finally:
+        file.close()
+
+
+def _files(path: Path) -> list[BinaryIO]:
+    """The files of the log, open, the oldest first. Raises FileNotFoundError: there is none."""
+    while True:
+        newest = path.stat().st_ino
+        found: list[BinaryIO] = []
+        for name in (*(f"{path}.{number}" for number in range(LOG_FILES - 1, 0, -1)), str(path)):
+            with suppress(FileNotFoundError):
+                found.append(open(name, "rb"))  # noqa: SIM115 - whoever asks closes them
+        if found and os.fstat(found[-1].fileno()).st_ino == newest:
+            return found
+        _close(found)  # a new one was begun just now
+
+
+def _begin(path: Path, lines: int | None) -> BinaryIO:
+    """The file in which the last `lines` lines begin, at that place; None: all of them."""
+    files = _files(path)
+    at = 0
+    if lines is not None:
+        at = len(files) - 1
+        while at > 0 and (held := _lines(files[at])) < lines:
+            lines -= held
+            at -= 1
+        files[at].seek(_tail_offset(files[at], lines))
+    _close(files[:at] + files[at + 1 :])
+    return files[at]
+
+
+def _after(path: Path, file: BinaryIO) -> BinaryIO | None:
+    """The file that follows this one in the log; None: it is the newest. The oldest there is, if it is gone."""
+    try:
+        files = _files(path)
+    except FileNotFoundError:
+        return None
+    mine = os.fstat(file.fileno()).st_ino
+    at = next((at for at, one in enumerate(files) if os.fstat(one.fileno()).st_ino == mine), -1) + 1
+    _close(files[:at] + files[at + 1 :])
+    return files[at] if at < len(files) else None
+
+
+def _close(files: Iterable[BinaryIO]) -> None:
+    for file in files:
+        file.close()
+
+
+def _lines(file: BinaryIO) -> int:
+    file.seek(0)
+    return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK), b""))
 
 
 def _render(lines: list[bytes], options: LogOptions) -> Iterator[bytes]:
@@ -66,22 +132,21 @@ def _render(lines: list[bytes], options: LogOptions) -> Iterator[bytes]:
         yield (stamp + b" " + text if options.timestamps else text) + end
 
 
-def _tail_offset(path: Path, lines: int) -> int:
+def _tail_offset(file: BinaryIO, lines: int) -> int:
     """Where the last `lines` lines begin; read backwards, so that a large log costs no more than its tail."""
-    with path.open("rb") as file:
-        position = file.seek(0, 2)
-        if lines == 0:
-            return position
-        found = 0
-        while position > 0:
-            step = min(_CHUNK, position)
-            position -= step
-            file.seek(position)
-            block = file.read(step)
-            count = block.count(b"\n")
-            if found + count > lines:
-                return position + _nth_from_end(block, lines - found)
-            found += count
+    position = file.seek(0, 2)
+    if lines == 0:
+        return position
+    found = 0
+    while position > 0:
+        step = min(_CHUNK, position)
+        position -= step
+        file.seek(position)
+        block = file.read(step)
+        count = block.count(b"\n")
+        if found + count > lines:
+            return position + _nth_from_end(block, lines - found)
+        found += count
     return 0
 
 
@@ -97,7 +162,11 @@ def last_lines(path: Path, lines: int, most_bytes: int) -> str:
     """The end of the log, for a termination message."""
     if not path.exists():
         return ""
-    with path.open("rb") as file:
-        file.seek(_tail_offset(path, lines))
-        text = b"".join(_render(file.read().split(b"\n")[:-1], LogOptions()))
+    text = b""
+    file: BinaryIO | None = _begin(path, lines)
+    while file is not None:
+        later = _after(path, file)
+        with file:
+            text += b"".join(_render(file.read().split(b"\n")[:-1], LogOptions()))
+        file = later
     return text[-most_bytes:].decode(errors="replace")

@@ -44,6 +44,8 @@ _MS_NOSUID, _MS_NODEV = 0x2, 0x4
 _PASSED_ON = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"  # a mount point that anybody's pod may make us make
+# As the kubelet's containerLogMaxSize and containerLogMaxFiles.
+_LOG_BYTES, LOG_FILES = 10 << 20, 5
 _HANDLES = 1 << 16
 _LINE_MOST = 16 * 1024  # a longer line is cut into parts, as in the log format of CRI
 _POLL_MS = 1000  # every wake-up has a signal; this is for the one that the kernel merged with another
@@ -84,10 +86,40 @@ def boot_id() -> str:
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 
+class Log:
+    """Whole lines, appended; beyond some size a new file is begun, and the older ones are STEM.log.1, .2 and so on."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._file, self._size = path, -1, 0
+        self._open()
+
+    def _open(self) -> None:
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._size = os.fstat(self._file).st_size
+
+    def write(self, data: bytes) -> None:
+        with suppress(OSError):  # a full disk costs the program its words, not its life
+            while data:
+                written = os.write(self._file, data)
+                data = data[written:]
+                self._size += written
+            if self._size > _LOG_BYTES:
+                self._turn()
+
+    def _turn(self) -> None:
+        names = [self._path, *(f"{self._path}.{number}" for number in range(1, LOG_FILES))]
+        for number in range(LOG_FILES - 1, 0, -1):
+            with suppress(FileNotFoundError):
+                os.rename(names[number - 1], names[number])
+        before = self._file
+        self._open()
+        os.close(before)
+
+
 class Stream:
     """One of the program's two outputs, as lines `TIME NAME F|P TEXT`."""
 
-    def __init__(self, name: str, source: int, log: int) -> None:
+    def __init__(self, name: str, source: int, log: Log) -> None:
         self.source = source
         self._name, self._log, self._rest = name.encode(), log, b""
         os.set_blocking(source, False)
@@ -115,10 +147,7 @@ class Stream:
         if not lines:
             return
         stamp = _stamp(time.time_ns())
-        data = b"".join(b"%s %s %s %s\n" % (stamp, self._name, tag, text) for tag, text in lines)
-        with suppress(OSError):  # a full disk costs the program its words, not its life
-            while data:
-                data = data[os.write(self._log, data) :]
+        self._log.write(b"".join(b"%s %s %s %s\n" % (stamp, self._name, tag, text) for tag, text in lines))
 
 
 def _cut(line: bytes) -> list[bytes]:
@@ -314,7 +343,7 @@ class Shim:
         self.status: int | None = None  # of waitpid(2), once the program has ended
         self.killing = False
         self.ended = -1
-        self.log = os.open(stem + ".log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self.log = Log(stem + ".log")
 
     def run(self, started: int) -> None:
         """Start the program, tell `started` when it is on record, tend it to its end, record that."""
