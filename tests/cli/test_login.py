@@ -14,6 +14,7 @@ import pytest
 
 from phalanx.cli.commands.install import install
 from phalanx.cli.commands.login import login
+from phalanx.cli.local.local_cluster import Machines
 from phalanx.errors import PhalanxError
 from tests.cli.upstart import PHALANX, Up, started, until
 from tests.kubectl import KUBECTL
@@ -134,6 +135,12 @@ def test_the_data_directory_and_other_kubeconfigs_are_nobodys_to_read(shared: Sh
         log = shared.call(BOB, KUBECTL, "logs", f"peek-{number}")
         assert "Permission denied" in log.stdout, log
         assert "admin" not in log.stdout, log
+
+
+def test_who_is_not_root_is_told_so_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(PhalanxError, match="--shared needs root"):
+        Machines(shared=True)
 
 
 def test_who_is_not_let_in_is_told_why(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from phalanx.cli.local.local_pods import cordon, drain, running_pods
 from phalanx.cli.terminal.output import counted
 from phalanx.cli.terminal.stopping import stop_wish
 from phalanx.client.connection import ApiError, Connection
+from phalanx.client.kind import NODES
 from phalanx.metrics.serving import address, url
 
 
@@ -107,7 +108,7 @@ async def _serve(
 ) -> None:
     _say(f"phalanx up: starting in {directory.path}")
     async with starting as cluster:
-        _greet(cluster, metrics)
+        _greet(cluster, metrics, await _unenforced(cluster))
         ready.set()
         await wish.wait()
         _say("stopping")
@@ -115,14 +116,26 @@ async def _serve(
     _say(farewell)
 
 
-def _greet(cluster: LocalCluster, metrics: tuple[str, int] | None) -> None:
+async def _unenforced(cluster: LocalCluster) -> str:
+    """What this machine does not enforce, as its node says; "" if there is nothing."""
+    try:
+        async with await Connection.open(cluster.directory.kubeconfig) as connection:
+            nodes = (await connection.list(NODES))["items"]
+    except ApiError:  # it is told in the log all the same
+        return ""
+    said = [one for node in nodes for one in (node.get("status") or {}).get("conditions") or ()]
+    told = [one["message"] for one in said if (one["type"], one["status"]) == ("ResourceLimitsEnforced", "False")]
+    return "".join(f"\n  not enforced: {text}" for text in told)
+
+
+def _greet(cluster: LocalCluster, metrics: tuple[str, int] | None, unenforced: str) -> None:
     kubeconfig = cluster.directory.kubeconfig
     also = f"\n  metrics     {url(metrics)}" if metrics is not None else ""
     _say(
         f"""ready
 
   API         {cluster.url}
-  kubeconfig  {kubeconfig}{also}
+  kubeconfig  {kubeconfig}{also}{unenforced}
 
 Try, in another terminal:
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -79,6 +80,11 @@ class Machines:
             _require_amount(f"--{name.replace('_', '-')}", getattr(self, name))
         if self.local_images is not None:
             read_images(self.local_images)
+        if self.shared and os.geteuid() != 0:
+            raise PhalanxError(
+                "--shared needs root, who alone can run pods as their users. Nothing was started. Start it as root "
+                "(`phalanx install` writes a service that does), or leave --shared out and have a cluster for yourself."
+            )
 
     def options(self) -> tuple[str, ...]:
         """The command line that says the same."""
