@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import shlex
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -204,6 +205,49 @@ def test_steps_run_in_their_job(shell: Shell) -> None:
         *("0: 0 of 3", "1: 1 of 3", "2: 2 of 3"),
         *("1", "1"),
     ]
+
+
+def test_srun_and_salloc_have_allocations_of_their_own(shell: Shell) -> None:
+    done = shell.call("srun -n2 -l sh -c 'echo $SLURM_PROCID $SLURM_NTASKS; exit $SLURM_PROCID'")
+    assert (done.returncode, sorted(done.stdout.splitlines())) == (1, ["0: 0 2", "1: 1 2"])
+    assert "task 1: Exited with exit code 1" in done.stderr
+    assert shell("echo typed | srun cat") == "typed\n"
+    done = shell.call("salloc -n2 sh -c 'echo $SLURM_JOB_ID; srun -l echo hi; srun -n1 --pty tty; exit 4'")
+    number, *lines = done.stdout.replace("\r", "").splitlines()
+    assert (done.returncode, sorted(lines[:2])) == (4, ["0: hi", "1: hi"])
+    assert lines[2].startswith("/dev/pts/")
+    assert f"Granted job allocation {number}" in done.stderr
+    row = f"sacct -n -P -j {number} -o JobID,JobName,NTasks,State,ExitCode"
+    expected = ["interactive||FAILED|4:0", "echo|2|COMPLETED|0:0", "tty|1|COMPLETED|0:0"]
+    until(lambda: [line.partition("|")[2] for line in shell(row).splitlines()] == expected)
+
+
+def test_an_allocation_ends_with_whoever_holds_it(shell: Shell) -> None:
+    import signal
+    import subprocess as process
+
+    around = {**shell.up.environment, "PATH": f"{shell.up.data}/bin:{os.environ['PATH']}"}
+    held = process.Popen(["salloc", "-J", "left", "sleep", "300"], env=around, cwd=shell.folder)
+    try:
+        until(lambda: shell("squeue -h -n left -o %T") == "RUNNING\n")
+    finally:
+        held.send_signal(signal.SIGKILL)
+        held.wait()
+    until(lambda: shell("squeue -h -n left -o %T") == "")
+
+
+def test_whoever_does_not_know_the_key_is_not_heard(shell: Shell) -> None:
+    from phalanx.slurm.jobs.steps.channel import RUN, Broken, Channel
+
+    shell("salloc -Q --no-shell -J open")
+    [number] = shell("squeue -h -n open -o %A").split()
+    address = shell.up.kubectl("get", "pods", "-l", f"slurm.phalanx.dev/number={number}",
+                               "-o", "jsonpath={.items[0].status.podIP}")  # fmt: skip
+    shell(f"srun --jobid={number} true")  # its daemon is up
+    with socket.create_connection((address.strip(), 6818)) as connection, pytest.raises(Broken):
+        Channel(connection, "another", server=False).send(RUN, b"{}")
+    assert shell(f"srun --jobid={number} echo on") == "on\n"
+    shell(f"scancel {number}")
 
 
 def test_sinfo_shows_what_is_used_and_what_is_drained(shell: Shell) -> None:

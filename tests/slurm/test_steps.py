@@ -64,7 +64,7 @@ def test_what_srun_ends_with(tmp_path: Path, words: list[str], code: int, told: 
         (["-n9", "true"], "Unable to create step for job 7: More processors requested than permitted"),
         (["-N2", "true"], "Only allocated 1 nodes asked for 2"),
         ([], "srun: fatal: No command given to execute."),
-        (["--pty", "bash"], "--pty is not supported by Phalanx"),
+        (["--propagate=ALL", "true"], "--propagate is not supported by Phalanx"),
         (["--mpi=pmix", "true"], "--mpi=pmix is not supported by Phalanx"),
     ],
 )
@@ -73,18 +73,19 @@ def test_what_is_refused(tmp_path: Path, words: list[str], text: str) -> None:
     assert (done.returncode, text in done.stderr) == (1, True), done.stderr
 
 
-def test_without_an_allocation_and_on_several_nodes_it_is_refused(tmp_path: Path) -> None:
-    assert "without an allocation" in srun(tmp_path, "true", SLURM_JOB_ID="").stderr
-    assert "several nodes" in srun(tmp_path, "true", SLURM_JOB_NUM_NODES="2").stderr
-
-
 def test_output_files_and_input(tmp_path: Path) -> None:
     assert srun(tmp_path, "-n2", "-o", "%j-%t.txt", "sh", "-c", "echo $SLURM_PROCID").returncode == 0
     assert [(tmp_path / f"7-{task}.txt").read_text() for task in (0, 1)] == ["0\n", "1\n"]
 
 
 def test_steps_wait_for_the_cpus_of_others_unless_they_overlap(tmp_path: Path) -> None:
-    around = {**os.environ, "TMPDIR": str(tmp_path), "SLURM_JOB_ID": "7", "SLURM_CPUS_ON_NODE": "2"}
+    around = {
+        **os.environ,
+        "TMPDIR": str(tmp_path),
+        "SLURM_JOB_ID": "7",
+        "SLURM_CPUS_ON_NODE": "2",
+        "SLURMD_NODENAME": "n1",
+    }
     first = subprocess.Popen((*SRUN, "-n2", "--exact", "sh", "-c", "touch up; exec sleep 60"), cwd=tmp_path, env=around)
     try:
         while not (tmp_path / "up").exists():

@@ -10,7 +10,23 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-COMMANDS = ("sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "sacctmgr", "sshare", "srun")
+COMMANDS = (
+    "sbatch",
+    "squeue",
+    "scancel",
+    "sinfo",
+    "scontrol",
+    "sacct",
+    "sacctmgr",
+    "sshare",
+    "srun",
+    "salloc",
+    "sstat",
+    "sprio",
+    "sreport",
+    "sdiag",
+    "strigger",
+)
 VERSION = "slurm-wlm 22.05.8 (Phalanx)"
 
 
@@ -32,7 +48,8 @@ def main(name: str | None = None) -> int:
         sys.stdout.flush()
         return status
     except Usage as error:
-        sys.stderr.write(error.text + "\n")
+        if error.text:
+            sys.stderr.write(error.text + "\n")
         return error.status
     except PhalanxError as error:
         sys.stderr.write(f"{name}: error: {error}\n")

@@ -26,9 +26,10 @@ from phalanx.model.job import Outcome
 
 WORDS = "slurm.phalanx.dev/"  # annotations that the ledger keeps, by what follows
 NUMBER = "number"
+CANCELLED = "cancelled-by"  # whoever ended it; what its pods then end with is its own exit code
 _GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _GONE_KEPT = 10_000
-_WORDS_KEPT, _WORD_CHARS = 32, 1024  # of one job: what users write is bounded
+_WORDS_KEPT, _WORD_CHARS = 256, 1024  # of one job: what users write is bounded
 _CAUSE_CHARS = 4096
 _SIGNALS = range(129, 193)  # a shell's exit codes of programs that a signal ended
 
@@ -98,7 +99,7 @@ class Objects:
             outcome = _pod_outcome(obj, end)
             self._note(job, meta["uid"], obj, outcome)
             self._seen[job].named |= not job.endswith(f"/pod:{meta['name']}")
-        if end is not None and _counts(obj):
+        if end is not None and (_counts(obj) or self._seen[job].words.get(CANCELLED)):
             self._seen[job].ends[meta["uid"]] = end
         if change.new is None and bare:
             self._lose(job, meta["uid"])

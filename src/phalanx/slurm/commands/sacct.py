@@ -7,15 +7,20 @@ import pwd
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import msgspec
 
 from phalanx.slurm import site
 from phalanx.slurm.api import Api
+from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.chosen import NoJob, chosen, read_ids, read_states
 from phalanx.slurm.jobs.ended import ledger_file, recorded
 from phalanx.slurm.jobs.fields import nodelist
+from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Reader, Usage, declare
 
 OPTIONS = declare(
@@ -36,11 +41,12 @@ _FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A job, or a step of it (`batch`)."""
+    """A job, or a step of it (`batch`, or its number)."""
 
     job: Job
     step: str
     units: str
+    record: StepRecord = field(default_factory=StepRecord)
 
 
 Show = Callable[[Line], str]
@@ -93,9 +99,26 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
         only = steps.get(job.number)
         if only is None:
             lines.append(Line(job, "", units))
-        if "allocations" not in said and job.start_s is not None and only in (None, "batch"):
-            lines.append(Line(job, "batch", units))
+        if "allocations" not in said and job.start_s is not None:
+            lines += [
+                Line(job, name, units, record) for name, record in _steps(job).items() if only is None or only == name
+            ]
     return lines
+
+
+def _steps(job: Job) -> dict[str, StepRecord]:
+    """By name: the script, if it has one, and what srun started."""
+    found: dict[str, StepRecord] = {}
+    if job.ask.kind == BATCH:
+        found["batch"] = StepRecord(
+            name="batch", cpus=job.ask.cpus_of_nodes[0], nodes=list(job.nodes[:1]), layout="Unknown",
+            start_s=job.start_s or 0.0, end_s=job.end_s, code=job.exit_code if not job.signal else 0, signal=job.signal,
+        )  # fmt: skip
+    for number, record in job.steps.items():
+        if record.end_s is None and not job.live:  # it was killed, and could not say so
+            record = msgspec.structs.replace(record, end_s=job.end_s, cancelled=record.cancelled or "job")
+        found[str(number)] = record
+    return found
 
 
 def _window(said: Mapping[str, str | None], by_id: bool) -> tuple[float, float]:
@@ -167,13 +190,13 @@ def _require_user(user: str) -> None:
 # --- fields ---------------------------------------------------------------------------------------------------------
 
 
-def _both(of_job: Callable[[Job], str], of_step: Callable[[Job], str] | None = None) -> Show:
+def _both(of_job: Callable[[Job], str], of_step: Callable[[StepRecord], str] | None = None) -> Show:
     """`of_step` None: a step has none."""
-    return lambda line: of_job(line.job) if not line.step else "" if of_step is None else of_step(line.job)
+    return lambda line: of_job(line.job) if not line.step else "" if of_step is None else of_step(line.record)
 
 
 def _all(of: Callable[[Job], str]) -> Show:
-    return _both(of, of)
+    return lambda line: of(line.job)
 
 
 def _id(line: Line) -> str:
@@ -186,16 +209,25 @@ def _raw(line: Line) -> str:
 
 def _state(line: Line) -> str:
     job = line.job
-    if job.state != "CANCELLED" or line.step:
+    if line.step:
+        by_limit = job.state == "TIMEOUT" and (line.step == "batch" or line.record.state == "CANCELLED")
+        return "CANCELLED" if by_limit else line.record.state
+    if job.state != "CANCELLED":
         return job.state
     return f"CANCELLED by {job.cancelled_by}" if job.cancelled_by else "CANCELLED"
 
 
 def _exit(line: Line) -> str:
     """Of a cancelled job 0:0 is the allocation's, and the script's is that of its script."""
-    if line.job.state == "CANCELLED" and not line.step:
-        return "0:0"
-    return line.job.status
+    if line.step:
+        return "0:15" if line.job.state == "TIMEOUT" and line.step == "batch" else line.record.status
+    return "0:0" if line.job.state == "CANCELLED" else line.job.status
+
+
+def _derived(job: Job) -> str:
+    """The highest of its steps'."""
+    worst = max(job.steps.values(), key=lambda one: (one.code, one.signal), default=None)
+    return worst.status if worst is not None else "0:0"
 
 
 def _memory(mib: int, units: str) -> str:
@@ -207,19 +239,54 @@ def _memory(mib: int, units: str) -> str:
 
 
 def _tres(line: Line) -> str:
-    ask = line.job.ask
-    parts = {"cpu": str(ask.cpus), "node": str(ask.node_count)}
+    ask, step = line.job.ask, line.record
+    cpus, nodes, mib = ask.cpus, ask.node_count, ask.total_mib
+    if line.step:
+        cpus, nodes = step.cpus, max(1, len(step.nodes))
+        mib = (ask.memory_mib or 0) * (cpus if ask.per_cpu else nodes)
+    parts = {"cpu": str(cpus), "node": str(nodes)}
     if not line.step:
         parts["billing"] = str(ask.cpus)
-    if ask.total_mib:
-        parts["mem"] = _memory(ask.total_mib, line.units)
+    if mib:
+        parts["mem"] = _memory(mib, line.units)
     if ask.gpus_per_node:
-        parts["gres/gpu"] = str(ask.gpus_per_node * ask.node_count)
+        parts["gres/gpu"] = str(ask.gpus_per_node * nodes)
     return ",".join(f"{name}={parts[name]}" for name in sorted(parts))
 
 
-def _cpus(job: Job) -> str:
-    return str(job.ask.cpus) if job.start_s is not None else "0"
+def _cpus(line: Line) -> str:
+    if line.step:
+        return str(line.record.cpus)
+    return str(line.job.ask.cpus) if line.job.start_s is not None else "0"
+
+
+def _elapsed_s(line: Line) -> float:
+    if not line.step:
+        return line.job.elapsed_s
+    end_s = line.record.end_s if line.record.end_s is not None else time.time()
+    return max(0.0, end_s - line.record.start_s)
+
+
+def _cpu_time_s(line: Line) -> int:
+    return int(_elapsed_s(line)) * int(_cpus(line))
+
+
+def _moments(of_job: Callable[[Job], float | None], of_step: Callable[[StepRecord], float | None]) -> Show:
+    return lambda line: times.moment(of_step(line.record) if line.step else of_job(line.job), "Unknown")
+
+
+def _total_cpu(line: Line) -> str:
+    """Of a job: of its steps, as far as they were measured."""
+    known = [line.record] if line.step else list(line.job.steps.values())
+    used = [one.cpu_s for one in known if one.cpu_s is not None]
+    if not used:
+        return ""
+    total_s = sum(used)
+    return times.long_elapsed(total_s) if total_s >= 3600 else f"{int(total_s // 60):02}:{total_s % 60:06.3f}"
+
+
+def _peak(step: StepRecord) -> str:
+    return f"{step.peak_kib}K" if step.peak_kib is not None else ""
 
 
 def _reserved(job: Job) -> str:
@@ -227,46 +294,61 @@ def _reserved(job: Job) -> str:
     return times.long_elapsed(begun - (job.eligible_s or job.submit_s))
 
 
+def _nodelist(line: Line) -> str:
+    if line.step:
+        return compress(line.record.nodes, ordered=True)
+    return nodelist(line.job) or "None assigned"
+
+
 _FIELDS: dict[str, tuple[int, Show]] = {
     "Account": (10, _all(lambda job: job.ask.account)),
-    "AllocCPUS": (10, _all(_cpus)),
-    "AllocNodes": (10, _all(lambda job: str(job.ask.node_count) if job.start_s is not None else "0")),
+    "AllocCPUS": (10, _cpus),
+    "AllocNodes": (
+        10,
+        _both(
+            lambda job: str(job.ask.node_count) if job.start_s is not None else "0",
+            lambda step: str(max(1, len(step.nodes))),
+        ),
+    ),
     "AllocTRES": (10, lambda line: _tres(line) if line.job.start_s is not None else ""),
     "Cluster": (10, _all(lambda job: site.load(Api.open()).cluster)),
     "Comment": (14, _both(lambda job: job.ask.comment)),
     "Constraints": (19, _both(lambda job: job.ask.features)),
-    "CPUTime": (10, _all(lambda job: times.long_elapsed(job.elapsed_s * job.ask.cpus))),
-    "CPUTimeRAW": (10, _all(lambda job: str(int(job.elapsed_s) * job.ask.cpus))),
-    "DerivedExitCode": (15, _both(lambda job: job.status if job.state != "CANCELLED" else "0:0")),
-    "Elapsed": (10, _all(lambda job: times.long_elapsed(job.elapsed_s))),
-    "ElapsedRaw": (10, _all(lambda job: str(int(job.elapsed_s)))),
-    "Eligible": (19, _all(lambda job: times.moment(job.eligible_s, "Unknown"))),
-    "End": (19, _all(lambda job: times.moment(job.end_s, "Unknown"))),
+    "CPUTime": (10, lambda line: times.long_elapsed(_cpu_time_s(line))),
+    "CPUTimeRAW": (10, lambda line: str(_cpu_time_s(line))),
+    "DerivedExitCode": (15, _both(_derived)),
+    "Elapsed": (10, lambda line: times.long_elapsed(_elapsed_s(line))),
+    "ElapsedRaw": (10, lambda line: str(int(_elapsed_s(line)))),
+    "Eligible": (19, _moments(lambda job: job.eligible_s, lambda step: step.start_s)),
+    "End": (19, _moments(lambda job: job.end_s, lambda step: step.end_s)),
     "ExitCode": (8, _exit),
     "GID": (6, _both(lambda job: str(job.ask.gid))),
     "Group": (9, _both(lambda job: job.ask.group)),
     "JobID": (12, _id),
     "JobIDRaw": (12, _raw),
-    "JobName": (10, lambda line: line.step or line.job.ask.name),
-    "Layout": (9, _both(lambda job: "", lambda job: "Unknown")),
-    "NCPUS": (10, _all(_cpus)),
-    "NNodes": (8, _all(lambda job: str(job.ask.node_count))),
-    "NodeList": (15, _all(lambda job: nodelist(job) or "None assigned")),
-    "NTasks": (8, _both(lambda job: "", lambda job: "1")),
+    "JobName": (10, _both(lambda job: job.ask.name, lambda step: step.name)),
+    "Layout": (9, _both(lambda job: "", lambda step: step.layout)),
+    "NCPUS": (10, _cpus),
+    "NNodes": (8, _both(lambda job: str(job.ask.node_count), lambda step: str(max(1, len(step.nodes))))),
+    "NodeList": (15, _nodelist),
+    "NTasks": (8, _both(lambda job: "", lambda step: str(step.tasks))),
     "Partition": (10, _both(lambda job: job.ask.partition)),
     "Priority": (10, _both(lambda job: str(job.priority))),
     "QOS": (10, _both(lambda job: job.ask.qos)),
     "Reason": (22, _both(lambda job: job.reason)),
-    "ReqCPUS": (8, _all(lambda job: str(job.ask.cpus))),
+    "ReqCPUS": (8, _both(lambda job: str(job.ask.cpus), lambda step: str(step.cpus))),
     "ReqMem": (10, lambda line: _memory(line.job.ask.total_mib, line.units) if not line.step else ""),
     "ReqNodes": (8, _all(lambda job: str(job.ask.node_count))),
     "ReqTRES": (10, lambda line: _tres(line) if not line.step else ""),
     "Reservation": (20, _both(lambda job: job.ask.reservation)),
     "Reserved": (10, _both(_reserved)),
-    "Start": (19, _all(lambda job: times.moment(job.start_s, "Unknown"))),
+    "Start": (19, _moments(lambda job: job.start_s, lambda step: step.start_s)),
     "State": (10, _state),
-    "Submit": (19, _all(lambda job: times.moment(job.submit_s, "Unknown"))),
-    "SubmitLine": (20, _both(lambda job: job.ask.line)),
+    "Submit": (19, _moments(lambda job: job.submit_s, lambda step: step.start_s)),
+    "SubmitLine": (20, _both(lambda job: job.ask.line, lambda step: step.line)),
+    "MaxRSS": (10, _both(lambda job: "", _peak)),
+    "AveRSS": (10, _both(lambda job: "", _peak)),
+    "TotalCPU": (10, _total_cpu),
     "Suspended": (10, _all(lambda job: "00:00:00")),
     "Timelimit": (10, _both(lambda job: times.limit(job.ask.limit_min, long=True))),
     "TimelimitRaw": (12, _both(lambda job: "" if job.ask.limit_min is None else str(job.ask.limit_min))),
@@ -276,11 +358,11 @@ _FIELDS: dict[str, tuple[int, Show]] = {
 }
 # What Slurm has and nobody measures here: the column is there, and empty.
 _EMPTY = (
-    "AdminComment AssocID AveCPU AveCPUFreq AveDiskRead AveDiskWrite AvePages AveRSS AveVMSize BlockID ConsumedEnergy "
+    "AdminComment AssocID AveCPU AveCPUFreq AveDiskRead AveDiskWrite AvePages AveVMSize BlockID ConsumedEnergy "
     "ConsumedEnergyRaw Container DBIndex Flags MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite "
-    "MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxRSS MaxRSSNode MaxRSSTask MaxVMSize "
+    "MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxRSSNode MaxRSSTask MaxVMSize "
     "MaxVMSizeNode MaxVMSizeTask McsLabel MinCPU MinCPUNode MinCPUTask QOSRAW ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax "
-    "ReqCPUFreqMin ReservationId ResvCPU ResvCPURAW SystemComment SystemCPU TotalCPU TRESUsageInAve TRESUsageInMax "
+    "ReqCPUFreqMin ReservationId ResvCPU ResvCPURAW SystemComment SystemCPU TRESUsageInAve TRESUsageInMax "
     "TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot "
     "TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode "
     "TRESUsageOutMinTask TRESUsageOutTot UserCPU WCKey WCKeyID"

@@ -84,8 +84,10 @@ def _cancel(api: Api, job: Job, *, now: bool) -> int:
         return 1
     try:
         api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": {CANCELLED: str(os.getuid())}}})
+        # What runs is there until its pods have ended: it holds its nodes, and its exit code is learnt.
+        policy = "Background" if job.state == "PENDING" else "Foreground"
         grace = {"gracePeriodSeconds": "0"} if now else {}
-        api.delete(path_of(job.number, job.ask), propagationPolicy="Background", **grace)
+        api.delete(path_of(job.number, job.ask), propagationPolicy=policy, **grace)
     except Refused as error:
         if error.code == 404:
             return 0

@@ -12,7 +12,6 @@ import msgspec
 
 from phalanx.slurm import site
 from phalanx.slurm.api import Api, Object, Refused
-from phalanx.slurm.commands.sbatch import scheduling_words
 from phalanx.slurm.jobs import pages
 from phalanx.slurm.jobs.ask import ASK, TEXT_MOST, Ask
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
@@ -22,7 +21,8 @@ from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Reader, Usage, declare, say
 from phalanx.slurm.submission import dependency
-from phalanx.slurm.submission.manifest import SECRETS, name_of, path_of
+from phalanx.slurm.submission.creation import scheduling_words
+from phalanx.slurm.submission.manifest import SECRETS, path_of, secret_of
 
 OPTIONS = declare("all,a details,d help,h oneliner,o quiet,Q version,V") + declare(
     "clusters,M= future,F hide local sibling uid,u= verbose,v json yaml", refused=True
@@ -280,7 +280,7 @@ def _write(words: Sequence[str]) -> int:
 
     api = Api.open()
     [job, *_] = _named(api, words[1])
-    data = api.get(f"{SECRETS}/{name_of(job.number, job.ask)}").get("data") or {}
+    data = api.get(f"{SECRETS}/{secret_of(job.number, job.ask)}").get("data") or {}
     text = base64.b64decode(data.get("PHALANX_SCRIPT", "")).decode(errors="replace")
     target = words[2] if len(words) > 2 else f"slurm-{job.number}.sh"
     if target == "-":

@@ -1,138 +1,312 @@
-"""srun: start the tasks of a step within the allocation of a batch job of one node.
+"""srun: start the tasks of a step, within an allocation or in one of its own.
 
-The script runs in the pod that is the allocation, so a step is processes beside it: no agent and no network are needed.
-Steps that need other nodes, and srun without an allocation, are refused.
+In the only pod of a job a step is processes beside the script: neither the network nor the API server is needed.
+Elsewhere it runs by the daemons of the allocation's pods (`steps.remote`).
 """
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 
+from phalanx.slurm.api import Api, Unreachable
+from phalanx.slurm.jobs.ask import STEP
+from phalanx.slurm.jobs.steps import layout, records
 from phalanx.slurm.jobs.steps.booking import Busy, Steps
+from phalanx.slurm.jobs.steps.channel import Broken
+from phalanx.slurm.jobs.steps.multi_prog import commands
+from phalanx.slurm.jobs.steps.place import Allocation, Gone, allocation
+from phalanx.slurm.jobs.steps.records import StepRecord
+from phalanx.slurm.jobs.steps.remote import ALL, RemoteStep
+from phalanx.slurm.jobs.steps.remote import run as run_remote
+from phalanx.slurm.jobs.steps.report import highest
 from phalanx.slurm.jobs.steps.tasks import Step
 from phalanx.slurm.jobs.steps.tasks import run as run_tasks
 from phalanx.slurm.notation import amounts
 from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.submission.manifest import name_of, path_of
 
 OPTIONS = declare(
-    "chdir,D= cpus-per-task,c= error,e= exact exclusive=? export= help,h immediate,I=? job-name,J= "
-    "kill-on-bad-exit,K=? label,l mem= mem-per-cpu= mpi= nodes,N= ntasks,n= ntasks-per-node= output,o= overlap "
-    "quiet,Q unbuffered,u usage version,V wait,W="
+    "account,A= begin,b= chdir,D= comment= constraint,C= cpu-bind= cpus-per-task,c= deadline= dependency,d= "
+    "distribution,m= error,e= exact exclude,x= exclusive=? export= gpus,G= gpus-per-node= gpus-per-task= gres= help,h "
+    "hold,H immediate,I=? input,i= job-name,J= jobid= kill-on-bad-exit,K=? label,l mem= mem-per-cpu= mincpus= mpi= "
+    "multi-prog nice=? nodelist,w= nodes,N= ntasks,n= ntasks-per-node= open-mode= output,o= overlap oversubscribe,s "
+    "overcommit,O partition,p= pty qos,q= quiet,Q reservation= time,t= unbuffered,u usage verbose,v version,V wait,W= "
+    "het-group= threads= contiguous tmp= uid= gid= signal= licenses,L= test-only no-kill,k disable-status,X"
 ) + declare(
-    "account,A= array,a= bcast=? begin,b= cluster-constraint= comment= constraint,C= container= contiguous "
-    "core-spec,S= cpu-bind= cpu-freq= cpus-per-gpu= deadline= dependency,d= disable-status,X distribution,m= "
-    "epilog= exclude,x= gpu-bind= gpus,G= gpus-per-node= gpus-per-task= gres= het-group= hint= hold,H input,i= jobid= "
-    "licenses,L= mem-bind= mem-per-gpu= multi-prog nice=? no-kill,k nodelist,w= open-mode= overcommit,O "
-    "oversubscribe,s partition,p= preserve-env,E prolog= propagate=? pty qos,q= relative,r= reservation= signal= "
-    "slurmd-debug= task-epilog= task-prolog= test-only threads= time,t= threads-per-core= tmp= uid= verbose,v wckey= "
-    "switches=",
+    "array,a= bcast=? cluster-constraint= container= core-spec,S= cpu-freq= cpus-per-gpu= epilog= gpu-bind= "
+    "hint= mem-bind= mem-per-gpu= preserve-env,E prolog= propagate=? relative,r= slurmd-debug= task-epilog= "
+    "task-prolog= threads-per-core= wckey= switches=",
     refused=True,
 )
 _READER = Reader("srun", OPTIONS, mixed=False)
 _PATTERN = re.compile(r"%(\d*)([%a-zA-Z])")
+_MPI = ("none", "list")
+Said = Mapping[str, str | None]
 
 
 def run(words: Sequence[str]) -> int:
     typed, command = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
     if "help" in said or "usage" in said:
-        say("Usage: srun [OPTIONS...] executable [args...]")
+        say("Usage: srun [OPTIONS...] executable [args...]\n" + " ".join(f"--{one.name}" for one in OPTIONS))
+        return 0
+    if said.get("mpi") == "list":
+        say("MPI plugin types are...\n\tnone")
         return 0
     if not command:
         raise Usage("srun: fatal: No command given to execute.")
-    around = os.environ
-    job = around.get("SLURM_JOB_ID", "")
-    if not job or "SLURM_CPUS_ON_NODE" not in around:
-        raise Usage(
-            "srun: error: srun without an allocation is not supported by Phalanx: use sbatch (docs/guide/slurm.md)"
-        )
-    if around.get("SLURM_JOB_NUM_NODES", "1") != "1":
-        raise Usage("srun: error: steps on several nodes are not supported by Phalanx (docs/guide/slurm.md)")
-    if (said.get("mpi") or "none") != "none":
+    if (said.get("mpi") or "none") not in _MPI:
         raise Usage(f"srun: error: --mpi={said['mpi']} is not supported by Phalanx (docs/guide/slurm.md)")
-    return _step(said, command, around, job)
+    around = os.environ
+    job = said.get("jobid") or around.get("SLURM_JOB_ID", "")
+    if not job:
+        return _with_own(said, command, words)
+    alone = around.get("SLURM_JOB_NUM_NODES", "1") == "1" and "SLURMD_NODENAME" in around and "jobid" not in said
+    if alone and "pty" not in said:
+        return _beside(said, command, around, job)
+    return _within(said, command, job)
 
 
-def _number(said: Mapping[str, str | None], name: str, default: str) -> int:
-    text = said.get(name) or default
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise Usage(f'srun: error: Invalid numeric value "{text}" for --{name}.')
-    return number
+# --- a step in the pod of this process ------------------------------------------------------------------------------
 
 
-def _step(said: Mapping[str, str | None], command: Sequence[str], around: Mapping[str, str], job: str) -> int:
-    _one_node(said)
+def _beside(said: Said, command: Sequence[str], around: Mapping[str, str], job: str) -> int:
+    _require_nodes(said, 1)
     per_node = said.get("ntasks-per-node") or around.get("SLURM_NTASKS") or "1"
     tasks = _number(said, "ntasks", per_node)
     each = _number(said, "cpus-per-task", around.get("SLURM_CPUS_PER_TASK") or "1")
-    cpus = int(around["SLURM_CPUS_ON_NODE"])
-    if tasks * each > cpus:
-        raise Usage(f"srun: error: Unable to create step for job {job}: More processors requested than permitted")
-    shares = "exact" in said or "exclusive" in said or "cpus-per-task" in said
-    held = 0 if "overlap" in said else tasks * each if shares else cpus
+    cpus = int(around.get("SLURM_CPUS_ON_NODE", "1"))
     steps = Steps.of(job, cpus)
-    wait_s = float(said["immediate"] or 1) if "immediate" in said else None
+    number = _begin(said, job, steps, tasks, each, cpus)
+    node = around.get("SLURMD_NODENAME", "")
+    name = said.get("job-name") or ""
+    numbers = layout.block([tasks])
+    shared = layout.variables(job, number, name, [node], numbers, said.get("cpus-per-task"))
+    shared |= layout.of_node(0, node, numbers[0], cpus) | {"SLURM_TASKS_PER_NODE": str(tasks)}
+    of_task = commands(said, command, tasks)
+    bad = said.get("kill-on-bad-exit")
+    step = Step(
+        command=of_task,
+        environment={**_exported(said.get("export"), around), **shared},
+        of_task=[{"SLURM_PROCID": str(task), "SLURM_LOCALID": str(task)} for task in range(tasks)],
+        directory=said.get("chdir") or os.getcwd(),
+        node=node,
+        name=f"{job}.{number}",
+        label="label" in said,
+        outputs=_outputs(said, around, job, number),
+        kill_s=_kill_s(said),
+        kill_on_bad_exit="kill-on-bad-exit" in said and bad != "0",
+    )
     try:
-        number = steps.begin(held, wait_s)
-    except Busy:
-        raise Usage(f"srun: error: Unable to create step for job {job}: Requested nodes are busy") from None
-    try:
-        return run_tasks(_described(said, command, around, job, number, tasks))
+        return _recorded(_api(), _path(job, around), number, _record(said, command, tasks, each, cpus, [node]),
+                         lambda: run_tasks(step))  # fmt: skip
     finally:
         steps.end()
 
 
-def _one_node(said: Mapping[str, str | None]) -> None:
+def _api() -> Api | None:
+    try:
+        return Api.open()
+    except Unreachable:
+        return None
+
+
+def _path(job: str, around: Mapping[str, str]) -> str:
+    if task := around.get("SLURM_ARRAY_TASK_ID"):
+        return path_of(int(job)).replace(name_of(int(job)), f"slurm-{around['SLURM_ARRAY_JOB_ID']}-{int(task):07}")
+    return path_of(int(job))
+
+
+def _recorded(api: Api | None, path: str, number: int, record: StepRecord, work: Callable[[], dict[int, int]]) -> int:
+    """Do the step; its exit code: the highest of its tasks', 128 + the signal for one that a signal ended."""
+    records.write(api, path, number, record)
+    code, signal = highest(work())
+    records.write(api, path, number, records.ended(record, code, signal))
+    return 128 + signal if signal else code
+
+
+def _record(said: Said, command: Sequence[str], tasks: int, each: int, cpus: int, nodes: Sequence[str]) -> StepRecord:
+    shares = "exact" in said or "exclusive" in said or "cpus-per-task" in said
+    cyclic = (said.get("distribution") or "").startswith("cyclic") or (
+        "distribution" not in said and tasks <= len(nodes)
+    )
+    return StepRecord(
+        name=said.get("job-name") or os.path.basename(command[0]),
+        tasks=tasks,
+        cpus=tasks * each if shares else cpus,
+        nodes=list(nodes),
+        layout="Cyclic" if cyclic else "Block",
+        start_s=time.time(),
+        line=" ".join(["srun", *command])[:200],
+    )
+
+
+# --- steps on the pods of an allocation -----------------------------------------------------------------------------
+
+
+def _with_own(said: dict[str, str | None], command: Sequence[str], words: Sequence[str]) -> int:
+    from phalanx.slurm.submission.interactive import finish, grant
+
+    _fit_nodes(said)
+    name = said.get("job-name") or os.path.basename(command[0])
+    granted = grant("srun", STEP, said, name, " ".join(["srun", *words]))
+    code = 1
+    try:
+        code = _on(said, command, granted.place, {**os.environ, **_of_allocation(granted.place, granted.site.cluster)})
+    finally:
+        finish(granted, code)
+    return code
+
+
+def _of_allocation(place: Allocation, cluster: str) -> dict[str, str]:
+    from phalanx.slurm.submission.environment import allocated
+
+    return allocated(place.number, place.ask, cluster, place.nodes)
+
+
+def _fit_nodes(said: dict[str, str | None]) -> None:
+    """No more nodes than tasks."""
+    try:
+        tasks, (least, _) = int(said.get("ntasks") or 0), amounts.read_range(said.get("nodes") or "1")
+    except (ValueError, amounts.AmountError):
+        return  # said where they are read
+    if 0 < tasks < least:
+        say(f"srun: Warning: can't run {tasks} processes on {least} nodes, setting nnodes to {tasks}")
+        said["nodes"] = str(tasks)
+
+
+def _within(said: Said, command: Sequence[str], job: str) -> int:
+    if not job.isdigit():
+        raise Usage(f"srun: error: Unable to confirm allocation for job {job}: Invalid job id specified")
+    try:
+        place = allocation(Api.open(), int(job))
+    except Gone:
+        raise Usage(
+            f"srun: error: Unable to confirm allocation for job {job}: Invalid job id specified\n"
+            "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job "
+            f"{job}"
+        ) from None
+    return _on(said, command, place, os.environ)
+
+
+def _on(said: Said, command: Sequence[str], place: Allocation, around: Mapping[str, str]) -> int:
+    ask, job = place.ask, str(place.number)
+    chosen, tasks = _sized(said, place, around)
+    each = _number(said, "cpus-per-task", around.get("SLURM_CPUS_PER_TASK") or str(ask.cpus_per_task))
+    cpus = [ask.cpus_of_nodes[min(index, len(ask.cpus_of_nodes) - 1)] for index in chosen]
+    per_node = _number(said, "ntasks-per-node", "0", 0) or (ask.tasks_per_node if "ntasks" not in said else 0)
+    counts = amounts.spread(tasks, [count // each for count in cpus], per_node)
+    cyclic = (said.get("distribution") or "").startswith("cyclic")
+    numbers = layout.cyclic(counts) if cyclic else layout.block(counts)
+    total = sum(ask.cpus_of_nodes)
+    steps = Steps.of(job, total)
+    number = _begin(said, job, steps, tasks, each, total)
+    nodes = [place.nodes[index] for index in chosen]
+    name = said.get("job-name") or ""
+    shared = layout.variables(job, number, name, nodes, numbers, said.get("cpus-per-task"))
+    shared["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = amounts.per_node(ask.cpus_of_nodes)
+    shared |= {"SLURM_JOB_UID": str(ask.uid), "SLURM_JOB_GID": str(ask.gid), "SLURM_JOB_USER": ask.user}
+    own = [
+        {task: {**layout.of_node(at, node, some, cpus[at]), "SLURM_PROCID": str(task), "SLURM_LOCALID": str(local)}
+         for local, task in enumerate(some)}
+        for at, (node, some) in enumerate(zip(nodes, numbers, strict=True))
+    ]  # fmt: skip
+    said_input = said.get("input")
+    step = RemoteStep(
+        name=f"{job}.{number}",
+        indexes=chosen,
+        tasks=own,
+        command=commands(said, command, tasks),
+        environment={**_exported(said.get("export"), around), **shared},
+        directory=said.get("chdir") or os.getcwd(),
+        streams=_streams(said, around, job, number),
+        label="label" in said,
+        terminal="pty" in said,
+        kill_s=_kill_s(said),
+        kill_on_bad_exit="kill-on-bad-exit" in said and said.get("kill-on-bad-exit") != "0",
+        first_input=int(said_input) if said_input is not None and said_input.isdigit() else ALL,
+    )
+    record = _record(said, command, tasks, each, sum(cpus), nodes)
+
+    def work() -> dict[int, int]:
+        codes, used = run_remote(step, place)
+        record.cpu_s, record.peak_kib = used["cpu_s"], used["peak_kib"]
+        return codes
+
+    try:
+        return _recorded(Api.open(), path_of(place.number, ask), number, record, work)
+    except Broken as error:
+        raise Usage(f"srun: error: Unable to create step for job {job}: {error}") from None
+    finally:
+        steps.end()
+
+
+def _sized(said: Said, place: Allocation, around: Mapping[str, str]) -> tuple[list[int], int]:
+    """Which nodes of the allocation (by index), and how many tasks."""
+    from phalanx.slurm.notation.hostlist import expand
+
+    given = len(place.nodes)
+    _require_nodes(said, given)
+    excluded = set(expand(said.get("exclude") or "")) if "jobid" in said or "SLURM_JOB_ID" in around else set()
+    wanted = set(expand(said.get("nodelist") or ""))
+    free = [index for index, node in enumerate(place.nodes) if node not in excluded]
+    first = [index for index in free if place.nodes[index] in wanted]
+    order = [*first, *(index for index in free if index not in first)]
+    count = amounts.read_range(said["nodes"] or "")[0] if said.get("nodes") else len(first) or len(free)
+    per_node = _number(said, "ntasks-per-node", "0", 0)
+    default = around.get("SLURM_NTASKS") if "nodes" not in said and not per_node else None
+    own = place.ask.tasks if place.ask.kind == STEP else None
+    tasks = _number(said, "ntasks", str(own or default or count * max(1, per_node)))
+    if tasks < count:
+        if "nodes" in said or place.ask.kind != STEP:
+            say(f"srun: Warning: can't run {tasks} processes on {count} nodes, setting nnodes to {tasks}")
+        count = tasks
+    return sorted(order[:count]), tasks
+
+
+# --- what both have -------------------------------------------------------------------------------------------------
+
+
+def _number(said: Said, name: str, default: str, least: int = 1) -> int:
+    text = said.get(name) or default
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise Usage(f'srun: error: Invalid numeric value "{text}" for --{name}.')
+    return number
+
+
+def _require_nodes(said: Said, given: int) -> None:
     if "nodes" in said:
         try:
             least, _ = amounts.read_range(said["nodes"] or "")
         except amounts.AmountError:
             raise Usage(f"srun: error: invalid node count `{said['nodes']}'") from None
-        if least > 1:
-            raise Usage(f"srun: error: Only allocated 1 nodes asked for {least}")
+        if least > given:
+            raise Usage(f"srun: error: Only allocated {given} nodes asked for {least}")
 
 
-def _described(
-    said: Mapping[str, str | None], command: Sequence[str], around: Mapping[str, str], job: str, number: int, tasks: int
-) -> Step:
-    node = around.get("SLURMD_NODENAME", "")
-    listed = ",".join(map(str, range(tasks)))
-    shared = {
-        "SLURM_STEP_ID": str(number),
-        "SLURM_STEPID": str(number),
-        "SLURM_STEP_NUM_TASKS": str(tasks),
-        "SLURM_STEP_NUM_NODES": "1",
-        "SLURM_STEP_TASKS_PER_NODE": str(tasks),
-        "SLURM_STEP_NODELIST": node,
-        "SLURM_TASKS_PER_NODE": str(tasks),
-        "SLURM_NTASKS": str(tasks),
-        "SLURM_NPROCS": str(tasks),
-        "SLURM_NNODES": "1",
-        "SLURM_NODEID": "0",
-        "SLURM_GTIDS": listed,
-    }
-    if said.get("cpus-per-task"):
-        shared["SLURM_CPUS_PER_TASK"] = said["cpus-per-task"] or ""
-    if said.get("job-name"):
-        shared["SLURM_JOB_NAME"] = said["job-name"] or ""
-    bad = said.get("kill-on-bad-exit")
-    return Step(
-        command=command,
-        environment={**_exported(said.get("export"), around), **shared},
-        of_task=[{"SLURM_PROCID": str(task), "SLURM_LOCALID": str(task)} for task in range(tasks)],
-        directory=said.get("chdir") or os.getcwd(),
-        node=node,
-        label="label" in said,
-        outputs=_outputs(said, around, job, number),
-        kill_s=float(said["wait"] or 0) or None if "wait" in said else None,
-        kill_on_bad_exit="kill-on-bad-exit" in said and bad != "0",
-    )
+def _begin(said: Said, job: str, steps: Steps, tasks: int, each: int, cpus: int) -> int:
+    """The number of a new step, once there are CPUs for it. Raises Usage."""
+    over = "overcommit" in said or "oversubscribe" in said
+    if tasks * each > cpus and not over:
+        raise Usage(f"srun: error: Unable to create step for job {job}: More processors requested than permitted")
+    shares = "exact" in said or "exclusive" in said or "cpus-per-task" in said
+    held = 0 if "overlap" in said or over else tasks * each if shares else cpus
+    wait_s = float(said["immediate"] or 1) if "immediate" in said else None
+    try:
+        return steps.begin(held, wait_s)
+    except Busy:
+        raise Usage(f"srun: error: Unable to create step for job {job}: Requested nodes are busy") from None
+
+
+def _kill_s(said: Said) -> float | None:
+    return float(said["wait"] or 0) or None if "wait" in said else None
 
 
 def _exported(said: str | None, around: Mapping[str, str]) -> dict[str, str]:
@@ -151,22 +325,59 @@ def _exported(said: str | None, around: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _outputs(
-    said: Mapping[str, str | None], around: Mapping[str, str], job: str, number: int
-) -> Callable[[int], tuple[str | None, str | None]]:
+def _named(around: Mapping[str, str], job: str, number: int) -> Callable[[str | None, int], str | None]:
+    """The file that a pattern names for a task; None: none."""
     known = {
         "j": job, "A": job, "J": f"{job}.{number}", "s": str(number), "n": "0", "u": around.get("SLURM_JOB_USER", ""),
         "x": around.get("SLURM_JOB_NAME", ""), "N": around.get("SLURMD_NODENAME", ""), "%": "%",
     }  # fmt: skip
 
     def named(pattern: str | None, task: int) -> str | None:
-        if not pattern or pattern == "all":
+        if not pattern or pattern == "all" or pattern.isdigit():
             return None
+        if pattern == "none":
+            return os.devnull
         own = {**known, "t": str(task)}
         return _PATTERN.sub(lambda match: own.get(match[2], match[0]).zfill(int(match[1] or 0)), pattern)
+
+    return named
+
+
+def _outputs(
+    said: Said, around: Mapping[str, str], job: str, number: int
+) -> Callable[[int], tuple[str | None, str | None]]:
+    named = _named(around, job, number)
 
     def of(task: int) -> tuple[str | None, str | None]:
         output = named(said.get("output"), task)
         return output, named(said.get("error"), task) or output
+
+    return of
+
+
+def _streams(
+    said: Said, around: Mapping[str, str], job: str, number: int
+) -> Callable[[int], tuple[str | None, tuple[str, bool] | None, tuple[str, bool] | None]]:
+    """The same for a daemon. Files that several tasks write are emptied here, once."""
+    named, emptied = _named(around, job, number), set[str]()
+    folder = said.get("chdir") or os.getcwd()
+
+    def output(pattern: str | None, task: int) -> tuple[str, bool] | None:
+        file = named(pattern, task)
+        if file is None:
+            return None
+        path = os.path.join(folder, file)
+        if path not in emptied and not (said.get("open-mode") or "").startswith("a"):
+            emptied.add(path)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666))
+        return path, True
+
+    def of(task: int) -> tuple[str | None, tuple[str, bool] | None, tuple[str, bool] | None]:
+        text = said.get("input")
+        source = None if text is None or text == "all" else os.devnull
+        if text is not None and (text == str(task) or not (text.isdigit() or text in ("none", "all"))):
+            source = None if text == str(task) else os.path.join(folder, named(text, task) or os.devnull)
+        out = output(said.get("output"), task)
+        return source, out, output(said.get("error"), task) or out
 
     return of

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
+
+from phalanx.slurm.notation.amounts import spread
 
 PREFIX = "slurm.phalanx.dev/"
 NUMBER = PREFIX + "number"  # label and annotation: the job number
@@ -11,12 +15,15 @@ ASK = PREFIX + "job"  # annotation: `Ask` as JSON
 CANCELLED = PREFIX + "cancelled-by"  # annotation: the uid of who cancelled it
 SECRET = PREFIX + "environment"  # annotation: the Secret with its environment and script
 
+# How it came: from sbatch; from salloc; from srun outside of an allocation.
+BATCH, ALLOCATION, STEP = "batch", "alloc", "step"
 TEXT_MOST = 1000  # characters of what is only shown
 
 
 class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`memory_mib` per CPU if `per_cpu`, else per node; None: nothing was said. Minutes. `task` None: no array.
-    `tasks_of`: all tasks of its array. `args`: of the script. `std*`: file names with their patterns."""
+    `tasks_of`: all tasks of its array. `args`: of the script. `std*`: file names with their patterns.
+    `node_cpus`: those of the partition's largest node. `kind`: how it came."""
 
     name: str
     user: str
@@ -53,6 +60,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     nice: int = 0
     hold: str = ""
     requeue: bool = True
+    node_cpus: int = 0
     comment: str = ""
     reservation: str = ""
     command: str = ""
@@ -63,6 +71,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     line: str = ""
     host: str = ""
     pid: int = 0
+    kind: str = BATCH
 
     @property
     def cpus(self) -> int:
@@ -77,3 +86,23 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
         if self.memory_mib is None:
             return 0
         return self.memory_mib * (self.cpus if self.per_cpu else self.node_count)
+
+    @property
+    def shares(self) -> list[int]:
+        """How many tasks each node gets."""
+        most = max(1, self.node_cpus // self.cpus_per_task) if self.node_cpus else self.tasks
+        return spread(self.tasks, [most] * self.node_count, self.tasks_per_node)
+
+    @property
+    def cpus_of_nodes(self) -> list[int]:
+        if self.exclusive and self.node_cpus:
+            return [self.node_cpus] * self.node_count
+        return [max(self.min_cpus, share * self.cpus_per_task) for share in self.shares]
+
+
+def read_ask(annotations: Mapping[str, str]) -> Ask | None:
+    """What a Job's annotations say; None: it is somebody else's, or was edited by hand."""
+    try:
+        return msgspec.json.decode(annotations[ASK], type=Ask)
+    except (msgspec.MsgspecError, KeyError):
+        return None

@@ -16,6 +16,7 @@ import msgspec
 from phalanx.errors import PhalanxError
 from phalanx.slurm.api import Api
 from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.view import Job, jobs
 
 _COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waits_for"
@@ -85,7 +86,7 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
     job.end_s = end_s if isinstance(end_s, float) else None
     job.signal = signal if isinstance(signal, int) else 0
     job.exit_code = exit_code if isinstance(exit_code, int) else 0
-    job.cancelled_by = said.get("cancelled-by", "")
+    job.cancelled_by, job.steps = said.get("cancelled-by", ""), records.read(said)
     job.restarts = max(0, len(starts) - 1)
     if starts and state != "PENDING":
         job.start_s = starts[-1][0]

@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 
 from phalanx.slurm.api import Api
-from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask
+from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask, read_ask
+from phalanx.slurm.jobs.steps import records
+from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.notation import arrays
 from phalanx.slurm.submission.manifest import JOBS, PODS
 
@@ -54,6 +56,7 @@ class Job:
     cancelled_by: str = ""
     held: bool = False
     others: list[int] = field(default_factory=list)
+    steps: dict[int, StepRecord] = field(default_factory=dict)
 
     @property
     def base(self) -> int:
@@ -174,16 +177,16 @@ def _listed(api: Api, asked: list[int] | None) -> list[Job]:
 
 
 def _read(obj: _Job) -> Job | None:
-    meta = obj.metadata
-    try:
-        ask = msgspec.json.decode(meta.annotations[ASK], type=Ask)
-        number = int(meta.labels[NUMBER])
-    except (msgspec.MsgspecError, KeyError, ValueError):
+    meta, ask = obj.metadata, read_ask(obj.metadata.annotations)
+    if ask is None or not meta.labels.get(NUMBER, "").isdigit():
         return None  # somebody else's, or edited by hand
-    job = Job(number=number, ask=ask, state="PENDING", submit_s=ask.submit_s)
+    job = Job(number=int(meta.labels[NUMBER]), ask=ask, state="PENDING", submit_s=ask.submit_s)
+    job.steps = records.read(meta.annotations)
     admitted = _admitted(meta.annotations)
     if not obj.spec.suspend and admitted is not None:
         job.state, job.start_s = "RUNNING", admitted
+        if meta.deletionTimestamp is not None:
+            job.state = "COMPLETING"
     hold = meta.annotations.get("phalanx.dev/hold", "")
     job.held = hold.startswith("JobHeld")
     if job.state == "PENDING":

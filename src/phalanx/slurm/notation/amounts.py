@@ -57,6 +57,19 @@ def per_node(counts: list[int]) -> str:
     return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)
 
 
+def spread(count: int, room: list[int], each: int = 0) -> list[int]:
+    """How many of `count` tasks each node gets: as many as it has room for, node after node, and each one at least;
+    or `each`."""
+    if each:
+        return [min(each, max(0, count - at * each)) for at in range(len(room))]
+    found, left = [], count
+    for at, most in enumerate(room):
+        others = len(room) - at - 1
+        found.append(max(1, min(left - others, max(1, most)) if others else left))
+        left -= found[-1]
+    return found
+
+
 def read_gpus(text: str) -> int:
     """The GPUs of `2`, `gpu`, `gpu:2`, `gpu:a100:2`, `gres:gpu:2`. Raises AmountError for another resource."""
     kind, *rest = text.removeprefix("gres:").removeprefix("gres/").split(":")

@@ -5,11 +5,15 @@ What is known only when the job runs (the nodes' names) is set by the launcher.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.notation.amounts import per_node
 from phalanx.slurm.notation.arrays import Array
+from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.site import Site
-from phalanx.slurm.submission.manifest import cpus_per_node, launcher
+from phalanx.slurm.submission.manifest import launcher
 from phalanx.slurm.submission.request import Options, file_name
 
 GIVEN = {  # option -> the variable that repeats it
@@ -24,8 +28,7 @@ GIVEN = {  # option -> the variable that repeats it
 def variables(number: int, ask: Ask, site: Site, said: Options, script: str, array: Array | None) -> dict[str, str]:
     """Of one job, its script included."""
     nodes = ask.node_count
-    share = [ask.tasks // nodes + (at < ask.tasks % nodes) for at in range(nodes)]
-    cpus = per_node([cpus_per_node(ask)] * nodes)
+    cpus = per_node(ask.cpus_of_nodes)
     found = {
         "PHALANX_LAUNCHER": launcher(),
         "PHALANX_SCRIPT": script,
@@ -34,10 +37,11 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
         "PHALANX_STDERR": file_name(ask.stderr, ask, number, running=True) if ask.stderr else "",
         "PHALANX_STDIN": file_name(ask.stdin, ask, number, running=True),
         "PHALANX_MODE": "append" if (said.get("open-mode") or "").startswith("a") else "truncate",
+        "PHALANX_LIMIT_S": "" if ask.limit_min is None else str(ask.limit_min * 60),
         "SLURM_CLUSTER_NAME": site.cluster,
         "SLURM_WORKING_CLUSTER": f"{site.cluster}:phalanx:0:9728:109",
         "SLURM_CONF": "/etc/slurm/slurm.conf",
-        "SLURM_CPUS_ON_NODE": str(cpus_per_node(ask)),
+        "SLURM_CPUS_ON_NODE": str(ask.cpus_of_nodes[0]),
         "SLURM_GTIDS": "0",
         "SLURM_JOBID": str(number),
         "SLURM_JOB_ID": str(number),
@@ -58,7 +62,7 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
         "SLURM_PROCID": "0",
         "SLURM_SUBMIT_DIR": ask.workdir,
         "SLURM_SUBMIT_HOST": ask.host,
-        "SLURM_TASKS_PER_NODE": per_node(share),
+        "SLURM_TASKS_PER_NODE": per_node(ask.shares),
         "SLURM_TOPOLOGY_ADDR_PATTERN": "node",
     }
     if ask.memory_mib:
@@ -69,6 +73,28 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
     if ask.gpus_per_node:
         found["SLURM_GPUS_ON_NODE"] = str(ask.gpus_per_node)
     return found | (_of_array(ask, array) if array is not None else {})
+
+
+def allocated(number: int, ask: Ask, cluster: str, nodes: Sequence[str], said: Options | None = None) -> dict[str, str]:
+    """Of a command under salloc, and of the tasks of a srun with an allocation of its own."""
+    listed = compress(nodes, ordered=True)
+    found = {
+        "SLURM_CLUSTER_NAME": cluster, "SLURM_CONF": "/etc/slurm/slurm.conf", "SLURM_JOBID": str(number),
+        "SLURM_JOB_ACCOUNT": ask.account, "SLURM_JOB_CPUS_PER_NODE": per_node(ask.cpus_of_nodes),
+        "SLURM_JOB_ID": str(number), "SLURM_JOB_NAME": ask.name, "SLURM_JOB_NODELIST": listed,
+        "SLURM_JOB_NUM_NODES": str(ask.node_count), "SLURM_JOB_PARTITION": ask.partition, "SLURM_JOB_QOS": ask.qos,
+        "SLURM_NNODES": str(ask.node_count), "SLURM_NODELIST": listed, "SLURM_NODE_ALIASES": "(null)",
+        "SLURM_SUBMIT_DIR": os.getcwd(), "SLURM_SUBMIT_HOST": ask.host, "SLURM_TASKS_PER_NODE": per_node(ask.shares),
+    }  # fmt: skip
+    if ask.reservation:
+        found["SLURM_JOB_RESERVATION"] = ask.reservation
+    if said is None:
+        return found | {"SLURM_NTASKS": str(ask.tasks), "SLURM_NPROCS": str(ask.tasks)}
+    if "ntasks" in said or "ntasks-per-node" in said:
+        found |= {"SLURM_NTASKS": str(ask.tasks), "SLURM_NPROCS": str(ask.tasks)}
+    if ask.memory_mib and ("mem" in said or "mem-per-cpu" in said):
+        found["SLURM_MEM_PER_CPU" if ask.per_cpu else "SLURM_MEM_PER_NODE"] = str(ask.memory_mib)
+    return found | {name: said[option] or "" for option, name in GIVEN.items() if said.get(option)}
 
 
 def _of_array(ask: Ask, array: Array) -> dict[str, str]:

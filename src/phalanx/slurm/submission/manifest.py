@@ -24,6 +24,8 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 QUEUES = "/apis/phalanx.dev/v1/queues"
 _HOSTNAME = "kubernetes.io/hostname"
 _NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
+_POD_IP = {"fieldRef": {"fieldPath": "status.podIP"}}
+HOST = "host"  # the image that is the node's own file system: pods are processes there
 
 
 def name_of(number: int, ask: Ask | None = None) -> str:
@@ -34,11 +36,16 @@ def name_of(number: int, ask: Ask | None = None) -> str:
     return f"slurm-{number}"
 
 
+def secret_of(number: int, ask: Ask) -> str:
+    """The name of the Secret with its script and environment: one for all tasks of an array."""
+    return f"slurm-{number if ask.array is None else ask.array}"
+
+
 def secret(number: int, ask: Ask, environment: Mapping[str, str]) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name_of(number, ask), "labels": {NUMBER: str(number)}},
+        "metadata": {"name": secret_of(number, ask), "labels": {NUMBER: str(number)}},
         "stringData": dict(environment),
     }
 
@@ -49,12 +56,21 @@ def launcher() -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith("#")) + "\n"
 
 
-def job(number: int, ask: Ask, site: Site, words: Mapping[str, str], args: list[str], image: str = "host") -> Object:
-    """`words`: annotations that the scheduler reads. `args`: of the script."""
+def job(
+    number: int,
+    ask: Ask,
+    site: Site,
+    words: Mapping[str, str],
+    args: list[str],
+    image: str = "host",
+    own: Mapping[str, str] | None = None,
+) -> Object:
+    """`words`: annotations that the scheduler reads. `args`: of the script. `own`: variables that differ from those of
+    the array's Secret."""
     labels = {"phalanx.dev/queue": ask.account, NUMBER: str(number)}
     if ask.array is not None:
         labels[ARRAY] = str(ask.array)
-    annotations = {**words, NUMBER: str(number), ASK: msgspec.json.encode(ask).decode(), SECRET: name_of(number, ask)}
+    annotations = {**words, NUMBER: str(number), ASK: msgspec.json.encode(ask).decode(), SECRET: secret_of(number, ask)}
     spec: Object = {
         "suspend": True,
         "completionMode": "Indexed",
@@ -62,7 +78,10 @@ def job(number: int, ask: Ask, site: Site, words: Mapping[str, str], args: list[
         "parallelism": ask.node_count,
         "backoffLimit": 0,
         "ttlSecondsAfterFinished": site.keep_s,
-        "template": {"metadata": {"labels": {NUMBER: str(number)}}, "spec": _pod(number, ask, site, args, image)},
+        "template": {
+            "metadata": {"labels": {NUMBER: str(number)}},
+            "spec": _pod(number, ask, site, args, image, own or {}),
+        },
     }
     if ask.node_count > 1:
         spec["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
@@ -70,15 +89,19 @@ def job(number: int, ask: Ask, site: Site, words: Mapping[str, str], args: list[
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 
 
-def _pod(number: int, ask: Ask, site: Site, args: list[str], image: str) -> Object:
+def _pod(number: int, ask: Ask, site: Site, args: list[str], image: str, own: Mapping[str, str]) -> Object:
     container: Object = {
         "name": "batch",
         "image": image,
         # A Secret's values come into the environment as they are; arguments would be searched for $(NAME).
         "command": ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"],
         "args": [arg.replace("$", "$$") for arg in args],
-        "envFrom": [{"secretRef": {"name": name_of(number, ask)}}],
-        "env": [{"name": "SLURMD_NODENAME", "valueFrom": _NODE_NAME}],
+        "envFrom": [{"secretRef": {"name": secret_of(number, ask)}}],
+        "env": [
+            {"name": "SLURMD_NODENAME", "valueFrom": _NODE_NAME},
+            {"name": "PHALANX_POD_IP", "valueFrom": _POD_IP},
+            *({"name": name, "value": text.replace("$", "$$")} for name, text in own.items()),
+        ],
         "resources": _resources(ask),
     }
     pod: Object = {
@@ -87,6 +110,8 @@ def _pod(number: int, ask: Ask, site: Site, args: list[str], image: str) -> Obje
         "terminationGracePeriodSeconds": site.kill_wait_s,
         "containers": [container],
     }
+    if image == HOST:  # as whoever submits it; a node agent that is not root's runs its own user's jobs only
+        pod["securityContext"] = {"runAsUser": ask.uid, "runAsGroup": ask.gid}
     affinity: Object = {}
     if terms := _terms(ask, site):
         affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
@@ -98,8 +123,7 @@ def _pod(number: int, ask: Ask, site: Site, args: list[str], image: str) -> Obje
 
 def cpus_per_node(ask: Ask) -> int:
     """Of each of its nodes: all are given what the fullest needs."""
-    tasks = ask.tasks_per_node or -(-ask.tasks // ask.node_count)
-    return max(ask.min_cpus, tasks * ask.cpus_per_task)
+    return max(ask.cpus_of_nodes)
 
 
 def _resources(ask: Ask) -> Object:

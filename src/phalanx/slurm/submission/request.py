@@ -161,7 +161,7 @@ def _number(said: Options, name: str, default: int, least: int = 1) -> int:
 
 
 def _size(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -> None:
-    ask.cpus_per_task = _number(said, "cpus-per-task", 1)
+    ask.cpus_per_task, ask.node_cpus = _number(said, "cpus-per-task", 1), min(hardware.cpus, 1 << 16)
     ask.tasks_per_node = _number(said, "ntasks-per-node", 0)
     ask.min_cpus = _number(said, "mincpus", 1)
     if text := said.get("nodes"):
@@ -263,8 +263,7 @@ def _check(ask: Ask, partition: Partition, hardware: Hardware, now_s: float) -> 
         raise fails("Required partition not available (inactive or drain)")
     if partition.nodes and set(ask.wanted) - set(partition.nodes):
         raise fails(CONFIGURATION)
-    share = -(-ask.tasks // ask.node_count) if not ask.tasks_per_node else ask.tasks_per_node
-    cpus = max(ask.min_cpus, share * ask.cpus_per_task)
+    cpus = max(ask.cpus_of_nodes)
     per_node = (ask.memory_mib or 0) * (cpus if ask.per_cpu else 1)
     if per_node > hardware.memory_mib:
         raise Usage(f"sbatch: error: Memory specification can not be satisfied\n{FAILED}{CONFIGURATION}")

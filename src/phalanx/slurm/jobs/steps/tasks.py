@@ -16,20 +16,24 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import IO
 
+from phalanx.slurm.jobs.steps.report import Report
+
 FORWARDED = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """`of_task`: the variables of each. `outputs`: task -> files for standard output and error; None: the caller's.
+    """`command`, `of_task`: the program and the variables of each task. `name`: of the step, `12.0`.
+    `outputs`: task -> files for standard output and error; None: the caller's.
     `kill_s`: tasks that are left so long after the first has ended are killed; None: never. `kill_on_bad_exit`: one
     that fails takes the others along."""
 
-    command: Sequence[str]
+    command: Callable[[int], Sequence[str]]
     environment: Mapping[str, str]
     of_task: Sequence[Mapping[str, str]]
     directory: str
     node: str
+    name: str = ""
     label: bool = False
     outputs: Callable[[int], tuple[str | None, str | None]] = lambda task: (None, None)
     kill_s: float | None = None
@@ -43,25 +47,30 @@ class _Run:
     codes: dict[int, int] = field(default_factory=dict)  # task -> as `os.waitstatus_to_exitcode`
 
 
-def run(step: Step) -> int:
-    """The exit code of srun: the highest of its tasks', 128 + the signal for one that a signal ended."""
-    started = _Run()
+def run(step: Step) -> dict[int, int]:
+    """Task -> how it ended, as `os.waitstatus_to_exitcode` says it."""
+    started, report = _Run(), Report(kill_on_bad_exit=step.kill_on_bad_exit)
     lock = threading.Lock()
-    previous = {number: signal.signal(number, _forwarder(started)) for number in FORWARDED}
+    previous = {number: signal.signal(number, _forwarder(started, step)) for number in FORWARDED}
     try:
         for task in range(len(step.of_task)):
             _start(step, task, started, lock)
-        _wait(step, started)
+        _wait(step, started, report)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
     for reader in started.readers:
         reader.join()
-    return max((code if code >= 0 else 128 - code for code in started.codes.values()), default=0)
+    report.finish()
+    return started.codes
 
 
-def _forwarder(started: _Run) -> Callable[[int, FrameType | None], None]:
+def _forwarder(started: _Run, step: Step) -> Callable[[int, FrameType | None], None]:
     def forward(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGTERM and step.name:
+            when = time.strftime("%Y-%m-%dT%H:%M:%S")
+            text = f"slurmstepd-{step.node}: error: *** STEP {step.name} ON {step.node} CANCELLED AT {when} ***\n"
+            os.write(2, text.encode())
         for pid in list(started.pids):
             _kill(pid, number)
 
@@ -108,7 +117,7 @@ def _become(
     step: Step, task: int, files: tuple[str | None, str | None], pipes: Sequence[tuple[int, int] | None]
 ) -> None:
     """In the child: never returns."""
-    code = 2
+    code, command = 2, step.command(task)
     try:
         for each in FORWARDED:
             signal.signal(each, signal.SIG_DFL)
@@ -122,16 +131,16 @@ def _become(
             elif file is not None:
                 os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), number)
         around = {**step.environment, **step.of_task[task], "SLURM_TASK_PID": str(os.getpid())}
-        os.execvpe(step.command[0], list(step.command), around)  # noqa: S606 (that is what srun is for)
+        os.execvpe(command[0], list(command), around)  # noqa: S606 (that is what srun is for)
     except OSError as error:
         code = error.errno or 2
-        text = f"slurmstepd-{step.node}: error: execve(): {step.command[0]}: {error.strerror}\n"
+        text = f"slurmstepd-{step.node}: error: execve(): {command[0]}: {error.strerror}\n"
         os.write(2, text.encode())
     finally:
         os._exit(code)
 
 
-def _wait(step: Step, started: _Run) -> None:
+def _wait(step: Step, started: _Run, report: Report) -> None:
     """Until all have ended; what of them went wrong is told."""
     first_s: float | None = None
     while started.pids:
@@ -149,18 +158,10 @@ def _wait(step: Step, started: _Run) -> None:
             continue
         first_s = first_s if first_s is not None else time.monotonic()
         code = started.codes[task] = os.waitstatus_to_exitcode(status)
-        if code:
-            _tell(step, task, code)
-        if code and step.kill_on_bad_exit:
+        if report.ended(step.node, task, code):
             _end_all(started, signal.SIGTERM)
 
 
 def _end_all(started: _Run, number: int) -> None:
     for pid in list(started.pids):
         _kill(pid, number)
-
-
-def _tell(step: Step, task: int, code: int) -> None:
-    what = f"Exited with exit code {code}" if code > 0 else signal.strsignal(-code)
-    sys.stderr.write(f"srun: error: {step.node}: task {task}: {what}\n")
-    sys.stderr.flush()

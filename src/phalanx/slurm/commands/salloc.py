@@ -1,0 +1,104 @@
+"""salloc: have an allocation for as long as a command runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+
+from phalanx.slurm.jobs.ask import ALLOCATION
+from phalanx.slurm.jobs.steps.channel import Broken
+from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.submission.environment import allocated
+from phalanx.slurm.submission.interactive import Granted, finish, grant
+
+OPTIONS = declare(
+    "account,A= begin,b= bell chdir,D= comment= constraint,C= cpus-per-task,c= deadline= dependency,d= exclude,x= "
+    "exclusive=? gpus,G= gpus-per-node= gpus-per-task= gres= help,h hold,H immediate,I=? job-name,J= "
+    "kill-command,K=? mem= mem-per-cpu= mincpus= nice=? no-bell no-shell nodelist,w= nodes,N= ntasks,n= "
+    "ntasks-per-node= partition,p= qos,q= quiet,Q reservation= time,t= usage verbose,v version,V contiguous tmp= uid= "
+    "gid= signal= licenses,L= oversubscribe,s overcommit,O"
+) + declare(
+    "acctg-freq= bb= bbf= cluster-constraint= clusters,M= container= core-spec,S= cores-per-socket= cpu-freq= "
+    "cpus-per-gpu= delay-boot= distribution,m= extra-node-info,B= get-user-env=? gpu-bind= gpu-freq= hint= mail-type= "
+    "mail-user= mcs-label= mem-bind= mem-per-gpu= network= no-kill,k=? ntasks-per-core= ntasks-per-gpu= "
+    "ntasks-per-socket= power= priority= profile= reboot sockets-per-node= spread-job switches= thread-spec= "
+    "threads-per-core= time-min= use-min-nodes wait-all-nodes= wckey= x11=?",
+    refused=True,
+)
+_READER = Reader("salloc", OPTIONS, mixed=False)
+_ENVIRONMENT = {
+    "SALLOC_ACCOUNT": "account", "SALLOC_PARTITION": "partition", "SALLOC_QOS": "qos", "SALLOC_TIMELIMIT": "time",
+    "SALLOC_CONSTRAINT": "constraint", "SALLOC_EXCLUSIVE": "exclusive", "SALLOC_GPUS": "gpus",
+    "SALLOC_GRES": "gres", "SALLOC_MEM_PER_CPU": "mem-per-cpu", "SALLOC_MEM_PER_NODE": "mem",
+    "SALLOC_RESERVATION": "reservation", "SALLOC_IMMEDIATE": "immediate",
+}  # fmt: skip
+
+
+def run(words: Sequence[str]) -> int:
+    """The exit code of the command."""
+    typed, command = _READER.read(words)
+    said: dict[str, str | None] = {
+        **{option: os.environ[name] for name, option in _ENVIRONMENT.items() if os.environ.get(name)},
+        **dict(typed),
+    }
+    if "help" in said or "usage" in said:
+        say("Usage: salloc [OPTIONS...] [command [args...]]\n" + " ".join(f"--{one.name}" for one in OPTIONS))
+        return 0
+    granted = grant("salloc", ALLOCATION, said, said.get("job-name") or "interactive", " ".join(["salloc", *words]))
+    if "no-shell" in said:
+        return 0
+    code = 1
+    try:
+        code = _command(granted, said, command)
+    finally:
+        number = granted.place.number
+        if granted.hold is not None and not _lost.is_set():
+            if "quiet" not in said:
+                say(f"salloc: Relinquishing job allocation {number}")
+            finish(granted, code)
+    return code
+
+
+_lost = threading.Event()
+
+
+def _command(granted: Granted, said: Mapping[str, str | None], command: Sequence[str]) -> int:
+    argv = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
+    if shutil.which(argv[0]) is None:
+        say(f'salloc: error: _fork_command: Unable to find command "{argv[0]}"')
+        return 1
+    place = granted.place
+    around = {**os.environ, **allocated(place.number, place.ask, granted.site.cluster, place.nodes, said)}
+    sys.stdout.flush()
+    # Ctrl-C is the command's to answer; salloc waits for it.
+    before = {number: signal.signal(number, _pass) for number in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        process = subprocess.Popen(argv, env=around, cwd=said.get("chdir") or None)
+    except OSError as error:
+        raise Usage(f"salloc: error: {argv[0]}: {error.strerror}") from None
+    threading.Thread(target=_watch, args=(granted, process), daemon=True).start()
+    code = process.wait()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    return code if code >= 0 else 128 - code
+
+
+def _pass(number: int, frame: object) -> None:
+    """A handler, where ignoring would be handed on to the command."""
+
+
+def _watch(granted: Granted, process: subprocess.Popen[bytes]) -> None:
+    """When the allocation is gone before the command has ended, the command is told."""
+    assert granted.hold is not None
+    try:
+        granted.hold.receive()
+    except (Broken, OSError):
+        if process.poll() is None:
+            _lost.set()
+            say(f"salloc: Job allocation {granted.place.number} has been revoked.")
+            process.send_signal(signal.SIGHUP)

@@ -1,0 +1,56 @@
+"""Which task of a step runs on which node (srun(1), --distribution), and the variables that tell tasks apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.slurm.notation.amounts import per_node
+from phalanx.slurm.notation.hostlist import compress
+
+
+def block(counts: Sequence[int]) -> list[list[int]]:
+    """The tasks of each node, in order."""
+    found, first = [], 0
+    for count in counts:
+        found.append(list(range(first, first + count)))
+        first += count
+    return found
+
+
+def cyclic(counts: Sequence[int]) -> list[list[int]]:
+    """One on each node in turn, while it has room."""
+    found: list[list[int]] = [[] for _ in counts]
+    task = 0
+    while task < sum(counts):
+        for at, count in enumerate(counts):
+            if len(found[at]) < count:
+                found[at].append(task)
+                task += 1
+    return found
+
+
+def variables(
+    job: str, step: int, name: str, nodes: Sequence[str], tasks: Sequence[Sequence[int]], cpus_per_task: str | None
+) -> dict[str, str]:
+    """What all tasks of a step see."""
+    counts, total = per_node([len(some) for some in tasks]), str(sum(len(some) for some in tasks))
+    listed = compress(nodes, ordered=True)
+    found = {
+        "SLURM_JOB_ID": job, "SLURM_JOBID": job, "SLURM_STEP_ID": str(step), "SLURM_STEPID": str(step),
+        "SLURM_STEP_NUM_TASKS": total, "SLURM_STEP_NUM_NODES": str(len(nodes)), "SLURM_STEP_NODELIST": listed,
+        "SLURM_STEP_TASKS_PER_NODE": counts, "SLURM_STEP_LAUNCHER_PORT": "0", "SLURM_SRUN_COMM_PORT": "0",
+        "SLURM_NTASKS": total, "SLURM_NPROCS": total, "SLURM_NNODES": str(len(nodes)),
+    }  # fmt: skip
+    if cpus_per_task is not None:
+        found["SLURM_CPUS_PER_TASK"] = cpus_per_task
+    if name:
+        found["SLURM_JOB_NAME"] = name
+    return found
+
+
+def of_node(index: int, node: str, tasks: Sequence[int], cpus: int) -> dict[str, str]:
+    """What the tasks of one node see besides."""
+    return {
+        "SLURMD_NODENAME": node, "SLURM_NODEID": str(index), "SLURM_GTIDS": ",".join(map(str, tasks)),
+        "SLURM_CPUS_ON_NODE": str(cpus), "SLURM_TOPOLOGY_ADDR": node, "SLURM_TOPOLOGY_ADDR_PATTERN": "node",
+    }  # fmt: skip

@@ -1,0 +1,77 @@
+"""What is known of each step of a job: an annotation of its Job for each, which the ledger keeps.
+
+One annotation a step, so that steps that begin and end at the same time do not overwrite each other. A job with very
+many steps has its first ones recorded only: each is a call to the API server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.api import Api
+from phalanx.slurm.jobs.ask import PREFIX
+
+WORD = "step."  # annotation and word of the ledger: `step.` and the step's number
+BATCH, FIRST_UNRECORDED = "batch", 200
+
+
+class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Seconds since the epoch; `end_s` None: it runs. `code`: the highest of its tasks, `signal`: what ended that."""
+
+    name: str = ""
+    tasks: int = 1
+    cpus: int = 1
+    nodes: list[str] = []
+    layout: str = "Block"
+    start_s: float = 0.0
+    end_s: float | None = None
+    code: int = 0
+    signal: int = 0
+    cancelled: str = ""  # by whom (uid)
+    cpu_s: float | None = None
+    peak_kib: int | None = None
+    line: str = ""
+
+    @property
+    def state(self) -> str:
+        if self.cancelled:
+            return "CANCELLED"
+        if self.end_s is None:
+            return "RUNNING"
+        return "CANCELLED" if self.signal in (9, 15) else "FAILED" if self.code or self.signal else "COMPLETED"
+
+    @property
+    def status(self) -> str:
+        return f"{self.code}:{self.signal}"
+
+
+def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
+    """By number, from annotations without their prefix, or from the ledger's words."""
+    found = {}
+    for name, text in words.items():
+        number = name.removeprefix(PREFIX).removeprefix(WORD)
+        if number.isdigit() and name.endswith(WORD + number):
+            try:
+                found[int(number)] = msgspec.json.decode(text, type=StepRecord)
+            except msgspec.MsgspecError:
+                continue  # edited by hand
+    return dict(sorted(found.items()))
+
+
+def write(api: Api | None, path: str, number: int, record: StepRecord) -> None:
+    """`path`: of the Job. What cannot be written is not recorded: a step does not fail for it."""
+    if api is None or number >= FIRST_UNRECORDED:
+        return
+    text = msgspec.json.encode(record).decode()
+    try:
+        api.patch(path, {"metadata": {"annotations": {f"{PREFIX}{WORD}{number}": text}}})
+    except PhalanxError:
+        return
+
+
+def ended(record: StepRecord, code: int, signal: int) -> StepRecord:
+    return msgspec.structs.replace(record, end_s=time.time(), code=code, signal=signal)

@@ -1,0 +1,50 @@
+"""What srun says of tasks that went wrong: tasks of one node that end alike within a moment are one line."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+
+from phalanx.slurm.notation.arrays import shown
+
+_TOGETHER_S = 0.03
+
+
+class Report:
+    """`ended` may be called by several threads."""
+
+    def __init__(self, *, kill_on_bad_exit: bool = False) -> None:
+        self._lock, self._kill = threading.Lock(), kill_on_bad_exit
+        self._waiting: dict[tuple[str, int], list[int]] = {}
+        self._timer: threading.Timer | None = None
+
+    def ended(self, node: str, task: int, code: int) -> bool:
+        """Whether the other tasks are to be ended."""
+        if not code:
+            return False
+        with self._lock:
+            first = not self._waiting
+            self._waiting.setdefault((node, code), []).append(task)
+            if first:
+                self._timer = threading.Timer(_TOGETHER_S, self.finish)
+                self._timer.daemon = True
+                self._timer.start()
+        kill, self._kill = self._kill, False
+        return kill
+
+    def finish(self) -> None:
+        """Say what is not said yet."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+            for (node, code), tasks in waiting.items():
+                what = f"Exited with exit code {code}" if code > 0 else signal.strsignal(-code)
+                who = f"task {tasks[0]}" if len(tasks) == 1 else f"tasks {shown(tasks).strip('[]')}"
+                sys.stderr.write(f"srun: error: {node}: {who}: {what}\n")
+            sys.stderr.flush()
+
+
+def highest(codes: dict[int, int]) -> tuple[int, int]:
+    """(exit code, signal) of the task that ended worst."""
+    worst = max(codes.values(), key=lambda code: code if code >= 0 else 128 - code, default=0)
+    return (worst, 0) if worst >= 0 else (0, -worst)

@@ -1,0 +1,316 @@
+"""The step daemon of one pod of a job: starts tasks of steps for srun, and passes signals to the batch script.
+
+    python -m phalanx.slurm.jobs.steps.stepd batch     beside a batch script, started by its launcher
+    python -m phalanx.slurm.jobs.steps.stepd hold      the pod holds a part of an allocation, until it is told to end
+
+It listens at the pod's own address and speaks with those who know the job's key (`channel`); both are in its
+environment. What a step's tasks write is sent on as it comes. A step whose srun has gone is ended. An allocation
+that a salloc or srun holds open ends with that connection.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from typing import Any
+
+from phalanx.slurm.jobs.steps import channel
+from phalanx.slurm.jobs.steps.channel import Broken, Channel
+
+_TASK = struct.Struct("!I")
+_GRACE_S = 2.0
+
+
+def main(words: list[str]) -> int:
+    """The exit code of an allocation; that of a batch job is its script's."""
+    key, address = os.environ.pop("PHALANX_STEP_KEY"), os.environ.get("PHALANX_POD_IP") or "127.0.0.1"
+    daemon = _Daemon(key, os.getppid() if words[0] == "batch" else None)
+    signal.signal(signal.SIGTERM, lambda *_: daemon.end(143))
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, channel.PORT))
+        listener.listen(64)
+        threading.Thread(target=daemon.serve, args=(listener,), daemon=True).start()
+        return daemon.wait()
+
+
+class _Daemon:
+    def __init__(self, key: str, launcher: int | None) -> None:
+        self._key, self._launcher = key, launcher
+        self._steps: set[_Step] = set()
+        self._over = threading.Event()
+        self._code = 0
+
+    def serve(self, listener: socket.socket) -> None:
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+
+    def wait(self) -> int:
+        while not self._over.wait(1.0):
+            if self._launcher is not None and os.getppid() != self._launcher:
+                break  # the script's launcher is gone
+        self._end_steps()
+        return self._code
+
+    def end(self, code: int) -> None:
+        self._code = code
+        self._over.set()
+
+    def _end_steps(self) -> None:
+        """SIGTERM to all tasks, SIGKILL to those that do not listen."""
+        steps = list(self._steps)
+        for step in steps:
+            step.cancelled()
+        until_s = time.monotonic() + _GRACE_S
+        for step in steps:
+            step.over.wait(max(0.0, until_s - time.monotonic()))
+            step.signal(signal.SIGKILL)
+
+    def _talk(self, connection: socket.socket) -> None:
+        try:
+            link = Channel(connection, self._key, server=True)
+            kind, content = link.receive()
+            if kind == channel.RUN:
+                self._run(link, json.loads(content))
+            elif kind == channel.SIGNAL:
+                self._signal(json.loads(content))
+                link.send(channel.DONE)
+            elif kind == channel.FINISH:
+                self.end(int(content))
+                link.send(channel.DONE)
+            elif kind == channel.HOLD:
+                self._hold(link)
+            link.close()
+        except (Broken, OSError, ValueError, KeyError) as error:
+            sys.stderr.write(f"phalanx step daemon: {error}\n")
+
+    def _hold(self, link: Channel) -> None:
+        """Until it says with which code it ends, or is gone."""
+        link.send(channel.DONE)
+        try:
+            kind, content = link.receive()
+        except Broken:
+            kind, content = channel.FINISH, b"0"
+        if kind == channel.FINISH:
+            self.end(int(content))
+
+    def _run(self, link: Channel, asked: dict[str, Any]) -> None:
+        step = _Step(link, asked)
+        self._steps.add(step)
+        try:
+            step.run()
+        finally:
+            self._steps.discard(step)
+
+    def _signal(self, asked: dict[str, Any]) -> None:
+        """`what`: `steps`, `batch` (the script alone), or `all`."""
+        number, what = int(asked["signal"]), asked.get("what", "all")
+        if what != "batch":
+            for step in list(self._steps):
+                step.signal(number)
+        if what != "steps" and self._launcher is not None:
+            self._to_script(number, all_of_it=what == "all")
+
+    def _to_script(self, number: int, *, all_of_it: bool) -> None:
+        """To the launcher's children, without this process; with `all_of_it` to theirs too."""
+        assert self._launcher is not None
+        waiting = [pid for pid in _children(self._launcher) if pid != os.getpid()]
+        while waiting:
+            pid = waiting.pop()
+            if all_of_it:
+                waiting += _children(pid)
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+class _Step:
+    """The tasks of one step in this pod."""
+
+    def __init__(self, link: Channel, asked: dict[str, Any]) -> None:
+        self._link, self._asked = link, asked
+        self._tasks: dict[int, subprocess.Popen[bytes]] = {}
+        self._readers: list[threading.Thread] = []
+        self._terminal: int | None = None
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        for task, own in self._asked["tasks"]:
+            self._start(int(task), own)
+        threading.Thread(target=self._listen, daemon=True).start()
+        waiting = [threading.Thread(target=self._wait, args=one, daemon=True) for one in self._tasks.items()]
+        for thread in waiting:
+            thread.start()
+        for thread in (*waiting, *self._readers):
+            thread.join()
+        self.over.set()
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        said = {"cpu_s": used.ru_utime + used.ru_stime, "peak_kib": used.ru_maxrss}
+        self._tell(channel.DONE, json.dumps(said).encode())
+
+    def signal(self, number: int) -> None:
+        for process in self._tasks.values():
+            if process.returncode is None:
+                try:
+                    os.killpg(process.pid, number)
+                except ProcessLookupError:
+                    continue
+
+    def cancelled(self) -> None:
+        """The allocation ends: said to the tasks' owner, then SIGTERM."""
+        node, name = os.environ.get("SLURMD_NODENAME", ""), self._asked["name"]
+        when = time.strftime("%Y-%m-%dT%H:%M:%S")
+        text = f"slurmstepd-{node}: error: *** STEP {name} ON {node} CANCELLED AT {when} ***\n"
+        self._tell(channel.STDERR, _TASK.pack(0xFFFFFFFF) + text.encode())
+        self.signal(signal.SIGTERM)
+
+    def _tell(self, kind: bytes, content: bytes) -> None:
+        try:
+            self._link.send(kind, content)
+        except OSError:
+            self.signal(signal.SIGKILL)
+
+    def _start(self, task: int, own: dict[str, str]) -> None:
+        asked = self._asked
+        around = {**asked["environment"], **own}
+        interactive, streams = bool(asked.get("pty")) and task == 0, asked["streams"][str(task)]
+        # The process's own number is known in the process alone: the shell's $$ stays when it becomes the command.
+        program = asked["commands"][str(task)]
+        command = ["/bin/sh", "-c", 'SLURM_TASK_PID=$$ exec "$@"', "sh", *program]
+        node = os.environ.get("SLURMD_NODENAME", "")
+        try:
+            path = _find(program[0], around, asked["directory"])
+            command[4] = path
+            if interactive:
+                self._terminal, inner = pty.openpty()
+                self._resize(asked["pty"])
+                files = (inner, inner, inner)
+            else:
+                files = (_stdin(streams[0]), _output(streams[1]), _output(streams[2]))
+            process = subprocess.Popen(
+                command, stdin=files[0], stdout=files[1], stderr=files[2], env=around, cwd=asked["directory"],
+                start_new_session=True, preexec_fn=_take_terminal if interactive else None,  # noqa: PLW1509 - one ioctl(2)
+            )  # fmt: skip
+        except OSError as error:
+            self._tell(channel.ENDED, json.dumps([task, 2]).encode())
+            text = f"slurmstepd-{node}: error: execve(): {program[0]}: {error.strerror}\n"
+            self._tell(channel.STDERR, _TASK.pack(task) + text.encode())
+            return
+        for file in set(files):
+            if isinstance(file, int) and file >= 0:
+                os.close(file)
+        self._tasks[task] = process
+        if self._terminal is not None and interactive:
+            self._read(channel.STDOUT, task, self._terminal)
+        for kind, stream in ((channel.STDOUT, process.stdout), (channel.STDERR, process.stderr)):
+            if stream is not None:
+                self._read(kind, task, stream.fileno())
+
+    def _read(self, kind: bytes, task: int, file: int) -> None:
+        thread = threading.Thread(target=self._pump, args=(kind, task, file), daemon=True)
+        thread.start()
+        self._readers.append(thread)
+
+    def _pump(self, kind: bytes, task: int, file: int) -> None:
+        while True:
+            try:
+                part = os.read(file, 1 << 16)
+            except OSError:  # a terminal whose other side is closed
+                return
+            if not part:
+                return
+            self._tell(kind, _TASK.pack(task) + part)
+
+    def _wait(self, task: int, process: subprocess.Popen[bytes]) -> None:
+        code = process.wait()
+        self._tell(channel.ENDED, json.dumps([task, code]).encode())
+
+    def _listen(self) -> None:
+        """What srun sends while the tasks run; without it they end."""
+        try:
+            while True:
+                kind, content = self._link.receive()
+                if kind == channel.SIGNAL:
+                    self.signal(int(content))
+                elif kind == channel.WINDOW:
+                    self._resize(json.loads(content))
+                elif kind == channel.STDIN:
+                    self._feed(_TASK.unpack(content[:4])[0], content[4:])
+        except (Broken, OSError, ValueError):
+            if not self.over.is_set():
+                self.signal(signal.SIGKILL)
+
+    def _feed(self, task: int, content: bytes) -> None:
+        """Empty: there is no more."""
+        if self._terminal is not None:
+            if content:
+                os.write(self._terminal, content)
+            return
+        for number, process in self._tasks.items():
+            if process.stdin is None or task not in (number, 0xFFFFFFFF):
+                continue
+            try:
+                if content:
+                    process.stdin.write(content)
+                    process.stdin.flush()
+                else:
+                    process.stdin.close()
+            except (BrokenPipeError, ValueError):
+                continue
+
+    def _resize(self, size: list[int]) -> None:
+        if self._terminal is not None:
+            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size[0], size[1], 0, 0))
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _find(name: str, around: dict[str, str], directory: str) -> str:
+    """The program's path, as execvp(3) looks for it. Raises OSError."""
+    places = [""] if "/" in name else (around.get("PATH") or "/usr/local/bin:/usr/bin:/bin").split(":")
+    for place in places:
+        path = os.path.join(directory, place, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    code = 13 if "/" in name and os.path.exists(os.path.join(directory, name)) else 2
+    raise OSError(code, os.strerror(code), name)
+
+
+def _stdin(said: str | None) -> int:
+    """None: from srun."""
+    return subprocess.PIPE if said is None else os.open(said, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _output(said: list[Any] | None) -> int:
+    """A path and whether it is added to; None: to srun."""
+    if said is None:
+        return subprocess.PIPE
+    how = os.O_APPEND if said[1] else os.O_TRUNC
+    return os.open(said[0], os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o666)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,130 @@
+"""The objects of a job, made at the API server: its Secret, then its Job, or one for each task of an array."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from phalanx.slurm import site
+from phalanx.slurm.api import Api, Object, Refused
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.steps.place import KEY
+from phalanx.slurm.notation.arrays import Array
+from phalanx.slurm.submission import dependency, manifest, numbers
+from phalanx.slurm.submission.environment import variables
+from phalanx.slurm.submission.request import Hardware, Request, fails, require_room
+
+
+def hardware(api: Api, partition: site.Partition | None) -> Hardware:
+    """The largest node that the job may have."""
+    from phalanx.slurm.jobs.nodes import nodes
+
+    names = set(partition.nodes) if partition is not None else set()
+    found = [node for node in nodes(api) if not names or node.name in names]
+    if not found:
+        return Hardware(cpus=1 << 20, memory_mib=1 << 40, gpus=1 << 20, nodes=1)
+    return Hardware(
+        cpus=max(node.cpus for node in found),
+        memory_mib=max(node.memory_mib for node in found),
+        gpus=max(node.gpus for node in found),
+        nodes=len(found),
+    )
+
+
+def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[str]) -> list[int]:
+    """The numbers of its jobs: one, or one for each task, of which the first is the array's. Raises Usage."""
+    needs = _dependency(api, asked, None)
+    count = len(asked.array.tasks) if asked.array is not None else 1
+    first = numbers.take(api, count, here.first_job)
+    # The array's own number is its last task's, as in Slurm: the tasks before it get the numbers that follow.
+    given = [first] if asked.array is None else [*range(first + 1, first + count), first]
+    of_each = "aftercorr" in (asked.said.get("dependency") or "")
+    shared: dict[str, str] = {}
+    owners: list[Object] = []
+    try:
+        for at, number in enumerate(given):
+            ask = asked.ask if asked.array is None else _task(asked.ask, asked.array, first, at)
+            needs = _dependency(api, asked, ask.task) if of_each else needs
+            ask.dependency = needs.shown
+            around = {**asked.environment, **variables(number, ask, here, asked.said, script, asked.array)}
+            if not shared:
+                shared = _with_key(around)
+                require_room(shared)
+                api.create(manifest.SECRETS, manifest.secret(number, ask, shared))
+            own = {name: text for name, text in around.items() if shared[name] != text}
+            owners.append(_create(api, here, number, ask, needs, args, own))
+    finally:
+        secret = f"{manifest.SECRETS}/{manifest.secret_of(first, asked.ask)}"
+        if owners:
+            api.patch(secret, {"metadata": {"ownerReferences": owners}})
+        elif shared:
+            api.delete(secret)
+    return [first, *(number for number in given if number != first)]
+
+
+def _with_key(around: Mapping[str, str]) -> dict[str, str]:
+    """With what the step daemon needs, where the job's pods have the Phalanx of whoever submits."""
+    found = dict(around)
+    if manifest.default_image() == manifest.HOST:
+        found[KEY] = secrets.token_hex(32)
+        found["PHALANX_PYTHON"] = f"{shlex.quote(sys.executable)} -I -m phalanx.slurm.jobs.steps"
+    return found
+
+
+def _task(ask: Ask, array: Array, first: int, at: int) -> Ask:
+    spans = f"{array.tasks[0]}-{array.tasks[-1]}"
+    return msgspec.structs.replace(ask, array=first, task=array.tasks[at], throttle=array.throttle, tasks_of=spans)
+
+
+def _dependency(api: Api, asked: Request, task: int | None) -> dependency.Needs:
+    try:
+        return dependency.read(api, asked.said.get("dependency") or "", task)
+    except dependency.DependencyError as error:
+        raise fails(str(error)) from None
+
+
+def _create(
+    api: Api,
+    here: site.Site,
+    number: int,
+    ask: Ask,
+    needs: dependency.Needs,
+    args: list[str],
+    own: Mapping[str, str],
+) -> Object:
+    """The reference to the Job that was made."""
+    words = scheduling_words(ask, needs)
+    job = manifest.job(number, ask, here, words, args, manifest.default_image(), own)
+    try:
+        meta = api.create(manifest.JOBS, job)["metadata"]
+    except Refused as error:
+        raise fails(error.message) from None
+    return {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]}
+
+
+def scheduling_words(ask: Ask, needs: dependency.Needs) -> dict[str, str]:
+    """What the scheduler reads."""
+    found = {
+        "time-limit": f"{ask.limit_min * 60}s" if ask.limit_min is not None else "",
+        "hold": ask.hold,
+        "begin": _moment(ask.begin_s),
+        "deadline": _moment(ask.deadline_s),
+        "after": needs.after,
+        "after-any": "true" if needs.either else "",
+        "singleton": ask.name if needs.singleton else "",
+        "array": manifest.name_of(ask.array) if ask.array is not None and ask.throttle else "",
+        "array-cap": str(ask.throttle) if ask.throttle else "",
+        "nice": str(ask.nice) if ask.nice else "",
+        "qos": ask.qos,
+        "reservation": ask.reservation,
+    }
+    return {f"phalanx.dev/{name}": text for name, text in found.items() if text}
+
+
+def _moment(at_s: float | None) -> str:
+    return "" if at_s is None else datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

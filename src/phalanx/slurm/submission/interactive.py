@@ -1,0 +1,148 @@
+"""An allocation for salloc or srun: asked for like a batch job, waited for, and given back with an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from phalanx.slurm import site
+from phalanx.slurm.api import Api, Refused
+from phalanx.slurm.jobs.ask import CANCELLED
+from phalanx.slurm.jobs.steps import channel
+from phalanx.slurm.jobs.steps.channel import Broken, Channel
+from phalanx.slurm.jobs.steps.place import Allocation, allocation
+from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.options import Usage, say
+from phalanx.slurm.submission.creation import hardware, submit
+from phalanx.slurm.submission.manifest import path_of
+from phalanx.slurm.submission.request import FAILED, request
+
+_AGAIN_S, _TELL_S = 0.03, 1.5
+_FAILS = {"salloc": "Job submit/allocate failed: ", "srun": "Unable to allocate resources: "}
+
+
+class Aborted(Exception):
+    """A signal came while the job waited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """`hold`: as long as this connection lasts, so does the allocation; None: it lasts by itself."""
+
+    place: Allocation
+    job: Job
+    hold: Channel | None
+    site: site.Site
+
+
+def grant(name: str, kind: str, said: Mapping[str, str | None], job_name: str, line: str) -> Granted:
+    """Ask for an allocation and wait until it is there. `name`: the command's. Raises Usage, PhalanxError."""
+    api = Api.open()
+    here = site.load(api)
+    asked_for = said.get("partition")
+    partition = here.partition(asked_for) if asked_for else here.default
+    options = {"job-name": job_name, **said}
+    try:
+        asked = request(options, here, hardware(api, partition), None, [], line)
+        asked.ask.kind = kind
+        asked.ask.requeue = False
+        if "immediate" in said and asked.ask.hold == "PartitionDown":
+            raise Usage(f"{FAILED}Partition in DOWN state")
+        [number] = submit(api, here, asked, "", [])
+    except Usage as error:
+        raise Usage(translated(error.text, name), error.status) from None
+    quiet = "quiet" in said
+    try:
+        with _interruptible():
+            job = _wait(api, number, name, quiet, said)
+            place = allocation(api, number)
+    except Aborted:
+        say(f"{name}: Job aborted due to signal") if name == "salloc" else None
+        cancel(api, number)
+        raise Usage("", 1) from None
+    if name == "salloc" and not quiet:
+        say(f"salloc: Granted job allocation {number}")
+    hold = None
+    if "no-shell" not in said:
+        hold = place.channel(place.head)
+        hold.send(channel.HOLD)
+        hold.receive()
+    return Granted(place=place, job=job, hold=hold, site=here)
+
+
+def translated(text: str, name: str) -> str:
+    """sbatch's words as those of this command."""
+    if text.startswith(FAILED):
+        return f"{name}: error: {_FAILS[name]}{text.removeprefix(FAILED)}"
+    return "\n".join(
+        f"{name}: error: {_FAILS[name]}{line.removeprefix(FAILED)}"
+        if line.startswith(FAILED)
+        else line.replace("sbatch:", f"{name}:", 1)
+        for line in text.splitlines()
+    )
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    def stop(number: int, frame: object) -> None:
+        raise Aborted
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _wait(api: Api, number: int, name: str, quiet: bool, said: Mapping[str, str | None]) -> Job:
+    began_s, told = time.monotonic(), False
+    limit_s = float(said["immediate"] or 1) if "immediate" in said else None
+    while True:
+        found = [job for job in jobs(api, [number]) if job.number == number]
+        if not found:
+            raise Usage(f"{name}: error: Job {number} was cancelled before it started")
+        job = found[0]
+        if job.state != "PENDING":
+            if told and not quiet:
+                say(f"{name}: job {number} has been allocated resources")
+            return job
+        waited_s = time.monotonic() - began_s
+        if limit_s is not None and waited_s > limit_s:
+            cancel(api, number)
+            raise Usage(f"{name}: error: {_FAILS[name]}Requested nodes are busy")
+        never = job.reason in ("PartitionNodeLimit", "PartitionTimeLimit", "PartitionDown")
+        if not told and (waited_s > _TELL_S or never):
+            told = True
+            if never and not quiet:
+                say(f"{name}: Requested partition configuration not available now")
+            if not quiet:
+                say(f"{name}: Pending job allocation {number}") if name == "salloc" else None
+                say(f"{name}: job {number} queued and waiting for resources")
+        time.sleep(_AGAIN_S if waited_s < 1 else 0.2)
+
+
+def finish(granted: Granted, code: int) -> None:
+    """Give the allocation back; `code` is how its job ends."""
+    if granted.hold is None:
+        return
+    try:
+        granted.hold.send(channel.FINISH, str(code).encode())
+        granted.hold.receive()
+    except (Broken, OSError):
+        return  # it is gone already
+    granted.hold.close()
+
+
+def cancel(api: Api, number: int) -> None:
+    try:
+        path = path_of(number)
+        api.patch(path, {"metadata": {"annotations": {CANCELLED: str(os.getuid())}}})
+        api.delete(path, propagationPolicy="Background")
+    except Refused as error:
+        if error.code != 404:
+            raise
