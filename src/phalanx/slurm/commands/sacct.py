@@ -7,7 +7,7 @@ import pwd
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -97,6 +97,10 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
     lines: list[Line] = []
     for job in found:
         only = steps.get(job.number)
+        if "duplicates" in said:
+            lines += [Line(_run(job, start_s, end_s), "", units) for start_s, end_s in job.past]
+            if job.state == "PENDING" and job.past:
+                continue  # its next run is not one yet
         if only is None:
             lines.append(Line(job, "", units))
         if "allocations" not in said and job.start_s is not None:
@@ -104,6 +108,11 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
                 Line(job, name, units, record) for name, record in _steps(job).items() if only is None or only == name
             ]
     return lines
+
+
+def _run(job: Job, start_s: float, end_s: float | None) -> Job:
+    """One that ended with a requeue."""
+    return replace(job, state="REQUEUED", start_s=start_s, end_s=end_s, exit_code=0, signal=0, steps={})
 
 
 def _steps(job: Job) -> dict[str, StepRecord]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from phalanx.errors import PhalanxError
 from phalanx.slurm.api import Api, Refused
+from phalanx.slurm.control import running
 from phalanx.slurm.jobs.ask import CANCELLED
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, read_ids, read_states
 from phalanx.slurm.jobs.view import Job, jobs
@@ -13,9 +15,10 @@ from phalanx.slurm.options import Reader, Usage, declare, say
 from phalanx.slurm.submission.manifest import path_of
 
 OPTIONS = declare(
-    "account,A= full,f help hurry,H jobname,n= name= me nodelist,w= partition,p= qos,q= quiet,Q signal,s= state,t= "
+    "account,A= batch,b full,f help hurry,H jobname,n= name= me nodelist,w= partition,p= qos,q= quiet,Q signal,s= "
+    "state,t= "
     "user,u= usage verbose,v version,V"
-) + declare("batch,b clusters,M= ctld cron interactive,i reservation,R= sibling= wckey=", refused=True)
+) + declare("clusters,M= ctld cron interactive,i reservation,R= sibling= wckey=", refused=True)
 _READER = Reader("scancel", OPTIONS)
 _ENDING = ("TERM", "SIGTERM", "15", "KILL", "SIGKILL", "9")
 
@@ -28,8 +31,9 @@ def run(words: Sequence[str]) -> int:
         say("Usage: scancel [OPTIONS] [job_id[_array_id]]")
         return 0
     signal = (said.get("signal") or "TERM").upper()
-    if signal not in _ENDING:
-        raise Usage(f"scancel: error: --signal={signal} is not supported by Phalanx (docs/guide/slurm.md)")
+    number = running.number_of(signal)
+    if number is None:
+        raise Usage(f"scancel: error: Unknown job signal: {said['signal']}")
     asked = _asked(said, arguments)
     if asked == Chosen():
         raise Usage("scancel: error: No job identification provided")
@@ -40,9 +44,28 @@ def run(words: Sequence[str]) -> int:
         if ("quiet" not in said and "verbose" in said) or "quiet" not in said:
             say(f"scancel: error: Kill job error on job id {number}: Invalid job id specified")
         status = 1
-    for job in found:
+    for job in found if signal not in _ENDING or "batch" in said else ():
+        status = max(status, _signal(api, job, number, said))
+    for job in found if signal in _ENDING and "batch" not in said else ():
         status = max(status, _cancel(api, job, now=signal.endswith("KILL") or signal == "9"))
     return status
+
+
+def _signal(api: Api, job: Job, number: int, said: Mapping[str, str | None]) -> int:
+    """To the steps; with --batch to the script, with --full to both."""
+    what = running.SCRIPT if "batch" in said else running.ALL if "full" in said else running.STEPS
+    if not running.may(job):
+        say(f"scancel: error: Kill job error on job id {job.number}: Access/permission denied")
+        return 1
+    if job.state not in ("RUNNING", "SUSPENDED"):
+        say(f"scancel: error: Kill job error on job id {job.number}: Job is pending execution")
+        return 1
+    try:
+        running.send(api, job, number, what)
+    except (PhalanxError, OSError) as error:
+        say(f"scancel: error: Kill job error on job id {job.number}: {error}")
+        return 1
+    return 0
 
 
 def _asked(said: Mapping[str, str | None], arguments: Sequence[str]) -> Chosen:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from phalanx.errors import PhalanxError
 from phalanx.slurm import site
 from phalanx.slurm.api import Api, Object, Refused
+from phalanx.slurm.control import reservations, running
 from phalanx.slurm.jobs import pages
-from phalanx.slurm.jobs.ask import ASK, TEXT_MOST, Ask
+from phalanx.slurm.jobs.ask import ASK, BATCH, TEXT_MOST, Ask
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
 from phalanx.slurm.jobs.nodes import PATH as NODES
 from phalanx.slurm.jobs.view import Job, jobs
@@ -40,15 +43,23 @@ def run(words: Sequence[str]) -> int:
     if not arguments:
         raise Usage("scontrol: error: a command is expected: Phalanx has no interactive scontrol (docs/guide/slurm.md)")
     verb, *rest = arguments
-    oneline = "oneliner" in dict(typed)
+    oneline, details = "oneliner" in dict(typed), "details" in dict(typed)
     known: dict[str, Callable[[], int]] = {
-        "show": lambda: _show(rest, oneline),
+        "show": lambda: _show(rest, oneline, details),
         "hold": lambda: _hold(rest, "JobHeldUser"),
         "uhold": lambda: _hold(rest, "JobHeldUser"),
         "release": lambda: _hold(rest, ""),
         "update": lambda: _update(rest),
         "write": lambda: _write(rest),
         "ping": _ping,
+        "requeue": lambda: _to_running(rest, _requeue),
+        "requeuehold": lambda: _to_running(rest, _requeue_held),
+        "suspend": lambda: _to_running(rest, _suspend),
+        "resume": lambda: _to_running(rest, _resume),
+        "top": lambda: _top(rest),
+        "create": lambda: _create(rest),
+        "delete": lambda: _delete(rest),
+        "reconfigure": lambda: 0,
     }
     if verb not in known:
         raise Usage(f"scontrol: error: {verb} is not supported by Phalanx (docs/guide/slurm.md)")
@@ -58,7 +69,7 @@ def run(words: Sequence[str]) -> int:
 # --- show -----------------------------------------------------------------------------------------------------------
 
 
-def _show(words: Sequence[str], oneline: bool) -> int:
+def _show(words: Sequence[str], oneline: bool, details: bool) -> int:
     what, *names = [*words, ""]
     name = names[0] if names else ""
     match what.lower():
@@ -69,11 +80,15 @@ def _show(words: Sequence[str], oneline: bool) -> int:
         case "hostlistsorted":
             print(compress(expand(name), ordered=True))
         case "job" | "jobs" | "jobid":
-            return _show_jobs(name, oneline)
+            return _show_jobs(name, oneline, details)
         case "node" | "nodes":
             return _show_nodes(name, oneline)
         case "partition" | "partitions":
             return _show_partitions(name, oneline)
+        case "reservation" | "reservations" | "res":
+            return _show_reservations(name, oneline)
+        case "step" | "steps":
+            return _show_steps(name, oneline)
         case _:
             raise Usage(f"scontrol: error: show {what} is not supported by Phalanx (docs/guide/slurm.md)")
     return 0
@@ -88,7 +103,7 @@ def _hostnames(text: str) -> int:
     return 0
 
 
-def _show_jobs(text: str, oneline: bool) -> int:
+def _show_jobs(text: str, oneline: bool, details: bool) -> int:
     api = Api.open()
     try:
         ids = tuple(read_ids(text))
@@ -100,7 +115,7 @@ def _show_jobs(text: str, oneline: bool) -> int:
     if not found:
         print("No jobs in the system")
     for job in found:
-        _page(pages.job(job), oneline)
+        _page(pages.job(job, details=details), oneline)
     return 0
 
 
@@ -145,6 +160,31 @@ def _show_partitions(text: str, oneline: bool) -> int:
     return 0
 
 
+def _show_reservations(text: str, oneline: bool) -> int:
+    found = [one for one in reservations.reservations(Api.open()) if not text or one.name == text]
+    if not found:
+        print(f"Reservation {text} not found" if text else "No reservations in the system")
+        return int(bool(text))
+    for one in found:
+        _page(reservations.page(one), oneline)
+    return 0
+
+
+def _show_steps(text: str, oneline: bool) -> int:
+    base, _, step = text.partition(".")
+    try:
+        ids = tuple(read_ids(base))
+    except NoJob:
+        raise Usage("Invalid job/step id specified") from None
+    found = [job for job in jobs(Api.open(), Chosen(ids=ids).numbers) if Chosen(ids=ids).has(job) and job.start_s]
+    shown = [(job, name) for job in found for name in pages.steps(job) if not step or name == step]
+    if not shown:
+        raise Usage(f"Job step {text} not found" if step else "No job steps in the system")
+    for job, name in shown:
+        _page(pages.step(job, name), oneline)
+    return 0
+
+
 def _page(lines: Sequence[Sequence[str]], oneline: bool) -> None:
     if oneline:
         print(" ".join(word for line in lines for word in line if word))
@@ -186,6 +226,96 @@ def _hold(words: Sequence[str], hold: str) -> int:
     return status
 
 
+def _to_running(words: Sequence[str], do: Callable[[Api, Job], str]) -> int:
+    """`do` says why it cannot be done, if so."""
+    if not words:
+        raise Usage("scontrol: error: too few arguments for keyword")
+    api, status = Api.open(), 0
+    for word in [part for some in words for part in re.split(r",(?![^\[]*\])", some)]:
+        try:
+            found = _named(api, word)
+        except Usage:
+            missing = "Unexpected message received" if do in (_suspend, _resume) else "Invalid job id specified"
+            say(f"{missing} for job {word}")
+            status = 1
+            continue
+        for job in found:
+            try:
+                wrong = do(api, job)
+            except (PhalanxError, OSError) as error:
+                wrong = str(error)
+            if wrong:
+                say(f"{wrong} for job {job.id}")
+                status = 1
+    return status
+
+
+def _requeue(api: Api, job: Job, hold: str = "") -> str:
+    if not running.may(job):
+        return "Access/permission denied"
+    if job.state == "PENDING":
+        return "Job is pending execution"
+    if not job.ask.requeue or job.ask.kind != BATCH or job.state not in ("RUNNING", "SUSPENDED"):
+        return "Requested operation is presently disabled"
+    running.requeue(api, job, hold)
+    return ""
+
+
+def _requeue_held(api: Api, job: Job) -> str:
+    return _requeue(api, job, "JobHeldUser" if os.getuid() == job.ask.uid else "JobHeldAdmin")
+
+
+def _suspend(api: Api, job: Job) -> str:
+    if os.getuid() != 0:
+        return "Access/permission denied"
+    if job.state == "PENDING":
+        return "Job is pending execution"
+    if job.state != "RUNNING":
+        return "Job has already finished" if job.state != "SUSPENDED" else "Job is not running"
+    running.suspend(api, job)
+    return ""
+
+
+def _resume(api: Api, job: Job) -> str:
+    if os.getuid() != 0:
+        return "Access/permission denied"
+    if job.state != "SUSPENDED":
+        return "Job is not suspended"
+    running.resume(api, job)
+    return ""
+
+
+def _top(words: Sequence[str]) -> int:
+    """Only for administrators, as in Slurm unless it is configured otherwise."""
+    if os.getuid() != 0:
+        raise Usage("\n".join(f"Access/permission denied for job {word}" for word in words))
+    raise Usage("scontrol: error: top is not supported by Phalanx: update the job's Priority (docs/guide/slurm.md)")
+
+
+def _create(words: Sequence[str]) -> int:
+    kind = words[0] if words else ""
+    said = {name.lower(): value for name, _, value in (word.partition("=") for word in words) if value}
+    if kind.lower() not in ("reservation", "res") and "reservationname" not in said and "reservation" not in said:
+        raise Usage(f"scontrol: error: create {kind} is not supported by Phalanx (docs/guide/slurm.md)")
+    if os.getuid() != 0:
+        raise Usage("Error creating the reservation: Invalid user id")
+    api = Api.open()
+    print(f"Reservation created: {reservations.create(api, site.load(api), said)}")
+    return 0
+
+
+def _delete(words: Sequence[str]) -> int:
+    text = " ".join(words)
+    kind, _, name = text.replace(" ", "=", 1).partition("=")
+    if kind.lower() not in ("reservation", "reservationname"):
+        raise Usage(f"scontrol: error: delete {text} is not supported by Phalanx (docs/guide/slurm.md)")
+    if os.getuid() != 0:
+        raise Usage(f"delete_reservation {text}: Invalid user id")
+    if not reservations.delete(Api.open(), name):
+        raise Usage(f"delete_reservation {text}: Requested reservation is invalid")
+    return 0
+
+
 def _may(job: Job) -> bool:
     return os.getuid() in (0, job.ask.uid)
 
@@ -199,11 +329,22 @@ def _update(words: Sequence[str]) -> int:
         return _update_job(said.pop("jobid"), said)
     if "nodename" in said:
         return _update_node(said.pop("nodename"), said)
+    if "reservationname" in said or "reservation" in said:
+        if os.getuid() != 0:
+            raise Usage("Error updating the reservation: Invalid user id")
+        api = Api.open()
+        reservations.update(api, site.load(api), said)
+        print("Reservation updated.")
+        return 0
     if "partitionname" in said:
         return _update_partition(said.pop("partitionname"), said)
     raise Usage(
         "scontrol: error: No valid entity in update command\nInput line must include JobId, NodeName or PartitionName"
     )
+
+
+class Refusal(PhalanxError):
+    """What Slurm says of a change that is not made, before `for job`."""
 
 
 def _update_job(text: str, said: dict[str, str]) -> int:
@@ -216,7 +357,7 @@ def _update_job(text: str, said: dict[str, str]) -> int:
         ask = msgspec.structs.replace(job.ask)
         try:
             needs = _change(api, job, ask, said)
-        except dependency.DependencyError as error:
+        except (dependency.DependencyError, Refusal) as error:
             say(f"{error} for job {job.id}")
             status = 1
             continue
@@ -224,6 +365,8 @@ def _update_job(text: str, said: dict[str, str]) -> int:
         changed: dict[str, Any] = {**_UNSAID, **scheduling_words(ask, needs or dependency.Needs())}
         kept = _HELD if needs is not None else (*_HELD, *_AFTER)
         changed |= {name: before.get(name) for name in kept}
+        if ask.hold and not job.ask.hold:
+            changed["phalanx.dev/hold"] = ask.hold
         changed[ASK] = msgspec.json.encode(ask).decode()
         api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": changed}})
     return status
@@ -240,6 +383,8 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str]) -> dependency.Ne
                 ask.name = value
             case "comment":
                 ask.comment = value[:TEXT_MOST]
+            case "priority":
+                _prioritize(job, ask, value)
             case "nice":
                 ask.nice = int(value or 100)
             case "starttime" | "eligibletime":
@@ -256,6 +401,21 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str]) -> dependency.Ne
             case _:
                 raise Usage(f"scontrol: error: Update of {name} is not supported by Phalanx (docs/guide/slurm.md)")
     return needs
+
+
+def _prioritize(job: Job, ask: Ask, value: str) -> None:
+    """0 holds it; another is reached by its nice value."""
+    if not value.isdigit():
+        raise Usage(f'Invalid Priority value: "{value}"')
+    wanted = int(value)
+    if os.getuid() != 0 and wanted > job.priority:
+        raise Refusal("Access/permission denied")
+    if wanted == 0:
+        ask.hold = "JobHeldUser" if os.getuid() == ask.uid else "JobHeldAdmin"
+    elif job.held:
+        raise Refusal("Job is in held state, pending scheduler release")
+    else:
+        ask.nice += job.priority - wanted
 
 
 def _minutes(text: str) -> int | None:

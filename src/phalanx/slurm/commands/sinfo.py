@@ -18,10 +18,11 @@ from phalanx.slurm.options import Reader, Usage, declare, say
 from phalanx.slurm.submission.manifest import cpus_per_node
 
 OPTIONS = declare(
-    "all,a dead,d exact,e format,o= help hide Node,N long,l nodes,n= noheader,h partition,p= responding,r "
+    "all,a dead,d exact,e format,o= help hide Node,N long,l nodes,n= noheader,h partition,p= reservation,T "
+    "responding,r "
     "list-reasons,R summarize,s states,t= usage version,V"
 ) + declare(
-    "clusters,M= Format,O= federation future,F iterate,i= json local noconvert reservation,T sort,S= verbose,v yaml",
+    "clusters,M= Format,O= federation future,F iterate,i= json local noconvert sort,S= verbose,v yaml",
     refused=True,
 )
 _READER = Reader("sinfo", OPTIONS)
@@ -64,6 +65,8 @@ def run(words: Sequence[str]) -> int:
         return 0
     wanted = _wanted(said)
     api = Api.open()
+    if "reservation" in said:
+        return _reservations(api, "noheader" in said)
     here = site.load(api)
     found = see(api)
     rows = _rows(here, found, said, wanted)
@@ -72,6 +75,24 @@ def run(words: Sequence[str]) -> int:
         rows = _reasons(rows)
     form = said.get("format") or _default(said)
     _print(form, rows, said)
+    return 0
+
+
+def _reservations(api: Api, bare: bool) -> int:
+    from phalanx.slurm.control.reservations import reservations
+
+    found = reservations(api)
+    if not found:
+        print("No reservations in the system")
+        return 0
+    width = max(9, *(len(one.name) for one in found))
+    if not bare:
+        print(f"{'RESV_NAME':<{width}}  {'STATE':>8}  {'START_TIME':>19}  {'END_TIME':>19}  {'DURATION':>11}  NODELIST")
+    for one in found:
+        state, length = "ACTIVE" if one.active else "INACTIVE", times.long_elapsed(one.end_s - one.start_s)
+        begin, end = times.moment(one.start_s), times.moment(one.end_s)
+        listed = compress(one.nodes, ordered=True)
+        print(f"{one.name:<{width}}  {state:>8}  {begin:>19}  {end:>19}  {length:>11}  {listed}")
     return 0
 
 

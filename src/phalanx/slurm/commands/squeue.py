@@ -152,6 +152,8 @@ _KEYS: dict[str, Callable[[Job], Any]] = {
 def _sorted(found: list[Job], said: Mapping[str, str | None]) -> list[Job]:
     """By --sort; else what waits first, by priority, and then the rest."""
     keys = (said.get("sort") or "P,t,-p").split(",")
+    if not said.get("sort"):
+        found = found[::-1]  # of equals the newer first
     for key in reversed(keys):
         letter = key.strip().lstrip("+-")
         if letter in _KEYS:

@@ -23,7 +23,8 @@ TEXT_MOST = 1000  # characters of what is only shown
 class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`memory_mib` per CPU if `per_cpu`, else per node; None: nothing was said. Minutes. `task` None: no array.
     `tasks_of`: all tasks of its array. `args`: of the script. `std*`: file names with their patterns.
-    `node_cpus`: those of the partition's largest node. `kind`: how it came."""
+    `node_cpus`: those of the partition's largest node. `kind`: how it came.
+    `restarts`: how often scontrol requeued it."""
 
     name: str
     user: str
@@ -60,6 +61,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     nice: int = 0
     hold: str = ""
     requeue: bool = True
+    restarts: int = 0
     node_cpus: int = 0
     comment: str = ""
     reservation: str = ""

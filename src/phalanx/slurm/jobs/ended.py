@@ -87,7 +87,8 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
     job.signal = signal if isinstance(signal, int) else 0
     job.exit_code = exit_code if isinstance(exit_code, int) else 0
     job.cancelled_by, job.steps = said.get("cancelled-by", ""), records.read(said)
-    job.restarts = max(0, len(starts) - 1)
+    job.restarts = max(ask.restarts, len(starts) - 1)
+    job.past = [(at_s, end_s) for at_s, end_s, _, ended in starts if ended in ("REQUEUED", "PREEMPTED")]
     if starts and state != "PENDING":
         job.start_s = starts[-1][0]
         job.nodes = tuple(dict.fromkeys(msgspec.json.decode(starts[-1][2], type=list[str])))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.fields import nodelist, tres
 from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.hostlist import compress
@@ -15,7 +17,7 @@ from phalanx.slurm.submission.request import file_name
 Page = Sequence[Sequence[str]]
 
 
-def job(found: Job) -> Page:
+def job(found: Job, *, details: bool = False) -> Page:
     ask = found.ask
     null = "(null)"
     pending = found.state == "PENDING"
@@ -31,7 +33,10 @@ def job(found: Job) -> Page:
         [f"UserId={ask.user}({ask.uid}) GroupId={ask.group}({ask.gid}) MCS_label=N/A"],
         [f"Priority={found.priority} Nice={ask.nice} Account={ask.account} QOS={ask.qos}"],
         [f"JobState={found.state} Reason={found.reason} Dependency={dependency or null}"],
-        [f"Requeue={int(ask.requeue)} Restarts={found.restarts} BatchFlag=1 Reboot=0 ExitCode={found.status}"],
+        [
+            f"Requeue={int(ask.requeue)} Restarts={found.restarts} BatchFlag={int(ask.kind == BATCH)} Reboot=0",
+            f"ExitCode={found.status}",
+        ],
         [
             f"RunTime={times.long_elapsed(found.elapsed_s)} TimeLimit={times.limit(ask.limit_min, long=True)}",
             "TimeMin=N/A",
@@ -56,6 +61,7 @@ def job(found: Job) -> Page:
         ],
         [f"TRES={tres(found)}"],
         [f"Socks/Node=* NtasksPerN:B:S:C={ask.tasks_per_node}:0:*:* CoreSpec=*"],
+        *(_details(found) if details else []),
         [
             f"MinCPUsNode={max(1, ask.cpus_per_task * max(1, ask.tasks_per_node))}",
             f"MinMemory{'CPU' if ask.per_cpu else 'Node'}={memory if ask.memory_mib else '0'} MinTmpDiskNode=0",
@@ -72,6 +78,45 @@ def job(found: Job) -> Page:
         *([[f"TresPerNode={ask.tres_per_node}"]] if ask.tres_per_node else []),
         [""],
     ]
+
+
+def _details(found: Job) -> Page:
+    """What each node gives: which of its CPUs is not known here, so they are counted from 0."""
+    ask = found.ask
+    lines = [["JOB_GRES=(null)" if not ask.gpus_per_node else f"JOB_GRES=gpu:{ask.gpus_per_node * ask.node_count}"]]
+    for node, cpus in zip(sorted(found.nodes) if found.live else (), ask.cpus_of_nodes, strict=False):
+        mib = (ask.memory_mib or 0) * (cpus if ask.per_cpu else 1)
+        gres = f"gpu:{ask.gpus_per_node}" if ask.gpus_per_node else ""
+        ids = f"0-{cpus - 1}" if cpus > 1 else "0"
+        lines.append([f"  Nodes={node} CPU_IDs={ids} Mem={mib} GRES={gres}"])
+    return lines
+
+
+def steps(found: Job) -> list[str]:
+    """The names of those that run."""
+    own = ["batch"] if found.ask.kind == BATCH else []
+    return [*own, *(str(number) for number, step in found.steps.items() if step.end_s is None)]
+
+
+def step(found: Job, name: str) -> Page:
+    ask, batch = found.ask, name == "batch"
+    record = StepRecord(name="batch", nodes=list(found.nodes[:1]), start_s=found.start_s or 0.0)
+    record = record if batch else found.steps[int(name)]
+    limit = "UNLIMITED" if batch else times.limit(ask.limit_min, long=True)
+    mib = (ask.memory_mib or 0) * (record.cpus if ask.per_cpu else len(record.nodes))
+    amount = f",mem={amounts.memory(mib)}" if mib else ""
+    held = "(null)" if batch else f"cpu={record.cpus}{amount},node={len(record.nodes)}"
+    listed = compress(record.nodes, ordered=True)
+    return [
+        [f"StepId={found.id}.{name} UserId={ask.uid} StartTime={times.moment(record.start_s)} TimeLimit={limit}"],
+        [f"State=RUNNING Partition={ask.partition} NodeList={listed}"],
+        [f"Nodes={len(record.nodes)} CPUs={0 if batch else record.cpus} Tasks={record.tasks} Name={record.name}",
+         "Network=(null)"],
+        [f"TRES={held}"],
+        ["ResvPorts=(null)"],
+        ["CPUFreqReq=Default"],
+        [f"SrunHost:Pid={'(null)' if batch else ask.host}:0"],
+    ]  # fmt: skip
 
 
 def _expected(found: Job) -> float | None:

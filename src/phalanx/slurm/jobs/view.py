@@ -34,12 +34,14 @@ _REASONS = {
     "ArrayLimit": "JobArrayTaskLimit", "Held": "JobHeldUser", "QueueUnknown": "InvalidAccount",
     "Backoff": "BeginTime", "Invalid": "BadConstraints", "Unsupported": "BadConstraints",
 }  # fmt: skip
+SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)
 _BASIC = 4294901760  # where Slurm's priority/basic begins; each job has one less than the one before
 
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """`nodes`: where it runs or ran, the batch node first. `others`: tasks of its array that are shown with it."""
+    """`nodes`: where it runs or ran, the batch node first. `others`: tasks of its array that are shown with it.
+    `past`: (start, end) of runs after which it was requeued."""
 
     number: int
     ask: Ask
@@ -57,6 +59,7 @@ class Job:
     held: bool = False
     others: list[int] = field(default_factory=list)
     steps: dict[int, StepRecord] = field(default_factory=dict)
+    past: list[tuple[float, float | None]] = field(default_factory=list)
 
     @property
     def base(self) -> int:
@@ -181,17 +184,21 @@ def _read(obj: _Job) -> Job | None:
     if ask is None or not meta.labels.get(NUMBER, "").isdigit():
         return None  # somebody else's, or edited by hand
     job = Job(number=int(meta.labels[NUMBER]), ask=ask, state="PENDING", submit_s=ask.submit_s)
-    job.steps = records.read(meta.annotations)
+    job.steps, job.restarts = records.read(meta.annotations), ask.restarts
     admitted = _admitted(meta.annotations)
     if not obj.spec.suspend and admitted is not None:
         job.state, job.start_s = "RUNNING", admitted
+        if SUSPENDED in meta.annotations:
+            job.state = "SUSPENDED"
         if meta.deletionTimestamp is not None:
             job.state = "COMPLETING"
     hold = meta.annotations.get("phalanx.dev/hold", "")
     job.held = hold.startswith("JobHeld")
     if job.state == "PENDING":
-        code = meta.annotations.get("phalanx.dev/reason", "").partition(":")[0]
+        code, _, text = meta.annotations.get("phalanx.dev/reason", "").partition(":")
         job.reason = hold or _REASONS.get(code, "") or _expected(ask)
+        if code == "Reserved" and "are reserved" in text:
+            job.reason = "ReqNodeNotAvail, May be reserved for other job"
     for condition in obj.status.conditions:
         if condition.status == "True" and condition.type in ("Complete", "Failed"):
             _end(job, obj, condition)

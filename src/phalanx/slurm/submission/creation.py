@@ -12,6 +12,7 @@ import msgspec
 
 from phalanx.slurm import site
 from phalanx.slurm.api import Api, Object, Refused
+from phalanx.slurm.control.reservations import object_name, reservations
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.steps.place import KEY
 from phalanx.slurm.notation.arrays import Array
@@ -38,6 +39,7 @@ def hardware(api: Api, partition: site.Partition | None) -> Hardware:
 
 def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[str]) -> list[int]:
     """The numbers of its jobs: one, or one for each task, of which the first is the array's. Raises Usage."""
+    _require_reservation(api, asked.ask)
     needs = _dependency(api, asked, None)
     count = len(asked.array.tasks) if asked.array is not None else 1
     first = numbers.take(api, count, here.first_job)
@@ -65,6 +67,16 @@ def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[st
         elif shared:
             api.delete(secret)
     return [first, *(number for number in given if number != first)]
+
+
+def _require_reservation(api: Api, ask: Ask) -> None:
+    if not ask.reservation:
+        return
+    found = next((one for one in reservations(api) if one.name == ask.reservation), None)
+    if found is None:
+        raise fails("Requested reservation is invalid")
+    if not found.allows(ask.user, ask.account):
+        raise fails("Access denied to requested reservation")
 
 
 def _with_key(around: Mapping[str, str]) -> dict[str, str]:
@@ -121,7 +133,7 @@ def scheduling_words(ask: Ask, needs: dependency.Needs) -> dict[str, str]:
         "array-cap": str(ask.throttle) if ask.throttle else "",
         "nice": str(ask.nice) if ask.nice else "",
         "qos": ask.qos,
-        "reservation": ask.reservation,
+        "reservation": object_name(ask.reservation) if ask.reservation else "",
     }
     return {f"phalanx.dev/{name}": text for name, text in found.items() if text}
 

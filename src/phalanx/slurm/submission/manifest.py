@@ -8,6 +8,7 @@ often holds tokens, and lists of Jobs stay short. The Secret is made first and b
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 
@@ -25,6 +26,7 @@ QUEUES = "/apis/phalanx.dev/v1/queues"
 _HOSTNAME = "kubernetes.io/hostname"
 _NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 _POD_IP = {"fieldRef": {"fieldPath": "status.podIP"}}
+_LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 HOST = "host"  # the image that is the node's own file system: pods are processes there
 
 
@@ -68,6 +70,8 @@ def job(
     """`words`: annotations that the scheduler reads. `args`: of the script. `own`: variables that differ from those of
     the array's Secret."""
     labels = {"phalanx.dev/queue": ask.account, NUMBER: str(number)}
+    if _LABEL.fullmatch(ask.user):
+        labels["phalanx.dev/group"] = ask.user  # whose limits and reservations count
     if ask.array is not None:
         labels[ARRAY] = str(ask.array)
     annotations = {**words, NUMBER: str(number), ASK: msgspec.json.encode(ask).decode(), SECRET: secret_of(number, ask)}

@@ -23,6 +23,7 @@ import sys
 import termios
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from phalanx.slurm.jobs.steps import channel
@@ -115,13 +116,27 @@ class _Daemon:
             self._steps.discard(step)
 
     def _signal(self, asked: dict[str, Any]) -> None:
-        """`what`: `steps`, `batch` (the script alone), or `all`."""
+        """`what`: `steps`, `batch` (the script alone), `all`, or `launcher`."""
         number, what = int(asked["signal"]), asked.get("what", "all")
+        if what == "launcher":
+            if self._launcher is not None:
+                os.kill(self._launcher, number)
+            return
         if what != "batch":
             for step in list(self._steps):
                 step.signal(number)
+        if what == "steps" and self._launcher is not None:
+            self._to_local_steps(number)
         if what != "steps" and self._launcher is not None:
             self._to_script(number, all_of_it=what == "all")
+
+    def _to_local_steps(self, number: int) -> None:
+        """To the tasks of those that srun started beside the script."""
+        for pid in _below(self._launcher or 0):
+            if _name(pid) == "srun":
+                for task in _children(pid):
+                    with suppress(ProcessLookupError):
+                        os.kill(task, number)
 
     def _to_script(self, number: int, *, all_of_it: bool) -> None:
         """To the launcher's children, without this process; with `all_of_it` to theirs too."""
@@ -137,12 +152,34 @@ class _Daemon:
                 continue
 
 
-def _children(pid: int) -> list[int]:
+def _below(pid: int) -> list[int]:
+    found, waiting = [], [pid]
+    while waiting:
+        below = _children(waiting.pop())
+        found += below
+        waiting += below
+    return found
+
+
+def _name(pid: int) -> str:
+    """Of the program that the process runs, or of the script that its interpreter does."""
     try:
-        with open(f"/proc/{pid}/task/{pid}/children") as file:
-            return [int(word) for word in file.read().split()]
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")
     except OSError:
-        return []
+        return ""
+    return next((name for word in words[:3] if (name := os.path.basename(word).decode(errors="replace")) == "srun"), "")
+
+
+def _children(pid: int) -> list[int]:
+    """From /proc/PID/stat (proc(5)) of every process: not every kernel has a list of children."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError, IndexError), open(f"/proc/{name}/stat") as file:
+                if int(file.read().rpartition(")")[2].split()[1]) == pid:
+                    found.append(int(name))
+    return found
 
 
 class _Step:

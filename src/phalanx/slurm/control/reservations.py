@@ -1,0 +1,244 @@
+"""Slurm's reservations, which are Phalanx's own of the same name: nodes set aside, for users, accounts or nobody.
+
+What Slurm shows of one besides (its flags, who was named) stands in an annotation. A user's jobs bear his name as their
+group, so a reservation for users is one for these groups, and one for accounts is for their queues.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+
+import msgspec
+
+from phalanx.slurm.api import Api, Object
+from phalanx.slurm.jobs.ask import PREFIX
+from phalanx.slurm.jobs.nodes import nodes
+from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.notation.hostlist import compress, expand
+from phalanx.slurm.options import Usage
+from phalanx.slurm.site import Site
+
+PATH = "/apis/phalanx.dev/v1/reservations"
+_WORDS = PREFIX + "reservation"
+_KNOWN = {
+    "reservationname", "reservation", "starttime", "endtime", "duration", "users", "user", "accounts", "account",
+    "nodes", "nodecnt", "partitionname", "partition", "flags", "features", "comment",
+}  # fmt: skip
+_FLAGS = (
+    *("MAINT", "OVERLAP", "IGNORE_JOBS", "DAILY", "WEEKLY", "SPEC_NODES", "ANY_NODES", "STATIC_ALLOC", "PART_NODES"),
+    *("REPLACE", "FLEX", "MAGNETIC", "PURGE_COMP", "TIME_FLOAT", "ALL_NODES"),
+)
+_HERE = {"MAINT", "IGNORE_JOBS", "SPEC_NODES", "ANY_NODES", "STATIC_ALLOC", "PART_NODES", "MAGNETIC", "OVERLAP"}
+_RFC3339 = "%Y-%m-%dT%H:%M:%SZ"
+CREATING, CHANGING = "Error creating the reservation: ", "Error updating the reservation: "
+
+
+class Reservation(msgspec.Struct, kw_only=True):
+    """Seconds since the epoch."""
+
+    name: str
+    start_s: float
+    end_s: float
+    nodes: list[str]
+    users: list[str] = []
+    accounts: list[str] = []
+    flags: list[str] = []
+    partition: str = ""
+    features: str = ""
+    cores: int = 0
+
+    @property
+    def active(self) -> bool:
+        return self.start_s <= time.time() < self.end_s
+
+    def allows(self, user: str, account: str) -> bool:
+        def named(those: list[str], name: str) -> bool:
+            excluded = [one[1:] for one in those if one.startswith("-")]
+            return name not in excluded if excluded else name in those
+
+        return bool(self.users and named(self.users, user)) or bool(self.accounts and named(self.accounts, account))
+
+
+def reservations(api: Api) -> list[Reservation]:
+    """All that scontrol made, by name."""
+    found = []
+    for obj in api.get(PATH).get("items") or ():
+        text = (obj["metadata"].get("annotations") or {}).get(_WORDS, "")
+        try:
+            found.append(msgspec.json.decode(text, type=Reservation))
+        except msgspec.MsgspecError:
+            continue  # made by other means
+    return sorted(found, key=lambda one: (one.start_s, one.name))
+
+
+def object_name(name: str) -> str:
+    """Of the object: names of Slurm's may have capitals and underscores."""
+    return re.sub(r"[^a-z0-9.-]", "-", name.lower())
+
+
+def create(api: Api, here: Site, said: dict[str, str]) -> str:
+    """The name of a new one. Raises Usage."""
+    _require_known(said, CREATING)
+    name = said.get("reservationname") or said.get("reservation") or _name(api, said)
+    now_s = time.time()
+    if "starttime" not in said:
+        raise Usage("Error: Reservation needs a starttime")
+    if not {"users", "user", "accounts", "account"} & said.keys():
+        raise Usage("Error: Either Users/Groups and/or Accounts must be specified.  No reservation created.")
+    start_s = _moment(said["starttime"], now_s)
+    end_s = _end(said, start_s, now_s, None)
+    if any(one.name == name for one in reservations(api)):
+        raise Usage(f"{CREATING}Reservation already exists")
+    made = Reservation(name=name, start_s=start_s, end_s=end_s, nodes=[])
+    _change(api, here, made, said, CREATING)
+    meta = {"name": object_name(name), "annotations": {_WORDS: msgspec.json.encode(made).decode()}}
+    api.create(PATH, {"apiVersion": "phalanx.dev/v1", "kind": "Reservation", "metadata": meta, "spec": _spec(made)})
+    return name
+
+
+def update(api: Api, here: Site, said: dict[str, str]) -> None:
+    """Raises Usage."""
+    _require_known(said, CHANGING)
+    name = said.get("reservationname") or said.get("reservation") or ""
+    found = next((one for one in reservations(api) if one.name == name), None)
+    if found is None:
+        raise Usage(f"{CHANGING}Requested reservation is invalid\nslurm_update error: Requested reservation is invalid")
+    now_s = time.time()
+    found.start_s = _moment(said["starttime"], now_s) if "starttime" in said else found.start_s
+    found.end_s = _end(said, found.start_s, now_s, found.end_s)
+    _change(api, here, found, said, CHANGING)
+    words = {_WORDS: msgspec.json.encode(found).decode()}
+    api.patch(f"{PATH}/{object_name(name)}", {"metadata": {"annotations": words}, "spec": _spec(found)})
+
+
+def delete(api: Api, name: str) -> bool:
+    """Whether there was one."""
+    if not any(one.name == name for one in reservations(api)):
+        return False
+    api.delete(f"{PATH}/{object_name(name)}")
+    return True
+
+
+def page(found: Reservation) -> list[list[str]]:
+    """What `scontrol show reservation` shows."""
+    return [
+        [
+            f"ReservationName={found.name} StartTime={times.moment(found.start_s)} EndTime={times.moment(found.end_s)}",
+            f"Duration={times.long_elapsed(found.end_s - found.start_s)}",
+        ],
+        [
+            f"Nodes={compress(found.nodes, ordered=True)} NodeCnt={len(found.nodes)} CoreCnt={found.cores}",
+            f"Features={found.features or '(null)'} PartitionName={found.partition or '(null)'}",
+            f"Flags={','.join(found.flags)}",
+        ],
+        [f"TRES=cpu={found.cores}"],
+        [
+            f"Users={','.join(found.users) or '(null)'} Groups=(null) Accounts={','.join(found.accounts) or '(null)'}",
+            f"Licenses=(null) State={'ACTIVE' if found.active else 'INACTIVE'} BurstBuffer=(null) Watts=n/a",
+        ],
+        ["MaxStartDelay=(null)"],
+    ]
+
+
+def _require_known(said: dict[str, str], doing: str) -> None:
+    for name in said:
+        if name not in _KNOWN:
+            raise Usage(f"{doing}{name} is not supported by Phalanx (docs/guide/slurm.md)")
+
+
+def _change(api: Api, here: Site, made: Reservation, said: dict[str, str], doing: str) -> None:
+    """Into `made`: who, where and how."""
+    users, accounts = said.get("users", said.get("user")), said.get("accounts", said.get("account"))
+    if users is not None:
+        made.users = [one for one in users.split(",") if one]
+    if accounts is not None:
+        made.accounts = [one for one in accounts.split(",") if one]
+    for one in made.accounts:
+        if one.lstrip("-") not in here.accounts:
+            raise Usage(f"{doing}Invalid account or account/partition combination specified")
+    made.partition = said.get("partitionname", said.get("partition", made.partition))
+    made.features = said.get("features", made.features)
+    flags = [one.upper() for one in said.get("flags", "").split(",") if one]
+    for flag in flags:
+        if flag not in _FLAGS:
+            raise Usage(f"Error parsing flags {said['flags']}.  No reservation created.")
+        if flag not in _HERE:
+            raise Usage(f"{doing}the flag {flag} is not supported by Phalanx (docs/guide/slurm.md)")
+    if flags:
+        made.flags = [flag for flag in _FLAGS if flag in flags]
+    _choose_nodes(api, here, made, said, doing)
+
+
+def _choose_nodes(api: Api, here: Site, made: Reservation, said: dict[str, str], doing: str) -> None:
+    if not {"nodes", "nodecnt"} & said.keys() and made.nodes:
+        return
+    every = nodes(api)
+    partition = here.partition(made.partition) if made.partition else None
+    usable = [one.name for one in every if partition is None or not partition.nodes or one.name in partition.nodes]
+    text = said.get("nodes", "")
+    if text.upper() == "ALL":
+        made.nodes = usable
+        made.flags = [
+            *(flag for flag in made.flags if flag not in ("SPEC_NODES", "ALL_NODES")),
+            "SPEC_NODES",
+            "ALL_NODES",
+        ]
+    elif text:
+        made.nodes = expand(text)
+        if set(made.nodes) - {one.name for one in every}:
+            raise Usage(f"{doing}Invalid node name specified")
+        made.flags = [*(flag for flag in made.flags if flag != "SPEC_NODES"), "SPEC_NODES"]
+    elif count := said.get("nodecnt", ""):
+        try:
+            wanted, _ = amounts.read_range(count)
+        except amounts.AmountError:
+            raise Usage(f"{doing}Invalid node count {count}") from None
+        if wanted > len(usable):
+            raise Usage(f"{doing}Requested nodes are busy" if wanted <= len(every) else
+                        f"{doing}Node count specification invalid")  # fmt: skip
+        made.nodes = usable[:wanted]
+    else:
+        raise Usage("Error: A reservation must include Nodes, NodeCnt, CoreCnt or Licenses.  No reservation created.")
+    made.cores = sum(one.cpus for one in every if one.name in made.nodes)
+
+
+def _end(said: dict[str, str], start_s: float, now_s: float, before_s: float | None) -> float:
+    if "endtime" in said:
+        return _moment(said["endtime"], now_s)
+    if "duration" in said:
+        try:
+            minutes = times.read_limit_min(said["duration"])
+        except times.TimeError:
+            raise Usage(f"Invalid duration: {said['duration']}") from None
+        return start_s + (365 * 24 * 60 if minutes is None else minutes) * 60
+    if before_s is None:
+        raise Usage("Error: Reservation needs a duration or an endtime")
+    return before_s
+
+
+def _moment(text: str, now_s: float) -> float:
+    try:
+        return times.read_moment(text, now_s)
+    except times.TimeError:
+        raise Usage(f"Invalid time specification (pos=0): {text}") from None
+
+
+def _name(api: Api, said: dict[str, str]) -> str:
+    """Of the first user or account, with a number, as Slurm makes one."""
+    first = (said.get("accounts") or said.get("users") or said.get("user") or "resv").split(",")[0].lstrip("-")
+    names = {one.name for one in reservations(api)}
+    return next(f"{first}_{number}" for number in range(1, 10_000) if f"{first}_{number}" not in names)
+
+
+def _spec(made: Reservation) -> Object:
+    """`root` alone is nobody: his jobs have no reservation of their own."""
+    spec: Object = {
+        "start": datetime.fromtimestamp(made.start_s, UTC).strftime(_RFC3339),
+        "end": datetime.fromtimestamp(made.end_s, UTC).strftime(_RFC3339),
+        "nodes": made.nodes,
+        "groups": [one for one in made.users if not one.startswith("-")],
+        "queues": [one for one in made.accounts if not one.startswith("-")],
+    }
+    return {**spec, "magnetic": True} if "MAGNETIC" in made.flags else spec

@@ -1,0 +1,79 @@
+"""Signals to a job that runs, suspending it (SIGSTOP to all its processes), and sending it back into the queue."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import msgspec
+
+from phalanx.slurm.api import Api
+from phalanx.slurm.jobs.ask import ASK, PREFIX
+from phalanx.slurm.jobs.steps import channel
+from phalanx.slurm.jobs.steps.channel import Broken
+from phalanx.slurm.jobs.steps.place import allocation
+from phalanx.slurm.jobs.view import SUSPENDED, Job
+from phalanx.slurm.submission.manifest import SECRETS, path_of, secret_of
+
+_REQUEUE_S = 121  # so long it waits, as in Slurm
+_PLACE_S = 5.0
+ALL, STEPS, SCRIPT, LAUNCHER = "all", "steps", "batch", "launcher"
+
+
+def number_of(text: str) -> int | None:
+    """Of `USR1`, `SIGUSR1` or `10`; None: there is no such signal."""
+    if text.isdigit():
+        return int(text) if 0 < int(text) < 65 else None
+    name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
+    found = getattr(signal, name, None)
+    return int(found) if isinstance(found, signal.Signals) else None
+
+
+def send(api: Api, job: Job, number: int, what: str) -> None:
+    """To the tasks of all steps, to the script, or to both. Raises PhalanxError, Broken."""
+    place = allocation(api, job.number, _PLACE_S)
+    for index in range(len(place.nodes)):
+        link = place.channel(index)
+        link.send(channel.SIGNAL, json.dumps({"signal": number, "what": what}).encode())
+        with suppress(Broken):
+            link.receive()
+        link.close()
+
+
+def suspend(api: Api, job: Job) -> None:
+    send(api, job, signal.SIGSTOP, ALL)
+    api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": {SUSPENDED: str(time.time())}}})
+
+
+def resume(api: Api, job: Job) -> None:
+    api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": {SUSPENDED: None}}})
+    send(api, job, signal.SIGCONT, ALL)
+
+
+def requeue(api: Api, job: Job, hold: str = "") -> None:
+    """It waits again, with the same number and a higher SLURM_RESTART_COUNT."""
+    with suppress(Broken, OSError):
+        send(api, job, signal.SIGHUP, LAUNCHER)  # why it is about to end
+    ask = msgspec.structs.replace(job.ask, restarts=job.ask.restarts + 1, begin_s=time.time() + _REQUEUE_S)
+    count = base64.b64encode(str(ask.restarts).encode()).decode()
+    api.patch(f"{SECRETS}/{secret_of(job.number, job.ask)}", {"data": {f"PHALANX_RESTARTS_{job.number}": count}})
+    begin = datetime.fromtimestamp(ask.begin_s or 0.0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    steps: dict[str, str | None] = {f"{PREFIX}step.{number}": None for number in job.steps}
+    words = {
+        "phalanx.dev/admitted": None,
+        "phalanx.dev/begin": begin,
+        "phalanx.dev/hold": hold or None,
+        ASK: msgspec.json.encode(ask).decode(),
+        SUSPENDED: None,
+        **steps,
+    }
+    api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": words}, "spec": {"suspend": True}})
+
+
+def may(job: Job) -> bool:
+    return os.getuid() in (0, job.ask.uid)
