@@ -250,6 +250,48 @@ def test_whoever_does_not_know_the_key_is_not_heard(shell: Shell) -> None:
     shell(f"scancel {number}")
 
 
+def test_signals_suspending_and_requeueing(shell: Shell) -> None:
+    (shell.folder / "job.sh").write_text(
+        "#!/bin/bash\n#SBATCH -o out.txt --open-mode=append\ntrap 'echo usr1' USR1\n"
+        'echo "run ${SLURM_RESTART_COUNT:-0}"\nwhile :; do sleep 0.1; done\n'
+    )
+    job = shell.submit("job.sh")
+    out = shell.folder / "out.txt"
+    until(lambda: out.exists() and out.read_text() == "run 0\n")
+    shell(f"scancel -s USR1 -b {job}")
+    until(lambda: out.read_text() == "run 0\nusr1\n")
+    if os.getuid() == 0:  # only an operator may
+        shell(f"scontrol suspend {job}")
+        assert shell.state(job) == "SUSPENDED"
+        shell(f"scancel -s USR1 -b {job}")
+        shell(f"scontrol resume {job}")
+        assert shell.state(job) == "RUNNING"
+        until(lambda: out.read_text() == "run 0\nusr1\nusr1\n")
+    shell(f"scontrol requeue {job}")
+    assert shell.state(job, "%T %r") == "PENDING BeginTime"
+    assert "Restarts=1" in shell(f"scontrol show job {job}")
+    until(lambda: "DUE TO JOB REQUEUE" in out.read_text())
+    until(lambda: shell(f"sacct -n -X -P -D -j {job} -o State") == "REQUEUED\n")
+    shell(f"scontrol update job {job} StartTime=now")
+    until(lambda: out.read_text().endswith("run 1\n"))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes reservations")
+def test_a_reservation_keeps_others_out(shell: Shell) -> None:
+    [node] = shell("sinfo -h -N -o %N").split()
+    words = "starttime=now duration=10 users=nobody flags=maint"
+    shell(f"scontrol create reservation reservationname=Night_1 nodes={node} {words}")
+    assert f"Nodes={node}" in shell("scontrol show reservation Night_1")
+    assert "Access denied to requested reservation" in shell.fails("sbatch --reservation=Night_1 --wrap true")
+    assert "Requested reservation is invalid" in shell.fails("sbatch --reservation=no --wrap true")
+    job = shell.submit("--wrap true")
+    shell(f"scontrol update reservationname=Night_1 users=nobody,{ME}")
+    assert shell("srun --reservation=Night_1 echo in") == "in\n"
+    assert shell.state(job) == "PENDING"
+    shell("scontrol delete reservation=Night_1")
+    assert shell.done(job) == "COMPLETED"
+
+
 def test_sinfo_shows_what_is_used_and_what_is_drained(shell: Shell) -> None:
     [node] = shell("sinfo -h -N -o %N").split()
     assert shell("sinfo -h -o '%P %a %l %D %t'").strip() == "batch* up infinite 1 idle"
@@ -274,7 +316,8 @@ def test_json_and_what_is_refused(shell: Shell) -> None:
         "JobHeldUser",
     )
     assert "--mail-type is not supported by Phalanx" in shell.fails("sbatch --mail-type=END --wrap true")
-    assert "scontrol: error: requeue is not supported" in shell.fails(f"scontrol requeue {job}")
+    assert f"Job is pending execution for job {job}" in shell.fails(f"scontrol requeue {job}")
+    assert "top is not supported" in shell.fails(f"scontrol top {job}")
     assert shell.fails("squeue --bogus").startswith("squeue: unrecognized option '--bogus'")
     assert "Unable to open file nothing.sh" in shell.fails("sbatch nothing.sh")
 

@@ -7,6 +7,7 @@ site        partitions and defaults of the cluster
 accounts    the tree of accounts, and fair shares in it
 jobs        a job as Slurm's commands see it
 submission  from a script and options to objects
+control     what is done to jobs that run, and reservations
 commands    each command
 main        which command is meant; links to it
 """

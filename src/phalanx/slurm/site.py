@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from phalanx.errors import PhalanxError
+from phalanx.slurm.accounts.multifactor import Weights
 from phalanx.slurm.api import Api, Object
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import expand
@@ -41,12 +42,13 @@ class Partition(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A user in an account. `qos` empty: those of the account."""
+    """A user in an account. `qos` empty: those of the account. `limits`: as sacctmgr names and writes them."""
 
     account: str
     shares: int = 1
     qos: list[str] = []
     default_qos: str = ""
+    limits: dict[str, str] = {}
 
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -62,8 +64,14 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Qos(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`limits`: as sacctmgr names and writes them."""
+
     description: str = ""
     priority: int = 0
+    limits: dict[str, str] = {}
+    flags: list[str] = []
+    preempt: list[str] = []
+    usage_factor: float = 1.0
 
 
 class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -81,6 +89,7 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     accounts: dict[str, Account] = {}
     qos: dict[str, Qos] = msgspec.field(default_factory=lambda: {"normal": Qos(description="Normal QOS default")})
     features: dict[str, list[str]] = {}  # node -> its features
+    weights: Weights = msgspec.field(default_factory=Weights)
 
     @property
     def all(self) -> list[Partition]:
@@ -149,9 +158,30 @@ def read_conf(text: str) -> tuple[Site, list[str]]:
                 site.keep_s = int(words[first])
             case "killwait":
                 site.kill_wait_s = int(words[first])
+            case _ if first in _WEIGHTS:
+                setattr(site.weights, _WEIGHTS[first], _whole(line, words[first]))
+            case "priorityweighttres":
+                pairs = (part.partition("=") for part in words[first].split(","))
+                site.weights.tres = {name.lower(): float(_whole(line, value)) for name, _, value in pairs}
+            case "prioritymaxage":
+                site.weights.max_age_s = (_minutes(first, words[first]) or 0) * 60
+            case "priorityfavorsmall":
+                site.weights.favor_small = words[first].upper() == "YES"
             case _:
                 notes.append(f"{line}: no meaning here")
     return site, notes
+
+
+_WEIGHTS = {
+    "priorityweightage": "age", "priorityweightassoc": "assoc", "priorityweightfairshare": "fair_share",
+    "priorityweightjobsize": "job_size", "priorityweightpartition": "partition", "priorityweightqos": "qos",
+}  # fmt: skip
+
+
+def _whole(line: str, text: str) -> int:
+    if not text.isdigit():
+        raise PhalanxError(f"{line}: {text} is no whole number")
+    return int(text)
 
 
 def _partition(words: dict[str, str], notes: list[str]) -> Partition:

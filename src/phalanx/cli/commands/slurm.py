@@ -27,7 +27,7 @@ slurm = App(
 
 @slurm.command
 def install(directory: Path) -> None:
-    """Make Slurm's commands in a directory: sbatch, squeue, scancel, sinfo, scontrol, sacct, sacctmgr, sshare, srun.
+    """Make Slurm's commands in a directory: sbatch, srun, salloc, squeue, scancel, sinfo, scontrol, sacct and more.
 
     Put that directory first on the PATH of whoever is to use them. A real Slurm on the machine is not touched.
 

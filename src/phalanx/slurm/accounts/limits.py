@@ -10,6 +10,7 @@ from typing import Any
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.options import Usage
 
 # sacctmgr's name -> (the queue's scope, its field)
 NAMES = {
@@ -21,12 +22,30 @@ NAMES = {
     "maxtres": ("perJob", "resources"),
     "maxwall": ("perJob", "wall"),
 }
+# Of a QOS, and of a user's association: what is looked at when a job comes (`enforced`).
+OF_QOS = {
+    "maxjobsperuser": "count", "maxsubmitjobsperuser": "count", "maxtresperuser": "tres", "maxtres": "tres",
+    "maxwall": "wall",
+}  # fmt: skip
+OF_USER = {"maxjobs": "count", "maxsubmitjobs": "count", "maxtres": "tres", "maxwall": "wall"}
+ALSO = {
+    "maxjobspu": "maxjobsperuser", "maxsubmitpu": "maxsubmitjobsperuser", "maxsubmitjobspu": "maxsubmitjobsperuser",
+    "maxsubmitperuser": "maxsubmitjobsperuser", "maxtrespu": "maxtresperuser", "maxtresperjob": "maxtres",
+    "maxtrespj": "maxtres", "maxwalldurationperjob": "maxwall", "maxwallpj": "maxwall", "maxsubmit": "maxsubmitjobs",
+    "grpsubmit": "grpsubmitjobs", "maxsubmitjob": "maxsubmitjobs", "maxjob": "maxjobs",
+}  # fmt: skip
+_TRES = ("cpu", "mem", "node", "gres/gpu")
 _RESOURCES = {"cpu": "cpu", "mem": "memory", "gres/gpu": "nvidia.com/gpu"}
 NONE = "-1"  # takes a limit away
 
 
 class LimitError(PhalanxError):
     """A value that cannot be."""
+
+
+def unknown(name: str, value: str) -> Usage:
+    """What sacctmgr says of an option or a value that it does not know."""
+    return Usage(f" Unknown option: {name}={value}\n Use keyword 'where' to modify condition")
 
 
 def written(name: str, value: str) -> str:
@@ -44,6 +63,35 @@ def written(name: str, value: str) -> str:
                 return str(int(value))
     except (ValueError, amounts.AmountError, times.TimeError):
         raise LimitError(f"{name}={value}") from None
+
+
+def changed(before: dict[str, str], kinds: dict[str, str], name: str, value: str) -> dict[str, str]:
+    """`before`, with one limit as sacctmgr was told; amounts that are not named stay. Raises LimitError."""
+    try:
+        match kinds[name]:
+            case _ if value == NONE:
+                text = ""
+            case "tres":
+                known = dict(part.split("=") for part in before.get(name, "").split(",") if part)
+                known |= dict(_amount(part) for part in value.split(","))
+                text = ",".join(f"{one}={known[one]}" for one in _TRES if known.get(one))
+            case "wall":
+                minutes = times.read_limit_min(value)
+                text = "" if minutes is None else times.long_elapsed(minutes * 60)
+            case _:
+                text = str(int(value))
+    except (ValueError, amounts.AmountError, times.TimeError):
+        raise LimitError(f"{name}={value}") from None
+    return {key: one for key, one in {**before, name: text}.items() if one}
+
+
+def _amount(part: str) -> tuple[str, str]:
+    name, _, text = part.partition("=")
+    if name not in _TRES:
+        raise LimitError(part)
+    if text == NONE:
+        return name, ""
+    return name, amounts.memory(amounts.read_mib(text)) if name == "mem" else str(int(text))
 
 
 def _tres(value: str) -> str:

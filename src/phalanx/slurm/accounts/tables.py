@@ -9,7 +9,15 @@ from phalanx.slurm.options import Usage
 from phalanx.slurm.site import Association, Site
 
 Row = dict[str, str]
-ASSOCIATION = "Cluster,Account,User,Partition,Share,Priority,GrpJobs,GrpTRES,MaxJobs,QOS,Def QOS"
+ASSOCIATION = (
+    "Cluster,Account,User,Partition,Share,Priority,GrpJobs,GrpTRES,GrpSubmit,GrpWall,GrpTRESMins,MaxJobs,MaxTRES,"
+    "MaxTRESPerNode,MaxSubmit,MaxWall,MaxTRESMins,QOS,Def QOS,GrpTRESRunMin"
+)
+QOS = (
+    "Name,Priority,GraceTime,Preempt,PreemptExemptTime,PreemptMode,Flags,UsageThres,UsageFactor,GrpTRES,GrpTRESMins,"
+    "GrpTRESRunMin,GrpJobs,GrpSubmit,GrpWall,MaxTRES,MaxTRESPerNode,MaxTRESMins,MaxWall,MaxTRESPU,MaxJobsPU,"
+    "MaxSubmitPU,MaxTRESPA,MaxJobsPA,MaxSubmitPA,MinTRES"
+)
 _FIELD = re.compile(r"([A-Za-z ]+)(?:%(-?\d+))?")
 # field -> (heading, width); what can be asked for by other names besides
 _FIELDS = {
@@ -19,12 +27,22 @@ _FIELDS = {
     "parentname": ("Par Name", 10), "qos": ("QOS", 20), "def qos": ("Def QOS", 9), "name": ("Name", 10),
     "grpjobs": ("GrpJobs", 7), "grptres": ("GrpTRES", 13), "maxjobs": ("MaxJobs", 7), "grpwall": ("GrpWall", 11),
     "maxwall": ("MaxWall", 11), "maxsubmitjobs": ("MaxSubmit", 9), "grpsubmitjobs": ("GrpSubmit", 9),
-    "maxtres": ("MaxTRES", 13),
+    "maxtres": ("MaxTRES", 13), "gracetime": ("GraceTime", 10), "preempt": ("Preempt", 10),
+    "preemptexempttime": ("PreemptExemptTime", 19), "preemptmode": ("PreemptMode", 11), "flags": ("Flags", 40),
+    "usagethreshold": ("UsageThres", 10), "usagefactor": ("UsageFactor", 11), "grptresmins": ("GrpTRESMins", 13),
+    "grptresrunmins": ("GrpTRESRunMin", 13), "maxtrespernode": ("MaxTRESPerNode", 14),
+    "maxtresmins": ("MaxTRESMins", 13), "maxtresperuser": ("MaxTRESPU", 13), "maxjobsperuser": ("MaxJobsPU", 9),
+    "maxsubmitjobsperuser": ("MaxSubmitPU", 11), "maxtresperaccount": ("MaxTRESPA", 13),
+    "maxjobsperaccount": ("MaxJobsPA", 9), "maxsubmitjobsperaccount": ("MaxSubmitPA", 11), "mintres": ("MinTRES", 13),
 }  # fmt: skip
 _ALSO = {
     "fairshare": "share", "shares": "share", "defaultaccount": "def acct", "adminlevel": "admin",
     "description": "descr", "organization": "org", "coordinators": "coord", "defaultqos": "def qos",
     "parent": "parentname", "maxsubmit": "maxsubmitjobs", "grpsubmit": "grpsubmitjobs", "coordinator": "coord",
+    "usagethres": "usagethreshold", "grptresrunmin": "grptresrunmins", "maxtrespu": "maxtresperuser",
+    "maxjobspu": "maxjobsperuser", "maxsubmitpu": "maxsubmitjobsperuser", "maxsubmitjobspu": "maxsubmitjobsperuser",
+    "maxtrespa": "maxtresperaccount", "maxjobspa": "maxjobsperaccount", "maxsubmitpa": "maxsubmitjobsperaccount",
+    "maxwallpj": "maxwall", "maxtrespj": "maxtres", "maxwalldurationperjob": "maxwall", "maxtresperjob": "maxtres",
 }  # fmt: skip
 
 
@@ -93,15 +111,19 @@ def _association(site: Site, user: str, account: str) -> Row:
     qos = ",".join(sorted(one.qos)) or "normal"
     of_account = site.accounts[account].limits if account in site.accounts else {}
     per_user = {name: text for name, text in of_account.items() if name.startswith("max")}
-    return {**per_user, "account": account, "share": shares, "qos": qos, "def qos": one.default_qos}
+    return {**per_user, **one.limits, "account": account, "share": shares, "qos": qos, "def qos": one.default_qos}
 
 
 def qos(site: Site, names: Sequence[str]) -> list[Row]:
     return [
-        {"name": name, "priority": str(one.priority), "descr": one.description}
+        {
+            "name": name, "priority": str(one.priority), "descr": one.description, "gracetime": "00:00:00",
+            "preempt": ",".join(one.preempt), "preemptmode": "cluster", "flags": ",".join(one.flags),
+            "usagefactor": f"{one.usage_factor:.6f}", **one.limits,
+        }
         for name, one in site.qos.items()
         if not names or name in names
-    ]
+    ]  # fmt: skip
 
 
 def show(rows: Sequence[Row], form: str, options: Mapping[str, str | None]) -> None:

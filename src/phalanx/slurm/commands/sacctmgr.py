@@ -10,8 +10,11 @@ import pwd
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from phalanx.slurm import site
 from phalanx.slurm.accounts import limits, tables
+from phalanx.slurm.accounts.qos import change_qos, qos_settings
 from phalanx.slurm.accounts.tree import carry
 from phalanx.slurm.api import Api
 from phalanx.slurm.options import Reader, Usage, declare
@@ -114,7 +117,7 @@ def _list(words: Sequence[str], options: Mapping[str, str | None]) -> int:
             users, accounts = _names(said, [], "user", "users"), _names(said, bare, "account", "accounts")
             tables.show(tables.associations(here, accounts, users), form or tables.ASSOCIATION, options)
         case "qos":
-            tables.show(tables.qos(here, _names(said, bare, "name", "names")), form or "Name,Priority,Descr", options)
+            tables.show(tables.qos(here, _names(said, bare, "name", "names")), form or tables.QOS, options)
         case _:
             tables.show([{"cluster": here.cluster}], form or "Cluster", options)
     return 0
@@ -256,24 +259,17 @@ def _add_qos(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int
     if not fresh:
         print(" Nothing new added.")
         return 1
-    _refuse_limits(said, {"name", "names", "priority", "description"})
+    made = Qos(priority=0)
+    change_qos(here, made, {key: text for key, text in said.items() if key not in ("name", "names")})
     lines = [" Adding QOS(s)", *(f"  {name}" for name in fresh), " Settings"]
     lines += [f"  Description    = {said.get('description') or name}" for name in fresh[:1]]
-    lines += [f"  Priority                 = {said['priority']}"] if "priority" in said else []
-    print("\n".join(lines))
+    print("\n".join([*lines, *qos_settings(made, said)]))
     if not _may(here):
         raise Usage(" Problem adding qos: Access/permission denied")
     for name in fresh:
-        here.qos[name] = Qos(description=said.get("description") or name, priority=int(said.get("priority", 0)))
+        here.qos[name] = msgspec.structs.replace(made, description=said.get("description") or name)
     site.store(api, here)
     return 0
-
-
-def _refuse_limits(said: Mapping[str, str], known: set[str]) -> None:
-    """Slurm has them, and they are not carried out here."""
-    for name in said:
-        if name not in known:
-            raise Usage(f"sacctmgr: error: {name} is not supported by Phalanx (docs/guide/slurm.md)")
 
 
 def _coordinate(api: Api, here: Site, said: dict[str, str], *, remove: bool) -> int:
@@ -322,10 +318,6 @@ def _modify(words: Sequence[str], options: Mapping[str, str | None]) -> int:
     return _modify_account(api, here, change, _names(which, bare, "name", "names", "account", "accounts"))
 
 
-def _unknown(name: str, value: str) -> Usage:
-    return Usage(f" Unknown option: {name}={value}\n Use keyword 'where' to modify condition")
-
-
 _LIMITS = "grpwall grptresmins maxtresmins grptresrunmins maxtrespernode priority maxjobsaccrue grpjobsaccrue"
 
 
@@ -336,12 +328,24 @@ def _require_known(change: Mapping[str, str], known: set[str]) -> None:
                 f"sacctmgr: error: {name} is not supported by Phalanx: set limits on the queue (docs/guide/slurm.md)"
             )
         if name not in known:
-            raise _unknown(name, value)
+            raise limits.unknown(name, value)
 
 
 def _modify_user(api: Api, here: Site, change: dict[str, str], which: dict[str, str], names: list[str]) -> int:
     _require_known(
-        change, {*_FAIR, "defaultaccount", "adminlevel", "admin", "qos", "qos+", "qos-", "defaultqos", "rawusage"}
+        change,
+        {
+            *_FAIR,
+            "defaultaccount",
+            "adminlevel",
+            "admin",
+            "qos",
+            "qos+",
+            "qos-",
+            "defaultqos",
+            *limits.OF_USER,
+            *limits.ALSO,
+        },
     )
     wanted = [one for name in names for one in here.users.get(name, ())]
     if not wanted:
@@ -385,6 +389,11 @@ def _change_association(here: Site, one: Association, change: Mapping[str, str])
             changed = True
         elif name == "defaultqos":
             one.default_qos, changed = value, True
+        elif (limit := limits.ALSO.get(name, name)) in limits.OF_USER:
+            try:
+                one.limits, changed = limits.changed(one.limits, limits.OF_USER, limit, value), True
+            except limits.LimitError:
+                raise limits.unknown(name, value) from None
     return changed
 
 
@@ -411,7 +420,7 @@ def _modify_account(api: Api, here: Site, change: dict[str, str], names: list[st
             try:
                 account.limits[key] = limits.written(key, change[key])
             except limits.LimitError:
-                raise _unknown(key, change[key]) from None
+                raise limits.unknown(key, change[key]) from None
         account.limits = {key: text for key, text in account.limits.items() if text}
         lines.append(f"  C = {here.cluster:<10} A = {name} of {account.parent or 'root'}")
         if set(change) & set(limits.NAMES):
@@ -430,15 +439,13 @@ def _within(here: Site, name: str) -> list[tuple[str, str]]:
 
 
 def _modify_qos(api: Api, here: Site, change: dict[str, str], names: list[str]) -> int:
-    _refuse_limits(change, {"priority", "description"})
     known = [one for one in names if one in here.qos]
     if not known:
         print(_NOTHING)
         return 1
     _require(here, "qos")
     for name in known:
-        here.qos[name].priority = int(change.get("priority", here.qos[name].priority))
-        here.qos[name].description = change.get("description", here.qos[name].description)
+        change_qos(here, here.qos[name], change)
     site.store(api, here)
     print("\n".join([" Modified qos...", *(f"  {name}" for name in known)]))
     return 0

@@ -98,7 +98,9 @@ def _asked(said: Mapping[str, str | None]) -> Chosen:
 
 def _found(api: Api, said: Mapping[str, str | None], asked: Chosen) -> list[Job]:
     if "start" in said:
-        return [job for job in jobs(api, asked.numbers) if job.state == "PENDING" and asked.has(job)]
+        found = [job for job in jobs(api, asked.numbers) if job.state == "PENDING" and asked.has(job)]
+        _foretell(api, found)
+        return found
     found = jobs(api, asked.numbers)
     if not asked.states or asked.states - set(LIVE):
         from phalanx.slurm.jobs.ended import ended
@@ -108,6 +110,18 @@ def _found(api: Api, said: Mapping[str, str | None], asked: Chosen) -> list[Job]
         found += [job for job in ended(since_s) if job.number not in there]
         found.sort(key=lambda job: job.number)
     return [job for job in found if asked.has(job)]
+
+
+def _foretell(api: Api, found: Sequence[Job]) -> None:
+    """Where a job that needs all nodes of its partition will be is known; of others it is not."""
+    from phalanx.slurm.jobs.nodes import nodes
+
+    here, every = site.load(api), [node.name for node in nodes(api)]
+    for job in found:
+        partition = here.partition(job.ask.partition)
+        usable = tuple(name for name in every if partition is None or not partition.nodes or name in partition.nodes)
+        if job.expected_s is not None and job.ask.node_count == len(usable):
+            job.schednodes = usable
 
 
 def _known(api: Api, asked: Chosen) -> bool:

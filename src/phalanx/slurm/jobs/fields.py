@@ -80,7 +80,7 @@ def _dependency(job: Job) -> str:
 
 def _start(job: Job) -> str:
     if job.state == "PENDING":
-        return times.moment(job.ask.begin_s if job.reason == "BeginTime" else None)
+        return times.moment(job.ask.begin_s if job.reason == "BeginTime" else job.expected_s)
     return times.moment(job.start_s)
 
 
@@ -138,7 +138,7 @@ LETTERS: dict[str, Field] = {
     "x": Field("EXC_NODES", lambda job: compress(job.ask.excluded)),
     "X": Field("CORE_SPEC", lambda job: "N/A"),
     "y": Field("NICE", lambda job: str(job.ask.nice)),
-    "Y": Field("SCHEDNODES", lambda job: "(null)"),
+    "Y": Field("SCHEDNODES", lambda job: _null(compress(job.schednodes, ordered=True))),
     "z": Field("S:C:T", lambda job: "*:*:*"),
     "Z": Field("WORK_DIR", lambda job: job.ask.workdir),
 }

@@ -23,9 +23,8 @@ def job(found: Job, *, details: bool = False) -> Page:
     pending = found.state == "PENDING"
     dependency = ask.dependency if pending else ""
     ends = times.moment(found.end_s or _expected(found), "Unknown")
-    number = f"JobId={found.number}"
-    if ask.task is not None:
-        number += f" ArrayJobId={found.base} ArrayTaskId={ask.task}"
+    task = f" ArrayJobId={found.base} ArrayTaskId={ask.task}" if ask.task is not None else ""
+    number = f"JobId={found.number}{task}"
     count = f"{ask.nodes}-{ask.max_nodes}" if pending and ask.said_nodes else str(ask.node_count)
     memory = amounts.memory(ask.memory_mib or 0)
     return [

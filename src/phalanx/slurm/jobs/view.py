@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -35,12 +36,15 @@ _REASONS = {
     "Backoff": "BeginTime", "Invalid": "BadConstraints", "Unsupported": "BadConstraints",
 }  # fmt: skip
 SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)
+_LOOKED_AT_S = 2.0
+_BACK = re.compile(r"expected back by (\d\d:\d\d:\d\d) UTC")
 _BASIC = 4294901760  # where Slurm's priority/basic begins; each job has one less than the one before
 
 
 @dataclass(slots=True, kw_only=True)
 class Job:
     """`nodes`: where it runs or ran, the batch node first. `others`: tasks of its array that are shown with it.
+    `expected_s`, `schednodes`: when and where a job that waits is expected to start.
     `past`: (start, end) of runs after which it was requeued."""
 
     number: int
@@ -59,6 +63,8 @@ class Job:
     held: bool = False
     others: list[int] = field(default_factory=list)
     steps: dict[int, StepRecord] = field(default_factory=dict)
+    expected_s: float | None = None
+    schednodes: tuple[str, ...] = ()
     past: list[tuple[float, float | None]] = field(default_factory=list)
 
     @property
@@ -197,8 +203,14 @@ def _read(obj: _Job) -> Job | None:
     if job.state == "PENDING":
         code, _, text = meta.annotations.get("phalanx.dev/reason", "").partition(":")
         job.reason = hold or _REASONS.get(code, "") or _expected(ask)
+        job.expected_s = _expected_s(text)
+        if job.reason == "JobArrayTaskLimit" and ask.cap_reason:
+            job.reason = ask.cap_reason
         if code == "Reserved" and "are reserved" in text:
             job.reason = "ReqNodeNotAvail, May be reserved for other job"
+    limit_s = (ask.limit_min or 0) * 60
+    if job.state == "PENDING" and ask.deadline_s is not None and time.time() + limit_s > ask.deadline_s:
+        job.state, job.reason = "DEADLINE", "DeadLine"
     for condition in obj.status.conditions:
         if condition.status == "True" and condition.type in ("Complete", "Failed"):
             _end(job, obj, condition)
@@ -208,13 +220,27 @@ def _read(obj: _Job) -> Job | None:
     return job
 
 
+def _expected_s(text: str) -> float | None:
+    """The start that a reason foretells, within a day."""
+    found = _BACK.search(text)
+    if found is None:
+        return None
+    now = datetime.now(UTC)
+    clock = datetime.strptime(found[1], "%H:%M:%S").time()
+    moment_of_day = datetime.combine(now.date(), clock, UTC).timestamp()
+    return moment_of_day if moment_of_day >= now.timestamp() - 60 else moment_of_day + 86400
+
+
 def _expected(ask: Ask) -> str:
     """Of a job that the scheduler has not looked at yet."""
     if ask.begin_s is not None and ask.begin_s > time.time():
         return "BeginTime"
     if ask.throttle:
         return "JobArrayTaskLimit"
-    return "Dependency" if ask.dependency else "None"
+    if ask.dependency:
+        return "Dependency"
+    # Reasons are written at a limited rate; a job that has waited that long was looked at many times.
+    return "Resources" if time.time() - ask.submit_s > _LOOKED_AT_S else "None"
 
 
 def _end(job: Job, obj: _Job, condition: _Condition) -> None:
@@ -248,16 +274,20 @@ def _place(api: Api, found: list[Job], asked: list[int] | None) -> None:
         if node := pod.spec.get("nodeName"):
             where.setdefault(job.number, {})[index] = node
         if index == 0:
-            _exit(job, pod.status)
+            _exit(job, pod)
     for number, placed in where.items():
         numbers[number].nodes = tuple(node for _, node in sorted(placed.items()))
 
 
-def _exit(job: Job, status: dict[str, Any]) -> None:
-    for one in status.get("containerStatuses") or ():
+def _exit(job: Job, pod: _Pod) -> None:
+    """How the script's pod ended. The Job says so a second later (the Job controller counts its pods once a second)."""
+    for one in pod.status.get("containerStatuses") or ():
         if end := (one.get("state") or {}).get("terminated"):
             code = int(end.get("exitCode") or 0)
             job.exit_code, job.signal = (0, code - 128) if 128 < code < 193 else (code, 0)
+            if job.state == "RUNNING" and pod.metadata.deletionTimestamp is None:
+                job.state, job.end_s = "FAILED" if code else "COMPLETED", moment(end.get("finishedAt"))
+                job.reason = "NonZeroExitCode" if code else "None"
     if job.state == "TIMEOUT":
         job.exit_code, job.signal = 0, 0
 

@@ -11,14 +11,17 @@ from datetime import UTC, datetime
 import msgspec
 
 from phalanx.slurm import site
+from phalanx.slurm.accounts.enforced import POLICY, check
 from phalanx.slurm.api import Api, Object, Refused
 from phalanx.slurm.control.reservations import object_name, reservations
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.steps.place import KEY
+from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation.arrays import Array
+from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import dependency, manifest, numbers
 from phalanx.slurm.submission.environment import variables
-from phalanx.slurm.submission.request import Hardware, Request, fails, require_room
+from phalanx.slurm.submission.request import FAILED, Hardware, Request, fails, require_room
 
 
 def hardware(api: Api, partition: site.Partition | None) -> Hardware:
@@ -42,6 +45,7 @@ def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[st
     _require_reservation(api, asked.ask)
     needs = _dependency(api, asked, None)
     count = len(asked.array.tasks) if asked.array is not None else 1
+    _require_allowed(api, here, asked.ask, count)
     first = numbers.take(api, count, here.first_job)
     # The array's own number is its last task's, as in Slurm: the tasks before it get the numbers that follow.
     given = [first] if asked.array is None else [*range(first + 1, first + count), first]
@@ -77,6 +81,16 @@ def _require_reservation(api: Api, ask: Ask) -> None:
         raise fails("Requested reservation is invalid")
     if not found.allows(ask.user, ask.account):
         raise fails("Access denied to requested reservation")
+
+
+def _require_allowed(api: Api, here: site.Site, ask: Ask, count: int) -> None:
+    """Limits of its QOS and of its user. Raises Usage."""
+    found = check(here, ask, count, lambda: jobs(api, places=False))
+    if found.refused:
+        raise Usage(f"sbatch: error: {found.refused}\n{FAILED}{POLICY}")
+    ask.hold = ask.hold or found.hold
+    if not ask.throttle and found.cap:
+        ask.cap, ask.cap_group, ask.cap_reason = found.cap, found.group, found.reason
 
 
 def _with_key(around: Mapping[str, str]) -> dict[str, str]:
@@ -129,8 +143,8 @@ def scheduling_words(ask: Ask, needs: dependency.Needs) -> dict[str, str]:
         "after": needs.after,
         "after-any": "true" if needs.either else "",
         "singleton": ask.name if needs.singleton else "",
-        "array": manifest.name_of(ask.array) if ask.array is not None and ask.throttle else "",
-        "array-cap": str(ask.throttle) if ask.throttle else "",
+        "array": manifest.name_of(ask.array) if ask.array is not None and ask.throttle else ask.cap_group,
+        "array-cap": str(ask.throttle or ask.cap or ""),
         "nice": str(ask.nice) if ask.nice else "",
         "qos": ask.qos,
         "reservation": object_name(ask.reservation) if ask.reservation else "",

@@ -6,14 +6,14 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from phalanx.slurm import site
 from phalanx.slurm.api import Api, Refused
 from phalanx.slurm.jobs.ask import CANCELLED
 from phalanx.slurm.jobs.steps import channel
-from phalanx.slurm.jobs.steps.channel import Broken, Channel
+from phalanx.slurm.jobs.steps.channel import Channel
 from phalanx.slurm.jobs.steps.place import Allocation, allocation
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.options import Usage, say
@@ -21,7 +21,7 @@ from phalanx.slurm.submission.creation import hardware, submit
 from phalanx.slurm.submission.manifest import path_of
 from phalanx.slurm.submission.request import FAILED, request
 
-_AGAIN_S, _TELL_S = 0.03, 1.5
+_AGAIN_S, _TELL_S, _OVER_S = 0.03, 1.5, 3.0
 _FAILS = {"salloc": "Job submit/allocate failed: ", "srun": "Unable to allocate resources: "}
 
 
@@ -130,12 +130,13 @@ def finish(granted: Granted, code: int) -> None:
     """Give the allocation back; `code` is how its job ends."""
     if granted.hold is None:
         return
-    try:
+    with suppress(OSError):  # it is gone already
         granted.hold.send(channel.FINISH, str(code).encode())
         granted.hold.receive()
-    except (Broken, OSError):
-        return  # it is gone already
     granted.hold.close()
+    api, number, until_s = Api.open(), granted.place.number, time.monotonic() + _OVER_S
+    while any(job.live for job in jobs(api, [number])) and time.monotonic() < until_s:
+        time.sleep(_AGAIN_S)  # whoever looks next sees it ended
 
 
 def cancel(api: Api, number: int) -> None:

@@ -58,7 +58,7 @@ def request(said: Options, site: Site, hardware: Hardware, script: str | None, a
     """Raises Usage."""
     partition = _partition(said, site)
     now_s = time.time()
-    who = pwd.getpwuid(os.getuid())
+    who = _who(said)
     ask = Ask(
         name=said.get("job-name")
         or ("wrap" if script is None and "wrap" in said else os.path.basename(script or "sbatch")),
@@ -101,6 +101,19 @@ def request(said: Options, site: Site, hardware: Hardware, script: str | None, a
 
 
 # --- who and where --------------------------------------------------------------------------------------------------
+
+
+def _who(said: Options) -> pwd.struct_passwd:
+    """Root may submit as another user."""
+    text = said.get("uid")
+    if text is None:
+        return pwd.getpwuid(os.getuid())
+    if os.getuid() != 0:
+        raise Usage("sbatch: error: --uid only permitted by root user", 255)
+    try:
+        return pwd.getpwuid(int(text)) if text.isdigit() else pwd.getpwnam(text)
+    except KeyError:
+        raise Usage(f'sbatch: error: --uid="{text}" invalid', 255) from None
 
 
 def _group(gid: int) -> str:

@@ -230,7 +230,7 @@ class _Step:
 
     def _start(self, task: int, own: dict[str, str]) -> None:
         asked = self._asked
-        around = {**asked["environment"], **own}
+        around = {**asked["environment"], **own, **_devices()}
         interactive, streams = bool(asked.get("pty")) and task == 0, asked["streams"][str(task)]
         # The process's own number is known in the process alone: the shell's $$ stays when it becomes the command.
         program = asked["commands"][str(task)]
@@ -319,6 +319,16 @@ class _Step:
     def _resize(self, size: list[int]) -> None:
         if self._terminal is not None:
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size[0], size[1], 0, 0))
+
+
+def _devices() -> dict[str, str]:
+    """The GPUs that the pod was given, under the names by which programs look for them."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if not given:
+        return {}
+    count = str(len(given.split(",")))
+    names = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "SLURM_STEP_GPUS")
+    return {**dict.fromkeys(names, given), "SLURM_GPUS_ON_NODE": count}
 
 
 def _take_terminal() -> None:

@@ -1,0 +1,97 @@
+"""Limits of QOS and of users' associations, as far as Phalanx's queues do not have them: looked at when a job comes.
+
+What is refused is said with Slurm's words, and what waits, waits with Slurm's reason. How many of a user's jobs run at
+a time is left to the scheduler: they are put into one job array, whose jobs take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.site import Qos, Site
+
+POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+_TRES = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "gres/gpu": "GRES"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """`refused`: Slurm's name of the limit. `hold`: the reason for which it waits until the limit is raised. `cap`: so
+    many jobs of `group` may run, and `reason` is what others wait for."""
+
+    refused: str = ""
+    hold: str = ""
+    cap: int = 0
+    group: str = ""
+    reason: str = ""
+
+
+def check(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[Job]]) -> Found:
+    """Of a job, or `count` tasks of an array. `live`: the jobs that there are, asked for if a limit needs them."""
+    qos = here.qos.get(ask.qos, Qos())
+    own = next((one for one in here.users.get(ask.user, ()) if one.account == ask.account), None)
+    limits = dict(own.limits) if own is not None else {}
+    refused = _submitted(qos.limits, limits, ask, count, live)
+    if refused:
+        return Found(refused=refused)
+    reason = _size(qos.limits, limits, ask)
+    if reason.startswith("QOS") and "DenyOnLimit" in qos.flags:
+        return Found(refused=reason)
+    caps = (
+        (qos.limits.get("maxjobsperuser"), f"qos-{ask.qos}-{ask.user}", "QOSMaxJobsPerUserLimit"),
+        (limits.get("maxjobs"), f"assoc-{ask.account}-{ask.user}", "AssocMaxJobsLimit"),
+    )
+    cap, group, why = next(((int(text), group, why) for text, group, why in caps if text), (0, "", ""))
+    return Found(hold=reason, cap=cap, group=group, reason=why)
+
+
+def _submitted(
+    of_qos: Mapping[str, str], own: Mapping[str, str], ask: Ask, count: int, live: Callable[[], Sequence[Job]]
+) -> str:
+    most_of_qos, most = of_qos.get("maxsubmitjobsperuser"), own.get("maxsubmitjobs")
+    if not most_of_qos and not most:
+        return ""
+    theirs = [job for job in live() if job.live and job.ask.user == ask.user]
+    if most_of_qos and sum(job.ask.qos == ask.qos for job in theirs) + count > int(most_of_qos):
+        return "QOSMaxSubmitJobPerUserLimit"
+    if most and sum(job.ask.account == ask.account for job in theirs) + count > int(most):
+        return "AssocMaxSubmitJobLimit"
+    return ""
+
+
+def _size(of_qos: Mapping[str, str], own: Mapping[str, str], ask: Ask) -> str:
+    """The name of the first limit that the job exceeds by itself."""
+    if _too_long(ask, of_qos.get("maxwall")):
+        return "QOSMaxWallDurationPerJobLimit"
+    if name := _exceeded(ask, of_qos.get("maxtres")):
+        return f"QOSMax{name}PerJobLimit" if name != "GRES" else "QOSMaxGRESPerJob"
+    if name := _exceeded(ask, of_qos.get("maxtresperuser")):
+        return {"GRES": "QOSMaxGRESPerUser", "Mem": "QOSMaxMemoryPerUser"}.get(name, f"QOSMax{name}PerUserLimit")
+    if _too_long(ask, own.get("maxwall")):
+        return "AssocMaxWallDurationPerJobLimit"
+    if name := _exceeded(ask, own.get("maxtres")):
+        return f"AssocMax{name}PerJobLimit" if name != "GRES" else "AssocMaxGRESPerJob"
+    return ""
+
+
+def _too_long(ask: Ask, text: str | None) -> bool:
+    most = times.read_limit_min(text) if text else None
+    return most is not None and (ask.limit_min is None or ask.limit_min > most)
+
+
+def _exceeded(ask: Ask, text: str | None) -> str:
+    asked = {
+        "cpu": ask.cpus, "mem": ask.total_mib, "node": ask.node_count, "gres/gpu": ask.gpus_per_node * ask.node_count
+    }  # fmt: skip
+    return next((_TRES[name] for name, most in _pairs(text or "") if asked[name] > most), "")
+
+
+def _pairs(text: str) -> Iterable[tuple[str, int]]:
+    for part in text.split(","):
+        name, _, amount = part.partition("=")
+        if name in _TRES:
+            yield name, amounts.read_mib(amount) if name == "mem" else int(amount)

@@ -1,0 +1,152 @@
+"""sstat: steps that run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from phalanx.slurm.api import Api
+from phalanx.slurm.jobs.ask import BATCH
+from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
+from phalanx.slurm.jobs.steps.records import StepRecord
+from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.notation.hostlist import compress
+from phalanx.slurm.options import Reader, Usage, declare, say
+
+OPTIONS = declare(
+    "allsteps,a format,o= fields= help,h helpformat,e jobs,j= noheader,n parsable,p parsable2,P noconvert usage "
+    "version,V"
+) + declare("pidformat,i verbose,v", refused=True)
+_READER = Reader("sstat", OPTIONS, hint=False)
+# field -> width; what nobody measures while a step runs is empty
+_WIDTHS = {
+    "JobID": -12, "MaxVMSize": 10, "MaxVMSizeNode": 14, "MaxVMSizeTask": 14, "AveVMSize": 10, "MaxRSS": 10,
+    "MaxRSSNode": 10, "MaxRSSTask": 10, "AveRSS": 10, "MaxPages": 8, "MaxPagesNode": 12, "MaxPagesTask": 14,
+    "AvePages": 10, "MinCPU": 10, "MinCPUNode": 10, "MinCPUTask": 10, "AveCPU": 10, "NTasks": 8, "AveCPUFreq": 10,
+    "ReqCPUFreqMin": 13, "ReqCPUFreqMax": 13, "ReqCPUFreqGov": 13, "ConsumedEnergy": 14, "MaxDiskRead": 12,
+    "MaxDiskReadNode": 15, "MaxDiskReadTask": 15, "AveDiskRead": 12, "MaxDiskWrite": 12, "MaxDiskWriteNode": 16,
+    "MaxDiskWriteTask": 16, "AveDiskWrite": 12, "TRESUsageInAve": 14, "TRESUsageInMax": 14, "TRESUsageInMaxNode": 18,
+    "TRESUsageInMaxTask": 18, "TRESUsageInMin": 14, "TRESUsageInMinNode": 18, "TRESUsageInMinTask": 18,
+    "TRESUsageInTot": 14, "TRESUsageOutAve": 15, "TRESUsageOutMax": 15, "TRESUsageOutMaxNode": 19,
+    "TRESUsageOutMaxTask": 19, "TRESUsageOutMin": 15, "TRESUsageOutMinNode": 19, "TRESUsageOutMinTask": 19,
+    "TRESUsageOutTot": 15,
+}  # fmt: skip
+_MORE = {"ConsumedEnergyRaw": 17, "Nodelist": 20, "Pids": 20, "ReqCPUFreq": 10}
+_ORDER = (
+    "AveCPU AveCPUFreq AveDiskRead AveDiskWrite AvePages AveRSS AveVMSize ConsumedEnergy ConsumedEnergyRaw JobID "
+    "MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode "
+    "MaxPagesTask MaxRSS MaxRSSNode MaxRSSTask MaxVMSize MaxVMSizeNode MaxVMSizeTask MinCPU MinCPUNode MinCPUTask "
+    "Nodelist NTasks Pids ReqCPUFreq ReqCPUFreqMin ReqCPUFreqMax ReqCPUFreqGov TRESUsageInAve TRESUsageInMax "
+    "TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot "
+    "TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode "
+    "TRESUsageOutMinTask TRESUsageOutTot"
+)
+_FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    job: Job
+    step: str
+    record: StepRecord
+
+
+_SHOWN: dict[str, Callable[[Line], str]] = {
+    "JobID": lambda line: f"{line.job.id}.{line.step}",
+    "NTasks": lambda line: str(line.record.tasks),
+    "Nodelist": lambda line: compress(line.record.nodes, ordered=True),
+}
+
+
+def run(words: Sequence[str]) -> int:
+    typed, arguments = _READER.read(words)
+    said: dict[str, str | None] = dict(typed)
+    if "help" in said or "usage" in said:
+        print("sstat [<OPTION>] -j <job(.stepid)>")
+        return 0
+    if "helpformat" in said:
+        names = _ORDER.split()
+        for at in range(0, len(names), 4):
+            print("".join(name.ljust(20) for name in names[at : at + 4]).rstrip())
+        return 0
+    asked = said.get("jobs") or ",".join(arguments)
+    if not asked:
+        raise Usage("sstat: error: You didn't give me any jobs to stat.")
+    columns = _columns(said)
+    _heading(columns, said)
+    api = Api.open()
+    for one in asked.split(","):
+        for line in _lines(api, one, every="allsteps" in said):
+            _print([_SHOWN[name](line) if name in _SHOWN else "" for name, _ in columns], columns, said)
+    return 0
+
+
+def _lines(api: Api, text: str, *, every: bool) -> list[Line]:
+    """The step that is named; else the first that srun started, or all of them and the script."""
+    base, _, step = text.partition(".")
+    try:
+        asked = Chosen(ids=tuple(read_ids(base)))
+    except NoJob:
+        raise Usage(f"sstat: fatal: Bad job/step specified: {text}") from None
+    found = [job for job in jobs(api, asked.numbers) if asked.has(job) and job.state in ("RUNNING", "SUSPENDED")]
+    if not found:
+        say(f"sstat: error: couldn't get steps for job {base}")
+        return []
+    lines: list[Line] = []
+    for job in found:
+        running = {str(number): record for number, record in job.steps.items() if record.end_s is None}
+        if job.ask.kind == BATCH and (every or step == "batch"):
+            running = {"batch": StepRecord(name="batch", nodes=list(job.nodes[:1])), **running}
+        wanted = [step] if step else list(running) if every else list(running)[:1]
+        if not set(wanted) <= set(running) or not wanted:
+            say(f"sstat: error: no steps running for job {text}")
+            continue
+        if os.getuid() not in (0, job.ask.uid):
+            _refuse(job, wanted[0], running[wanted[0]])
+            continue
+        lines += [Line(job, name, running[name]) for name in wanted]
+    return lines
+
+
+def _refuse(job: Job, step: str, record: StepRecord) -> None:
+    node = record.nodes[0] if record.nodes else ""
+    say(f"sstat: error: slurm_job_step_stat: there was an error with the request to {node} rc = Invalid user id")
+    say(f"sstat: error: problem getting step_layout for StepId={job.id}.{step}: Invalid user id")
+
+
+def _columns(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
+    text = said.get("format") or said.get("fields")
+    if not text:
+        return list(_WIDTHS.items())
+    widths = {**_WIDTHS, **_MORE}
+    lower = {name.lower(): name for name in widths}
+    found = []
+    for word in text.split(","):
+        match = _FIELD.fullmatch(word)
+        name = lower.get(match[1].lower()) if match is not None else None
+        if match is None or name is None:
+            raise Usage(f'sstat: error: Invalid field requested: "{word}"')
+        found.append((name, int(match[2]) if match[2] else widths[name]))
+    return found
+
+
+def _heading(columns: Sequence[tuple[str, int]], said: Mapping[str, str | None]) -> None:
+    if "noheader" in said:
+        return
+    _print([name for name, _ in columns], columns, said)
+    if "parsable" not in said and "parsable2" not in said:
+        print("".join("-" * abs(width) + " " for _, width in columns))
+
+
+def _print(texts: Sequence[str], columns: Sequence[tuple[str, int]], said: Mapping[str, str | None]) -> None:
+    if "parsable" in said or "parsable2" in said:
+        print("|".join(texts) + ("|" if "parsable" in said else ""))
+        return
+    print("".join(_fit(text, width) for text, (_, width) in zip(texts, columns, strict=True)))
+
+
+def _fit(text: str, width: int) -> str:
+    cut = text if len(text) <= abs(width) else text[: abs(width) - 1] + "+"
+    return (cut.ljust(-width) if width < 0 else cut.rjust(width)) + " "

@@ -1,0 +1,81 @@
+"""Limits of QOS and of users: what is refused, what waits and why, and how many run at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from phalanx.slurm.accounts import limits
+from phalanx.slurm.accounts.enforced import Found, check
+from phalanx.slurm.accounts.qos import change_qos
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.options import Usage
+from phalanx.slurm.site import Account, Association, Qos, Site
+
+ASK = Ask(name="j", user="ada", uid=1, gid=1, group="g", account="lab", partition="batch", qos="gold", limit_min=30)
+
+
+def site(qos: dict[str, str], user: dict[str, str] | None = None, *flags: str) -> Site:
+    return Site(
+        accounts={"lab": Account()},
+        users={"ada": [Association(account="lab", limits=user or {})]},
+        qos={"normal": Qos(), "gold": Qos(limits=qos, flags=list(flags))},
+    )
+
+
+def asks(here: Site, live: int = 0, count: int = 1, **what: object) -> Found:
+    jobs = [Job(number=number, ask=ASK, state="PENDING") for number in range(live)]
+    return check(here, msgspec.structs.replace(ASK, **what), count, lambda: jobs)
+
+
+def test_a_limit_that_a_job_exceeds_by_itself_is_what_it_waits_for() -> None:
+    here = site({"maxtresperuser": "cpu=4,mem=8G", "maxwall": "01:00:00"})
+    assert asks(here, tasks=4) == Found()
+    assert asks(here, tasks=5).hold == "QOSMaxCpuPerUserLimit"
+    assert asks(here, memory_mib=8193).hold == "QOSMaxMemoryPerUser"
+    assert asks(here, limit_min=61).hold == "QOSMaxWallDurationPerJobLimit"
+    assert asks(here, limit_min=None).hold == "QOSMaxWallDurationPerJobLimit"
+    assert asks(here, tasks=5, qos="normal") == Found()
+    denied = site({"maxtresperuser": "cpu=4"}, None, "DenyOnLimit")
+    assert asks(denied, tasks=5).refused == "QOSMaxCpuPerUserLimit"
+    own = site({}, {"maxtres": "gres/gpu=1,cpu=2"})
+    assert asks(own, tasks=3).hold == "AssocMaxCpuPerJobLimit"
+    assert asks(own, gpus_per_node=2).hold == "AssocMaxGRESPerJob"
+
+
+def test_submitted_jobs_are_counted_with_the_tasks_of_an_array() -> None:
+    here = site({"maxsubmitjobsperuser": "3"})
+    assert asks(here, live=2) == Found()
+    assert asks(here, live=3).refused == "QOSMaxSubmitJobPerUserLimit"
+    assert asks(here, live=2, count=2).refused == "QOSMaxSubmitJobPerUserLimit"
+    assert asks(here, live=3, user="bob") == Found()
+    assert asks(site({}, {"maxsubmitjobs": "1"}), live=1).refused == "AssocMaxSubmitJobLimit"
+
+
+def test_running_jobs_take_turns_in_one_array_for_each_user() -> None:
+    ada = asks(site({"maxjobsperuser": "2"}, {"maxjobs": "1"}))
+    assert (ada.cap, ada.group, ada.reason) == (2, "qos-gold-ada", "QOSMaxJobsPerUserLimit")
+    assert asks(site({}, {"maxjobs": "1"})) == replace(ada, cap=1, group="assoc-lab-ada", reason="AssocMaxJobsLimit")
+
+
+def test_what_sacctmgr_is_told_of_a_limit() -> None:
+    before = limits.changed({}, limits.OF_USER, "maxtres", "cpu=2,mem=2048")
+    assert before == {"maxtres": "cpu=2,mem=2G"}
+    assert limits.changed(before, limits.OF_USER, "maxtres", "cpu=-1") == {"maxtres": "mem=2G"}
+    assert limits.changed(before, limits.OF_USER, "maxtres", "-1") == {}
+    assert limits.changed({}, limits.OF_USER, "maxwall", "1-0") == {"maxwall": "1-00:00:00"}
+    for name, value in (("maxjobs", "many"), ("maxtres", "cpu=x"), ("maxtres", "bogus=1"), ("maxwall", "soon")):
+        with pytest.raises(limits.LimitError):
+            limits.changed({}, limits.OF_USER, name, value)
+
+
+def test_a_qos_is_changed_and_what_is_not_carried_out_is_refused() -> None:
+    here, qos = site({}), Qos()
+    change_qos(here, qos, {"maxjobspu": "2", "flags": "denyonlimit", "priority": "7"})
+    assert (qos.limits, qos.flags, qos.priority) == ({"maxjobsperuser": "2"}, ["DenyOnLimit"], 7)
+    for name, value in (("grpwall", "60"), ("flags", "nodecay"), ("preempt", "nobody"), ("maxwall", "soon")):
+        with pytest.raises(Usage):
+            change_qos(here, qos, {name: value})
