@@ -121,3 +121,11 @@ def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: p
     (tmp_path / f"phalanx-slurm-steps-{os.getuid()}").chmod(0o777)
     with pytest.raises(Exception, match="belongs to somebody else"):
         Steps.of("7", 2)
+
+
+def test_files_are_named_by_array_and_task(tmp_path: Path) -> None:
+    around = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "3"}
+    assert srun(tmp_path, "-o", "%A_%a_%j_%t.txt", "echo", "hi", **around).returncode == 0
+    assert (tmp_path / "5_3_7_0.txt").read_text() == "hi\n"
+    done = srun(tmp_path, "-o", "missing/out", "true")
+    assert (done.returncode, "could not open missing/out: No such file" in done.stderr) == (2, True)

@@ -363,6 +363,7 @@ _FIELDS: dict[str, tuple[int, Show]] = {
     "TimelimitRaw": (12, _both(lambda job: "" if job.ask.limit_min is None else str(job.ask.limit_min))),
     "UID": (6, _both(lambda job: str(job.ask.uid))),
     "User": (9, _both(lambda job: job.ask.user)),
+    "WCKey": (10, _all(lambda job: job.ask.wckey)),
     "WorkDir": (20, _both(lambda job: job.ask.workdir)),
 }
 # What Slurm has and nobody measures here: the column is there, and empty.
@@ -374,7 +375,7 @@ _EMPTY = (
     "ReqCPUFreqMin ReservationId ResvCPU ResvCPURAW SystemComment SystemCPU TRESUsageInAve TRESUsageInMax "
     "TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot "
     "TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode "
-    "TRESUsageOutMinTask TRESUsageOutTot UserCPU WCKey WCKeyID"
+    "TRESUsageOutMinTask TRESUsageOutTot UserCPU WCKeyID"
 )
 _FIELDS |= {name: (10, lambda line: "") for name in _EMPTY.split()}
 _LOWER = {name.lower(): name for name in _FIELDS}

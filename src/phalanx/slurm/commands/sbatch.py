@@ -20,15 +20,15 @@ OPTIONS = declare(
     "exclude,x= exclusive=? export= gpus,G= gpus-per-node= gpus-per-task= gres= help,h hold,H ignore-pbs input,i= "
     "job-name,J= mem= mem-per-cpu= mincpus= nice=? no-requeue requeue nodes,N= nodelist,w= ntasks,n= "
     "ntasks-per-node= open-mode= output,o= parsable partition,p= qos,q= quiet,Q reservation= test-only time,t= usage "
-    "uid= version,V wait,W wrap="
+    "signal= uid= version,V wait,W wckey= wrap="
 ) + declare(
     "acctg-freq= bb= bbf= batch= burst-buffer= cluster-constraint= clusters,M= container= contiguous core-spec,S= "
     "cores-per-socket= cpu-freq= cpus-per-gpu= delay-boot= distribution,m= extra-node-info,B= get-user-env=? gid= "
     "gpu-bind= gpu-freq= gpus-per-socket= gres-flags= hint= kill-on-invalid-dep= licenses,L= mail-type= mail-user= "
     "mcs-label= mem-bind= mem-per-gpu= network= no-kill=? ntasks-per-core= ntasks-per-gpu= ntasks-per-socket= "
-    "oversubscribe,s overcommit,O power= prefer= priority= profile= propagate=? reboot signal= sockets-per-node= "
+    "oversubscribe,s overcommit,O power= prefer= priority= profile= propagate=? reboot sockets-per-node= "
     "spread-job switches= thread-spec= threads-per-core= time-min= tmp= tres-per-task= use-min-nodes verbose,v "
-    "wait-all-nodes= wckey= container-image= container-mounts=",
+    "wait-all-nodes= container-image= container-mounts=",
     refused=True,
 )
 ENVIRONMENT = {

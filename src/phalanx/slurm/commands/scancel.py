@@ -11,6 +11,7 @@ from phalanx.slurm.control import running
 from phalanx.slurm.jobs.ask import CANCELLED
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, read_ids, read_states
 from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.notation.signals import number_of
 from phalanx.slurm.options import Reader, Usage, declare, say
 from phalanx.slurm.submission.manifest import path_of
 
@@ -31,7 +32,7 @@ def run(words: Sequence[str]) -> int:
         say("Usage: scancel [OPTIONS] [job_id[_array_id]]")
         return 0
     signal = (said.get("signal") or "TERM").upper()
-    number = running.number_of(signal)
+    number = number_of(signal)
     if number is None:
         raise Usage(f"scancel: error: Unknown job signal: {said['signal']}")
     asked = _asked(said, arguments)

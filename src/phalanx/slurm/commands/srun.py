@@ -328,7 +328,8 @@ def _exported(said: str | None, around: Mapping[str, str]) -> dict[str, str]:
 def _named(around: Mapping[str, str], job: str, number: int) -> Callable[[str | None, int], str | None]:
     """The file that a pattern names for a task; None: none."""
     known = {
-        "j": job, "A": job, "J": f"{job}.{number}", "s": str(number), "n": "0", "u": around.get("SLURM_JOB_USER", ""),
+        "j": job, "A": around.get("SLURM_ARRAY_JOB_ID", job), "a": around.get("SLURM_ARRAY_TASK_ID", "4294967294"),
+        "J": f"{job}.{number}", "s": str(number), "n": "0", "u": around.get("SLURM_JOB_USER", ""),
         "x": around.get("SLURM_JOB_NAME", ""), "N": around.get("SLURMD_NODENAME", ""), "%": "%",
     }  # fmt: skip
 

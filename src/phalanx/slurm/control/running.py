@@ -25,15 +25,6 @@ _PLACE_S = 5.0
 ALL, STEPS, SCRIPT, LAUNCHER = "all", "steps", "batch", "launcher"
 
 
-def number_of(text: str) -> int | None:
-    """Of `USR1`, `SIGUSR1` or `10`; None: there is no such signal."""
-    if text.isdigit():
-        return int(text) if 0 < int(text) < 65 else None
-    name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
-    found = getattr(signal, name, None)
-    return int(found) if isinstance(found, signal.Signals) else None
-
-
 def send(api: Api, job: Job, number: int, what: str) -> None:
     """To the tasks of all steps, to the script, or to both. Raises PhalanxError, Broken."""
     place = allocation(api, job.number, _PLACE_S)

@@ -24,7 +24,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`memory_mib` per CPU if `per_cpu`, else per node; None: nothing was said. Minutes. `task` None: no array.
     `tasks_of`: all tasks of its array. `args`: of the script. `std*`: file names with their patterns.
     `node_cpus`: those of the partition's largest node. `kind`: how it came.
-    `restarts`: how often scontrol requeued it. `cap`: so many of `cap_group` run at a time."""
+    `restarts`: how often scontrol requeued it. `warning`: what it is
+    told before its time is over. `cap`: so many of `cap_group` run at a time."""
 
     name: str
     user: str
@@ -62,6 +63,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     hold: str = ""
     requeue: bool = True
     restarts: int = 0
+    warning: str = ""
+    wckey: str = ""
     cap: int = 0
     cap_group: str = ""
     cap_reason: str = ""

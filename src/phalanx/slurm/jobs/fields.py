@@ -134,7 +134,7 @@ LETTERS: dict[str, Field] = {
     "U": Field("UID", lambda job: str(job.ask.uid)),
     "v": Field("RESERVATION", lambda job: _null(job.ask.reservation)),
     "V": Field("SUBMIT_TIME", lambda job: times.moment(job.submit_s)),
-    "w": Field("WCKEY", lambda job: "(null)"),
+    "w": Field("WCKEY", lambda job: _null(job.ask.wckey)),
     "x": Field("EXC_NODES", lambda job: compress(job.ask.excluded)),
     "X": Field("CORE_SPEC", lambda job: "N/A"),
     "y": Field("NICE", lambda job: str(job.ask.nice)),

@@ -38,6 +38,7 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
         "PHALANX_STDIN": file_name(ask.stdin, ask, number, running=True),
         "PHALANX_MODE": "append" if (said.get("open-mode") or "").startswith("a") else "truncate",
         "PHALANX_LIMIT_S": "" if ask.limit_min is None else str(ask.limit_min * 60),
+        "PHALANX_WARNING": ask.warning,
         "SLURM_CLUSTER_NAME": site.cluster,
         "SLURM_WORKING_CLUSTER": f"{site.cluster}:phalanx:0:9728:109",
         "SLURM_CONF": "/etc/slurm/slurm.conf",

@@ -15,7 +15,7 @@ if [ "$SLURM_JOB_NUM_NODES" != 1 ] && [ -n "$PHALANX_PYTHON" ]; then
 fi
 eval "_restarts=\$PHALANX_RESTARTS_$SLURM_JOB_ID; unset PHALANX_RESTARTS_$SLURM_JOB_ID"
 [ -n "$_restarts" ] && export SLURM_RESTART_COUNT="$_restarts"
-unset PHALANX_STEP_KEY PHALANX_POD_IP PHALANX_PYTHON
+unset PHALANX_STEP_KEY PHALANX_POD_IP PHALANX_PYTHON PHALANX_WARNING
 if ! cd "$PHALANX_WORKDIR" 2> /dev/null; then
     _moved=$(_err "couldn't chdir to \`$PHALANX_WORKDIR': No such file or directory: going to /tmp instead")
     cd /tmp || exit 1

@@ -18,6 +18,7 @@ from phalanx.slurm.jobs.ask import TEXT_MOST, Ask
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.arrays import Array, ArrayError, read_array
 from phalanx.slurm.notation.hostlist import expand
+from phalanx.slurm.notation.signals import read_warning
 from phalanx.slurm.options import Usage
 from phalanx.slurm.site import Partition, Site
 
@@ -86,6 +87,7 @@ def request(said: Options, site: Site, hardware: Hardware, script: str | None, a
         begin_s=_moment(said, "begin", now_s),
         deadline_s=_moment(said, "deadline", now_s),
     )
+    ask.warning, ask.wckey = _warning(said), said.get("wckey") or ""
     ask.qos = _qos(said, site, ask)
     _size(ask, said, partition, hardware)
     ask.limit_min = _limit(said, partition)
@@ -237,6 +239,17 @@ def _limit(said: Options, partition: Partition) -> int | None:
     except times.TimeError:
         raise Usage("sbatch: error: Invalid --time specification", 255) from None
     return partition.max_min if found == 0 else found
+
+
+def _warning(said: Options) -> str:
+    """`10 90 batch`: the signal, how many seconds before the time limit, and to whom."""
+    text = said.get("signal")
+    if text is None:
+        return ""
+    found = read_warning(text)
+    if found is None:
+        raise Usage("sbatch: error: Invalid --signal specification", 255)
+    return f"{found[0]} {found[1]} {'batch' if found[2] else 'steps'}"
 
 
 def _nice(said: Options) -> int:

@@ -36,12 +36,19 @@ _GRACE_S = 2.0
 def main(words: list[str]) -> int:
     """The exit code of an allocation; that of a batch job is its script's."""
     key, address = os.environ.pop("PHALANX_STEP_KEY"), os.environ.get("PHALANX_POD_IP") or "127.0.0.1"
+    warning, limit_s = os.environ.pop("PHALANX_WARNING", ""), os.environ.get("PHALANX_LIMIT_S", "")
     daemon = _Daemon(key, os.getppid() if words[0] == "batch" else None)
     signal.signal(signal.SIGTERM, lambda *_: daemon.end(143))
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, channel.PORT))
         listener.listen(64)
+        if warning and limit_s:
+            number, before_s, what = warning.split()
+            said = {"signal": int(number), "what": what}
+            timer = threading.Timer(max(0.0, float(limit_s) - float(before_s)), daemon.signal, (said,))
+            timer.daemon = True
+            timer.start()
         threading.Thread(target=daemon.serve, args=(listener,), daemon=True).start()
         return daemon.wait()
 
@@ -86,7 +93,7 @@ class _Daemon:
             if kind == channel.RUN:
                 self._run(link, json.loads(content))
             elif kind == channel.SIGNAL:
-                self._signal(json.loads(content))
+                self.signal(json.loads(content))
                 link.send(channel.DONE)
             elif kind == channel.FINISH:
                 self.end(int(content))
@@ -115,7 +122,7 @@ class _Daemon:
         finally:
             self._steps.discard(step)
 
-    def _signal(self, asked: dict[str, Any]) -> None:
+    def signal(self, asked: dict[str, Any]) -> None:
         """`what`: `steps`, `batch` (the script alone), `all`, or `launcher`."""
         number, what = int(asked["signal"]), asked.get("what", "all")
         if what == "launcher":

@@ -134,7 +134,8 @@ def _become(
         os.execvpe(command[0], list(command), around)  # noqa: S606 (that is what srun is for)
     except OSError as error:
         code = error.errno or 2
-        text = f"slurmstepd-{step.node}: error: execve(): {command[0]}: {error.strerror}\n"
+        what = f"execve(): {command[0]}" if error.filename in (None, command[0]) else f"could not open {error.filename}"
+        text = f"slurmstepd-{step.node}: error: {what}: {error.strerror}\n"
         os.write(2, text.encode())
     finally:
         os._exit(code)
