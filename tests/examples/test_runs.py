@@ -120,6 +120,18 @@ def test_spark_runs_as_a_gang_and_unchanged_for_volcano(installed: None) -> None
     assert "drivers: 2 run" not in said, "each has its three CPUs, or none"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.installs("submitit")
+def test_submitit_runs_by_slurms_commands(installed: None) -> None:
+    assert "a job, an array of 3 and a failure came back" in run("submitit")
+
+
+def test_submitit_says_what_it_takes() -> None:
+    assert "--kubeconfig" in run("submitit", "--help")
+    assert "(submitit/" in (EXAMPLES / "README.md").read_text()
+
+
 def test_spark_says_what_it_takes() -> None:
     assert "--applications" in run("spark", "--help")
     assert "(spark/" in (EXAMPLES / "README.md").read_text()

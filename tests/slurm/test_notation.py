@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from phalanx.slurm.notation import amounts, arrays, hostlist, times
+from phalanx.slurm.notation.signals import number_of, read_warning
 
 
 @pytest.fixture(autouse=True)
@@ -164,3 +165,10 @@ def test_tasks_that_wait_together() -> None:
     assert arrays.shown([3, 4, 5, 6], 2) == "[3-6%2]"
     assert arrays.shown([1, 3]) == "[1,3]"
     assert arrays.shown([6], 2) == "6"
+
+
+def test_signals_and_warnings() -> None:
+    assert [number_of(text) for text in ("USR1", "sigterm", "9", "0", "NOPE", "65")] == [10, 15, 9, None, None, None]
+    assert read_warning("USR2@90") == (12, 90, False)
+    assert read_warning("B:10") == (10, 60, True)
+    assert [read_warning(text) for text in ("", "USR9", "USR1@x", "R:USR1")] == [None] * 4

@@ -276,6 +276,16 @@ def test_signals_suspending_and_requeueing(shell: Shell) -> None:
     until(lambda: out.read_text().endswith("run 1\n"))
 
 
+def test_a_job_is_warned_before_its_time_is_over(shell: Shell) -> None:
+    (shell.folder / "job.sh").write_text(
+        "#!/bin/bash\n#SBATCH -t 1 --signal=B:USR1@59 -o out.txt\ntrap 'echo warned; exit 7' USR1\n"
+        "while :; do sleep 0.1; done\n"
+    )
+    job = shell.submit("job.sh")
+    assert shell.done(job) == "FAILED"
+    assert shell.text("out.txt") == "warned\n"
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root makes reservations")
 def test_a_reservation_keeps_others_out(shell: Shell) -> None:
     [node] = shell("sinfo -h -N -o %N").split()
