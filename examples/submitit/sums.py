@@ -18,5 +18,5 @@ many = executor.map_array(add, [1, 2, 3], [10, 20, 30])
 bad = executor.submit(fail)
 assert one.result() == 5
 assert [job.result() for job in many] == [11, 22, 33]
-assert "as it should" in str(bad.exception())
+assert "as it should" in str(bad.exception()), bad.exception()
 print(f"a job, an array of {len(many)} and a failure came back from Slurm's commands")

@@ -81,12 +81,14 @@ def test_a_gang_of_task_groups_starts_when_all_of_it_has_a_place() -> None:
     play(scene())
 
 
-def test_without_a_config_map_everybody_is_in_root() -> None:
+def test_without_a_config_map_everybody_is_in_the_default_queue() -> None:
     async def scene() -> None:
         stage = stage_with(None)
         stage.put(pod("p", "wherever"))
         async with stage.scheduler():
             await stage.until(lambda: "p" in stage.api.bound())
+            assert stage.cluster.jobs["default/pod:p"].job.queue == "default"
+            assert list(stage.cluster.queues) == ["default"]
 
     play(scene())
 
@@ -113,5 +115,30 @@ def test_an_application_without_a_queue_waits_and_says_so() -> None:
         stage.put(pod("p", "root.b"))
         async with stage.scheduler():
             await stage.until(lambda: "no placement rule" in reason(stage, "pod:p"))
+
+    play(scene())
+
+
+def test_what_runs_is_found_again_after_a_restart() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        job = double.job("theirs", 0, scheduler="yunikorn")
+        stage.put(
+            job | {"metadata": {"name": "theirs", "namespace": "default"}, "spec": job["spec"] | {"suspend": False}}
+        )
+        for number in range(3):
+            stage.put(of_a_job(pod(f"p{number}", "root.a"), stage.api.job("theirs")["metadata"]["uid"]))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 3)
+        stage.put(pod("p3", "root.a"))
+        async with stage.scheduler():
+            await stage.until(lambda: "QueueLimit" in reason(stage, "pod:p3"))
+            await settle(stage)
+            assert {f"default/pod:p{number}" for number in range(4)} <= set(stage.cluster.jobs)
+            assert len(stage.api.bound()) == 3
+
+    def of_a_job(obj: Object, uid: str) -> Object:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "theirs", "uid": uid, "controller": True}
+        return obj | {"metadata": obj["metadata"] | {"ownerReferences": [owner]}}
 
     play(scene())

@@ -63,8 +63,9 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What the definitions say of a gang. `queue`: its queue in the tree. `priority`: instead of its pods' own.
-    `blocked`: why it may not start whatever room there is; with `drained` it may not run either, and is taken back."""
+    """What the definitions say of a gang. `queue`: its queue in the tree; empty: that of who names none. `priority`:
+    instead of its pods' own. `blocked`: why it may not start whatever room there is; with `drained` it may not run
+    either, and is taken back."""
 
     queue: str
     priority: int | None = None

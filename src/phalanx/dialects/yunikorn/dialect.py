@@ -3,8 +3,9 @@
 It has no kinds of its own, so that there is nothing to answer on: a pod's condition PodScheduled and its events say
 why it waits, as of every pod.
 
-A configuration that YuniKorn would refuse has no queues here: its jobs wait with the line as their reason. (YuniKorn
-keeps the last valid one until it is started anew, and then does not start.)
+Without a configuration its pods are in the queue of those who name none. A configuration that YuniKorn would refuse has
+no queues here: its jobs wait with the line as their reason. (YuniKorn keeps the last valid one until it is started
+anew, and then does not start.)
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ from phalanx.dialects.queue import read_queue
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, read
 from phalanx.dialects.yunikorn.configuration import (
     MOST_BYTES,
-    Branch,
     Configuration,
     ConfigurationError,
-    Partition,
     PlacementRule,
 )
 from phalanx.dialects.yunikorn.gangs import GROUPS, QUEUE_PREFIX, SCHEDULER_NAME, USER, words
@@ -39,12 +38,6 @@ _MAPS = ("yunikorn-defaults", "yunikorn-configs")  # the second counts over the 
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say that there is a header of gzip
 _FILE, _PACKED = "queues.yaml", "queues.yaml.gz"
 NONE: Objects = {}
-_BY_NAMESPACE = PlacementRule(name="tag", value="namespace", create=True)
-DEFAULTS = Configuration(
-    partitions=(
-        Partition(name=DEFAULT_PARTITION, queues=(Branch(name="root", parent=True),), placement_rules=(_BY_NAMESPACE,)),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +64,7 @@ class YuniKorn:
     def define(self, objects: Objects) -> YuniKornDefinitions:
         try:
             text = configuration_text(objects.get(CONFIGURATIONS, {}))
-            return _definitions(DEFAULTS if text is None else read(text))
+            return YuniKornDefinitions() if text is None else _definitions(read(text))
         except ConfigurationError as error:
             return YuniKornDefinitions(fault=f"{_FILE} is refused whole: {error}")
 
@@ -83,6 +76,8 @@ class YuniKorn:
             return None
         if defined.fault:
             return Claim(queue=said.queue, blocked=Reason(code=ReasonCode.INVALID, text=defined.fault))
+        if not defined.named:
+            return Claim(queue="")
         groups = tuple(filter(None, said.options.get(GROUPS, "").split(",")))
         application = Application(
             queue=said.queue.removeprefix(QUEUE_PREFIX),

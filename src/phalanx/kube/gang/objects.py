@@ -30,7 +30,7 @@ class GangObjects:
         """Note that the pod is over or gone."""
         if pod.over and pod.phase == "Succeeded" and pod.owner is not None:
             self._succeeded.setdefault(pod.owner[1], set()).add(pod.uid)
-        if pod.over and pod.owner is None:
+        if pod.over and self.job_of(pod) is None:
             self._outcomes[pod.uid] = Outcome.SUCCEEDED if pod.phase == "Succeeded" else Outcome.FAILED
         self.pods.pop(pod.uid, None)
 

@@ -140,7 +140,8 @@ class Departure:
     def report(self) -> None:
         """Tell people that it was preempted."""
         jobs: list[Member] = [job for job in self._start.objects.jobs.values() if not job.finished]
-        for about in jobs + [pod for pod in self._start.objects.pods.values() if pod.owner is None]:
+        objects = self._start.objects
+        for about in jobs + [pod for pod in objects.pods.values() if objects.job_of(pod) is None]:
             self._effects.report(about, "Preempted", f"{self.why.code}: {self.why.text}", warning=True)
 
     def evict_bare(self) -> None:

@@ -31,6 +31,9 @@ if [ -n "$CUDA_VISIBLE_DEVICES" ] && [ -n "$SLURM_GPUS_ON_NODE" ]; then
     export SLURM_JOB_GPUS GPU_DEVICE_ORDINAL
 fi
 export SLURM_JOB_NODELIST SLURM_NODELIST SLURM_TOPOLOGY_ADDR
+# Clients make the folder of their outputs once sbatch has answered (submitit does): a job may start before that here.
+_tries=20
+while [ "$_tries" -gt 0 ] && [ ! -d "$(dirname -- "$_out")" ]; do sleep 0.1; _tries=$((_tries - 1)); done
 if [ "$PHALANX_MODE" = append ]; then exec 4>> "$_out" || exit 1; else exec 4> "$_out" || exit 1; fi
 if [ -z "$_errfile" ]; then exec 5>&4
 elif [ "$PHALANX_MODE" = append ]; then exec 5>> "$_errfile" || exit 1

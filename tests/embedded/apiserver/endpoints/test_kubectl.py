@@ -154,9 +154,12 @@ def test_a_token_of_a_service_account(kubectl: Kubectl, api_server: ServerProces
     assert api_server.ask("GET", "/api/v1/pods", token=token).code == 403
 
 
-def test_a_deployment_is_kept_and_kubectl_says_that_nobody_acts_on_it(kubectl: Kubectl) -> None:
-    assert kubectl("create", "deployment", "web", "--image=host") == "deployment.apps/web created\n"
-    assert "no controller" in kubectl(
-        "create", "deployment", "web2", "--image=host", "--warnings-as-errors", fails=True
-    )
+def test_a_deployment_is_taken_and_of_a_stateful_set_kubectl_says_that_nobody_acts_on_it(kubectl: Kubectl) -> None:
+    made = kubectl("create", "deployment", "web", "--image=host", "--warnings-as-errors")
+    assert made == "deployment.apps/web created\n"
     assert kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}") == "1"
+    deployment = json.loads(kubectl("get", "deployment", "web", "-o", "json"))
+    spec = {name: deployment["spec"][name] for name in ("replicas", "selector", "template")} | {"serviceName": "web"}
+    stateful = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web"}, "spec": spec}
+    said = kubectl("create", "-f", "-", "--warnings-as-errors", stdin=json.dumps(stateful), fails=True)
+    assert "no controller" in said

@@ -145,7 +145,7 @@ class BindBarrier:
             self.open(lost)
 
     def _send(self, pod: Pod, node: str, devices: tuple[str, ...]) -> None:
-        record = self._start.record if pod.owner is None else None
+        record = self._start.record if self._start.objects.job_of(pod) is None else None
 
         def answered(answer: Answer, text: str) -> None:
             self._answered(pod, node, answer)

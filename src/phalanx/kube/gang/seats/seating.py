@@ -48,7 +48,8 @@ class Seating:
             return
         if pod.rejected:
             self._seats[slot].node = ""  # its successor must go elsewhere; what it held is given back when it comes
-        if pod.owner is None and (pod.phase == "Succeeded" or not self._has_driver()):
+        bare = self._start.objects.job_of(pod) is None
+        if bare and (pod.phase == "Succeeded" or not self._has_driver()):
             self._barrier.release([slot])
 
     def _has_driver(self) -> bool:

@@ -123,7 +123,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         group = members.group
         queue = single_value(members, labels.QUEUE, (group and group.queue) or defaults.default_queue)
         theirs = defaults.claim(_to_claim(members, queue))
-        queue = queue if theirs is None else theirs.queue
+        queue = queue if theirs is None else theirs.queue or defaults.default_queue
         said = _said(members)
         rows = _rows(members, defaults.gang(queue), defaults.largest)
         _check_jobs(members.jobs)
