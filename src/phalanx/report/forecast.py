@@ -10,9 +10,9 @@ for a user, the same for all jobs of the user, since these resemble each other, 
 other (Latin hypercube sampling: McKay, Beckman, Conover, Technometrics 21, 1979). The starts of a job in the n plays,
 sorted, between now and the latest start, are the quantiles of its start.
 
-Jobs that are submitted later make it start later than played. By how much the quantiles are off for that was the same
-in all logs and for all policies tried, so `LEVELS` says which quantile of the plays is which of the starts. (How
-well that holds: docs/decisions/0025-expected-starts.md.)
+Jobs that are submitted later make it start later than played. By how much the quantiles are off for that was nearly the
+same in all logs tried under EASY, so `LEVELS` says which quantile of the plays is which of the starts. (How well that
+holds, and where it does not: docs/decisions/0025-expected-starts.md.)
 """
 
 from __future__ import annotations
