@@ -14,15 +14,12 @@ import asyncio
 import json
 import resource
 import ssl
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 
 import uvloop
 
-from apiserver_writes import PODS, Connection, connect, cpu_s, creations, measure, peak_mib
+from apiserver_writes import PODS, Connection, connect, cpu_s, creations, measure, peak_mib, serving
 
 AT_ONCE = 64
 
@@ -79,17 +76,8 @@ def main() -> None:
     given = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "data"
-        command = [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(data)]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            assert server.stdout is not None
-            port = int(server.stdout.readline().rsplit(":", 1)[1])
-            print(json.dumps({"benchmark": "apiserver_watches"} | uvloop.run(run(given, data, port, server.pid))))
-        finally:
-            server.terminate()
-            server.wait()
+    with serving() as (data, port, pid):
+        print(json.dumps({"benchmark": "apiserver_watches"} | uvloop.run(run(given, data, port, pid))))
 
 
 if __name__ == "__main__":

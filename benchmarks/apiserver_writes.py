@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -162,23 +163,29 @@ async def run(given: argparse.Namespace, data: Path, port: int, pid: int) -> dic
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])  # type: ignore[union-attr] # it has one
-    parser.add_argument("--pods", type=int, default=5000)
-    parser.add_argument("--concurrency", type=int, default=32)
-    parser.add_argument("--watchers", type=int, default=3)
-    given = parser.parse_args()
+@contextlib.contextmanager
+def serving() -> Iterator[tuple[Path, int, int]]:
+    """A server process of its own in a fresh directory: the directory, its port, its process id."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         command = [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(data)]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             assert server.stdout is not None
-            port = int(server.stdout.readline().rsplit(":", 1)[1])
-            print(json.dumps({"benchmark": "apiserver_writes"} | uvloop.run(run(given, data, port, server.pid))))
+            yield data, int(server.stdout.readline().rsplit(":", 1)[1]), server.pid
         finally:
             server.terminate()
             server.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])  # type: ignore[union-attr] # it has one
+    parser.add_argument("--pods", type=int, default=5000)
+    parser.add_argument("--concurrency", type=int, default=32)
+    parser.add_argument("--watchers", type=int, default=3)
+    given = parser.parse_args()
+    with serving() as (data, port, pid):
+        print(json.dumps({"benchmark": "apiserver_writes"} | uvloop.run(run(given, data, port, pid))))
 
 
 if __name__ == "__main__":
