@@ -52,9 +52,10 @@ class Shared:
         return home / "kubeconfig"
 
     def call(self, uid: int, *words: str) -> subprocess.CompletedProcess[str]:
-        """With his kubeconfig: what he may is the API server's to say."""
-        environment = {**os.environ, "KUBECONFIG": str(self.folder / str(uid) / "kubeconfig")}
-        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        """With his kubeconfig: what he may is the API server's to say. Jobs begin where they are submitted: in a folder
+        that everybody may enter, and that is not a pod's own, as /tmp is."""
+        around = {**os.environ, "KUBECONFIG": str(self.folder / str(uid) / "kubeconfig")}
+        return subprocess.run(words, env=around, cwd="/", capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture(scope="module")
