@@ -72,7 +72,7 @@ POD: Mapping[str, Use] = {
     _GROUP_NAMES[1]: Becomes("Job.id", "the same"),
     _QUEUE_NAME: Becomes("Job.queue", "of pods without a PodGroup"),
     _TASK: Becomes("Role.name"),
-    _PREEMPTABLE: Becomes("Job.preemptible", "without it, as the queue says; Volcano then spares the pod"),
+    _PREEMPTABLE: Becomes("Job.preemptible", "without it, as the queue says"),
     "scheduling.volcano.sh/group-min-member": Ignored("it is for the controller that makes PodGroups of owners"),
     "volcano.sh/jdb-min-available": Ignored("write a PodDisruptionBudget, which is kept"),
     "volcano.sh/jdb-max-unavailable": Ignored("write a PodDisruptionBudget, which is kept"),
