@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import shlex
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -223,11 +224,8 @@ def test_srun_and_salloc_have_allocations_of_their_own(shell: Shell) -> None:
 
 
 def test_an_allocation_ends_with_whoever_holds_it(shell: Shell) -> None:
-    import signal
-    import subprocess as process
-
     around = {**shell.up.environment, "PATH": f"{shell.up.data}/bin:{os.environ['PATH']}"}
-    held = process.Popen(["salloc", "-J", "left", "sleep", "300"], env=around, cwd=shell.folder)
+    held = subprocess.Popen(["salloc", "-J", "left", "sleep", "300"], env=around, cwd=shell.folder)
     try:
         until(lambda: shell("squeue -h -n left -o %T") == "RUNNING\n")
     finally:

@@ -174,7 +174,7 @@ class DialectAnswers:
         """What raises while an answer is made concerns that one alone."""
         try:
             found = list(answers())  # all at once: the caches change while they are written
-        except Exception:
+        except Exception:  # a dialect's defect that one gang brings out: the others are answered
             log.exception("nothing is answered about %s: it is looked at again when something of it changes", about)
             return
         for answer in found:

@@ -116,8 +116,13 @@ class Journal:
 
     def live(self) -> int:
         """How many objects there are."""
-        newest = "SELECT operation, max(version) FROM revisions GROUP BY grp, plural, namespace, name"
-        (count,) = self._db.execute(f"SELECT count(*) FROM ({newest}) WHERE operation = {PUT}").fetchone()  # noqa: S608
+        # A bare column beside max() is of the row that has the maximum (sqlite.org/lang_select.html#bareagg).
+        found = self._db.execute(
+            "SELECT count(*) FROM (SELECT operation, max(version) FROM revisions "
+            "GROUP BY grp, plural, namespace, name) WHERE operation = ?",
+            (PUT,),
+        )
+        (count,) = found.fetchone()
         return int(count)
 
     def commit(self, rows: Sequence[Row], prune: Prune | None = None) -> None:
