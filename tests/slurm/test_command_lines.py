@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.slurm import site
-from phalanx.slurm.commands import sbatch, squeue
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.site import Association, Partition, Site
+from phalanx.slurm.commands.jobs import squeue
+from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.names import file_name
 from phalanx.slurm.options import Reader, Usage, declare
-from phalanx.slurm.site import Association, Partition, Site
 from phalanx.slurm.submission import script
-from phalanx.slurm.submission.request import Hardware, Request, exported, file_name, request
+from phalanx.slurm.submission.request import Hardware, Request, exported, request
 
 READER = Reader("sbatch", declare("time,t= hold,H nice=? nodes,N=") + declare("mail-type=", refused=True), mixed=False)
 HARDWARE = Hardware(cpus=16, memory_mib=64000, gpus=4, nodes=4)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from phalanx.slurm.accounts.tree import tree
-from phalanx.slurm.commands import sshare
-from phalanx.slurm.site import Account, Association, Site
+from phalanx.slurm.cluster.site import Account, Association, Site
+from phalanx.slurm.commands.accounting import sshare
 
 GOLDEN = Path(__file__).parent / "golden"
 COLUMNS = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS"

@@ -10,10 +10,10 @@ import pytest
 from phalanx.slurm.accounts import limits
 from phalanx.slurm.accounts.enforced import Found, check
 from phalanx.slurm.accounts.qos import change_qos
+from phalanx.slurm.cluster.site import Account, Association, Qos, Site
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Usage
-from phalanx.slurm.site import Account, Association, Qos, Site
 
 ASK = Ask(name="j", user="ada", uid=1, gid=1, group="g", account="lab", partition="batch", qos="gold", limit_min=30)
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.accounts.multifactor import Weights
-from phalanx.slurm.commands import sprio
+from phalanx.slurm.cluster.site import Partition, Qos, Site, Weights, read_conf
+from phalanx.slurm.commands.jobs import sprio
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.jobs.view import Job
-from phalanx.slurm.site import Partition, Qos, Site, read_conf
 
 GOLDEN = Path(__file__).parent / "golden"
 WEIGHTS = Weights(

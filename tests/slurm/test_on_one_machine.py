@@ -235,7 +235,7 @@ def test_an_allocation_ends_with_whoever_holds_it(shell: Shell) -> None:
 
 
 def test_whoever_does_not_know_the_key_is_not_heard(shell: Shell) -> None:
-    from phalanx.slurm.jobs.steps.channel import RUN, Broken, Channel
+    from phalanx.slurm.jobs.steps.pods.channel import RUN, Broken, Channel
 
     shell("salloc -Q --no-shell -J open")
     [number] = shell("squeue -h -n open -o %A").split()

@@ -2,12 +2,11 @@
 
 notation    times, host lists, amounts and array specifications as Slurm writes them
 options     command lines in the manner of getopt_long
-api         calls to the API server, blocking, from what is imported in a moment
-site        partitions and defaults of the cluster
-accounts    the tree of accounts, and fair shares in it
+cluster     the API server, and what the site says of its partitions, accounts and users
 jobs        a job as Slurm's commands see it
-submission  from a script and options to objects
+accounts    the tree of accounts, and fair shares in it
 control     what is done to jobs that run, and reservations
+submission  from a script and options to objects
 commands    each command
 main        which command is meant; links to it
 """

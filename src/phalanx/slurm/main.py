@@ -10,23 +10,13 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-COMMANDS = (
-    "sbatch",
-    "squeue",
-    "scancel",
-    "sinfo",
-    "scontrol",
-    "sacct",
-    "sacctmgr",
-    "sshare",
-    "srun",
-    "salloc",
-    "sstat",
-    "sprio",
-    "sreport",
-    "sdiag",
-    "strigger",
-)
+FOLDERS = {
+    "launch": ("sbatch", "srun", "salloc"),
+    "jobs": ("squeue", "scancel", "sprio", "sstat"),
+    "cluster": ("sinfo", "scontrol"),
+    "accounting": ("sacct", "sacctmgr", "sshare"),
+}
+COMMANDS = {name: folder for folder, names in FOLDERS.items() for name in names}
 VERSION = "slurm-wlm 22.05.8 (Phalanx)"
 
 
@@ -44,7 +34,7 @@ def main(name: str | None = None) -> int:
     from phalanx.slurm.options import Usage
 
     try:
-        status: int = import_module(f"phalanx.slurm.commands.{name}").run(words)
+        status: int = import_module(f"phalanx.slurm.commands.{COMMANDS[name]}.{name}").run(words)
         sys.stdout.flush()
         return status
     except Usage as error:

@@ -9,8 +9,8 @@ from cyclopts import App
 from phalanx.cli.terminal.output import note
 from phalanx.errors import PhalanxError
 from phalanx.slurm import main as commands
-from phalanx.slurm import site
-from phalanx.slurm.api import Api, Refused
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api, Refused
 
 _EXAMPLES = """For example:
 

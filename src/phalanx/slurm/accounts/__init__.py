@@ -1,1 +1,10 @@
-"""The tree of accounts, and fair shares in it."""
+"""The tree of accounts, and fair shares in it.
+
+fair_tree    Slurm's Fair Tree
+multifactor  Slurm's multifactor priority
+limits       limits as sacctmgr writes them, and as queues have them
+qos          QOS as sacctmgr changes and shows them
+tables       what sacctmgr lists
+tree         the site's accounts with what was used in them; changes carried to the queues
+enforced     limits of QOS and users, looked at when a job comes
+"""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from phalanx.slurm.cluster.site import Qos, Site
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation import amounts, times
-from phalanx.slurm.site import Qos, Site
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 _TRES = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "gres/gpu": "GRES"}

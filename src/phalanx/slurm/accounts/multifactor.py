@@ -11,27 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
-
-class Weights(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """As in slurm.conf. `max_age_s`: the age that counts 1. `tres`: by Slurm's names of resources."""
-
-    age: int = 0
-    assoc: int = 0
-    fair_share: int = 0
-    job_size: int = 0
-    partition: int = 0
-    qos: int = 0
-    tres: dict[str, float] = {}
-    max_age_s: int = 7 * 86400
-    favor_small: bool = False
-
-    @property
-    def any(self) -> bool:
-        return bool(
-            self.age or self.assoc or self.fair_share or self.job_size or self.partition or self.qos or self.tres
-        )
+from phalanx.slurm.cluster.site import Weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

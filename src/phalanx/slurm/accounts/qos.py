@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from phalanx.slurm.accounts import limits
+from phalanx.slurm.cluster.site import Qos, Site
 from phalanx.slurm.options import Usage
-from phalanx.slurm.site import Qos, Site
 
 _FLAGS = {
     one.lower(): one

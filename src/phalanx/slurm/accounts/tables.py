@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from phalanx.slurm.cluster.site import Association, Site
 from phalanx.slurm.options import Usage
-from phalanx.slurm.site import Association, Site
 
 Row = dict[str, str]
 ASSOCIATION = (

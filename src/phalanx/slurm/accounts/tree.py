@@ -13,9 +13,8 @@ import msgspec
 
 from phalanx.slurm.accounts.fair_tree import Node, compute
 from phalanx.slurm.accounts.limits import of_queue
-from phalanx.slurm.api import Api, Object, Refused
-from phalanx.slurm.site import Site
-from phalanx.slurm.submission.manifest import QUEUES
+from phalanx.slurm.cluster.api import QUEUES, Api, Object, Refused
+from phalanx.slurm.cluster.site import Site
 
 _USAGE = "/api/v1/namespaces/kube-system/configmaps/phalanx-usage"
 

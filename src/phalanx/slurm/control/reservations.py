@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from phalanx.slurm.api import Api, Object
+from phalanx.slurm.cluster.api import Api, Object
+from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import PREFIX
 from phalanx.slurm.jobs.nodes import nodes
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Usage
-from phalanx.slurm.site import Site
 
 PATH = "/apis/phalanx.dev/v1/reservations"
 _WORDS = PREFIX + "reservation"

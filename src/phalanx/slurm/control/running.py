@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster.api import SECRETS, Api
 from phalanx.slurm.jobs.ask import ASK, PREFIX
-from phalanx.slurm.jobs.steps import channel
-from phalanx.slurm.jobs.steps.channel import Broken
-from phalanx.slurm.jobs.steps.place import allocation
+from phalanx.slurm.jobs.names import path_of, secret_of
+from phalanx.slurm.jobs.steps.pods import channel
+from phalanx.slurm.jobs.steps.pods.channel import Broken
+from phalanx.slurm.jobs.steps.pods.place import allocation
 from phalanx.slurm.jobs.view import SUSPENDED, Job
-from phalanx.slurm.submission.manifest import SECRETS, path_of, secret_of
 
 _REQUEUE_S = 121  # so long it waits, as in Slurm
 _PLACE_S = 5.0

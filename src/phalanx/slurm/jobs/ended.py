@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.view import Job, jobs

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from phalanx.client.quantity import QuantityError, parse
-from phalanx.slurm.api import Api
-from phalanx.slurm.site import FEATURE
+from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.site import FEATURE
 
 PATH = "/api/v1/nodes"
 

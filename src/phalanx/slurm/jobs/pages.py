@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from phalanx.slurm.cluster.site import Partition
 from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.fields import nodelist, tres
+from phalanx.slurm.jobs.names import file_name
 from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.hostlist import compress
-from phalanx.slurm.site import Partition
-from phalanx.slurm.submission.request import file_name
 
 Page = Sequence[Sequence[str]]
 

@@ -11,12 +11,11 @@ from typing import Any
 
 import msgspec
 
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster.api import JOBS, PODS, Api
 from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask, read_ask
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.notation import arrays
-from phalanx.slurm.submission.manifest import JOBS, PODS
 
 SHORT = {
     "PENDING": "PD", "RUNNING": "R", "SUSPENDED": "S", "COMPLETED": "CD", "CANCELLED": "CA", "FAILED": "F",

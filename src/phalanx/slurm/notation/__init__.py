@@ -1,1 +1,8 @@
-"""Times, host lists, amounts and array specifications as Slurm writes them."""
+"""Values as Slurm writes them.
+
+amounts   memory, counts, generic resources
+arrays    the tasks of a job array
+hostlist  names of hosts
+signals   names and numbers of signals
+times     limits, durations, moments
+"""

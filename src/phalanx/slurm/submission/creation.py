@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from phalanx.slurm import site
 from phalanx.slurm.accounts.enforced import POLICY, check
-from phalanx.slurm.api import Api, Object, Refused
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import JOBS, SECRETS, Api, Object, Refused
 from phalanx.slurm.control.reservations import object_name, reservations
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.steps.place import KEY
+from phalanx.slurm.jobs.names import name_of, secret_of
+from phalanx.slurm.jobs.steps.pods.place import KEY
 from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.options import Usage
@@ -61,11 +62,11 @@ def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[st
             if not shared:
                 shared = _with_key(around)
                 require_room(shared)
-                api.create(manifest.SECRETS, manifest.secret(number, ask, shared))
+                api.create(SECRETS, manifest.secret(number, ask, shared))
             own = {name: text for name, text in around.items() if shared[name] != text}
             owners.append(_create(api, here, number, ask, needs, args, own))
     finally:
-        secret = f"{manifest.SECRETS}/{manifest.secret_of(first, asked.ask)}"
+        secret = f"{SECRETS}/{secret_of(first, asked.ask)}"
         if owners:
             api.patch(secret, {"metadata": {"ownerReferences": owners}})
         elif shared:
@@ -98,7 +99,7 @@ def _with_key(around: Mapping[str, str]) -> dict[str, str]:
     found = dict(around)
     if manifest.default_image() == manifest.HOST:
         found[KEY] = secrets.token_hex(32)
-        found["PHALANX_PYTHON"] = f"{shlex.quote(sys.executable)} -I -m phalanx.slurm.jobs.steps"
+        found["PHALANX_PYTHON"] = f"{shlex.quote(sys.executable)} -I -m phalanx.slurm.jobs.steps.pods"
     return found
 
 
@@ -127,7 +128,7 @@ def _create(
     words = scheduling_words(ask, needs)
     job = manifest.job(number, ask, here, words, args, manifest.default_image(), own)
     try:
-        meta = api.create(manifest.JOBS, job)["metadata"]
+        meta = api.create(JOBS, job)["metadata"]
     except Refused as error:
         raise fails(error.message) from None
     return {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]}
@@ -143,7 +144,7 @@ def scheduling_words(ask: Ask, needs: dependency.Needs) -> dict[str, str]:
         "after": needs.after,
         "after-any": "true" if needs.either else "",
         "singleton": ask.name if needs.singleton else "",
-        "array": manifest.name_of(ask.array) if ask.array is not None and ask.throttle else ask.cap_group,
+        "array": name_of(ask.array) if ask.array is not None and ask.throttle else ask.cap_group,
         "array-cap": str(ask.throttle or ask.cap or ""),
         "nice": str(ask.nice) if ask.nice else "",
         "qos": ask.qos,

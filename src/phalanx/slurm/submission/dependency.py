@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster.api import JOBS, Api
 from phalanx.slurm.jobs.ask import ARRAY
-from phalanx.slurm.submission.manifest import JOBS, name_of, path_of
+from phalanx.slurm.jobs.names import name_of, path_of
 
 _KINDS = {"after": "start", "afterany": "any", "afterok": "ok", "afternotok": "not-ok", "aftercorr": "ok"}
 _JOB = re.compile(r"(\d+)(?:_(\d+))?(\+\d+)?")

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.names import file_name
 from phalanx.slurm.notation.amounts import per_node
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.notation.hostlist import compress
-from phalanx.slurm.site import Site
 from phalanx.slurm.submission.manifest import launcher
-from phalanx.slurm.submission.request import Options, file_name
+from phalanx.slurm.submission.request import Options
 
 GIVEN = {  # option -> the variable that repeats it
     "cpus-per-task": "SLURM_CPUS_PER_TASK",

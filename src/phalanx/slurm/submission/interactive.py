@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from phalanx.slurm import site
-from phalanx.slurm.api import Api, Refused
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.jobs.ask import CANCELLED
-from phalanx.slurm.jobs.steps import channel
-from phalanx.slurm.jobs.steps.channel import Channel
-from phalanx.slurm.jobs.steps.place import Allocation, allocation
+from phalanx.slurm.jobs.names import path_of
+from phalanx.slurm.jobs.steps.pods import channel
+from phalanx.slurm.jobs.steps.pods.channel import Channel
+from phalanx.slurm.jobs.steps.pods.place import Allocation, allocation
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.options import Usage, say
 from phalanx.slurm.submission.creation import hardware, submit
-from phalanx.slurm.submission.manifest import path_of
 from phalanx.slurm.submission.request import FAILED, request
 
 _AGAIN_S, _TELL_S, _OVER_S = 0.03, 1.5, 3.0

@@ -14,33 +14,16 @@ from importlib.resources import files
 
 import msgspec
 
-from phalanx.slurm.api import Object
+from phalanx.slurm.cluster.api import Object
+from phalanx.slurm.cluster.site import FEATURE, Site
 from phalanx.slurm.jobs.ask import ARRAY, ASK, NUMBER, SECRET, Ask
-from phalanx.slurm.site import FEATURE, Site
+from phalanx.slurm.jobs.names import name_of, secret_of
 
-NAMESPACE = "default"
-JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
-SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-QUEUES = "/apis/phalanx.dev/v1/queues"
 _HOSTNAME = "kubernetes.io/hostname"
 _NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 _POD_IP = {"fieldRef": {"fieldPath": "status.podIP"}}
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 HOST = "host"  # the image that is the node's own file system: pods are processes there
-
-
-def name_of(number: int, ask: Ask | None = None) -> str:
-    """Of the Job and its Secret. Tasks of an array are named so that their order is that of their names: among jobs of
-    one second that is the order in which they start."""
-    if ask is not None and ask.array is not None:
-        return f"slurm-{ask.array}-{ask.task:07}"
-    return f"slurm-{number}"
-
-
-def secret_of(number: int, ask: Ask) -> str:
-    """The name of the Secret with its script and environment: one for all tasks of an array."""
-    return f"slurm-{number if ask.array is None else ask.array}"
 
 
 def secret(number: int, ask: Ask, environment: Mapping[str, str]) -> Object:
@@ -156,10 +139,6 @@ def _terms(ask: Ask, site: Site) -> list[Object]:
         {"matchExpressions": [*rules, *({"key": FEATURE + one, "operator": "Exists"} for one in choice.split("&"))]}
         for choice in ask.features.replace(",", "&").split("|")
     ]
-
-
-def path_of(number: int, ask: Ask | None = None) -> str:
-    return f"{JOBS}/{name_of(number, ask)}"
 
 
 def default_image() -> str:

@@ -11,8 +11,8 @@ import random
 import time
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.api import Api, Refused
-from phalanx.slurm.site import PATH
+from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.site import PATH
 
 NAME = "phalanx-slurm-number"
 _KEY = "next"

@@ -14,17 +14,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster.site import Partition, Site
 from phalanx.slurm.jobs.ask import TEXT_MOST, Ask
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.arrays import Array, ArrayError, read_array
 from phalanx.slurm.notation.hostlist import expand
 from phalanx.slurm.notation.signals import read_warning
 from phalanx.slurm.options import Usage
-from phalanx.slurm.site import Partition, Site
 
 FAILED = "sbatch: error: Batch job submission failed: "
 CONFIGURATION = "Requested node configuration is not available"
-_PATTERN = re.compile(r"%(\d*)([%a-zA-Z])")
 _ENVIRONMENT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _VALUE_BYTES = 120_000
 
@@ -323,35 +322,6 @@ def _files(ask: Ask, said: Options, array: bool) -> None:
     ask.stdin = said.get("input") or "/dev/null"
     if said.get("open-mode") not in (None, "append", "truncate", "a", "t"):
         raise Usage("sbatch: error: Invalid --open-mode specification", 255)
-
-
-def file_name(pattern: str, ask: Ask, number: int, *, running: bool = False) -> str:
-    """The file that a pattern names, in the job's directory. `running`: %N becomes a mark that the launcher replaces,
-    and all else is filled in; otherwise what is known at submission only, as scontrol shows it."""
-    if "\\" in pattern:  # a backslash means that nothing is filled in; two are one
-        return os.path.join(ask.workdir, pattern.replace("\\\\", "\0").replace("\\", "").replace("\0", "\\"))
-    array = number if ask.array is None else ask.array
-    known = {
-        "j": number,
-        "J": number,
-        "A": array,
-        "x": ask.name,
-        "u": ask.user,
-        "a": 4294967294 if ask.task is None else ask.task,
-    }
-    if running:
-        known |= {"N": "\x01N", "n": 0, "t": 0, "s": "batch"}
-
-    def one(match: re.Match[str]) -> str:
-        width, letter = match[1], match[2]
-        if letter == "%" and not width:
-            return "%" if running else "%%"
-        if letter not in known or (not running and (width or letter == "J")):
-            return match[0]
-        value = str(known[letter])
-        return value.zfill(min(int(width), 10)) if width and letter in "jJAant" else value
-
-    return os.path.join(ask.workdir, _PATTERN.sub(one, pattern))
 
 
 def exported(said: str | None, environment: Mapping[str, str]) -> dict[str, str]:

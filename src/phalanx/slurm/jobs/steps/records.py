@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.ask import PREFIX
 
 WORD = "step."  # annotation and word of the ledger: `step.` and the step's number

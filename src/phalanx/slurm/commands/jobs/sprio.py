@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from phalanx.slurm import site
 from phalanx.slurm.accounts.fair_tree import walk
-from phalanx.slurm.accounts.multifactor import Factors, Weights, job_size, priority, tres, weighted
+from phalanx.slurm.accounts.multifactor import Factors, job_size, priority, tres, weighted
 from phalanx.slurm.accounts.tree import tree, usage
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.site import Site, Weights
 from phalanx.slurm.jobs.chosen import NoJob, chosen
 from phalanx.slurm.jobs.nodes import Node, nodes
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.options import Reader, Usage, declare, say
-from phalanx.slurm.site import Site
 
 OPTIONS = declare(
     "format,o= help jobs,j= long,l noheader,h norm,n partition,p= sort,S= user,u= usage verbose,v version,V weights,w"

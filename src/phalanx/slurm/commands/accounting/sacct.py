@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from phalanx.slurm import site
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.chosen import NoJob, chosen, read_ids, read_states
 from phalanx.slurm.jobs.ended import ledger_file, recorded

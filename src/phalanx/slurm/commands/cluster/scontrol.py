@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm import site
-from phalanx.slurm.api import Api, Object, Refused
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import SECRETS, Api, Object, Refused
 from phalanx.slurm.control import reservations, running
 from phalanx.slurm.jobs import pages
 from phalanx.slurm.jobs.ask import ASK, BATCH, TEXT_MOST, Ask
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
+from phalanx.slurm.jobs.names import path_of, secret_of
 from phalanx.slurm.jobs.nodes import PATH as NODES
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation import times
@@ -25,7 +26,6 @@ from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Reader, Usage, declare, say
 from phalanx.slurm.submission import dependency
 from phalanx.slurm.submission.creation import scheduling_words
-from phalanx.slurm.submission.manifest import SECRETS, path_of, secret_of
 
 OPTIONS = declare("all,a details,d help,h oneliner,o quiet,Q version,V") + declare(
     "clusters,M= future,F hide local sibling uid,u= verbose,v json yaml", refused=True
@@ -131,7 +131,7 @@ def _all(api: Api, asked: Chosen) -> list[Job]:
 
 
 def _show_nodes(text: str, oneline: bool) -> int:
-    from phalanx.slurm.commands.sinfo import see
+    from phalanx.slurm.commands.cluster.sinfo import see
 
     api = Api.open()
     here, found, wanted = site.load(api), see(api), expand(text)

@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from phalanx.slurm import site
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.options import Reader, Usage, declare, say
 from phalanx.slurm.submission.creation import hardware, submit
 from phalanx.slurm.submission.request import request

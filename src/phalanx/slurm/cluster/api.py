@@ -22,6 +22,11 @@ from phalanx.client.kubeconfig import Cluster, ConfigError, User, read_kubeconfi
 from phalanx.errors import PhalanxError
 
 Object = dict[str, Any]
+NAMESPACE = "default"
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+QUEUES = "/apis/phalanx.dev/v1/queues"
 MERGE_PATCH = "application/merge-patch+json"
 _TIMEOUT_S = 30.0
 

@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.api import Api, Refused
+from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.control import running
 from phalanx.slurm.jobs.ask import CANCELLED
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, read_ids, read_states
+from phalanx.slurm.jobs.names import path_of
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.signals import number_of
 from phalanx.slurm.options import Reader, Usage, declare, say
-from phalanx.slurm.submission.manifest import path_of
 
 OPTIONS = declare(
     "account,A= batch,b full,f help hurry,H jobname,n= name= me nodelist,w= partition,p= qos,q= quiet,Q signal,s= "

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.slurm.jobs.steps import channel
-from phalanx.slurm.jobs.steps.channel import Broken, Channel
-from phalanx.slurm.jobs.steps.place import Allocation
+from phalanx.slurm.jobs.steps.pods import channel
+from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
+from phalanx.slurm.jobs.steps.pods.place import Allocation
 from phalanx.slurm.jobs.steps.report import Report
 
 ALL = 0xFFFFFFFF

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from phalanx.slurm import site
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.nodes import Node, nodes
 from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation import times

@@ -11,22 +11,22 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from phalanx.slurm.api import Api, Unreachable
+from phalanx.slurm.cluster.api import Api, Unreachable
 from phalanx.slurm.jobs.ask import STEP
+from phalanx.slurm.jobs.names import name_of, path_of
 from phalanx.slurm.jobs.steps import layout, records
 from phalanx.slurm.jobs.steps.booking import Busy, Steps
-from phalanx.slurm.jobs.steps.channel import Broken
 from phalanx.slurm.jobs.steps.multi_prog import commands
-from phalanx.slurm.jobs.steps.place import Allocation, Gone, allocation
+from phalanx.slurm.jobs.steps.pods.channel import Broken
+from phalanx.slurm.jobs.steps.pods.place import Allocation, Gone, allocation
+from phalanx.slurm.jobs.steps.pods.remote import ALL, RemoteStep
+from phalanx.slurm.jobs.steps.pods.remote import run as run_remote
 from phalanx.slurm.jobs.steps.records import StepRecord
-from phalanx.slurm.jobs.steps.remote import ALL, RemoteStep
-from phalanx.slurm.jobs.steps.remote import run as run_remote
 from phalanx.slurm.jobs.steps.report import highest
 from phalanx.slurm.jobs.steps.tasks import Step
 from phalanx.slurm.jobs.steps.tasks import run as run_tasks
 from phalanx.slurm.notation import amounts
 from phalanx.slurm.options import Reader, Usage, declare, say
-from phalanx.slurm.submission.manifest import name_of, path_of
 
 OPTIONS = declare(
     "account,A= begin,b= chdir,D= comment= constraint,C= cpu-bind= cpus-per-task,c= deadline= dependency,d= "

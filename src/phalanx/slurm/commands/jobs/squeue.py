@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from phalanx.slurm import site
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, read_states
 from phalanx.slurm.jobs.view import LIVE, SHORT, Job, jobs

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from phalanx.slurm import site
 from phalanx.slurm.accounts import limits, tables
 from phalanx.slurm.accounts.qos import change_qos, qos_settings
 from phalanx.slurm.accounts.tree import carry
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.site import Account, Association, Qos, Site
 from phalanx.slurm.options import Reader, Usage, declare
-from phalanx.slurm.site import Account, Association, Qos, Site
 
 OPTIONS = declare("help,h immediate,i noheader,n parsable,p parsable2,P quiet,Q readonly,r version,V") + declare(
     "associations,s json oneliner,o verbose,v yaml", refused=True

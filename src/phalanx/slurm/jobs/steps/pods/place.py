@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.api import Api, Refused
+from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.jobs.ask import NUMBER, SECRET, Ask, read_ask
-from phalanx.slurm.jobs.steps.channel import PORT, Broken, Channel
+from phalanx.slurm.jobs.steps.pods.channel import PORT, Broken, Channel
 from phalanx.slurm.notation.hostlist import sort_key
 
 _JOBS, _PODS = "/apis/batch/v1/namespaces/default/jobs", "/api/v1/namespaces/default/pods"

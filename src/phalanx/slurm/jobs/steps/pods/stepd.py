@@ -1,7 +1,7 @@
 """The step daemon of one pod of a job: starts tasks of steps for srun, and passes signals to the batch script.
 
-    python -m phalanx.slurm.jobs.steps.stepd batch     beside a batch script, started by its launcher
-    python -m phalanx.slurm.jobs.steps.stepd hold      the pod holds a part of an allocation, until it is told to end
+    python -m phalanx.slurm.jobs.steps.pods.stepd batch  beside a batch script, started by its launcher
+    python -m phalanx.slurm.jobs.steps.pods.stepd hold   the pod holds a part of an allocation, until it is told to end
 
 It listens at the pod's own address and speaks with those who know the job's key (`channel`); both are in its
 environment. What a step's tasks write is sent on as it comes. A step whose srun has gone is ended. An allocation
@@ -26,8 +26,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from phalanx.slurm.jobs.steps import channel
-from phalanx.slurm.jobs.steps.channel import Broken, Channel
+from phalanx.slurm.jobs.steps.pods import channel
+from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
 
 _TASK = struct.Struct("!I")
 _GRACE_S = 2.0

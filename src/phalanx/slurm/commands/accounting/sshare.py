@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from phalanx.slurm import site
 from phalanx.slurm.accounts.fair_tree import PARENT, Node
 from phalanx.slurm.accounts.tree import tree, usage
-from phalanx.slurm.api import Api
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.options import Reader, Usage, declare
 
 OPTIONS = declare(

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from phalanx.slurm.jobs.ask import ALLOCATION
-from phalanx.slurm.jobs.steps.channel import Broken
+from phalanx.slurm.jobs.steps.pods.channel import Broken
 from phalanx.slurm.options import Reader, Usage, declare, say
 from phalanx.slurm.submission.environment import allocated
 from phalanx.slurm.submission.interactive import Granted, finish, grant

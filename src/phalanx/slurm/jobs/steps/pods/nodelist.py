@@ -1,12 +1,12 @@
-"""The names of a job's nodes, printed for its launcher: `python -m phalanx.slurm.jobs.steps.nodelist JOB`."""
+"""The names of a job's nodes, printed for its launcher: `python -m phalanx.slurm.jobs.steps.pods.nodelist JOB`."""
 
 from __future__ import annotations
 
 import sys
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.api import Api
-from phalanx.slurm.jobs.steps.place import allocation
+from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.jobs.steps.pods.place import allocation
 from phalanx.slurm.notation.hostlist import compress
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.accounts.multifactor import Weights
-from phalanx.slurm.api import Api, Object
+from phalanx.slurm.cluster.api import Api, Object
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import expand
 
@@ -23,6 +22,26 @@ PATH = "/api/v1/namespaces/kube-system/configmaps"
 NAME = "phalanx-slurm"
 _KEY = "site"
 FEATURE = "feature.slurm.phalanx.dev/"  # on nodes: Slurm's features
+
+
+class Weights(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """As in slurm.conf. `max_age_s`: the age that counts 1. `tres`: by Slurm's names of resources."""
+
+    age: int = 0
+    assoc: int = 0
+    fair_share: int = 0
+    job_size: int = 0
+    partition: int = 0
+    qos: int = 0
+    tres: dict[str, float] = {}
+    max_age_s: int = 7 * 86400
+    favor_small: bool = False
+
+    @property
+    def any(self) -> bool:
+        return bool(
+            self.age or self.assoc or self.fair_share or self.job_size or self.partition or self.qos or self.tres
+        )
 
 
 class Partition(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -1,0 +1,7 @@
+"""Commands that look at jobs, and cancel them.
+
+scancel  cancel, or send a signal
+sprio    the factors of priority
+squeue   jobs that wait and run
+sstat    steps that run
+"""

@@ -1,0 +1,57 @@
+"""The names that a job has: of its objects, and of the files that its output goes to."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from phalanx.slurm.cluster.api import JOBS
+from phalanx.slurm.jobs.ask import Ask
+
+_PATTERN = re.compile(r"%(\d*)([%a-zA-Z])")
+
+
+def name_of(number: int, ask: Ask | None = None) -> str:
+    """Of the Job and its Secret. Tasks of an array are named so that their order is that of their names: among jobs of
+    one second that is the order in which they start."""
+    if ask is not None and ask.array is not None:
+        return f"slurm-{ask.array}-{ask.task:07}"
+    return f"slurm-{number}"
+
+
+def secret_of(number: int, ask: Ask) -> str:
+    """The name of the Secret with its script and environment: one for all tasks of an array."""
+    return f"slurm-{number if ask.array is None else ask.array}"
+
+
+def path_of(number: int, ask: Ask | None = None) -> str:
+    return f"{JOBS}/{name_of(number, ask)}"
+
+
+def file_name(pattern: str, ask: Ask, number: int, *, running: bool = False) -> str:
+    """The file that a pattern names, in the job's directory. `running`: %N becomes a mark that the launcher replaces,
+    and all else is filled in; otherwise what is known at submission only, as scontrol shows it."""
+    if "\\" in pattern:  # a backslash means that nothing is filled in; two are one
+        return os.path.join(ask.workdir, pattern.replace("\\\\", "\0").replace("\\", "").replace("\0", "\\"))
+    array = number if ask.array is None else ask.array
+    known = {
+        "j": number,
+        "J": number,
+        "A": array,
+        "x": ask.name,
+        "u": ask.user,
+        "a": 4294967294 if ask.task is None else ask.task,
+    }
+    if running:
+        known |= {"N": "\x01N", "n": 0, "t": 0, "s": "batch"}
+
+    def one(match: re.Match[str]) -> str:
+        width, letter = match[1], match[2]
+        if letter == "%" and not width:
+            return "%" if running else "%%"
+        if letter not in known or (not running and (width or letter == "J")):
+            return match[0]
+        value = str(known[letter])
+        return value.zfill(min(int(width), 10)) if width and letter in "jJAant" else value
+
+    return os.path.join(ask.workdir, _PATTERN.sub(one, pattern))

@@ -1,0 +1,8 @@
+"""Steps on the pods of an allocation, each of which has a daemon.
+
+channel   a connection whose both ends know the job's key
+place     where the pods of an allocation are
+nodelist  the names of a job's nodes, for its launcher
+stepd     the daemon of a pod
+remote    a step on the pods of an allocation
+"""
