@@ -16,7 +16,7 @@ from phalanx import loop
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS
 from phalanx.embedded.controllers.run import run_controllers
-from phalanx.embedded.controllers.runtime.informers import SharedInformers
+from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.world import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster

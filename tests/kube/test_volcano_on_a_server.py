@@ -12,7 +12,7 @@ import pytest
 from phalanx import loop
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import CRDS, PODS
-from phalanx.embedded.controllers.runtime.informers import SharedInformers
+from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.volcano import DEFINITIONS, QUEUES, install
 from phalanx.kube.read.pod_group import POD_GROUPS
 from phalanx.kube.routing.settings import KubeSettings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiUnknown, Connection
-from phalanx.embedded.controllers.training.definition import install_training
+from phalanx.embedded.controllers.operators.training.definition import install_training
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, controllers, scenario
 

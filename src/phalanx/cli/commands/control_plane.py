@@ -32,9 +32,9 @@ from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
 from phalanx.dialects.enabled import DIALECTS as FRAMED
+from phalanx.embedded.controllers.operators.training.definition import install_training
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
-from phalanx.embedded.controllers.training.definition import install_training
 from phalanx.embedded.login.server import LoginSettings, run_login
 from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image, read_images
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings

@@ -8,7 +8,7 @@ leans on that behaviour. What must happen is decided by pure modules (`job.decid
     gang         pods that start together
     job          Jobs
     workloads    CronJobs, ReplicaSets and Deployments
-    training     PyTorchJobs
+    operators    job kinds of others, as their operators run them
     lifetime     what goes, and what waits for it: owners, namespaces, finished Jobs, orphaned pods, volumes
     nodes        nodes that are silent or tainted
     disruption   PodDisruptionBudgets

@@ -12,7 +12,7 @@ import uvloop
 
 from phalanx.client.connection import Connection
 from phalanx.embedded.controllers.run import run_controllers
-from phalanx.embedded.controllers.runtime.informers import SharedInformers
+from phalanx.embedded.controllers.runtime.calls import SharedInformers
 
 
 async def serve(kubeconfig: str | None) -> None:

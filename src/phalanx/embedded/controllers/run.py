@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from phalanx.client.connection import Connection
 from phalanx.client.kind import (
     CRDS,
-    CRON_JOBS,
-    DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     JOBS,
     LEASES,
@@ -21,7 +19,6 @@ from phalanx.client.kind import (
     NODES,
     POD_GROUPS,
     PODS,
-    REPLICA_SETS,
     VOLUME_CLAIMS,
     VOLUMES,
     Kind,
@@ -37,19 +34,21 @@ from phalanx.embedded.controllers.lifetime.ttl import TtlController
 from phalanx.embedded.controllers.lifetime.volume_protection import VolumeProtection
 from phalanx.embedded.controllers.nodes.node_health import NodeHealth
 from phalanx.embedded.controllers.nodes.taint_eviction import TaintEviction
+from phalanx.embedded.controllers.operators.training.controller import TrainingController
+from phalanx.embedded.controllers.operators.training.definition import install_training
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, Informers
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder, marking
-from phalanx.embedded.controllers.training.controller import TrainingController
-from phalanx.embedded.controllers.training.definition import PYTORCH_JOBS, install_training
+from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.cron_job import CronJobController
 from phalanx.embedded.controllers.workloads.deployment import DeploymentController
 from phalanx.embedded.controllers.workloads.replica_set import ReplicaSetController
 from phalanx.embedded.endless import endless
 
 _NEEDED: tuple[Kind, ...] = (
-    *(PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS, VOLUME_CLAIMS, VOLUMES, PYTORCH_JOBS),
-    *(POD_GROUPS, CRON_JOBS, REPLICA_SETS, DEPLOYMENTS),
+    *(PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS, VOLUME_CLAIMS, VOLUMES),
+    POD_GROUPS,
 )
 
 
@@ -91,19 +90,15 @@ async def run_controllers(
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
     evictions = TaintEviction(calls, recorder, clock=clock)
     protection, groups = VolumeProtection(calls), PodGroupProtection(calls)
-    crons = CronJobController(calls, recorder, retry=settings.job.retry, clock=clock)
-    replicas = ReplicaSetController(calls, index, recorder, retry=settings.job.retry)
-    deployments = DeploymentController(calls, retry=settings.job.retry, clock=clock)
-    training = TrainingController(calls, index, recorder, retry=settings.job.retry, clock=clock)
-    others = (
-        *(namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups, crons, training),
-        *(replicas, deployments),
-    )
+    loops = _loops(calls, index, recorder, settings.job.retry, clock)
+    others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups)
     for controller in (jobs, *others):
         controller.start()
+    for loop in loops:
+        loop.start()
     leftovers = PodCollector(calls, most_finished=settings.most_finished_pods, clock=clock)
     about = {JOBS: (jobs.queues[0], ttl.queue), NAMESPACES: (namespaces.queue,), NODES: (nodes.queue,)}
-    about |= {DISRUPTION_BUDGETS: (budgets.queue,), PODS: (evictions.queue,), CRON_JOBS: (crons.queue,)}
+    about |= {DISRUPTION_BUDGETS: (budgets.queue,), PODS: (evictions.queue,)}
     for kind, queues in about.items():
         for queue in queues:
             queue.on_defect = marking(recorder, calls.cache(kind))
@@ -111,6 +106,18 @@ async def run_controllers(
     async with asyncio.TaskGroup() as group:
         for queue in (*jobs.queues, *(controller.queue for controller in others)):
             group.create_task(queue.run())
-        loops = {"events": recorder.run, "garbage": garbage.run, "nodes": nodes.watch, "old pods": leftovers.run}
-        for name, loop in loops.items():
-            group.create_task(endless(name, loop))
+        for loop in loops:
+            group.create_task(loop.run())
+        endlessly = {"events": recorder.run, "garbage": garbage.run, "nodes": nodes.watch, "old pods": leftovers.run}
+        for name, run in endlessly.items():
+            group.create_task(endless(name, run))
+
+
+def _loops(calls: Calls, index: PodIndex, recorder: Recorder, retry: Retry, clock: Clock) -> tuple[Reconciler, ...]:
+    """Return the loops of the controllers of one kind each. A kind that is not served yet holds up no other."""
+    return (
+        CronJobController(calls, recorder, retry=retry, clock=clock).loop,
+        ReplicaSetController(calls, index, recorder, retry=retry).loop,
+        DeploymentController(calls, recorder, retry=retry, clock=clock).loop,
+        TrainingController(calls, index, recorder, retry=retry, clock=clock).loop,
+    )

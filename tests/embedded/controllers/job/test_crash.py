@@ -18,8 +18,7 @@ from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS
 from phalanx.embedded.controllers.job.controller import JobController
-from phalanx.embedded.controllers.runtime.calls import Calls
-from phalanx.embedded.controllers.runtime.informers import SharedInformers
+from phalanx.embedded.controllers.runtime.calls import Calls, SharedInformers
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.pod_state import uid_of
 from phalanx.embedded.controllers.runtime.recorder import Recorder

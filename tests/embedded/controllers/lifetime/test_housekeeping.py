@@ -22,8 +22,7 @@ from phalanx.client.kind import (
 )
 from phalanx.embedded.controllers.lifetime.pod_gc import PodCollector, surplus
 from phalanx.embedded.controllers.lifetime.volume_protection import VOLUME_FINALIZER, VolumeProtection
-from phalanx.embedded.controllers.runtime.calls import Calls
-from phalanx.embedded.controllers.runtime.informers import SharedInformers
+from phalanx.embedded.controllers.runtime.calls import Calls, SharedInformers
 from phalanx.embedded.controllers.runtime.pod_state import condition
 from phalanx.embedded.controllers.runtime.timestamp import micro
 from tests.embedded.apiserver.process import ServerProcess

@@ -4,9 +4,9 @@ timestamp    times as the API writes them
 selector     label selectors
 pod_state    questions about one pod
 pod_index    pods by their controller
-informers    one list and watch per kind, shared
-calls        calls to the API, and what their answers mean
+calls        one list and watch per kind, shared; calls to the API, and what their answers mean
 discovery    the kinds that are served
 recorder     events, alike ones combined
 work_queue   keys that are to be looked at, each by one worker at a time
+reconciler   the loop of a controller of one kind
 """

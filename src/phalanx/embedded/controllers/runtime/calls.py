@@ -1,4 +1,5 @@
-"""The API as the controllers use it: a bounded number of calls in flight, and every answer told to the caches.
+"""The API as the controllers use it: one watch a kind, a bounded number of calls in flight, and every answer told to
+the caches.
 
 An answer that is told to the cache (`Informer.observe`, `forget`) takes the place of client-go's expectations: a
 controller never decides from a cache that does not know its own writes, so it cannot create a pod twice.
@@ -8,19 +9,47 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from phalanx.client.connection import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer, key_of
 from phalanx.client.kind import Kind
 
-__all__ = ["JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Calls", "Informers", "gone"]
+__all__ = ["JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Calls", "Informers", "SharedInformers", "gone"]
 
 Informers = Callable[[Kind], Informer]
 
 
 class Clock(Protocol):
     def __call__(self) -> float: ...
+
+
+class SharedInformers:
+    """The caches of all who ask, one watch a kind. Use as `async with SharedInformers(connection) as informers`, then
+    `informers(PODS)`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._informers: dict[Kind, Informer] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def __call__(self, kind: Kind) -> Informer:
+        """The informer of `kind`; its watch begins with the first call."""
+        if kind not in self._informers:
+            informer = self._informers[kind] = Informer(self._connection, kind)
+            self._tasks.add(asyncio.get_running_loop().create_task(informer.run()))
+        return self._informers[kind]
 
 
 def gone(error: ApiRefusal) -> bool:
@@ -104,6 +133,14 @@ class Calls:
             self._told(kind, answer)
         else:
             self.forget(kind, obj)
+
+    async def remove(self, kind: Kind, obj: Object, *, policy: str | None = "Background") -> None:
+        """Delete the object, unless it is gone already. Raises ApiError."""
+        try:
+            await self.delete(kind, obj, policy=policy)
+        except ApiRefusal as refusal:
+            if not gone(refusal):
+                raise
 
     def forget(self, kind: Kind, obj: Object) -> None:
         """A call said that `obj` is gone; the watch will say so later."""

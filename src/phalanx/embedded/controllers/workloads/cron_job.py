@@ -13,10 +13,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from phalanx.client.connection import ApiRefusal, Object
-from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import CRON_JOBS, JOBS
 from phalanx.embedded.controllers.job.view import is_finished
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import (
     condition,
     controller_of,
@@ -24,9 +23,10 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     owner_reference,
     uid_of,
 )
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
 from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
-from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.schedule import Next, schedule
 
 COMPONENT = "cronjob-controller"
@@ -35,34 +35,16 @@ _MOST_MISSED = 10_000  # due times that are gone through, one by one
 
 
 class CronJobController:
-    """`start`, then run `queue`."""
+    """Run `loop`."""
 
     def __init__(
         self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
     ) -> None:
         self._calls, self._recorder, self._clock = calls, recorder, clock
-        self._crons, self._jobs = calls.cache(CRON_JOBS), calls.cache(JOBS)
-        self.queue = WorkQueue("cron job", self._look, workers=4, retry=retry)
+        self._jobs = calls.cache(JOBS)
+        self.loop = Reconciler(calls, recorder, CRON_JOBS, self._look, component=COMPONENT, owns=(JOBS,), retry=retry)
 
-    def start(self) -> None:
-        self._crons.subscribe(self._changed)
-        self._jobs.subscribe(self._job_changed)
-
-    def _changed(self, change: Change) -> None:
-        if change.new is not None:
-            self.queue.add(key_of(change.new))
-
-    def _job_changed(self, change: Change) -> None:
-        job = change.new or change.old
-        assert job is not None
-        owner = controller_of(job)
-        if owner is not None and owner["kind"] == CRON_JOBS.name:
-            self.queue.add(f"{job['metadata']['namespace']}/{owner['name']}")
-
-    async def _look(self, key: str) -> None:
-        cron = self._crons.objects.get(key)
-        if cron is None or is_deleting(cron):
-            return
+    async def _look(self, cron: Object) -> None:
         space = f"{cron['metadata']['namespace']}/"
         own = [job for key, job in self._jobs.objects.items() if key.startswith(space) and _is_of(job, cron)]
         await self._clear(cron, own)
@@ -75,10 +57,9 @@ class CronJobController:
             return
         if due is not None and not cron["spec"].get("suspend"):
             status = await self._make(cron, due, active, status)
-        if status != (cron.get("status") or {}):
-            await self._write(key, cron, status)
+        await self.loop.write_status(cron, status)
         if upcoming is not None and not cron["spec"].get("suspend"):
-            self.queue.add_after(key, max(0.0, upcoming - self._clock()))
+            self.loop.look_after(cron, max(0.0, upcoming - self._clock()))
 
     async def _make(self, cron: Object, due_s: float, active: list[Object], status: dict[str, Any]) -> dict[str, Any]:
         """The Job of a due time, as the concurrency policy has it. Return the status that follows."""
@@ -90,7 +71,7 @@ class CronJobController:
             return status
         if policy == "Replace":
             for job in running:
-                await self._delete(job)
+                await self._calls.remove(JOBS, job)
         job = _job(cron, due_s)
         try:
             made = await self._calls.create(JOBS, job, job["metadata"]["namespace"])
@@ -110,22 +91,7 @@ class CronJobController:
             ended = [job for job in own if is_finished(job) and condition(job, kind) and not is_deleting(job)]
             ended.sort(key=lambda job: str(job["metadata"]["creationTimestamp"]))
             for job in ended[: max(0, len(ended) - int(spec.get(limit, 1)))]:
-                await self._delete(job)
-
-    async def _delete(self, job: Object) -> None:
-        try:
-            await self._calls.delete(JOBS, job, policy="Background")
-        except ApiRefusal as refusal:
-            if not gone(refusal):
-                raise
-
-    async def _write(self, key: str, cron: Object, status: dict[str, Any]) -> None:
-        try:
-            await self._calls.replace(CRON_JOBS, {**cron, "status": status}, "status")
-        except ApiRefusal as refusal:
-            if refusal.code not in (404, 409):
-                raise
-            self.queue.add_after(key, 0.1)
+                await self._calls.remove(JOBS, job)
 
 
 def _is_of(job: Object, cron: Object) -> bool:

@@ -13,44 +13,33 @@ from hashlib import sha256
 from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Object
-from phalanx.client.informer import Change, key_of
+from phalanx.client.informer import key_of
 from phalanx.client.kind import DEPLOYMENTS, REPLICA_SETS
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.recorder import Recorder
 from phalanx.embedded.controllers.runtime.timestamp import rfc3339
-from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.rollout import Size, bounds, step
 
+COMPONENT = "deployment-controller"
 HASH, REVISION = "pod-template-hash", "deployment.kubernetes.io/revision"
 
 
 class DeploymentController:
-    """`start`, then run `queue`."""
+    """Run `loop`."""
 
-    def __init__(self, calls: Calls, *, retry: Retry | None = None, clock: Clock = time.time) -> None:
+    def __init__(
+        self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+    ) -> None:
         self._calls, self._clock = calls, clock
-        self._deployments, self._sets = calls.cache(DEPLOYMENTS), calls.cache(REPLICA_SETS)
-        self.queue = WorkQueue("deployment", self._look, workers=4, retry=retry)
+        self._sets = calls.cache(REPLICA_SETS)
+        self.loop = Reconciler(
+            calls, recorder, DEPLOYMENTS, self._look, component=COMPONENT, owns=(REPLICA_SETS,), retry=retry
+        )
 
-    def start(self) -> None:
-        self._deployments.subscribe(self._changed)
-        self._sets.subscribe(self._set_changed)
-
-    def _changed(self, change: Change) -> None:
-        if change.new is not None:
-            self.queue.add(key_of(change.new))
-
-    def _set_changed(self, change: Change) -> None:
-        replica_set = change.new or change.old
-        assert replica_set is not None
-        owner = controller_of(replica_set)
-        if owner is not None and owner["kind"] == DEPLOYMENTS.name:
-            self.queue.add(f"{replica_set['metadata']['namespace']}/{owner['name']}")
-
-    async def _look(self, key: str) -> None:
-        deployment = self._deployments.objects.get(key)
-        if deployment is None or is_deleting(deployment):
-            return
+    async def _look(self, deployment: Object) -> None:
         own = [one for one in self._sets.objects.values() if _is_of(one, deployment) and not is_deleting(one)]
         own.sort(key=_revision)
         name = _set_name(deployment)
@@ -62,7 +51,7 @@ class DeploymentController:
             new = await self._scale(new, grown)
             old = [await self._scale(one, count) for one, count in zip(old, left, strict=True)]
             await self._forget(deployment, old)
-        await self._tell_status(key, deployment, new, old)
+        await self._tell_status(deployment, new, old)
 
     async def _newest(self, deployment: Object, new: Object | None, old: list[Object]) -> Object:
         """The set of the present template, made if need be, with the highest revision."""
@@ -92,23 +81,12 @@ class DeploymentController:
         """Delete the oldest of those without pods, beyond the limit of the history."""
         empty = [one for one in old if not _size(one).wanted and not _size(one).pods]
         for one in empty[: max(0, len(empty) - int(deployment["spec"].get("revisionHistoryLimit", 10)))]:
-            try:
-                await self._calls.delete(REPLICA_SETS, one, policy="Background")
-            except ApiRefusal as refusal:
-                if not gone(refusal):
-                    raise
+            await self._calls.remove(REPLICA_SETS, one)
 
-    async def _tell_status(self, key: str, deployment: Object, new: Object | None, old: list[Object]) -> None:
+    async def _tell_status(self, deployment: Object, new: Object | None, old: list[Object]) -> None:
         status = _status(deployment, new, old, rfc3339(self._clock()))
-        if status == (deployment.get("status") or {}):
-            return
-        try:
-            fresh = self._deployments.objects.get(key) or deployment
-            await self._calls.replace(DEPLOYMENTS, {**fresh, "status": status}, "status")
-        except ApiRefusal as refusal:
-            if refusal.code not in (404, 409):
-                raise
-            self.queue.add_after(key, 0.1)
+        fresh = self.loop.objects.get(key_of(deployment)) or deployment  # its revision may have been written
+        await self.loop.write_status(fresh, status)
 
 
 def _is_of(replica_set: Object, deployment: Object) -> bool:

@@ -12,6 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.connection import Object
+from phalanx.embedded.controllers.operators.training.pods import (
+    TYPE,
+    Replica,
+    count,
+    replica_specs,
+    replicas,
+    restart_policy,
+    selector,
+)
 from phalanx.embedded.controllers.runtime.pod_state import (
     condition,
     failure_cause,
@@ -22,15 +31,6 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 )
 from phalanx.embedded.controllers.runtime.recorder import BROKEN
 from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
-from phalanx.embedded.controllers.training.pods import (
-    TYPE,
-    Replica,
-    count,
-    replica_specs,
-    replicas,
-    restart_policy,
-    selector,
-)
 
 FINISHED = ("Succeeded", "Failed")
 _RETRYABLE = 128

@@ -11,7 +11,7 @@ from typing import Any
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import CRDS, Kind
-from phalanx.embedded.controllers.training.pods import MOST_REPLICAS
+from phalanx.embedded.controllers.operators.training.pods import MOST_REPLICAS
 
 PYTORCH_JOBS = Kind(group="kubeflow.org", plural="pytorchjobs", name="PyTorchJob")
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -12,16 +12,17 @@ import time
 from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Object
-from phalanx.client.informer import Change, key_of
+from phalanx.client.informer import key_of
 from phalanx.client.kind import PODS, SERVICES, Kind
-from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
+from phalanx.embedded.controllers.operators.training.definition import PYTORCH_JOBS
+from phalanx.embedded.controllers.operators.training.pods import OPERATOR, make_pod, make_service, replicas
+from phalanx.embedded.controllers.operators.training.status import Verdict, broken_status, finished, judge
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
-from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting
+from phalanx.embedded.controllers.runtime.pod_state import controller_of
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import BROKEN, Recorder, broken_message
-from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
-from phalanx.embedded.controllers.training.definition import PYTORCH_JOBS
-from phalanx.embedded.controllers.training.pods import OPERATOR, make_pod, make_service, replicas
-from phalanx.embedded.controllers.training.status import Verdict, broken_status, finished, judge
+from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ _MANAGER = "kubeflow.org/training-operator"
 
 
 class TrainingController:
-    """`start`, then run `queue`. `index` finds a job's pods."""
+    """Run `loop`. `index` finds a job's pods."""
 
     def __init__(
         self,
@@ -41,44 +42,26 @@ class TrainingController:
         clock: Clock = time.time,
     ) -> None:
         self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
-        self._jobs = calls.cache(PYTORCH_JOBS)
-        self.queue = WorkQueue("pytorchjob", self._look, workers=4, retry=retry)
-        self.queue.on_defect = self._mark
+        self.loop = Reconciler(calls, recorder, PYTORCH_JOBS, self._look, component=OPERATOR, retry=retry)
+        self.loop.queue.on_defect = self._mark
         self._marks: set[asyncio.Task[None]] = set()  # under way; the loop itself keeps none
 
-    def start(self) -> None:
-        self._jobs.subscribe(self._job_changed)
-        self._calls.cache(PODS).subscribe(self._pod_changed)
-
-    def _job_changed(self, change: Change) -> None:
-        if change.new is not None:
-            self.queue.add(key_of(change.new))
-
-    def _pod_changed(self, change: Change) -> None:
-        pod = change.new or change.old
-        owner = controller_of(pod) if pod is not None else None
-        if pod is not None and owner is not None and owner["kind"] == PYTORCH_JOBS.name:
-            self.queue.add(f"{pod['metadata']['namespace']}/{owner['name']}")
-
-    async def _look(self, key: str) -> None:
-        job = self._jobs.objects.get(key)
-        if job is None or is_deleting(job):
-            return  # what belongs to it is the garbage collector's
+    async def _look(self, job: Object) -> None:
         policy = job["spec"].get("runPolicy") or {}
         if (policy.get("managedBy") or _MANAGER) != _MANAGER:
             return
         now_s = self._clock()
         found = judge(job, self._index.owned_by(job["metadata"]["uid"]), now_s)
         if finished(job) and policy.get("ttlSecondsAfterFinished") is not None and found.look_s <= now_s:
-            await self._delete(PYTORCH_JOBS, job)
+            await self._calls.remove(PYTORCH_JOBS, job)
             return
         await self._do(job, found)
         if found.look_s:
-            self.queue.add_after(key, found.look_s - now_s)
+            self.loop.look_after(job, found.look_s - now_s)
 
     def _mark(self, key: str, error: Exception) -> None:
         """Say at the job that it cannot be dealt with, by an Event and in its status."""
-        job = self._jobs.objects.get(key)
+        job = self.loop.objects.get(key)
         if job is None:
             return
         message = broken_message(error)
@@ -96,7 +79,7 @@ class TrainingController:
 
     async def _do(self, job: Object, found: Verdict) -> None:
         for pod in found.delete:
-            await self._delete(PODS, pod)
+            await self._calls.remove(PODS, pod)
         for replica in found.create:
             await self._create(job, SERVICES, make_service(job, replica))
             await self._create(job, PODS, make_pod(job, replica))
@@ -130,14 +113,7 @@ class TrainingController:
                 f"{job['metadata']['namespace']}/{replica.name}"
             )
             if known is not None:
-                await self._delete(SERVICES, known)
-
-    async def _delete(self, kind: Kind, obj: Object) -> None:
-        try:
-            await self._calls.delete(kind, obj, policy="Background")
-        except ApiRefusal as refusal:
-            if not gone(refusal):
-                raise
+                await self._calls.remove(SERVICES, known)
 
 
 def replicas_wanted(job: Object) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import EVENTS, PODS, SERVICES
-from phalanx.embedded.controllers.training.definition import PYTORCH_JOBS, definition, install_training
+from phalanx.embedded.controllers.operators.training.definition import PYTORCH_JOBS, definition, install_training
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 

@@ -1,0 +1,4 @@
+"""Job kinds that others defined, run as their operators run them.
+
+training   PyTorchJob of the Kubeflow training operator
+"""

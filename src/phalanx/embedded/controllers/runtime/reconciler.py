@@ -1,0 +1,95 @@
+"""The loop of a controller of one kind: an object is looked at when it changes, and when what it controls does.
+
+A controller says what is to be done about one object (`reconcile`); this says when. Objects that are being deleted are
+left to the garbage collector. A kind that is not served yet, as its definition comes later or never, costs its watch
+and nothing else: `run` waits for it, and no other controller does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import PODS, Kind
+from phalanx.embedded.controllers.runtime.calls import Calls, gone
+from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting
+from phalanx.embedded.controllers.runtime.recorder import Recorder, marking
+from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+
+Reconcile = Callable[[Object], Awaitable[None]]
+_AGAIN_S = 0.1  # after a status that somebody else wrote meanwhile
+
+
+class Reconciler:
+    """`start`, then `run`. `owns`: the kinds whose objects it controls. What `reconcile` raises is tried again; a
+    defect is told at the object, as an Event of `component`."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        recorder: Recorder,
+        kind: Kind,
+        reconcile: Reconcile,
+        *,
+        component: str,
+        owns: tuple[Kind, ...] = (PODS,),
+        workers: int = 4,
+        retry: Retry | None = None,
+    ) -> None:
+        self._calls, self._kind, self._owns, self._reconcile = calls, kind, owns, reconcile
+        self._cache = calls.cache(kind)
+        self.queue = WorkQueue(kind.name, self._look, workers=workers, retry=retry)
+        self.queue.on_defect = marking(recorder, self._cache, component)
+
+    @property
+    def objects(self) -> Mapping[str, Object]:
+        """Return the newest known state of all of them, by `namespace/name`."""
+        return self._cache.objects
+
+    def start(self) -> None:
+        """Subscribe to what it looks at."""
+        self._cache.subscribe(self._changed)
+        for kind in self._owns:
+            self._calls.cache(kind).subscribe(self._owned_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled, from when everything it looks at was listed once."""
+        for kind in (self._kind, *self._owns):
+            await self._calls.cache(kind).synced.wait()
+        await self.queue.run()
+
+    def look_after(self, obj: Object, delay_s: float) -> None:
+        """Have it looked at again then, though nothing changes."""
+        self.queue.add_after(key_of(obj), delay_s)
+
+    async def write_status(self, obj: Object, status: Mapping[str, Any]) -> None:
+        """Write the status of this state of the object, if it says something new. Where somebody else wrote in
+        between, look again. Raises ApiError."""
+        if status == (obj.get("status") or {}):
+            return
+        try:
+            await self._calls.replace(self._kind, {**obj, "status": dict(status)}, "status")
+        except ApiRefusal as refusal:
+            if refusal.code != 409 and not gone(refusal):
+                raise
+            self.look_after(obj, _AGAIN_S)
+
+    def _changed(self, change: Change) -> None:
+        if change.new is not None:
+            self.queue.add(key_of(change.new))
+
+    def _owned_changed(self, change: Change) -> None:
+        """An owner of the same name in another group is another's: several groups have a kind `Job`."""
+        for obj in (change.old, change.new):
+            owner = controller_of(obj) if obj is not None else None
+            if obj is None or owner is None or owner["kind"] != self._kind.name:
+                continue
+            if owner["apiVersion"].partition("/")[0] == self._kind.group:
+                self.queue.add(f"{obj['metadata']['namespace']}/{owner['name']}")
+
+    async def _look(self, key: str) -> None:
+        obj = self.objects.get(key)
+        if obj is not None and not is_deleting(obj):
+            await self._reconcile(obj)
