@@ -207,11 +207,11 @@ class Client:
 
 def _check_job(before: Object, after: Object, release: str) -> None:
     """Only the template of a suspended Job may change (validateJob, KEP-2926): before 1.36 if it has no startTime,
-    since then if it is seen to be suspended, or has none (at first: only if it is seen to be)."""
+    since then if no pods are active and it is seen to be suspended, or has none (at first: only if it is seen)."""
     spec, status = before["spec"], before.get("status") or {}
     seen = any(one["type"] == "Suspended" and one["status"] == "True" for one in status.get("conditions", ()))
-    fresh = "startTime" not in status
-    free = {"1.35": fresh, "1.36.0": seen, "1.36": seen or fresh}[release]
+    fresh, empty = "startTime" not in status, not status.get("active")
+    free = {"1.35": fresh, "1.36.0": seen and empty, "1.36": (seen or fresh) and empty}[release]
     if not (spec.get("suspend") and free) and spec["template"] != after["spec"]["template"]:
         raise ApiRefusal(422, "Invalid", "spec.template: field is immutable")
     if "startTime" in status and "startTime" not in (after.get("status") or {}) and not spec.get("suspend"):

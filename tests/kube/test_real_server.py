@@ -17,6 +17,7 @@ from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
+from phalanx.kube.install.definitions import FLAVORS, QUEUES, install
 from phalanx.kube.world import open_world
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
@@ -171,4 +172,27 @@ def test_another_scheduler_binds_what_is_pinned(tmp_path: Path) -> None:
             assert sorted(theirs) == sorted(pod["metadata"]["name"] for pod in pods)
 
     with ServerProcess.started(tmp_path) as server:
+        asyncio.run(scene(server.kubeconfig))
+
+
+@pytest.mark.parametrize("version", ["1.35", "1.36.0", "1.36"])
+def test_a_job_that_ran_gets_another_flavor_by_the_rules_of_each_version(tmp_path: Path, version: str) -> None:
+    """It was suspended and its pods are gone; `status.startTime` is still there. Its flavor's labels go in."""
+
+    async def scene(kubeconfig: Path) -> None:
+        async with await Connection.open(kubeconfig) as user:
+            ran = job("ran", 2)
+            await furnish(user, ran)
+            status = {"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "True"}]}
+            await user.patch(JOBS, "ran", {"status": status}, "default", "status")
+            await install(user)
+            await user.patch(NODES, "n1", {"metadata": {"labels": {"kind": "spot"}}})
+            await user.create(FLAVORS, {"metadata": {"name": "spot"}, "spec": {"labels": {"kind": "spot"}}})
+            quotas = [{"flavor": "spot", "guaranteed": {"cpu": "4"}}]
+            await user.patch(QUEUES, "default", {"spec": {"quotas": quotas}})
+            await scheduler(kubeconfig, 0, lambda informers: bound(informers, 2))
+            found = await user.get(JOBS, "ran", "default")
+            assert found["spec"]["template"]["spec"]["nodeSelector"] == {"kind": "spot"}
+
+    with ServerProcess.started(tmp_path, 0, "--emulated-version", version) as server:
         asyncio.run(scene(server.kubeconfig))

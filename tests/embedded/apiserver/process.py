@@ -32,9 +32,10 @@ class ServerProcess:
     process: subprocess.Popen[str]
 
     @classmethod
-    def start(cls, data: Path, port: int = 0) -> Self:
+    def start(cls, data: Path, port: int = 0, *options: str) -> Self:
         """Start one and wait until it says that it is ready."""
         command = [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(data), "--port", str(port)]
+        command += options
         data.mkdir(parents=True, exist_ok=True)
         log = data / "server.log"  # not a pipe: nobody would empty it, and a full one stops who writes
         with log.open("a") as stderr:
@@ -48,8 +49,8 @@ class ServerProcess:
 
     @classmethod
     @contextlib.contextmanager
-    def started(cls, data: Path, port: int = 0) -> Iterator[Self]:
-        server = cls.start(data, port)
+    def started(cls, data: Path, port: int = 0, *options: str) -> Iterator[Self]:
+        server = cls.start(data, port, *options)
         try:
             yield server
         finally:

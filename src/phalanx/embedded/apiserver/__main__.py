@@ -16,6 +16,7 @@ from pathlib import Path
 
 import uvloop
 
+from phalanx.embedded.apiserver.registry.kinds.batch.job import EMULATED_VERSIONS
 from phalanx.embedded.apiserver.server import Running, serve
 from phalanx.embedded.apiserver.storage.settings import Settings
 from phalanx.errors import PhalanxError
@@ -26,6 +27,13 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where everything is kept")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port; 0 takes any free one")
+    parser.add_argument(
+        "--emulated-version",
+        choices=list(EMULATED_VERSIONS),
+        default="1.36",
+        help="the Kubernetes release by whose rules the template of a suspended Job may change, as 1.35 "
+        "(default: %(default)s)",
+    )
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
@@ -38,7 +46,10 @@ def main() -> int:
     # Objects are plain JSON values, which form no cycles: looking for some is a fifth of the time of a write.
     gc.set_threshold(50_000, 20, 100)
     try:
-        uvloop.run(serve(Settings(data_dir=given.data, host=given.host, port=given.port), ready))
+        settings = Settings(
+            data_dir=given.data, host=given.host, port=given.port, emulated_version=given.emulated_version
+        )
+        uvloop.run(serve(settings, ready))
     except PhalanxError as error:
         print(f"phalanx apiserver: {error}", file=sys.stderr)
         return 1

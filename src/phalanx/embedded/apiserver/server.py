@@ -30,7 +30,7 @@ from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.auth.private import write_private
 from phalanx.embedded.apiserver.auth.reviews import REVIEWS
 from phalanx.embedded.apiserver.endpoints import bootstrap
-from phalanx.embedded.apiserver.registry.builtin import RESOURCES
+from phalanx.embedded.apiserver.registry.builtin import emulating
 from phalanx.embedded.apiserver.registry.routing import Registry
 from phalanx.embedded.apiserver.storage.journal import Journal
 from phalanx.embedded.apiserver.storage.settings import Settings
@@ -79,7 +79,7 @@ async def open_api(settings: Settings) -> Api:
     journal = Journal(settings.database)
     fresh = journal.fact("furnished", 0) == 0
     store = Store(journal, settings.retention)
-    registry = Registry((*RESOURCES, *REVIEWS))
+    registry = Registry((*emulating(settings.emulated_version), *REVIEWS))
     accounts = AccountTokens(settings.account_key, store)
     api = Api(store, registry, Tokens(settings.tokens, accounts.user), accounts, settings)
     try:

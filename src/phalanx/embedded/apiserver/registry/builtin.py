@@ -8,6 +8,7 @@ of kube-apiserver 1.36.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import ALL_VERBS, Resource, Subresource
@@ -97,6 +98,17 @@ PODS = _core(
     ),
 )
 
+JOBS = _kind(
+    "batch",
+    "v1",
+    "batch",
+    "Job",
+    "jobs",
+    strategy=JobStrategy(),
+    categories=("all",),
+    subresources=(_status("Job", "batch"),),
+)
+
 RESOURCES: tuple[Resource, ...] = (
     _core("Binding", "bindings", verbs=("create",)),
     _core("ConfigMap", "configmaps", strategy=ConfigMapStrategy(), short_names=("cm",)),
@@ -177,16 +189,7 @@ RESOURCES: tuple[Resource, ...] = (
         categories=("all",),
         subresources=(_status("CronJob", "batch"),),
     ),
-    _kind(
-        "batch",
-        "v1",
-        "batch",
-        "Job",
-        "jobs",
-        strategy=JobStrategy(),
-        categories=("all",),
-        subresources=(_status("Job", "batch"),),
-    ),
+    JOBS,
     _kind("coordination.k8s.io", "v1", "coordination", "Lease", "leases", strategy=LeaseStrategy()),
     _kind(
         "events.k8s.io",
@@ -306,3 +309,9 @@ RESOURCES: tuple[Resource, ...] = (
         )
     ),
 )
+
+
+def emulating(version: str) -> tuple[Resource, ...]:
+    """Return the kinds as the release `version` has them (one of `EMULATED_VERSIONS` of Jobs)."""
+    jobs = replace(JOBS, strategy=JobStrategy(version))
+    return tuple(jobs if one is JOBS else one for one in RESOURCES)

@@ -36,6 +36,8 @@ class Settings:
     watch_timeout_s: float = 1800.0
     # The largest body of a write; the real server's limit.
     body_limit_bytes: int = OBJECT_BYTES
+    # The Kubernetes release by whose rules the template of a suspended Job may change.
+    emulated_version: str = "1.36"
 
     @property
     def database(self) -> Path:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
+from phalanx.embedded.apiserver.registry.kinds.batch.job import JobStrategy
 from tests.embedded.apiserver.registry.kinds.writes import (
     CONTAINER,
     Object,
@@ -193,6 +195,37 @@ def test_a_job_suspended_again_opens_when_its_pods_are_gone() -> None:
     assert update_refusal("jobs", old, change) != []
     old["status"]["active"] = 0
     assert update_refusal("jobs", old, change) == []
+
+
+FRESH, RAN = {"status": {}}, {"status": {"startTime": "2026-01-01T00:00:00Z"}}
+SEEN = {"status": {**RAN["status"], "conditions": [{"type": "Suspended", "status": "True"}]}}
+BUSY = {"status": {**SEEN["status"], "active": 1}}
+
+
+@pytest.mark.parametrize(
+    ("version", "opens"),
+    [
+        ("1.35", {"fresh": True, "ran": False, "seen": False, "busy": False}),
+        ("1.36.0", {"fresh": False, "ran": False, "seen": True, "busy": False}),
+        ("1.36", {"fresh": True, "ran": False, "seen": True, "busy": False}),
+    ],
+)
+def test_when_a_template_may_change_is_as_the_version_has_it(version: str, opens: dict[str, bool]) -> None:
+    jobs, seen = JobStrategy(version), {"fresh": FRESH, "ran": RAN, "seen": SEEN, "busy": BUSY}
+    for state, words in seen.items():
+        old = stored("jobs", job(suspend=True)) | words
+        changed = copy.deepcopy(old)
+        changed["spec"]["template"]["spec"]["nodeSelector"] = {"a": "b"}
+        assert (jobs.validate_update(changed, old) == []) is opens[state], state
+
+
+def test_before_1_36_resources_of_a_suspended_job_stay() -> None:
+    old = stored("jobs", job(suspend=True))
+    changed = copy.deepcopy(old)
+    changed["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    assert JobStrategy("1.36").validate_update(changed, old) == []
+    (cause,) = JobStrategy("1.35").validate_update(changed, old)
+    assert cause.line().startswith("spec.template.spec: Invalid value:")
 
 
 def test_completions_of_an_elastic_job_follow_its_parallelism() -> None:

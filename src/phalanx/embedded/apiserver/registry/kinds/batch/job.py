@@ -6,13 +6,14 @@ Source: SetDefaults_Job of pkg/apis/batch/v1 and the strategies of pkg/registry/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from zoneinfo import ZoneInfo
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value, required
 from phalanx.embedded.apiserver.registry.kinds.batch import spec as job_spec
 from phalanx.embedded.apiserver.registry.kinds.batch import status as job_status
+from phalanx.embedded.apiserver.registry.kinds.batch.spec import TemplateChange
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, not_negative
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults
@@ -26,10 +27,14 @@ CRON = re.compile(rf"({CRON_NAME}|@every \S+|{CRON_FIELD}( +{CRON_FIELD}){{4}})"
 
 
 class JobStrategy(SpecAndStatus):
-    """`jobs.batch`."""
+    """`jobs.batch`. `version`: the release by whose rules the template of a suspended Job may change; one of
+    `EMULATED_VERSIONS`."""
 
     counts = True
     default_propagation = "orphan"
+
+    def __init__(self, version: str = "1.36") -> None:
+        self._template_change = EMULATED_VERSIONS[version]
 
     def default(self, obj: Object) -> None:
         spec = obj["spec"]
@@ -66,7 +71,7 @@ class JobStrategy(SpecAndStatus):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
-        job_spec.spec_update(found, obj["spec"], old["spec"], template_open=_has_no_pods(old))
+        job_spec.spec_update(found, obj["spec"], old["spec"], template=self._template_change(old))
         return found
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -111,14 +116,33 @@ def _generate_selector(job: Object) -> None:
         meta["labels"] = dict(labels)
 
 
+def _before_1_36(job: Object) -> TemplateChange:
+    """The directives of a suspended Job that has never run (KEP-2926)."""
+    fresh = job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime")
+    return TemplateChange.DIRECTIVES if fresh else TemplateChange.NOTHING
+
+
+def _of_1_36_0(job: Object) -> TemplateChange:
+    """Directives and resources of a Job that is seen to be suspended and has no pods (KEP-5440)."""
+    seen = job["spec"].get("suspend") and "Suspended" in job_status.true_conditions(job)
+    return TemplateChange.DIRECTIVES_AND_RESOURCES if seen and _has_no_pods(job) else TemplateChange.NOTHING
+
+
+def _of_1_36(job: Object) -> TemplateChange:
+    """The same, and of a suspended Job that has never run (shouldAllowMutablePodTemplate)."""
+    fresh = job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime")
+    return TemplateChange.DIRECTIVES_AND_RESOURCES if fresh and _has_no_pods(job) else _of_1_36_0(job)
+
+
 def _has_no_pods(job: Object) -> bool:
-    """Suspended, and not started or all its pods gone: then the template's directives may change."""
-    status = job.get("status") or {}
-    if not job["spec"].get("suspend"):
-        return False
-    return not status.get("startTime") or ("Suspended" in job_status.true_conditions(job) and not status.get("active"))
+    return not (job.get("status") or {}).get("active")
 
 
+EMULATED_VERSIONS: Mapping[str, Callable[[Object], TemplateChange]] = {
+    "1.35": _before_1_36,
+    "1.36.0": _of_1_36_0,
+    "1.36": _of_1_36,
+}
 MANY_INDEXES = (
     "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes "
     "might not be able to track completedIndexes when a big number of indexes fail"

@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes/pkg/apis/batch/validation.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
@@ -268,12 +269,21 @@ IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "mana
 DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-def spec_update(found: Found, spec: Spec, old: Spec, *, template_open: bool) -> None:
-    """`template_open`: the Job is suspended and has no pods, so directives and resources of its template may change."""
+class TemplateChange(Enum):
+    """What of a Job's template may change."""
+
+    NOTHING = "nothing"
+    DIRECTIVES = "directives"
+    DIRECTIVES_AND_RESOURCES = "directives and resources"
+
+
+def spec_update(found: Found, spec: Spec, old: Spec, *, template: TemplateChange) -> None:
+    """Add what may not change from `old` to `spec`. `template`: what of the template may."""
     _completions(found, spec, old)
     _immutable(found, "selector", spec, old)
-    if template_open:
-        if _frozen(spec["template"]) != _frozen(old["template"]):
+    if template is not TemplateChange.NOTHING:
+        sized = template is TemplateChange.DIRECTIVES_AND_RESOURCES
+        if _frozen(spec["template"], sized=sized) != _frozen(old["template"], sized=sized):
             text = "field is immutable"
             found.append(invalid_value("spec.template.spec", spec["template"].get("spec"), text))
     elif spec["template"] != old["template"]:
@@ -299,12 +309,12 @@ def _completions(found: Found, spec: Spec, old: Spec) -> None:
         found.append(invalid_value("spec.completions", now, text))
 
 
-def _frozen(template: Spec) -> dict[str, Any]:
-    """The part of a suspended Job's template that stays as it is."""
+def _frozen(template: Spec, *, sized: bool) -> dict[str, Any]:
+    """The part of a suspended Job's template that stays as it is. `sized`: resources may change."""
     spec = {key: value for key, value in (template.get("spec") or {}).items() if key not in DIRECTIVES}
     affinity = {key: value for key, value in (spec.pop("affinity", None) or {}).items() if key != "nodeAffinity"}
     for key in ("containers", "initContainers"):
-        if key in spec:
+        if sized and key in spec:
             spec[key] = [{k: v for k, v in one.items() if k != "resources"} for one in spec[key] or ()]
     return spec | {"affinity": affinity}
 
