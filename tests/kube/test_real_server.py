@@ -183,7 +183,8 @@ def test_a_job_that_ran_gets_another_flavor_by_the_rules_of_each_version(tmp_pat
         async with await Connection.open(kubeconfig) as user:
             ran = job("ran", 2)
             await furnish(user, ran)
-            status = {"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "True"}]}
+            seen = {"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}
+            status = {"startTime": "2026-01-01T00:00:00Z", "conditions": [seen]}
             await user.patch(JOBS, "ran", {"status": status}, "default", "status")
             await install(user)
             await user.patch(NODES, "n1", {"metadata": {"labels": {"kind": "spot"}}})

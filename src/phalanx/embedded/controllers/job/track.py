@@ -160,10 +160,11 @@ def _ending(view: JobView, step: Step, done: Done, active: int) -> Ending | None
 
 
 def _suspend_or_resume(status: dict[str, Any], suspended: bool, now_s: float) -> tuple[Note, ...]:
-    """startTime goes with the suspension and is set anew at the resumption: the deadline counts time in use."""
+    """startTime goes when the Job comes to be suspended and is set anew at the resumption: the deadline counts time in
+    use. (Before 1.36 it stayed; who wants to change the template of a Job that ran takes it away.)"""
     if suspended:
-        status.pop("startTime", None)
         if set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now_s):
+            status.pop("startTime", None)
             return (Note(type="Normal", reason="Suspended", message="Job suspended"),)
     elif set_condition(status, "Suspended", "False", "JobResumed", "Job resumed", now_s):
         status["startTime"] = rfc3339(now_s)
