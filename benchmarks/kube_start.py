@@ -2,9 +2,10 @@
 event loop is kept.
 
 A lease is lost when nothing renews it for 6 s: so what counts, beside the whole time and the memory, is the longest
-time that nobody else got a turn. The objects come from a server in another process, over HTTP.
+time that somebody who waits for a timer got no turn. The objects come from a server in another process, over HTTP:
+twenty pods a node, and a namespace with a quota for every five nodes. Each size is measured in a process of its own.
 
-    python benchmarks/kube_start.py [--nodes 5000] [--pods 100000] [--namespaces 1000] [--pages]
+    python benchmarks/kube_start.py [--nodes 500 1000 5000] [--pages] [--to docs/benchmarks]
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import resource
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 from aiohttp import web
+from matplotlib.figure import Figure
 
 from phalanx import loop
 from phalanx.cli.cluster.informers import Informers
@@ -35,6 +41,7 @@ from phalanx.state.cluster import Cluster
 
 Object = dict[str, Any]
 GANG = 10
+PODS_PER_NODE, NODES_PER_NAMESPACE = 20, 5
 
 
 def meta(name: str, version: int, namespace: str = "", **more: Any) -> Object:
@@ -190,23 +197,54 @@ def peak_mib() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--pods", type=int, default=100_000)
-    parser.add_argument("--namespaces", type=int, default=1000)
-    parser.add_argument("--pages", action="store_true", help="a server whose watches do not begin with what exists")
-    args = parser.parse_args()
+def measure(nodes: int, pages: bool) -> dict[str, Any]:
+    """Return what the start costs with so many nodes. `pages`: the server's watches do not begin with what exists."""
+    pods, namespaces = nodes * PODS_PER_NODE, max(1, nodes // NODES_PER_NAMESPACE)
     ours, theirs = multiprocessing.Pipe()
-    sizes = args.nodes, args.pods, args.namespaces
     context = multiprocessing.get_context("spawn")
-    server = context.Process(target=run_server, args=(sizes, not args.pages, theirs), daemon=True)
+    server = context.Process(target=run_server, args=((nodes, pods, namespaces), not pages, theirs), daemon=True)
     server.start()
-    said = {"benchmark": "kube_start", "nodes": args.nodes, "pods": args.pods, "namespaces": args.namespaces}
+    said = {"benchmark": "kube_start", "nodes": nodes, "pods": pods, "namespaces": namespaces, "pages": pages}
     try:
-        print(json.dumps({**said, "pages": args.pages, **asyncio.run(start(ours.recv()))}), flush=True)
+        return {**said, "load": round(os.getloadavg()[0], 1), **asyncio.run(start(ours.recv()))}
     finally:
         server.kill()
+
+
+def drawn(found: Sequence[dict[str, Any]]) -> Figure:
+    """Return the time, the longest turn and the memory, each against the number of pods."""
+    figure = Figure(figsize=(11, 3.2), layout="constrained")
+    times, turns, memory = figure.subplots(1, 3)
+    pods = [each["pods"] for each in found]
+    for name, mark in (("listed_s", "o-"), ("routed_s", "s-"), ("first_decision_s", "^-")):
+        times.plot(pods, [each[name] for each in found], mark, label=name.removesuffix("_s").replace("_", " "))
+    for doing in ("list", "route", "decide"):
+        turns.plot(pods, [1000 * each["longest_turn_s"][doing] for each in found], "o-", label=doing)
+    for name in ("listed_mib", "peak_mib"):
+        memory.plot(pods, [each[name] for each in found], "o-", label=name.removesuffix("_mib"))
+    for axes, what in ((times, "since the first list (s)"), (turns, "longest turn (ms)"), (memory, "memory (MiB)")):
+        axes.set_xlabel("pods")
+        axes.set_ylabel(what)
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        axes.legend()
+    return figure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, nargs="*", default=[5000])
+    parser.add_argument("--pages", action="store_true", help="a server whose watches do not begin with what exists")
+    parser.add_argument("--to", type=Path, help="a folder for the plot")
+    args = parser.parse_args()
+    found = []
+    for nodes in args.nodes:
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
+            found.append(alone.submit(measure, nodes, args.pages).result())
+        print(json.dumps(found[-1]), flush=True)
+    if args.to is not None:
+        mpl.rcParams["svg.hashsalt"] = "phalanx"  # the same figures, the same file
+        drawn(found).savefig(args.to / "cluster-start.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ class Informer:
         for obj in list(self.objects.values()):
             self._tell_one(subscriber, Change(kind=self.kind, old=None, new=obj))
 
-    async def follow(self, subscriber: Subscriber, most_s: float = 0.05) -> None:
+    async def follow(self, subscriber: Subscriber, most_s: float = 0.02) -> None:
         """As `subscribe`, in pieces: after `most_s` seconds of it others get their turn. What changes meanwhile is told
         once: an object of which nothing was told yet comes as an addition, as it is then."""
         clock = asyncio.get_running_loop().time

@@ -327,7 +327,7 @@ def _at_once(*steps: Iterator[None]) -> None:
             pass
 
 
-async def _in_pieces(steps: Iterator[None], most_s: float = 0.05) -> None:
+async def _in_pieces(steps: Iterator[None], most_s: float = 0.02) -> None:
     """All of it; after `most_s` seconds others get their turn."""
     clock = asyncio.get_running_loop().time
     began_s = clock()
