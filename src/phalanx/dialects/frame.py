@@ -15,7 +15,7 @@ What of an object has no effect is never dropped in silence: every field stands 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -65,12 +65,15 @@ class Said:
 class Claim:
     """What the definitions say of a gang. `queue`: its queue in the tree; empty: that of who names none. `priority`:
     instead of its pods' own. `blocked`: why it may not start whatever room there is; with `drained` it may not run
-    either, and is taken back."""
+    either, and is taken back. `options`: words of ours that count instead of what its members say.
+    `silent`: nothing is answered of it as long as it is so."""
 
     queue: str
     priority: int | None = None
     blocked: Reason | None = None
     drained: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    silent: bool = False
 
 
 class Stage(StrEnum):

@@ -114,6 +114,7 @@ class KubeWorld:
             now_s=clock,
             may_write=self.effects.may_write,
         )
+        self.watch.capacity.dialects.news = self.answers.defined
         self._api, self._clock = api, clock
         self._timers = GangTimers()
         self._routed = False  # changes are routed as they come

@@ -23,8 +23,10 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class DialectWatch:
-    """`defined`: by dialect, its definitions as they were last read. `claimed`: gang -> its dialect. `objects`: the
-    caches of a dialect's kinds, those that are served. `note`: called with what of an object has no effect."""
+    """`defined`: by dialect, its definitions as they were last read. `claimed`: gang -> its dialect; of those that are
+    `silent` nothing is answered. `objects`: the
+    caches of a dialect's kinds, those that are served. `note`: called with what of an object has no effect. `news`:
+    called when somebody wrote an object that a dialect answers on, and that is about no gang yet."""
 
     def __init__(
         self,
@@ -38,7 +40,9 @@ class DialectWatch:
         self.dialects = {dialect.name: dialect for dialect in dialects}
         self.defined: dict[str, Definitions] = {}
         self.claimed: dict[str, str] = {}
+        self.silent: set[str] = set()
         self._queues, self._objects, self._mark, self._note = queues, objects, mark, note
+        self.news: Callable[[], None] = lambda: None
         self._stale = dict.fromkeys(self.dialects)
         both = (kind for each in self.dialects.values() for kind in (*each.definition_kinds, *each.answer_kinds))
         self.kinds = tuple(dict.fromkeys(both))
@@ -46,13 +50,20 @@ class DialectWatch:
     def on_change(self, change: Change) -> bool:
         """Return whether it matters: a status that we wrote ourselves does not."""
         for name, dialect in self.dialects.items():
-            about = dialect.gang_of(change.new or change.old or {}) if _is_answer(dialect, change) else ""
-            if about in self.claimed and _differs(change, False):
-                self._mark(about)
+            if _is_answer(dialect, change) and _differs(change, False):
+                self._on_answer(dialect, change)
             if change.kind in dialect.definition_kinds and _differs(change, change.kind in dialect.by_status):
                 self._stale[name] = None
                 self.tell_unused(name, change.kind, change.new)
         return bool(self._stale)
+
+    def _on_answer(self, dialect: Dialect[Any], change: Change) -> None:
+        about = dialect.gang_of(change.new or change.old or {})
+        if about in self.claimed:
+            self._mark(about)
+        else:
+            self.news()
+        self.tell_unused(dialect.name, change.kind, change.new)
 
     def tell_unused(self, dialect: str, kind: Kind, obj: Object | None) -> None:
         """Say on the object what of it has no effect."""
@@ -97,8 +108,14 @@ class DialectWatch:
             objects = {kind: self._objects(kind) or {} for kind in dialect.answer_kinds}
             if (found := dialect.claim(self.defined[name], said, objects)) is not None:
                 self.claimed[said.gang] = name
+                (self.silent.add if found.silent else self.silent.discard)(said.gang)
                 return found
         return None
+
+    def forget(self, gang: str) -> None:
+        """The gang is no more."""
+        self.claimed.pop(gang, None)
+        self.silent.discard(gang)
 
 
 def _is_answer(dialect: Dialect[Any], change: Change) -> bool:

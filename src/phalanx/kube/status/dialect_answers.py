@@ -60,13 +60,16 @@ class DialectAnswers:
 
     def touch(self, gang: str) -> None:
         """Note that something of the gang changed."""
-        if gang in self._watch.claimed:
+        if gang in self._watch.silent:
+            if gang not in self._gangs or self._gangs[gang].done:
+                self._watch.forget(gang)
+        elif gang in self._watch.claimed:
             self._touched[gang] = None
             self._news.set()
 
     def waits(self, gang: str, reason: Reason) -> None:
         """Note that the gang waits, and why."""
-        if gang in self._watch.claimed:
+        if gang in self._watch.claimed and gang not in self._watch.silent:
             self._reasons[gang] = reason
             self.touch(gang)
 
@@ -96,7 +99,7 @@ class DialectAnswers:
             for each in (self._reasons, self._departures, self._pods, known):
                 each.pop(id, None)
             if id not in self._gangs:
-                self._watch.claimed.pop(id, None)
+                self._watch.forget(id)
             return ()
         if told.stage in (Stage.STARTING, Stage.RUNNING):
             self._reasons.pop(id, None)
@@ -121,11 +124,11 @@ class DialectAnswers:
         return tell(gang, self._cache, pods, self._reasons.get(id), eviction)
 
     def _bare_pods(self, id: str) -> list[Object]:
-        """Those of the gang that there are, oldest first, over or not."""
+        """Those of the gang that there are, oldest first, over or not; of a Job that is not of the gang, too."""
         gang = self._gangs.get(id)
-        if gang is not None and any(pod.owner is None for pod in gang.pods.values()):
-            seen = self._pods.setdefault(id, {})
-            seen.update({pod.key: pod.uid for pod in gang.pods.values() if pod.owner is None})
+        bare = [pod for pod in gang.pods.values() if pod.owner is None or not gang.jobs] if gang is not None else []
+        if bare:
+            self._pods.setdefault(id, {}).update({pod.key: pod.uid for pod in bare})
         there, cache = [], self._cache(PODS)
         for key, uid in self._pods.get(id, {}).items():
             obj = cache.get(key)

@@ -17,7 +17,7 @@ are never guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, TypeAlias
 
@@ -69,7 +69,8 @@ class GangSpec:
 class GangMembers:
     """The live members of one gang: Jobs that are not finished, and bare pods that are not over, oldest first.
     `finished`: Jobs that are; they are no longer waited for. `sizes`: what each Job (by uid) can still use at once,
-    where more is known than its status says. `group`: the PodGroup whose members they are, if there is one."""
+    where more is known than its status says. `group`: the PodGroup whose members they are, if there is one. `claimed`:
+    what a dialect's definitions say instead of them."""
 
     id: str
     jobs: Sequence[BatchJob]
@@ -77,6 +78,7 @@ class GangMembers:
     finished: int = 0
     sizes: Mapping[str, int] = field(default_factory=dict)
     group: PodGroup | None = None
+    claimed: Mapping[str, str] = field(default_factory=dict)
 
     def size(self, job: BatchJob) -> int:
         return self.sizes.get(job.uid, job.size())
@@ -87,6 +89,8 @@ class GangMembers:
 
     def options(self, key: str) -> dict[str, str]:
         """Who says what under `key`: value -> the first member that says so."""
+        if key in self.claimed:
+            return {self.claimed[key]: self.id}
         found: dict[str, str] = {}
         for member in self.everyone:
             if key in member.options:
@@ -123,7 +127,9 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         group = members.group
         queue = single_value(members, labels.QUEUE, (group and group.queue) or defaults.default_queue)
         theirs = defaults.claim(_to_claim(members, queue))
-        queue = queue if theirs is None else theirs.queue or defaults.default_queue
+        if theirs is not None:
+            queue = theirs.queue or defaults.default_queue
+            members = replace(members, claimed=theirs.options)
         said = _said(members)
         rows = _rows(members, defaults.gang(queue), defaults.largest)
         _check_jobs(members.jobs)
