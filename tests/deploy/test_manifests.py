@@ -18,7 +18,6 @@ import yaml
 
 from phalanx.client.kind import JOBS, Kind
 from phalanx.dialects.enabled import DIALECTS
-from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.kube.install import volcano
 from phalanx.kube.install.admission_policy import (
     ACCOUNT,
@@ -43,12 +42,17 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBE = ROOT / "src" / "phalanx" / "kube"
 
-KUEUE_DEFINITIONS = crds_of(KUEUE)
+# Dialects of the frame that bring definitions, and what of them is installed.
+BROUGHT = {
+    each: [*crds_of(each), *(body for _, body in each.policies)]
+    for each in DIALECTS.values()
+    if each.crds and (DEPLOY / "components" / each.name).exists()
+}
 GENERATED = {
     DEPLOY / "base" / "definitions.yaml": list(DEFINITIONS.values()),
     DEPLOY / "components" / "volcano" / "definitions.yaml": list(volcano.DEFINITIONS.values()),
     DEPLOY / "base" / "records.yaml": [body for _, body in RECORDS_POLICIES],
-    DEPLOY / "components" / "kueue" / "definitions.yaml": [*KUEUE_DEFINITIONS, *(body for _, body in KUEUE.policies)],
+    **{DEPLOY / "components" / each.name / "definitions.yaml": bodies for each, bodies in BROUGHT.items()},
     DEPLOY / "overlays" / "mutating" / "policies.yaml": [body for _, body in INSTALLED],
     DEPLOY / "overlays" / "webhook" / "configuration.yaml": [WEBHOOK],
 }
@@ -108,21 +112,25 @@ def used() -> set[Right]:
     for dialect in (each for name, each in DIALECTS.items() if (DEPLOY / "components" / name).exists()):
         kinds = (*dialect.definition_kinds, *dialect.answer_kinds)
         found |= {(verb, kind.group, kind.plural.rpartition("/")[2]) for kind in kinds for verb in ("list", "watch")}
-    found |= {("get", kind.group, kind.plural) for kind, _ in KUEUE.policies}
-    found |= {(verb, "kueue.x-k8s.io", resource) for resource, verbs in KUEUE_ANSWERS.items() for verb in verbs}
+    found |= {("get", kind.group, kind.plural) for each in BROUGHT for kind, _ in each.policies}
+    for group, answered in ANSWERS.items():
+        found |= {(verb, group, resource) for resource, verbs in answered.items() for verb in verbs}
     found |= {("get", "apiextensions.k8s.io", "customresourcedefinitions")}
     found |= {("get", "admissionregistration.k8s.io", kind.plural) for kind, _ in INSTALLED}
     return found | {("get", "phalanx.dev", "queues"), ("create", "phalanx.dev", "queues")}
 
 
-# What `kube/status/dialect_answers.py` writes of Kueue's kinds, by what its dialect answers.
-KUEUE_ANSWERS = {
-    "workloads": ("create", "patch"),
-    "workloads/status": ("patch",),
-    "clusterqueues": ("patch",),
-    "clusterqueues/status": ("patch",),
-    "localqueues/status": ("patch",),
-    "resourceflavors": ("patch",),
+# What `kube/status/dialect_answers.py` writes of each group's kinds, by what their dialect answers.
+ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
+    "kueue.x-k8s.io": {
+        "workloads": ("create", "patch"),
+        "workloads/status": ("patch",),
+        "clusterqueues": ("patch",),
+        "clusterqueues/status": ("patch",),
+        "localqueues/status": ("patch",),
+        "resourceflavors": ("patch",),
+    },
+    "scheduling.x-k8s.io": {"podgroups/status": ("patch",), "elasticquotas/status": ("patch",)},
 }
 # The manifests make these objects, so that nobody needs the right to.
 MADE_BY_THE_MANIFESTS = {
@@ -194,8 +202,8 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     assert made == {("Lease", LEASE), ("ConfigMap", USAGE), ("Secret", RECORD_KEY)}
     named = {name for rule in rules() for name in rule.get("resourceNames", ())}
     definitions = {body["metadata"]["name"] for body in (*DEFINITIONS.values(), *volcano.DEFINITIONS.values())}
-    definitions |= {body["metadata"]["name"] for body in KUEUE_DEFINITIONS}
-    policies = (*(body for _, body in INSTALLED), *(body for _, body in KUEUE.policies), WEBHOOK)
+    definitions |= {body["metadata"]["name"] for each in BROUGHT for body in crds_of(each)}
+    policies = (*(body for _, body in INSTALLED), *(body for each in BROUGHT for _, body in each.policies), WEBHOOK)
     admission = {body["metadata"]["name"] for body in policies}
     assert named == {LEASE, USAGE, RECORD_KEY} | definitions | admission
 

@@ -38,7 +38,7 @@ def scheduler(
     target: Target | None = None,
     default_queue: str | None = None,
     policy: Path | None = None,
-    dialect: tuple[Literal["kueue", "yunikorn", "volcano", "kubeflow"], ...] = (),
+    dialect: tuple[Literal["kueue", "yunikorn", "scheduler-plugins", "volcano", "kubeflow"], ...] = (),
     record: Path | None = None,
     metrics_address: str | None = None,
     ledger: str | None = None,
@@ -68,10 +68,9 @@ def scheduler(
     policy
         How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
     dialect
-        Read other people's kinds too. volcano: its PodGroups and queues, defined where they are absent, and pods that
-        name its scheduler, which itself must not run. kubeflow: training jobs (PyTorchJob, TFJob and others), beside
-        their operator. kueue: its queues, and Jobs and pods that name one, in place of its controller. yunikorn: its
-        ConfigMap's queues, and pods that name it, in its place. docs/dialects says what becomes of each field.
+        Take the place of this scheduler, which itself must not run: answer to its scheduler name, read its kinds, which
+        are defined where they are absent, and write their status. kubeflow: training jobs (PyTorchJob, TFJob and
+        others), beside their operator. docs/dialects says what becomes of each field.
     record
         Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
     metrics_address

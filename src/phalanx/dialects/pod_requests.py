@@ -1,0 +1,55 @@
+"""What a pod asks, as kube-scheduler counts it: from its spec as it is written to amounts in our units.
+
+The sum over its containers and sidecars, or where that is more, what an init container and the sidecars before it ask;
+plus its overhead. (k8s.io/component-helpers/resource.PodRequests.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.client.quantity import QuantityError, amount
+
+Asked = dict[str, int]
+
+
+def pod_requests(spec: Mapping[str, Any]) -> Asked:
+    """Return resource -> amount (cpu in millicores, else units). What is no quantity counts as nothing."""
+    sidecars: Asked = {}
+    most: Asked = {}
+    for one in spec.get("initContainers") or ():
+        if one.get("restartPolicy") == "Always":
+            sidecars = _sum(sidecars, container_requests(one))
+            most = _most(most, sidecars)
+        else:
+            most = _most(most, _sum(sidecars, container_requests(one)))
+    total = sidecars
+    for one in spec.get("containers") or ():
+        total = _sum(total, container_requests(one))
+    return _sum(_most(total, most), amounts(spec.get("overhead")))
+
+
+def container_requests(container: Mapping[str, Any]) -> Asked:
+    """Return what a container asks; a limit stands for a request that is not there."""
+    resources = container.get("resources") or {}
+    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def amounts(written: Any) -> Asked:
+    """Return a ResourceList in our units, without what is no quantity or negative."""
+    found: Asked = {}
+    for resource, text in (written if isinstance(written, Mapping) else {}).items():
+        try:
+            found[str(resource)] = max(0, amount(str(resource), text))
+        except (QuantityError, TypeError):
+            continue
+    return found
+
+
+def _sum(one: Asked, other: Asked) -> Asked:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in one | other}
+
+
+def _most(one: Asked, other: Asked) -> Asked:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in one | other}

@@ -1,0 +1,126 @@
+"""Which pods are one gang, and what the status of their PodGroup says.
+
+A pod is of the PodGroup that its label names, in its namespace. So many pods as `minMember` says must exist, and they
+start together; what comes later starts one by one. A group that was labelled in the old way with `min-available` needs
+no object.
+
+The status is that of scheduler-plugins' controller: it counts the pods with the label, and goes through `Pending`,
+`Scheduling` and `Running` to `Finished` or `Failed`, which are final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from phalanx.dialects.frame import Answer, Claim, Object, Objects, Said, Told
+from phalanx.dialects.scheduler_plugins import kinds
+from phalanx.dialects.scheduler_plugins.quotas import QuotaDefinitions
+from phalanx.model.reason import Reason, ReasonCode
+
+_OURS = "phalanx.dev/"
+_QUEUE, _JOB, _MIN = (f"{_OURS}{word}" for word in ("queue", "job", "min-available"))
+_NOTHING: Mapping[str, str] = {}
+_MARK = f"{kinds.GROUP}:"  # no Job and no pod has such a name
+OBJECT = f"{kinds.GROUP}/pod-group"  # the PodGroup of a pod, among its words
+_FINAL = frozenset({"Finished", "Failed"})
+_SCHEDULERS = frozenset({kinds.SCHEDULER_NAME, kinds.DEFAULT_SCHEDULER})
+
+
+def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+    """Return what a pod says, in our words; empty: it is of another scheduler and of no PodGroup. A pod that asks for
+    our own scheduler is of a PodGroup, but of no ElasticQuota."""
+    labels = meta.get("labels") or _NOTHING
+    group = next((str(labels[key]) for key in kinds.GROUP_LABELS if labels.get(key)), "")
+    theirs = scheduler in _SCHEDULERS
+    if _JOB in labels or not (group or theirs) or not (theirs or scheduler == "phalanx"):
+        return _NOTHING
+    found = {_QUEUE: kinds.tree_quota(str(meta.get("namespace") or "default"))}
+    if group:
+        found |= {_JOB: _MARK + group, OBJECT: group}
+        if minimum := labels.get(kinds.MIN_LABEL):
+            found[_MIN] = str(minimum)
+    return found
+
+
+def claim(defined: QuotaDefinitions, said: Said, objects: Objects) -> Claim | None:
+    """Return what its namespace's quota and its PodGroup say of a gang; None: it is none of these."""
+    group, theirs = said.options.get(OBJECT, ""), kinds.is_quota(said.queue)
+    if not theirs:
+        return None
+    within = said.namespace in defined.quotas
+    queue = said.queue if within else ""
+    if within and (unknown := defined.unknown(said.asks)):
+        text = f"no ElasticQuota's min names {', '.join(unknown)}, so that no pod of the namespace may ask for it"
+        return Claim(queue=queue, blocked=Reason(code=ReasonCode.QUEUE_LIMIT, text=text))
+    if not group or (_MIN in said.options and _object(objects, said.namespace, group) is None):
+        return Claim(queue=queue, silent=not queue and not group)
+    found = _object(objects, said.namespace, group)
+    if found is None:
+        text = f"the PodGroup {group} of its pods does not exist yet: create it"
+        return Claim(queue=queue, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+    return Claim(queue=queue, options={_MIN: str(_minimum(found))})
+
+
+def gang_of(group: Object) -> str:
+    """Return the gang of a PodGroup's pods."""
+    meta = group.get("metadata") or _NOTHING
+    return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
+
+
+def answer(told: Told, objects: Objects) -> Iterator[Answer]:
+    """Yield the status of a gang's PodGroup."""
+    key = f"{told.namespace}/{told.options.get(OBJECT, '')}"
+    if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
+        yield Answer(kind=kinds.POD_GROUPS, key=key, status=_status(group, told.owners))
+
+
+def statuses(everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
+    """Yield the status of PodGroups without pods."""
+    with_pods = {f"{told.namespace}/{told.options.get(OBJECT, '')}" for told in everyone}
+    for key, group in objects.get(kinds.POD_GROUPS, {}).items():
+        if key not in with_pods:
+            yield Answer(kind=kinds.POD_GROUPS, key=key, status=_status(group, ()))
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _object(objects: Objects, namespace: str, group: str) -> Object | None:
+    return objects.get(kinds.POD_GROUPS, {}).get(f"{namespace}/{group}")
+
+
+def _minimum(group: Object) -> int:
+    said = (group.get("spec") or {}).get("minMember")
+    return said if isinstance(said, int) and said > 0 else 1
+
+
+def _status(group: Object, pods: Iterable[Object]) -> Object:
+    """As its controller leaves it when nothing changes any more."""
+    old = group.get("status") or {}
+    if old.get("phase") in _FINAL:
+        return old
+    there = list(pods)
+    phases = [str((pod.get("status") or {}).get("phase") or "") for pod in there]
+    running, succeeded, failed = (phases.count(name) for name in ("Running", "Succeeded", "Failed"))
+    counts = {"running": running, "succeeded": succeeded, "failed": failed}
+    owner = str(old.get("occupiedBy") or "") or (_occupier(there[0]) if len(there) >= _minimum(group) else "")
+    status: Object = {"phase": _phase(_minimum(group), len(there), running, succeeded, failed)}
+    return status | ({"occupiedBy": owner} if owner else {}) | {name: count for name, count in counts.items() if count}
+
+
+def _phase(minimum: int, there: int, running: int, succeeded: int, failed: int) -> str:
+    if there < minimum:
+        return "Pending"
+    if succeeded >= minimum:
+        return "Finished"
+    if failed and failed + running + succeeded >= minimum:
+        return "Failed"
+    return "Running" if running + succeeded >= minimum else "Scheduling"
+
+
+def _occupier(pod: Object) -> str:
+    """Its owners by name, though the field's text says UID."""
+    meta = pod["metadata"]
+    names = sorted(f"{meta.get('namespace')}/{owner['name']}" for owner in meta.get("ownerReferences") or ())
+    return ",".join(names)

@@ -1,0 +1,53 @@
+"""What becomes of every field of scheduler-plugins' kinds, and of its labels on pods.
+
+The page docs/dialects/scheduler-plugins.md is made from these tables; a test walks every field of every definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phalanx.dialects.frame import Answered, Becomes, Ignored, Use
+from phalanx.dialects.scheduler_plugins import kinds
+
+_ZONES = Ignored("zones of nodes are read from the annotation phalanx.dev/zones of the node")
+_NETWORK = Ignored("pods go close to each other by phalanx.dev/closeness; there are no costs between places here")
+POD_GROUP: Mapping[str, Use] = {
+    "spec.minMember": Becomes("Role.minimum", "so many pods must exist, and start together"),
+    "spec.minResources": Ignored("the pods themselves are looked at, all of the group at once"),
+    "spec.scheduleTimeoutSeconds": Ignored("a group that waits holds nothing meanwhile, so nothing has to be let go"),
+    "status.phase": Answered("Pending, Scheduling, Running, Finished, Failed; the last two are final"),
+    "status.occupiedBy": Answered("`namespace/owner` of the oldest pod"),
+    "status.running": Answered("pods of its own namespace; upstream counts those of equally named groups as well"),
+    "status.succeeded": Answered("the same"),
+    "status.failed": Answered("the same"),
+    "status.scheduleStartTime": Ignored("upstream never writes it either"),
+}
+ELASTIC_QUOTA: Mapping[str, Use] = {
+    "spec.min": Becomes("Quota.guaranteed", "borrowed while unused; all quotas together use no more than the sum"),
+    "spec.max": Becomes("Quota.limit", "of cpu, memory and ephemeral-storage what is not named is 0, as upstream"),
+    "status.used": Answered("of running pods"),
+}
+NODE_TOPOLOGY: Mapping[str, Use] = {"attributes": _ZONES, "topologyPolicies": _ZONES, "zones": _ZONES}
+APP_GROUP: Mapping[str, Use] = {
+    "spec.numMembers": _NETWORK,
+    "spec.topologySortingAlgorithm": _NETWORK,
+    "spec.workloads": _NETWORK,
+    "status": _NETWORK,
+}
+NETWORK_TOPOLOGY: Mapping[str, Use] = {"spec.configmapName": _NETWORK, "spec.weights": _NETWORK, "status": _NETWORK}
+TABLES: Mapping[str, Mapping[str, Use]] = {
+    "PodGroup": POD_GROUP,
+    "ElasticQuota": ELASTIC_QUOTA,
+    "NodeResourceTopology": NODE_TOPOLOGY,
+    "AppGroup": APP_GROUP,
+    "NetworkTopology": NETWORK_TOPOLOGY,
+}
+WORDS: Mapping[str, Use] = {
+    kinds.GROUP_LABELS[0]: Becomes("Job.id", "the PodGroup of that name; the pods wait until there is one"),
+    kinds.GROUP_LABELS[1]: Becomes("Job.id", "the spelling before 0.22"),
+    kinds.GROUP_LABELS[2]: Becomes("Job.id", "the same; with min-available no PodGroup is needed"),
+    kinds.MIN_LABEL: Becomes("Role.minimum", "where there is no PodGroup of the name"),
+    "appgroup.diktyo.x-k8s.io": _NETWORK,
+    "appgroup.diktyo.x-k8s.io.workload": _NETWORK,
+}
