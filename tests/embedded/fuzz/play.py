@@ -19,12 +19,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import yaml
+
 from phalanx.embedded.apiserver.app import Api
 from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.server import open_api
 from phalanx.embedded.apiserver.storage.settings import Retention, Settings
 from phalanx.embedded.apiserver.transport.http import Connection, Limits, RawRequest
+from phalanx.embedded.apiserver.transport.protobuf import protobuf
 from phalanx.embedded.apiserver.transport.request import Response
 from tests.embedded.fuzz.grammar import Asked, Grammar, Resource
 
@@ -300,9 +303,10 @@ def _note(played: Played, asked: Asked, code: int, body: bytes, took_s: float) -
 
 
 def _message(body: bytes) -> str:
+    """What a Status says, in whichever form it is (JSON is YAML too)."""
     try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
+        return str((protobuf.decode(body) if body.startswith(protobuf.MAGIC) else yaml.safe_load(body))["message"])
+    except (yaml.YAMLError, ValueError, KeyError, TypeError):
         return repr(body[:80])
 
 

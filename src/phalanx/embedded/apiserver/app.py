@@ -30,7 +30,7 @@ from phalanx.embedded.apiserver.endpoints.subresources.streams import STREAMS, S
 from phalanx.embedded.apiserver.endpoints.write import Intent, Writer, Written
 from phalanx.embedded.apiserver.registry.routing import Registry, Target, locate, verb_of
 from phalanx.embedded.apiserver.storage.settings import Settings
-from phalanx.embedded.apiserver.storage.store import Event, Store, encode
+from phalanx.embedded.apiserver.storage.store import Event, Store
 from phalanx.embedded.apiserver.storage.watch import Hub
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.go_json import duplicates
@@ -79,10 +79,10 @@ class Api:
         try:
             return await self._answer(raw)
         except ApiError as error:
-            return _refusal(error)
+            return _refusal(raw, error)
         except Exception:  # a defect of ours: this client gets a 500, all others are served on
             _log.exception("%s %s", raw.method, raw.path)
-            return _refusal(ApiError(500, "InternalError", "Internal error occurred: see the log of the server"))
+            return _refusal(raw, ApiError(500, "InternalError", "Internal error occurred: see the log of the server"))
 
     async def _answer(self, raw: RawRequest) -> Response:
         headers, method, path = raw.headers, raw.method, raw.path
@@ -92,7 +92,7 @@ class Api:
             path=path,
             query=parse_query(raw.query),
             user=user,
-            accept=_accept(headers.get(b"accept", b"").decode("latin-1")),
+            accept=_accept(raw),
             content_type=headers.get(b"content-type", b"").decode("latin-1"),
             user_agent=headers.get(b"user-agent", b"").decode("latin-1"),
             host=headers.get(b"host", b"").decode("latin-1"),
@@ -120,7 +120,7 @@ class Api:
             case "get":
                 return await self._get(target, request)
             case "list":
-                return self.reader.show(target, request)
+                return await self.reader.show(target, request)
             case "watch":
                 return self.reader.watch(target, request)
             case "create":
@@ -212,7 +212,7 @@ class Api:
         found = self.reader.select(target, listed)
         await self.deleter.collection(target, found, options)
         meta = {"resourceVersion": str(self.store.version)}
-        return answers.many(target.resource, request, [stored for _, _, stored in found], meta)
+        return await answers.many(target.resource, request, [stored for _, _, stored in found], meta)
 
 
 def _asked(target: Target, verb: str, request: Request) -> Asked:
@@ -247,14 +247,15 @@ def _written(target: Target, request: Request, written: Written) -> Response:
     return answers.one(target.resource, request, written.stored, code, written.warnings)
 
 
-def _accept(header: str) -> tuple[Accept, ...]:
+def _accept(raw: RawRequest) -> tuple[Accept, ...]:
     """An Accept header that nothing can satisfy is told after the path is known to exist, so it gives ()."""
     try:
-        return accepted(header)
+        return accepted(raw.headers.get(b"accept", b"").decode("latin-1"))
     except ApiError:
         return ()
 
 
-def _refusal(error: ApiError) -> Response:
+def _refusal(raw: RawRequest, error: ApiError) -> Response:
     headers = ((b"retry-after", str(error.retry_after_s).encode()),) if error.retry_after_s is not None else ()
-    return Response(code=error.code, body=encode(error.status()), headers=headers)
+    media, body = negotiation.render(_accept(raw), error.status())
+    return Response(code=error.code, body=body, media=media, headers=headers)

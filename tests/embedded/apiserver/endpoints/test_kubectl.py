@@ -91,6 +91,17 @@ def test_imperative_commands_send_protobuf(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "create", "jobs") == "yes\n"
 
 
+def test_describe_reads_protobuf(kubectl: Kubectl) -> None:
+    """Go's own generated code decodes what we encode: kubectl asks for protobuf wherever it knows a kind."""
+    limited = POD.replace("image: host,", "image: host, resources: {limits: {cpu: 1500m}},")
+    kubectl("apply", "-f", "-", stdin=limited)
+    told = kubectl("describe", "pod", "web", "--v=8")
+    assert re.search(r"Command:\s+sleep\s+60\n", told)
+    assert re.search(r"Limits:\s+cpu:\s+1500m\n", told)
+    kubectl("create", "cronjob", "nightly", "--image=host", "--schedule=0 3 * * *", "--", "true")
+    assert re.search(r"Schedule:\s+0 3 \* \* \*\n", kubectl("describe", "cronjob", "nightly"))
+
+
 def test_drain_evicts_what_runs_on_a_node(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin="apiVersion: v1\nkind: Node\nmetadata: {name: drained}")
     kubectl(

@@ -1,12 +1,14 @@
-"""How objects look in an answer: as JSON, as YAML, in another version of their kind, as a Table, as metadata only.
+"""How objects look in an answer: as JSON, YAML or protobuf, in another version of their kind, as a Table, as metadata.
 
 A `Form` is chosen once per request from its Accept header. JSON in the stored version needs no work: the stored bytes
-are joined. `look` names a form, so that watchers who want the same share the bytes of each event.
+are joined. Every object of a list in protobuf is encoded, so a long list lets other requests pass. `look` names a form,
+so that watchers who want the same share the bytes of each event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,10 @@ from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.storage.store import Stored, decode, encode
-from phalanx.embedded.apiserver.transport.negotiation import JSON, YAML, Accept, encode_yaml, not_acceptable
+from phalanx.embedded.apiserver.storage.watch import Frame, line_of
+from phalanx.embedded.apiserver.transport import negotiation
+from phalanx.embedded.apiserver.transport.negotiation import PROTOBUF, YAML, Accept, encode_yaml, not_acceptable
+from phalanx.embedded.apiserver.transport.protobuf import protobuf
 from phalanx.embedded.apiserver.transport.request import Request, Response
 from phalanx.embedded.apiserver.transport.tables.table import as_partial_metadata
 
@@ -23,26 +28,40 @@ META = "meta.k8s.io"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A representation of the objects of one kind. `one` renders an object to JSON bytes."""
+    """A representation of the objects of one kind. `one` renders an object: to a body in protobuf, else to JSON (of
+    which YAML is made at the end)."""
 
     look: object
     media: str
     as_kind: str
     one: Callable[[Stored], bytes]
+    # An object in a list, where that differs from an object alone.
+    item: Callable[[Stored], bytes] | None = None
+    # How `value` (a Status, a bookmark's object) and `one` become an event of a stream.
+    value: Callable[[Mapping[str, Any]], bytes] = encode
+    frame: Frame = line_of
     # In a stream, how every object but the first is shown: only the first Table says what its columns are.
     later: Callable[[Stored], bytes] | None = None
 
+    @property
+    def stream_media(self) -> str:
+        return f"{self.media};stream=watch" if self.media == PROTOBUF else self.media
 
-def form_of(resource: Resource, request: Request, *, listing: bool = False) -> Form:
-    """The first form of the Accept header that this kind can have. Raises `ApiError` 406."""
+
+def form_of(resource: Resource, request: Request, *, listing: bool = False, stream: bool = False) -> Form:
+    """The first form of the Accept header that this kind can have, in a list or in a stream. Raises `ApiError` 406."""
     for accept in request.accept:
+        if stream and accept.media == YAML:
+            continue
         found = _form(resource, request, accept, listing)
         if found is not None:
             return found
-    raise not_acceptable()
+    raise not_acceptable(stream=stream)
 
 
 def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -> Form | None:
+    if accept.media == PROTOBUF:
+        return _protobuf_form(resource, accept, listing)
     media = accept.media
     match accept.as_kind:
         case "":
@@ -59,6 +78,45 @@ def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -
             return Form(look=("Partial",), media=media, as_kind="PartialObjectMetadata", one=_partial)
         case _:
             return None
+
+
+def _protobuf_form(resource: Resource, accept: Accept, listing: bool) -> Form | None:
+    """Objects of built-in kinds, and the metadata of all; there are no Tables in protobuf."""
+    wanted = "PartialObjectMetadataList" if listing else "PartialObjectMetadata"
+    match accept.as_kind:
+        case "" if protobuf.definition(resource.api_version, resource.kind):
+            api_version, kind, shown = resource.api_version, resource.kind, _in_version(resource)
+        case as_kind if as_kind == wanted and accept.group == META:
+            api_version, kind, shown = f"{META}/v1", "PartialObjectMetadata", as_partial_metadata
+        case _:
+            return None
+    name = protobuf.definition(api_version, kind)
+
+    def item(stored: Stored) -> bytes:
+        return protobuf.encode_message(name, shown(stored.obj))
+
+    def value(obj: Mapping[str, Any]) -> bytes:
+        known = protobuf.definition(obj["apiVersion"], obj["kind"])
+        return protobuf.encode(obj if known else as_partial_metadata(dict(obj)))  # a bookmark of a custom kind
+
+    return Form(
+        look=(PROTOBUF, api_version, kind),
+        media=PROTOBUF,
+        as_kind=accept.as_kind and kind,
+        one=lambda stored: protobuf.enveloped(api_version, kind, item(stored)),
+        item=item,
+        value=value,
+        frame=protobuf.frame,
+    )
+
+
+def _in_version(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """An object as a resource's version has it."""
+
+    def shown(obj: dict[str, Any]) -> dict[str, Any]:
+        return obj if obj["apiVersion"] == resource.api_version else parts.converted(resource, obj)
+
+    return shown
 
 
 def in_version(resource: Resource) -> Callable[[Stored], bytes]:
@@ -100,25 +158,43 @@ def one(
 
 def value(request: Request, obj: Any, code: int = 200, warnings: Sequence[str] = ()) -> Response:
     """The answer that is a Status, a Scale … : something that is not stored."""
-    if request.accept[0].media == YAML:
-        return Response(code=code, body=encode_yaml(obj), media=YAML, warnings=tuple(warnings))
-    return Response(code=code, body=encode(obj), media=JSON, warnings=tuple(warnings))
+    media, body = negotiation.render(request.accept, obj)
+    return Response(code=code, body=body, media=media, warnings=tuple(warnings))
 
 
-def many(resource: Resource, request: Request, found: Sequence[Stored], meta: dict[str, Any]) -> Response:
+async def many(resource: Resource, request: Request, found: Sequence[Stored], meta: dict[str, Any]) -> Response:
     """The answer that is a list, in the form that the request accepts."""
     form = form_of(resource, request, listing=True)
+    partial: dict[str, Any] = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
+    head = partial if form.as_kind == "PartialObjectMetadata" else _list_head(resource, meta)
+    if form.item is not None:
+        messages = await _in_turns(form.item, found)
+        body = protobuf.encode_list(head["apiVersion"], head["kind"], meta, messages)
+        return Response(body=body, media=form.media)
     match form.as_kind:
         case "Table":
             body = parts.table_list(resource, found, meta, request.text("includeObject", "Metadata"))
         case "PartialObjectMetadata":
-            head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
             body = _joined(head, [form.one(stored) for stored in found])
         case _:
-            body = _joined(_list_head(resource, meta), _items(resource, form, found))
+            body = _joined(head, _items(resource, form, found))
     if form.media == YAML:
         body = encode_yaml(decode(body))
     return Response(body=body, media=form.media)
+
+
+# Objects that are encoded in one turn: some 40 us each.
+TURN = 250
+
+
+async def _in_turns(item: Callable[[Stored], bytes], found: Sequence[Stored]) -> list[bytes]:
+    """The objects of a list, made in turns between which other requests are served."""
+    made: list[bytes] = []
+    for start in range(0, len(found), TURN):
+        if start:
+            await asyncio.sleep(0)
+        made += map(item, found[start : start + TURN])
+    return made
 
 
 def _list_head(resource: Resource, meta: dict[str, Any]) -> dict[str, Any]:

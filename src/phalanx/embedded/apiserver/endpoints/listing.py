@@ -23,7 +23,7 @@ from phalanx.embedded.apiserver.endpoints import answers, parts
 from phalanx.embedded.apiserver.registry.routing import Target
 from phalanx.embedded.apiserver.storage.settings import Settings
 from phalanx.embedded.apiserver.storage.store import Key, Store, Stored, encode
-from phalanx.embedded.apiserver.storage.watch import Hub, Watch, line_of
+from phalanx.embedded.apiserver.storage.watch import Hub, Watch
 from phalanx.embedded.apiserver.transport.options import EXACT, ListOptions, list_options, not_unsigned
 from phalanx.embedded.apiserver.transport.request import Request, Response
 
@@ -43,7 +43,7 @@ class Reader:
     def __init__(self, store: Store, hub: Hub, settings: Settings) -> None:
         self._store, self._hub, self._settings = store, hub, settings
 
-    def show(self, target: Target, request: Request) -> Response:
+    async def show(self, target: Target, request: Request) -> Response:
         """Raises `ApiError` for options that cannot be met."""
         options = list_options(request, watch=False)
         resource = target.resource
@@ -58,7 +58,7 @@ class Reader:
             if matches is None:
                 meta["remainingItemCount"] = rest
             found = page
-        return answers.many(resource, request, [stored for _, _, stored in found], meta)
+        return await answers.many(resource, request, [stored for _, _, stored in found], meta)
 
     def select(self, target: Target, options: ListOptions) -> list[Found]:
         """What a list of `target` would show, for those who do something with all of it."""
@@ -114,7 +114,7 @@ class Reader:
         the stream, as the real server does."""
         options = list_options(request, watch=True)
         resource = target.resource
-        form = answers.form_of(resource, request)
+        form = answers.form_of(resource, request, stream=True)
         field_selector = options.field_selector
         if target.name:
             field_selector = f"metadata.name={target.name}" + (f",{field_selector}" if field_selector else "")
@@ -126,25 +126,26 @@ class Reader:
             render=form.later or form.one,
             opening=form.one if form.later else None,
             limit_bytes=self._settings.watch_buffer_bytes,
+            frame=form.frame,
         )
         try:
-            self._begin(target, options, watch)
+            self._begin(target, options, watch, form)
         except ApiError as error:
             if error.code != 410:
                 raise
-            watch.send(line_of("ERROR", encode(error.status())))
+            watch.send(form.frame("ERROR", form.value(error.status())))
             watch.end()
         stream = _WatchStream(
             self._hub,
             resource.key,
             watch,
-            bookmark=(lambda: self._bookmark(resource)) if options.bookmarks else None,
+            bookmark=(lambda: self._bookmark(resource, form)) if options.bookmarks else None,
             interval_s=self._settings.bookmark_interval_s,
             end_s=options.timeout_s or self._settings.watch_timeout_s * (1 + random.random()),
         )
-        return Response(media=form.media, stream=stream)
+        return Response(media=form.stream_media, stream=stream)
 
-    def _begin(self, target: Target, options: ListOptions, watch: Watch) -> None:
+    def _begin(self, target: Target, options: ListOptions, watch: Watch, form: answers.Form) -> None:
         """Fix what the watch begins with and register it, in one turn of the event loop."""
         resource = target.resource
         version = options.version
@@ -152,17 +153,17 @@ class Reader:
         initial = options.send_initial_events
         if initial or (initial is None and not version):
             namespace = watch.namespace if resource.namespaced else ""
-            last = self._bookmark(resource, initial_end=True) if initial and options.bookmarks else b""
+            last = self._bookmark(resource, form, initial_end=True) if initial and options.bookmarks else b""
             watch.begin(self._store.scan(resource.key, namespace), (), last)
         elif version:
             watch.begin((), self._store.events_since(version, resource.key))
         self._hub.open(resource.key, watch)
 
-    def _bookmark(self, resource: Resource, *, initial_end: bool = False) -> bytes:
+    def _bookmark(self, resource: Resource, form: answers.Form, *, initial_end: bool = False) -> bytes:
         meta: dict[str, Any] = {"resourceVersion": str(self._store.version)}
         if initial_end:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-        return line_of("BOOKMARK", encode(parts.empty(resource) | {"metadata": meta}))
+        return form.frame("BOOKMARK", form.value(parts.empty(resource) | {"metadata": meta}))
 
 
 class _WatchStream:

@@ -28,7 +28,7 @@ from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy
 from phalanx.embedded.apiserver.registry.routing import Registry
 from phalanx.embedded.apiserver.storage.store import Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
-from phalanx.embedded.apiserver.transport.request import Request, Response, json_response
+from phalanx.embedded.apiserver.transport.request import Request, Response
 from phalanx.embedded.apiserver.transport.tables import table
 
 
@@ -230,14 +230,8 @@ class Discovery:
         found = self._catalogue.answer(path, request.accept, request.host)
         if found is None:
             return None
-        if request.accept and request.accept[0].media == negotiation.YAML:
-            return answers_value(request, decode(found.body))
+        if request.accept and request.accept[0].media != negotiation.JSON and found.media == negotiation.JSON:
+            media, body = negotiation.render(request.accept, decode(found.body))
+            return Response(body=body, media=media, headers=((b"vary", b"Accept"),))
         headers = ((b"etag", found.etag.encode()), (b"vary", b"Accept"))
         return Response(body=found.body, media=found.media, headers=headers)
-
-
-def answers_value(request: Request, value: Any) -> Response:
-    """Something that is not stored, in the form that was asked for."""
-    if request.accept and request.accept[0].media == negotiation.YAML:
-        return Response(body=negotiation.encode_yaml(value), media=negotiation.YAML)
-    return json_response(value)

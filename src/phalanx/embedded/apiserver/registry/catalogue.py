@@ -99,6 +99,8 @@ class Catalogue:
 def _aggregated_version(accept: Iterable[Accept]) -> str:
     """Which aggregated form is the client's first choice among those that exist here; "" for the old form."""
     for form in accept:
+        if form.media != JSON:
+            continue
         if not form.as_kind:
             return ""
         kind = (form.as_kind, form.group)

@@ -24,6 +24,8 @@ Object = dict[str, Any]
 
 # How an object looks in one representation, and a name that watchers with the same look share.
 Render = Callable[[Stored], bytes]
+# How a type of event and an object become a piece of a stream.
+Frame = Callable[[str, bytes], bytes]
 _PIECE_BYTES = 256 * 1024
 
 
@@ -38,9 +40,10 @@ class Watch:
         look: object,
         render: Render,
         limit_bytes: int,
+        frame: Frame,
         opening: Render | None = None,
     ) -> None:
-        self._opening = opening
+        self._opening, self._frame = opening, frame
         self.namespace, self.matches, self.look, self.render = namespace, matches, look, render
         self._limit_bytes = limit_bytes
         self._buffer: deque[bytes] = deque()
@@ -57,7 +60,7 @@ class Watch:
         """
         matching = (one for one in present if self.matches is None or self.matches(one.obj))
         lines = itertools.chain(
-            (line_of("ADDED", self._look_at(one)) for one in matching),
+            (self._frame("ADDED", self._look_at(one)) for one in matching),
             (line for event in past if (line := self._seen(event)) is not None),
         )
         first = next(lines, b"")  # now, so that the first line of the stream is the one with the opening
@@ -91,11 +94,11 @@ class Watch:
 
     def _line(self, event: Event, kind: str, stored: Stored) -> bytes:
         if self._opening is not None:
-            return line_of(kind, self._look_at(stored))
+            return self._frame(kind, self._look_at(stored))
         key = (kind, self.look)
         line = event.encoded.get(key)
         if line is None:
-            line = event.encoded[key] = line_of(kind, self.render(stored))
+            line = event.encoded[key] = self._frame(kind, self.render(stored))
         return line
 
     def send(self, line: bytes) -> None:

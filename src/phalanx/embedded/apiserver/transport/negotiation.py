@@ -1,15 +1,15 @@
 """Which form an answer has (Accept) and which form a body is in (Content-Type).
 
-JSON and YAML are spoken; protobuf is read (kubectl's imperative commands send it) and never written. An `Accept` may
-ask for another *kind* as well: `application/json;as=Table;v=v1;g=meta.k8s.io`. What cannot be had falls through to
-the next alternative; when none is left the answer is 406.
+JSON, YAML and protobuf are spoken; protobuf of built-in kinds alone. An `Accept` may ask for another *kind* as well:
+`application/json;as=Table;v=v1;g=meta.k8s.io`. What cannot be had falls through to the next alternative; when none is
+left the answer is 406.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,11 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_re
 from phalanx.embedded.apiserver.transport import bounds, go_json
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
 
-JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+JSON, YAML, PROTOBUF = "application/json", "application/yaml", protobuf.MEDIA
 MEDIA_TYPES = (JSON, YAML, PROTOBUF)
 _LISTED = ", ".join(MEDIA_TYPES)
+_decode, _encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
+_STREAMED = ", ".join(f"{media};stream=watch" for media in (JSON, PROTOBUF))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ def accepted(header: str) -> tuple[Accept, ...]:
     for number, item in enumerate(header.split(",")):
         media, parameters = _parameters(item)
         media = {"*/*": JSON, "application/*": JSON, "application/yml": YAML}.get(media, media)
-        if media not in (JSON, YAML):
+        if media not in MEDIA_TYPES:
             continue
         form = Accept(
             media=media,
@@ -61,9 +63,21 @@ def accepted(header: str) -> tuple[Accept, ...]:
     return tuple(form for _, _, form in sorted(weighed, key=lambda one: one[:2]))
 
 
-def not_acceptable() -> ApiError:
-    message = f"406: Not Acceptable\n\nAvailable representations: {_LISTED}"
+def not_acceptable(*, stream: bool = False) -> ApiError:
+    message = f"406: Not Acceptable\n\nAvailable representations: {_STREAMED if stream else _LISTED}"
     return ApiError(406, "NotAcceptable", message, details={})
+
+
+def render(accept: Iterable[Accept], value: Any) -> tuple[str, bytes]:
+    """The media type and the bytes of what is not stored: a Status, a Scale, a discovery document."""
+    for form in accept:
+        if form.media == YAML:
+            return YAML, encode_yaml(value)
+        if form.media == JSON:
+            break
+        if protobuf.definition(value.get("apiVersion", ""), value.get("kind", "")):
+            return PROTOBUF, protobuf.encode(value)
+    return JSON, _encode(value)
 
 
 def _parameters(item: str) -> tuple[str, dict[str, str]]:
@@ -92,7 +106,6 @@ def unsupported() -> ApiError:
     return ApiError(415, "UnsupportedMediaType", message)
 
 
-_decode = msgspec.json.Decoder().decode
 # A text that is wrong and longer than this is not looked through for Go's words about it.
 _EXPLAINED_BYTES = 64 * 1024
 

@@ -1,1 +1,7 @@
-"""Kubernetes' Protobuf: `fields` (numbers of fields, by kind), `protobuf` (bodies into objects)."""
+"""Kubernetes' Protobuf.
+
+numbers    which number a field has in its message (`field_numbers.txt`)
+messages   messages, from the published definitions and these numbers
+convert    objects into messages and back
+protobuf   the envelope of an object, of a list, of an event
+"""

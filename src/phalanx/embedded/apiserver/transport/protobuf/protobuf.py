@@ -1,176 +1,98 @@
-"""Kubernetes' protobuf bodies -> JSON values. kubectl's imperative commands send nothing else.
+"""Bodies in Kubernetes' Protobuf, `application/vnd.kubernetes.protobuf`, of built-in kinds.
 
-A body is the magic `k8s\\0` and a runtime.Unknown: apiVersion and kind, and the object's own bytes. The types of
-fields come from the OpenAPI definitions, their numbers from `fields`. Only requests are read; answers are
-JSON, which every client that sends protobuf accepts. Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
+A body is the bytes `k8s\\0` and then an `Unknown`: what kind it is of, and the message of that kind. A stream of events
+is frames: four bytes of length (big-endian), then a `WatchEvent`, which has no magic of its own, though the object in
+it has. Fields that 1.36 does not know are skipped, as the real server skips them.
+
+Sources: generated.proto of k8s.io/apimachinery (pkg/runtime, pkg/apis/meta/v1), its pkg/runtime/serializer/protobuf and
+pkg/util/framer; https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
 """
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from google.protobuf.message import DecodeError
 
 from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.limits import DEPTH, VALUES, extent
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
-from phalanx.embedded.apiserver.apimachinery.schema.schema import Type, definitions, type_of
-from phalanx.embedded.apiserver.transport.protobuf.fields import FIELDS
+from phalanx.embedded.apiserver.apimachinery.schema.schema import definitions
+from phalanx.embedded.apiserver.transport.protobuf.convert import Budget, reader, values
+from phalanx.embedded.apiserver.transport.protobuf.messages import PARTIAL, message
+from phalanx.embedded.apiserver.transport.protobuf.numbers import numbers
 
-_VARINT_BITS = 63  # of a number's seven at a time, ten may come
-MAGIC = b"k8s\x00"
-Wire = int | bytes
+MAGIC = b"k8s\0"
+MEDIA = "application/vnd.kubernetes.protobuf"
+_LIST_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
+_META_GROUP = "meta.k8s.io/v1"
+
+
+@cached(1024)
+def definition(api_version: str, kind: str) -> str:
+    """The name of the message of a kind; empty if it has none here (custom kinds have none anywhere)."""
+    if (api_version, kind) == (_META_GROUP, "PartialObjectMetadata"):
+        return PARTIAL
+    group, _, version = api_version.rpartition("/")
+    wanted = {"group": group, "version": version, "kind": kind}
+    for name, one in definitions().items():
+        if name in numbers() and wanted in one.get("x-kubernetes-group-version-kind", ()):
+            return name
+    return ""
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """The object in a protobuf body. Raises `ApiError`: 400 for what is no such body, 415 for a kind that is not
-    read here."""
+    """The object in a body. Raises `ApiError`: 400 for what is no such body, 415 for a kind that has no message."""
     if not body.startswith(MAGIC):
         raise bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
-        envelope = dict(_fields(body[len(MAGIC) :]))
-        names = dict(_fields(_as_bytes(envelope.get(1, b""))))
-        api_version, kind = _as_bytes(names.get(1, b"")).decode(), _as_bytes(names.get(2, b"")).decode()
-        found = _message(_as_bytes(envelope.get(2, b"")), _definition(api_version, kind))
-    except (IndexError, KeyError, OverflowError, RecursionError, ValueError, msgspec.DecodeError, OSError) as error:
+        envelope = message("Unknown").FromString(body[len(MAGIC) :])
+        api_version, kind = envelope.typeMeta.apiVersion, envelope.typeMeta.kind
+        name = definition(api_version, kind)
+        if not name:
+            text = f"this server does not read {kind} of {api_version} as protobuf; send JSON or YAML"
+            raise ApiError(415, "UnsupportedMediaType", text)
+        found = reader(name)(message(name).FromString(envelope.raw), Budget())
+    except (DecodeError, OverflowError, RecursionError, ValueError, msgspec.DecodeError) as error:
         raise bad_request(f"the protobuf body cannot be read: {error}") from None
-    values, levels = extent(found, VALUES)
-    if values > VALUES or levels > DEPTH:
+    count, levels = extent(found, VALUES)
+    if count > VALUES or levels > DEPTH:
         raise bad_request(f"the protobuf body has more than {VALUES} values, or is deeper than {DEPTH} levels")
     return {"kind": kind, "apiVersion": api_version, **found}
 
 
-@cached(1024)
-def _definition(api_version: str, kind: str) -> Type:
-    """The definition of a kind; DeleteOptions belong to every group and are the same in all."""
-    group, _, version = api_version.rpartition("/")
-    wanted = {"group": group, "version": version, "kind": kind}
-    for name, one in definitions().items():
-        if wanted in one.get("x-kubernetes-group-version-kind", ()):
-            return type_of(name)
-    raise _not_read(f"{kind} of {api_version}")
+def encode(obj: Mapping[str, Any]) -> bytes:
+    """An object as a body. Raises KeyError for a kind that has no message: ask `definition` before."""
+    api_version, kind = obj["apiVersion"], obj["kind"]
+    return enveloped(api_version, kind, encode_message(definition(api_version, kind), obj))
 
 
-def _not_read(what: str) -> ApiError:
-    message = f"this server does not read {what} as protobuf; send JSON or YAML (kubectl create -f, apply -f)"
-    return ApiError(415, "UnsupportedMediaType", message)
+def encode_message(name: str, obj: Mapping[str, Any]) -> bytes:
+    """The message of an object alone, as lists have it."""
+    return _serialized(name, values(name)(obj))
 
 
-def _as_bytes(value: Wire) -> bytes:
-    if not isinstance(value, bytes):
-        raise ValueError("a number where a message should be")
-    return value
+def encode_list(api_version: str, kind: str, meta: Mapping[str, Any], items: Iterable[bytes]) -> bytes:
+    """A list as a body; `items` are messages of one kind."""
+    return enveloped(
+        api_version, kind, _serialized("List", {"metadata": values(_LIST_META)(meta), "items": list(items)})
+    )
 
 
-def _as_number(value: Wire) -> int:
-    if not isinstance(value, int):
-        raise ValueError("a message where a number should be")
-    return value
+def enveloped(api_version: str, kind: str, raw: bytes) -> bytes:
+    """A message as a body."""
+    return MAGIC + _serialized("Unknown", {"typeMeta": {"apiVersion": api_version, "kind": kind}, "raw": raw})
 
 
-def _signed(value: int) -> int:
-    """Protobuf writes negative int32 and int64 as two's complement of 64 bits."""
-    return value - (1 << 64) if value >> 63 else value
+def frame(event: str, body: bytes) -> bytes:
+    """An event of a stream, about the object of a body."""
+    one = _serialized("WatchEvent", {"type": event, "object": {"raw": body}})
+    return struct.pack(">I", len(one)) + one
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number and the place after it."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > _VARINT_BITS:
-            raise ValueError("a number of more than 64 bits")
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
-    """(number, value) of each field of a message, in the order in which they stand."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        match key & 7:
-            case 0:
-                value, at = _varint(data, at)
-                yield key >> 3, value
-            case 2:
-                length, at = _varint(data, at)
-                if at + length > len(data):
-                    raise ValueError("a field ends beyond its message")
-                yield key >> 3, data[at : at + length]
-                at += length
-            case other:
-                raise ValueError(f"wire type {other} is not used by Kubernetes")
-
-
-def _message(data: bytes, node: Type, message: str = "") -> dict[str, Any]:
-    """A message as a JSON object of the type `node`. `message` is its name where that is not the type's."""
-    message = message or node.kind
-    names = FIELDS.get(message)
-    if names is None:
-        raise _not_read(message)
-    found: dict[str, Any] = {}
-    for number, value in _fields(data):
-        name = names.get(number)
-        if name is None:
-            raise _not_read(f"field {number} of {message}")
-        if name.startswith("~"):
-            found |= _message(_as_bytes(value), node, name[1:])
-            continue
-        field = node.fields[name]
-        match field.shape:
-            case "list":
-                assert field.items is not None  # a list's schema has items
-                found.setdefault(name, []).append(_value(value, field.items))
-            case "map":
-                assert field.items is not None
-                entry = dict(_fields(_as_bytes(value)))
-                key = _as_bytes(entry.get(1, b"")).decode()
-                found.setdefault(name, {})[key] = _value(entry.get(2, b""), field.items)
-            case _:
-                found[name] = _value(value, field)
+def _serialized(name: str, fields: Mapping[str, Any]) -> bytes:
+    found: bytes = message(name)(**fields).SerializeToString(deterministic=True)
     return found
-
-
-def _value(value: Wire, node: Type) -> Any:
-    match node.shape:
-        case "object":
-            return _message(_as_bytes(value), node)
-        case "list":  # what protobuf wraps: the values of a map of lists
-            assert node.items is not None
-            return [_value(one, node.items) for _, one in _fields(_as_bytes(value))]
-        case "string" if node.raw.get("format") == "byte":
-            return base64.b64encode(_as_bytes(value)).decode()
-        case "string":
-            return _as_bytes(value).decode()
-        case "boolean":
-            return bool(value)
-        case "integer" if isinstance(value, int):
-            return _signed(value)
-        case "quantity":
-            return _as_bytes(dict(_fields(_as_bytes(value))).get(1, b"0")).decode()
-        case "int-or-string":
-            parts = dict(_fields(_as_bytes(value)))
-            return _as_bytes(parts.get(3, b"")).decode() if parts.get(1) else _signed(_as_number(parts.get(2, 0)))
-        case "time" | "microtime" as precision:
-            return _time(dict(_fields(_as_bytes(value))), precision)
-        case "any" if node.kind == "FieldsV1":  # the JSON of a managed field set, as it is
-            return msgspec.json.decode(_as_bytes(dict(_fields(_as_bytes(value))).get(1, b"null")))
-        case other:
-            raise _not_read(f"a field of the form {other}")
-
-
-def _time(parts: dict[int, Wire], precision: str) -> str | None:
-    """An instant; the zero time, which Go writes for none, is an empty message."""
-    seconds, nanos = parts.get(1), parts.get(2, 0)
-    if not (isinstance(seconds, int) and isinstance(nanos, int)):
-        return None
-    at = dt.datetime.fromtimestamp(_signed(seconds), dt.UTC)
-    fraction = f".{nanos // 1000:06}" if precision == "microtime" else ""
-    return f"{at:%Y-%m-%dT%H:%M:%S}{fraction}Z"

@@ -1,0 +1,190 @@
+"""The messages of Kubernetes' Protobuf, as classes of the protobuf library.
+
+A published definition says which fields a message has and of which type; `numbers` adds which number each has. From
+both descriptors are made, when the first body in protobuf comes, and the library reads and writes by them. Values that
+JSON writes as one text or number and protobuf as a message (amounts, times, integers or texts, any JSON at all) are
+below in `_LEAVES`. Integers are int64 here whatever Go has: on the wire both are the same.
+
+Sources: generated.proto of k8s.io/apimachinery (pkg/api/resource, pkg/apis/meta/v1, pkg/runtime, pkg/util/intstr) and
+of k8s.io/apiextensions-apiserver.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+from phalanx.embedded.apiserver.apimachinery.schema.schema import Type, definitions, type_of
+from phalanx.embedded.apiserver.transport.protobuf.numbers import Field, numbers
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+SCHEMA = f"{_CRD}JSONSchemaProps"
+# A kind without a published definition: any object, of which only the metadata is shown.
+PARTIAL = f"{_META}PartialObjectMetadata"
+
+_TYPE = FieldDescriptorProto
+_PACKAGE = ".k8s."
+# The message of each: (name, number, type of a scalar or name of a message, repeated).
+_LEAVES: dict[str, tuple[tuple[str, int, int | str, bool], ...]] = {
+    "Quantity": (("string", 1, _TYPE.TYPE_STRING, False),),
+    "Time": (("seconds", 1, _TYPE.TYPE_INT64, False), ("nanos", 2, _TYPE.TYPE_INT32, False)),
+    "IntOrString": (
+        ("type", 1, _TYPE.TYPE_INT64, False),
+        ("intVal", 2, _TYPE.TYPE_INT64, False),
+        ("strVal", 3, _TYPE.TYPE_STRING, False),
+    ),
+    "Raw": (("raw", 1, _TYPE.TYPE_BYTES, False),),
+    "Texts": (("items", 1, _TYPE.TYPE_STRING, True),),
+    "SchemaOrBool": (("allows", 1, _TYPE.TYPE_BOOL, False), ("schema", 2, SCHEMA, False)),
+    "SchemaOrSchemas": (("schema", 1, SCHEMA, False), ("schemas", 2, SCHEMA, True)),
+    "SchemaOrTexts": (("schema", 1, SCHEMA, False), ("texts", 2, _TYPE.TYPE_STRING, True)),
+    # What frames the objects: they are bytes here, as each is a message of its own.
+    "TypeMeta": (("apiVersion", 1, _TYPE.TYPE_STRING, False), ("kind", 2, _TYPE.TYPE_STRING, False)),
+    "Unknown": (
+        ("typeMeta", 1, "TypeMeta", False),
+        ("raw", 2, _TYPE.TYPE_BYTES, False),
+        ("contentEncoding", 3, _TYPE.TYPE_STRING, False),
+        ("contentType", 4, _TYPE.TYPE_STRING, False),
+    ),
+    "List": (("metadata", 1, f"{_META}ListMeta", False), ("items", 2, _TYPE.TYPE_BYTES, True)),
+    "WatchEvent": (("type", 1, _TYPE.TYPE_STRING, False), ("object", 2, "Raw", False)),
+}
+_SPECIAL = {
+    "quantity": "Quantity",
+    "int-or-string": "IntOrString",
+    "time": "Time",
+    "microtime": "Time",
+    f"{_CRD}JSONSchemaPropsOrBool": "SchemaOrBool",
+    f"{_CRD}JSONSchemaPropsOrArray": "SchemaOrSchemas",
+    f"{_CRD}JSONSchemaPropsOrStringArray": "SchemaOrTexts",
+}
+_SCALARS = {
+    "string": _TYPE.TYPE_STRING,
+    "boolean": _TYPE.TYPE_BOOL,
+    "integer": _TYPE.TYPE_INT64,
+    "number": _TYPE.TYPE_DOUBLE,
+}
+
+
+@cache
+def node_of(name: str) -> Type:
+    """The type of a message's object. Raises KeyError for a name that does not exist."""
+    if name == PARTIAL:
+        return Type({"type": "object", "properties": {"metadata": {"$ref": f"#/$defs/{_META}ObjectMeta"}}})
+    return type_of(name)
+
+
+def fields_of(name: str) -> tuple[Field, ...]:
+    """The fields of a message, or of a struct embedded in one (`embedded_name`)."""
+    if name == PARTIAL:
+        return (Field(name="metadata", number=1),)
+    outer, _, embedded = name.partition("~")
+    return numbers().get(f"{outer.rpartition('.')[0]}.{embedded}" if embedded else outer, ())
+
+
+def embedded_name(name: str, struct: str) -> str:
+    """How the struct is called that is embedded in the message `name`, or in a struct embedded there."""
+    return f"{name.partition('~')[0]}~{struct}"
+
+
+def leaf(node: Type) -> str:
+    """Which message of `_LEAVES` holds the values of a type; empty if they are a scalar or a kind's own message."""
+    if node.shape == "list":  # what a map has lists of, which protobuf cannot
+        return "Texts"
+    return _SPECIAL.get(node.name) or _SPECIAL.get(node.shape) or ("Raw" if node.shape == "any" else "")
+
+
+def proto_name(json_name: str) -> str:
+    """A field's name in its descriptor, which takes letters only."""
+    return re.sub(r"\W", "_", json_name)
+
+
+@cache
+def message(name: str) -> type[Any]:
+    """The class of a message: of a definition, an embedded struct, or one of `_LEAVES`."""
+    return GetMessageClass(_pool().FindMessageTypeByName(f"k8s.{_identifier(name)}"))
+
+
+@cache
+def _pool() -> DescriptorPool:
+    file = FileDescriptorProto(name="k8s.proto", package="k8s", syntax="proto2")
+    for name, fields in _LEAVES.items():
+        made = file.message_type.add(name=name)
+        for field, number, kind, repeated in fields:
+            _typed(made.field.add(name=field, number=number), kind, repeated=repeated)
+    for name in _names():
+        made = file.message_type.add(name=_identifier(name))
+        node = node_of(name.partition("~")[0])
+        for one in fields_of(name):
+            _add(made, name, one, node)
+    pool = DescriptorPool()
+    pool.Add(file)
+    return pool
+
+
+def _names() -> Iterator[str]:
+    """Every message that a definition has, with the structs embedded in it."""
+    yield PARTIAL
+    waiting = [name for name in definitions() if name in numbers() or _is_empty(name)]
+    while waiting:
+        name = waiting.pop()
+        yield name
+        waiting += [embedded_name(name, one.name) for one in fields_of(name) if one.embedded]
+
+
+def _is_empty(name: str) -> bool:
+    """Whether it is an object without a field of its own (CustomResourceSubresourceStatus)."""
+    node = type_of(name)
+    return node.shape == "object" and not node.fields
+
+
+def _add(made: DescriptorProto, owner: str, field: Field, node: Type) -> None:
+    """Add a field of an object of the type `node` to its message."""
+    if field.embedded:
+        descriptor = made.field.add(name=proto_name(field.name), number=field.number)
+        _typed(descriptor, embedded_name(owner, field.name))
+        return
+    inner = node.fields[field.name]
+    descriptor = made.field.add(name=proto_name(field.name), number=field.number)
+    match inner.shape:
+        case "list":
+            assert inner.items is not None  # a list's schema has items
+            _typed(descriptor, _kind(inner.items), repeated=True)
+        case "map":
+            assert inner.items is not None
+            words = (part[:1].upper() + part[1:] for part in descriptor.name.split("_"))
+            entry = made.nested_type.add(name=f"{''.join(words)}Entry")
+            entry.options.map_entry = True
+            _typed(entry.field.add(name="key", number=1), _TYPE.TYPE_STRING)
+            _typed(entry.field.add(name="value", number=2), _kind(inner.items))
+            _typed(descriptor, f"{_PACKAGE}{made.name}.{entry.name}", repeated=True)
+        case _:
+            _typed(descriptor, _kind(inner))
+
+
+def _kind(node: Type) -> int | str:
+    """The type of a scalar, or the name of a message."""
+    if node.shape == "string" and node.raw.get("format") == "byte":
+        return _TYPE.TYPE_BYTES
+    return leaf(node) or _SCALARS.get(node.shape) or node.name
+
+
+def _typed(descriptor: FieldDescriptorProto, kind: int | str, *, repeated: bool = False) -> None:
+    descriptor.label = _TYPE.LABEL_REPEATED if repeated else _TYPE.LABEL_OPTIONAL
+    if isinstance(kind, int):
+        descriptor.type = kind  # type: ignore[assignment]
+        return
+    descriptor.type = _TYPE.TYPE_MESSAGE
+    descriptor.type_name = kind if kind.startswith(_PACKAGE) else f"{_PACKAGE}{_identifier(kind)}"
+
+
+def _identifier(name: str) -> str:
+    """A definition's name as a message's, where a dot would say that it is within another message."""
+    return re.sub(r"\W", "_", name)
