@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from phalanx.embedded.node.container import shim
+from phalanx.embedded.node.container.shim.starting import shim_command
 from phalanx.embedded.node.network import hosts_file
 from phalanx.embedded.node.network.addresses import Networks
 from phalanx.embedded.node.network.names import Record, host_name, own_lines, records
@@ -103,10 +102,10 @@ def test_users_without_rights_mount_in_a_namespace_of_their_own(tmp_path: Path) 
     """What the agent tries when it starts; a refusal is in the kernel's words."""
     place = tmp_path / "file"
     place.touch()
-    argv = [sys.executable, "-I", "-S", shim.__file__, "--probe", str(place), str(place)]
+    argv = shim_command("--probe", str(place), str(place))
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == ""
 
 
 def test_a_refusal_has_a_reason(tmp_path: Path) -> None:
-    argv = [sys.executable, "-I", "-S", shim.__file__, "--probe", str(tmp_path / "missing"), str(tmp_path / "target")]
+    argv = shim_command("--probe", str(tmp_path / "missing"), str(tmp_path / "target"))
     assert "No such file" in subprocess.run(argv, capture_output=True, text=True, check=True).stdout

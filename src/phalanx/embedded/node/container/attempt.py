@@ -11,7 +11,6 @@ import asyncio
 import fcntl
 import os
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,9 +21,9 @@ from typing import Any
 import msgspec
 
 from phalanx.embedded.node.container.durable import write_whole
-from phalanx.embedded.node.container.shim import boot_id, start_ticks
+from phalanx.embedded.node.container.shim.record import boot_id, start_ticks
+from phalanx.embedded.node.container.shim.starting import shim_command
 
-_SHIM = Path(__file__).with_name("shim.py")
 # Reasons of ends that only settling records.
 LOST, REBOOT, NEVER_STARTED = "ContainerStatusUnknown", "NodeReboot", "NeverStarted"
 _LOST = "The supervisor of this container was killed, and the container with it."
@@ -45,10 +44,29 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """The files of an image as a container's root. `layers`: directories, the uppermost first; what the container
+    writes lies in `upper`. Without layers, the files lie in `stage` already, which is the container's own. `user`: the
+    image's, `USER[:GROUP]`. `user_id`, `group_id`: what it is in a user namespace. `devices`: files of /dev."""
+
+    stage: str
+    layers: tuple[str, ...] = ()
+    upper: str = ""
+    work: str = ""
+    user: str = ""
+    user_id: int = 0
+    group_id: int = 0
+    read_only: bool = False
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """What the shim runs. `cgroup_dirs` are removed after the end; `user` and `group` None: the agent's own.
-    `groups`: its further ones. `confined`: it is another user's than the agent's, see `shim`. `host_name`: what
-    hostname(1) says, if not the machine's. `user_namespace`: mounts and names are had in one."""
+    """What the shim runs. `root`: of an image; None: the machine's. `capabilities`: which it may have at most, by
+    number; None: all that its user has. `no_new_rights`: set-user-ID programs run as plain ones. `cgroup_dirs` are
+    removed after the end; `user` and `group` None: the agent's own. `groups`: its further ones. `confined`: it is
+    another user's than the agent's, see `shim`. `host_name`: what hostname(1) says, if not the machine's.
+    `user_namespace`: mounts and names are had in one."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -64,6 +82,9 @@ class RunSpec:
     group: int | None = None
     groups: tuple[int, ...] = ()
     confined: bool = False
+    root: Root | None = None
+    capabilities: tuple[int, ...] | None = None
+    no_new_rights: bool = False
     hash: str = ""  # of the container's spec, to see that it was changed
 
 
@@ -164,7 +185,7 @@ class Attempt:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self.path("spec.json"), msgspec.json.encode(spec))
         launcher = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", str(_SHIM), str(self.folder / str(self.number))),
+            *shim_command(str(self.folder / str(self.number))),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,

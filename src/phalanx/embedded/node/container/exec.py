@@ -9,15 +9,19 @@ would go on after its container. So the process is made here, and its end is rea
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 
 from phalanx.embedded.node.container.attempt import Attempt, Running, RunSpec
+from phalanx.embedded.node.container.shim.starting import shim_command
 
 _OUTPUT_BYTES = 10 * 1024  # of a probe's words that are kept
+_ENTERED = ("cwd", "user", "group", "groups", "confined", "user_namespace", "capabilities", "no_new_rights")
 _LET_GO_S = 1.0  # what was killed is gone in a moment
 
 
@@ -101,7 +105,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def entering(spec: RunSpec, pid: int) -> list[str]:
-    """nsenter(1) into what the container has of its own."""
+    """nsenter(1) into what the container has of its own; our own program where that is a root: of an image's files
+    none is trusted."""
+    if spec.root is not None:
+        words = {field: getattr(spec, field) for field in _ENTERED}
+        return [*shim_command("--enter", json.dumps(words | {"root": asdict(spec.root)}), str(pid))]
     if not spec.mounts and not spec.host_name:
         return []
     own = ["--user", "--preserve-credentials"] if spec.user_namespace else []

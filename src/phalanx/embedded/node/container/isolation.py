@@ -6,43 +6,79 @@ volumes and without finding each other by name; the agent says so.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import shutil
 import subprocess
-import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from phalanx.embedded.node.container.attempt import Root
+from phalanx.embedded.node.container.shim.starting import shim_command
 
 log = logging.getLogger(__name__)
 
-_SHIM = Path(__file__).with_name("shim.py")
 _PROBE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
-    """`refusal`: why not; empty where it goes. `user_namespace`: only in one."""
+    """`refusal`: why not; empty where it goes. `user_namespace`: only in one. `root_refusal`: why containers cannot
+    have the files of an image as their root. `overlay_refusal`: why these must be copied for each."""
 
     refusal: str = ""
     user_namespace: bool = False
+    root_refusal: str = ""
+    overlay_refusal: str = ""
 
 
 def find_isolation(folder: Path) -> Isolation:
-    """Try it, with a file in `folder`. Raises OSError."""
+    """Try it, with files in `folder`. Raises OSError."""
     place = folder / ".probe"
     place.touch(mode=0o600)
-    try:
-        argv = [sys.executable, "-I", "-S", str(_SHIM), "--probe", str(place), str(place)]
-        answer = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=_PROBE_S)
-        refusal = answer.stdout or (f"exit code {answer.returncode}" if answer.returncode else "")
-    except subprocess.TimeoutExpired:
-        refusal = "trying it took too long"
-    finally:
-        place.unlink(missing_ok=True)
+    refusal = _tried("--probe", str(place), str(place))
+    place.unlink(missing_ok=True)
     if refusal:
         log.warning(
             "pods cannot find each other by name here, nor mount volumes: %s. Run as root, or allow user namespaces "
             "(sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)",
             refusal,
         )
-    return Isolation(refusal=refusal, user_namespace=os.geteuid() != 0)
+    overlay = _tried_root(folder / ".probe-root", layered=True)
+    root = _tried_root(folder / ".probe-root", layered=False) if overlay else ""
+    if root:
+        log.warning("images cannot be run here, only `image: host`: %s", root)
+    elif overlay:
+        log.warning("overlayfs cannot be had here (%s): each container gets a copy of its image's files", overlay)
+    return Isolation(refusal=refusal, user_namespace=os.geteuid() != 0, root_refusal=root, overlay_refusal=overlay)
+
+
+def _tried_root(place: Path, *, layered: bool) -> str:
+    shutil.rmtree(place, ignore_errors=True)
+    for name in ("layer", "upper", "work", "stage"):
+        (place / name).mkdir(mode=0o755, parents=True)
+    root = Root(stage=str(place / "stage"))
+    if layered:
+        upper, work = str(place / "upper"), str(place / "work")
+        root = Root(stage=root.stage, layers=(str(place / "layer"),), upper=upper, work=work)
+    try:
+        return _tried("--probe-root", json.dumps(asdict(root)))
+    finally:
+        forget_tree(place)
+
+
+def forget_tree(place: Path) -> None:
+    """Remove a container's files, in which overlayfs leaves a directory that not even its owner may enter."""
+    for inner in place.glob("**/work/work"):
+        inner.chmod(0o700)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _tried(*words: str) -> str:
+    """Return why it does not go; "" if it does."""
+    try:
+        answer = subprocess.run(shim_command(*words), check=False, capture_output=True, text=True, timeout=_PROBE_S)
+    except subprocess.TimeoutExpired:
+        return "trying it took too long"
+    return answer.stdout or (f"exit code {answer.returncode}" if answer.returncode else "")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from phalanx.embedded.node.container.shim import LOG_FILES
+from phalanx.embedded.node.container.shim.output import LOG_FILES
 
 _LOOK_S = 0.1  # between two looks for more, while following
 _CHUNK = 1 << 18

@@ -151,7 +151,12 @@ def _pipes(stdin: bool) -> tuple[Three, Three]:
 
 def _as_its_user(spec: RunSpec, enter: Sequence[str]) -> list[str]:
     """setpriv(1) to the container's user, where entering it has not done that."""
-    if spec.user is None or spec.user_namespace or any(one.startswith("--setuid") for one in enter):
+    if (
+        spec.user is None
+        or spec.user_namespace
+        or spec.root is not None
+        or any(one.startswith("--setuid") for one in enter)
+    ):
         return []
     group = spec.user if spec.group is None else spec.group
     return ["setpriv", f"--reuid={spec.user}", f"--regid={group}", "--clear-groups", "--"]

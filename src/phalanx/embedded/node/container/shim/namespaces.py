@@ -1,0 +1,140 @@
+"""What a program has of its own (namespaces(7)): mounts, a host name, IPC, and as process 1 one of ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from phalanx.embedded.node.container.shim.privileges import rights_of_user
+from phalanx.embedded.node.container.shim.root import make_root
+from phalanx.embedded.node.container.shim.syscalls import (
+    CLONE_NEWIPC,
+    CLONE_NEWNS,
+    CLONE_NEWUSER,
+    CLONE_NEWUTS,
+    MS_BIND,
+    MS_NODEV,
+    MS_NOSUID,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    MS_SLAVE,
+    PR_SET_PDEATHSIG,
+    call,
+    libc,
+    mount,
+    step,
+    write_text,
+)
+
+PASSED_ON = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"  # a mount point that anybody's pod may make us make
+_HANDLES = 1 << 16
+
+
+def has_own_processes(spec: dict[str, Any]) -> bool:
+    """Return whether the program sees no others than its own."""
+    return bool(spec.get("confined")) or spec.get("root") is not None
+
+
+def enter_user_namespace(user: int, group: int) -> None:
+    """Who is not root becomes so in it over what is its own (user_namespaces(7)), under the number `user`. Raises
+    Refused."""
+    before = os.geteuid(), os.getegid()
+    call("unshare", libc.unshare(CLONE_NEWUSER))
+    step("giving up groups", partial(write_text, "/proc/self/setgroups", "deny"))
+    step("mapping the user", partial(write_text, "/proc/self/uid_map", f"{user} {before[0]} 1"))
+    step("mapping the group", partial(write_text, "/proc/self/gid_map", f"{group} {before[1]} 1"))
+
+
+def isolate(spec: dict[str, Any]) -> None:
+    """Mounts and a host name of its own. Who is not root needs a user namespace for that, in which it stays who it is;
+    with a root of its own the supervisor has entered one already. Raises Refused."""
+    name, mounts, root = spec.get("host_name", "").encode(), spec["mounts"], spec.get("root")
+    flags = (CLONE_NEWNS if mounts or root else 0) | (CLONE_NEWUTS if name else 0)
+    flags |= CLONE_NEWIPC if has_own_processes(spec) else 0
+    if not flags:
+        return
+    if spec.get("user_namespace") and root is None:
+        enter_user_namespace(os.geteuid(), os.getegid())
+    call("unshare", libc.unshare(flags))
+    if name:
+        call("setting the host name", libc.sethostname(name, len(name)))
+    if root is not None:
+        make_root(spec, [(_opened(one, spec), one) for one in mounts])
+    elif mounts:
+        _mount_all(mounts, spec)
+
+
+def _mount_all(mounts: list[dict[str, Any]], spec: dict[str, Any]) -> None:
+    """Nobody else sees them, while later mounts of the machine are seen here, too (mount_namespaces(7)).
+
+    All sources are opened before the first is mounted, which may hide another."""
+    mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
+    sources = [_opened(one, spec) for one in mounts]
+    for source, one in zip(sources, mounts, strict=True):
+        target = one["target"]
+        with rights_of_user({} if target == _ACCOUNT else spec):
+            step(f"making the mount point {target}", partial(_mount_point, os.fstat(source).st_mode, target))
+        mount(f"mounting {target}", f"/proc/self/fd/{source}", target, None, MS_BIND | MS_REC)
+        if one["read_only"]:
+            mount(f"making {target} read-only", "none", target, None, MS_BIND | MS_REMOUNT | MS_RDONLY)
+    if spec.get("confined"):
+        flags = MS_NOSUID | MS_NODEV
+        mount("mounting /dev/shm", "tmpfs", "/dev/shm", "tmpfs", flags, "mode=1777")  # noqa: S108 - its own
+        mount("mounting /proc", "proc", "/proc", "proc", flags)
+
+
+def _opened(one: dict[str, Any], spec: dict[str, Any]) -> int:
+    """A handle on what is to be mounted. What its user named, a path of the machine or one below a volume, he must be
+    able to reach, and what is missing below a volume is made as he."""
+    source, below = one["source"], one.get("below", "")
+    with rights_of_user(spec if one.get("by_user") else {}):
+        handle = step(f"opening {source}", lambda: os.open(source, os.O_PATH | os.O_CLOEXEC))
+    with rights_of_user(spec):
+        for part in filter(None, below.split("/")):
+            handle = step(f"opening {below} in {source}", partial(_entered, part, handle))
+    return int(handle)
+
+
+def _entered(name: str, folder: int) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder)
+
+
+def _mount_point(mode: int, target: str) -> None:
+    if stat.S_ISDIR(mode):
+        os.makedirs(target, exist_ok=True)
+    elif not os.path.exists(target):
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+
+
+def fork_below_init(ended: int) -> None:
+    """Returns in the program's process. This one stays as process 1 of the namespace until the program has ended, and
+    writes to `ended` how."""
+    program = os.fork()
+    if program == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
+        return
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.closerange(0, ended)  # nobody is to wait for us to close what is the program's or the shim's
+    os.closerange(ended + 1, _HANDLES)
+
+    def pass_on(number: int, _: Any) -> None:
+        with suppress(ProcessLookupError):  # its group is made in a moment, or it is a zombie
+            os.kill(program, number) if os.getpgid(program) != program else os.killpg(program, number)
+
+    for number in PASSED_ON:
+        signal.signal(number, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == program:
+            os.write(ended, status.to_bytes(4, "little"))
+            os._exit(0)  # with us the kernel ends all that is left in the namespace

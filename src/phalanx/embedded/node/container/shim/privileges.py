@@ -1,0 +1,104 @@
+"""As whom a program runs, and what it may: user, groups, capabilities.
+
+A program with a root of its own has no more than the capabilities that it is given (capabilities(7)): they are taken
+from its bounding set, so that no program in the image can regain them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from phalanx.embedded.node.container.shim.syscalls import (
+    PR_CAPBSET_DROP,
+    PR_SET_NO_NEW_PRIVS,
+    Refused,
+    call,
+    libc,
+    step,
+)
+
+_ACCOUNTS_BYTES = 1 << 20  # of an image's /etc/passwd and /etc/group that are read
+_CAPABILITIES = 64
+
+
+def become_user(spec: dict[str, Any]) -> None:
+    """Raises Refused. The root is the program's own by now, so names of users are those of its image."""
+    user, group, groups = spec.get("user"), spec.get("group"), spec.get("groups")
+    named = not spec.get("confined") and not spec.get("user_namespace")
+    if (root := spec.get("root")) is not None and named:
+        user, group, groups = _of_image(root["user"] if user is None else str(user), group, groups)
+    if spec.get("capabilities") is not None:
+        _keep_capabilities(spec["capabilities"])
+    if group is not None:
+        step("dropping the other groups", lambda: os.setgroups(groups or [group]))
+        step(f"becoming group {group}", lambda: os.setgid(group))
+    if user is not None:
+        step(f"becoming user {user}", lambda: os.setuid(user))
+
+
+def give_up_new_rights() -> None:
+    """Raises Refused."""
+    call("giving up new rights", libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def _keep_capabilities(kept: list[int]) -> None:
+    for number in range(_CAPABILITIES):
+        if number not in kept and libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
+            break  # beyond the last that this kernel knows
+
+
+def _of_image(said: str, group: int | None, groups: list[int] | None) -> tuple[int, int, list[int]]:
+    """User, group and further groups of `USER[:GROUP]`, names or numbers, as OCI image-spec, config.md, has them."""
+    name, _, group_name = said.partition(":")
+    user = _number(name or "0", "/etc/passwd", 7)
+    row = next((row for row in _accounts("/etc/passwd", 7) if row[2] == str(user)), None)
+    if group is None:
+        group = _number(group_name or (row[3] if row is not None else "0"), "/etc/group", 4)
+    if not groups:
+        own = row[0] if row is not None else None
+        groups = [group, *(int(one[2]) for one in _accounts("/etc/group", 4) if own in one[3].split(","))]
+    return user, group, groups
+
+
+def _number(name: str, path: str, fields: int) -> int:
+    """A number is meant as such, whoever has it for a name."""
+    if name.isdigit():
+        return int(name)
+    row = next((row for row in _accounts(path, fields) if row[0] == name), None)
+    if row is None:
+        raise Refused(f"the image names {name!r}, who is not in its {path}")
+    return int(row[2])
+
+
+def home() -> str:
+    """Return the home directory of the current user, as the image says."""
+    user = str(os.getuid())
+    return next((row[5] for row in _accounts("/etc/passwd", 7) if row[2] == user and row[5]), "/")
+
+
+def _accounts(path: str, fields: int) -> list[list[str]]:
+    with suppress(OSError), open(path, errors="replace") as file:
+        rows = [line.rstrip("\n").split(":") for line in file.read(_ACCOUNTS_BYTES).splitlines()]
+        return [row for row in rows if len(row) == fields and row[2].isdigit()]
+    return []
+
+
+@contextmanager
+def rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
+    """Files are opened and made with the rights of a confined program's user (setfsuid(2)); no other program's."""
+    if not spec.get("confined"):
+        yield
+        return
+    before = os.getgroups()
+    os.setgroups(spec["groups"])
+    libc.setfsgid(spec["group"])
+    libc.setfsuid(spec["user"])
+    try:
+        yield
+    finally:
+        libc.setfsuid(os.geteuid())
+        libc.setfsgid(os.getegid())
+        os.setgroups(before)

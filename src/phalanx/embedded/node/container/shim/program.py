@@ -1,0 +1,103 @@
+"""From a fork of the supervisor to the program that it was made for: everything here runs in its process, before exec,
+or beside a container that runs, for commands that `kubectl exec` and probes start in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import Any, NoReturn
+
+from phalanx.embedded.node.container.shim.namespaces import fork_below_init, has_own_processes, isolate
+from phalanx.embedded.node.container.shim.privileges import become_user, give_up_new_rights, home
+from phalanx.embedded.node.container.shim.syscalls import (
+    PR_SET_PDEATHSIG,
+    Refused,
+    call,
+    libc,
+    step,
+    write_text,
+)
+
+_NAMESPACES = ("user", "mnt", "uts", "ipc", "pid")
+_CANNOT_RUN, _NOT_FOUND = 126, 127  # exit codes, as a shell's
+
+
+def become(spec: dict[str, Any], shim: int, outputs: tuple[int, int], ended: int) -> NoReturn:
+    """Raises Refused."""
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    os.setsid()
+    os.umask(0o022)
+    for path in spec["cgroup_procs"]:
+        step(f"joining the cgroup {path}", partial(write_text, path, "0"))
+    isolate(spec)
+    if has_own_processes(spec):
+        fork_below_init(ended)
+        os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(outputs[0], 1)
+    os.dup2(outputs[1], 2)
+    if spec.get("root") is not None:  # as OCI runtimes do: config.md, "cwd"
+        step(f"making the working directory {spec['cwd']}", lambda: os.makedirs(spec["cwd"], exist_ok=True))
+    become_user(spec)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would clear it
+    if not has_own_processes(spec) and os.getppid() != shim:
+        os._exit(1)
+    _execute(spec, spec["argv"])
+
+
+def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:
+    """Raises Refused."""
+    if spec.get("confined") or spec.get("no_new_rights"):
+        give_up_new_rights()
+    env = dict(spec["env"])
+    if spec.get("root") is not None:
+        env.setdefault("HOME", home())
+    step(f"entering the working directory {spec['cwd']}", lambda: os.chdir(spec["cwd"]))
+    try:
+        os.execvpe(argv[0], argv, env)  # noqa: S606 - a shell is what this must not be
+    except OSError as error:
+        known = "/" in argv[0] or any(os.path.isfile(f"{place}/{argv[0]}") for place in os.get_exec_path(env))
+        why = error.strerror if known else "executable file not found in $PATH"
+        raise Refused(f'exec: "{argv[0]}": {why}') from None
+
+
+def enter(spec: dict[str, Any], pid: int, argv: list[str]) -> NoReturn:
+    """Become a command beside process `pid` of a container with a root of its own; the environment is the current
+    one."""
+    try:
+        _join(pid, user_namespace=bool(spec.get("user_namespace")))
+        if program := os.fork():  # into the namespace of processes, which is for children alone
+            _end_as(program)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        become_user(spec)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        _execute({**spec, "env": dict(os.environ)}, argv)
+    except (Refused, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
+        os._exit(_NOT_FOUND if "not found" in str(error) else _CANNOT_RUN)
+
+
+def _join(pid: int, *, user_namespace: bool) -> None:
+    names = _NAMESPACES if user_namespace else _NAMESPACES[1:]
+    handles = {name: os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names}
+    for name, handle in handles.items():
+        call(f"entering the container ({name})", libc.setns(handle, 0))
+
+
+def _end_as(program: int) -> NoReturn:
+    """Wait for the program and end as it did; signals are its, too."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, partial(_pass_on, program))
+    _, status = os.waitpid(program, 0)
+    by_signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    os._exit(128 + by_signal if by_signal else os.WEXITSTATUS(status))
+
+
+def _pass_on(program: int, number: int, _: Any) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(program, number)

@@ -1,0 +1,32 @@
+"""What a shim leaves behind, whole or not at all, and by what a process is known again."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+
+def write_whole(path: str, value: dict[str, Any]) -> None:
+    """The file is there with all of `value`, and stays, or it is not there."""
+    handle = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        json.dump(value, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(path + ".new", path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def start_ticks(pid: int) -> int:
+    """When the process began, in clock ticks since boot (proc(5), field 22): with the pid, an identity."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
+
+
+def boot_id() -> str:
+    """Another one after each boot of the machine (proc_sys_kernel(5))."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()

@@ -1,0 +1,162 @@
+"""The root of a container that has an image: its layers, and over them what the container writes (overlayfs).
+
+What comes from the machine (volumes, device files, /sys) is taken as copies of mounts while the machine's own root is
+still there; then the image's tree becomes the root and the machine's is let go of. Only after that are the copies put
+in their places, so that whatever an image has there, links above all, leads nowhere but into itself.
+
+Of the machine a container sees what OCI runtime-spec, config-linux.md, lists: /proc of its own processes, /sys
+read-only, the usual files of /dev and its own devices. What of /proc and /sys tells of the machine is hidden, and what
+would change it is read-only, for root in a container is the machine's root but for its capabilities.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import Any
+
+from phalanx.embedded.node.container.shim.syscalls import (
+    MNT_DETACH,
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    MS_SLAVE,
+    Refused,
+    attach,
+    call,
+    copied_tree,
+    libc,
+    make_read_only,
+    mount,
+    pivot_root_to_here,
+    step,
+)
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
+_HIDDEN = (
+    *("/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug"),
+    *("/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware"),
+)
+_PROC = MS_NOSUID | MS_NODEV | MS_NOEXEC
+_READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
+
+def make_root(spec: dict[str, Any], volumes: list[tuple[int, dict[str, Any]]]) -> None:
+    """`volumes`: handles on what the container mounts, and where. Raises Refused."""
+    root, user_namespace = spec["root"], bool(spec.get("user_namespace"))
+    mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
+    copies = [(_copied(handle, one), one["target"]) for handle, one in volumes]
+    devices = [(_copied_path(path), path) for path in (*(f"/dev/{name}" for name in _DEVICES), *root["devices"])]
+    system = _copied_path("/sys")
+    make_read_only("making /sys read-only", system)
+    processes = _processes(root["stage"])
+    _mount_layers(root, user_namespace=user_namespace)
+    os.chdir(root["stage"])
+    pivot_root_to_here()
+    _make_proc(processes, hide=not user_namespace)
+    _make_dev(devices, user_namespace=user_namespace)
+    _folder("/sys")
+    attach("mounting /sys", system, "/sys")
+    if not user_namespace:
+        _hide(spec)
+    for tree, target in copies:
+        step(f"making the mount point {target}", lambda tree=tree, target=target: _point(os.fstat(tree), target))
+        attach(f"mounting {target}", tree, target)
+        os.close(tree)
+    if root["read_only"]:
+        mount("making the root read-only", "none", "/", None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NODEV)
+
+
+def _copied(handle: int, one: dict[str, Any]) -> int:
+    tree = copied_tree(f"taking {one['source']}", handle)
+    if one["read_only"]:
+        make_read_only(f"making {one['target']} read-only", tree)
+    return tree
+
+
+def _copied_path(path: str) -> int:
+    handle = step(f"opening {path}", lambda: os.open(path, os.O_PATH | os.O_CLOEXEC))
+    tree = copied_tree(f"taking {path}", handle)
+    os.close(handle)
+    return tree
+
+
+def _processes(stage: str) -> int:
+    """A /proc of ours. In a user namespace one can be had only where the machine's is still seen."""
+    mount("mounting /proc", "proc", stage, "proc", _PROC)
+    tree = _copied_path(stage)
+    call("mounting /proc", libc.umount2(os.fsencode(stage), MNT_DETACH))
+    return tree
+
+
+def _mount_layers(root: dict[str, Any], *, user_namespace: bool) -> None:
+    """Layers are named by handles: a path may be long, or have a colon."""
+    if not root["layers"]:  # the stage has its files already
+        mount("mounting the root", root["stage"], root["stage"], None, MS_BIND | MS_REC)
+        mount("mounting the root", "none", root["stage"], None, MS_BIND | MS_REMOUNT | MS_NODEV)
+        return
+    names = []
+    for path in (*root["layers"], root["upper"], root["work"]):
+        handle = step(f"opening {path}", lambda path=path: os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_DIRECTORY))
+        names.append(f"/proc/self/fd/{handle}")
+    options = f"lowerdir={':'.join(names[:-2])},upperdir={names[-2]},workdir={names[-1]}"
+    mount("mounting the image's layers", "overlay", root["stage"], "overlay", MS_NODEV,
+          options + (",userxattr" if user_namespace else ""))  # fmt: skip
+
+
+def _folder(path: str) -> None:
+    """A directory of the image, or one that is made; never what a link of it leads to."""
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o755)
+    if not stat.S_ISDIR(os.lstat(path).st_mode):
+        raise Refused(f"the image's {path} is no directory")
+
+
+def _make_proc(processes: int, *, hide: bool) -> None:
+    _folder("/proc")
+    attach("mounting /proc", processes, "/proc")
+    os.close(processes)
+    for path in _READ_ONLY if hide else ():
+        if os.path.exists(path):
+            mount(f"mounting {path}", path, path, None, MS_BIND | MS_REC)
+            mount(f"making {path} read-only", "none", path, None, MS_BIND | MS_REMOUNT | MS_RDONLY | _PROC)
+
+
+def _make_dev(devices: list[tuple[int, str]], *, user_namespace: bool) -> None:
+    _folder("/dev")
+    mount("mounting /dev", "tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755,size=65536k")
+    for tree, path in devices:
+        step(f"making {path}", lambda tree=tree, path=path: _point(os.fstat(tree), path))
+        attach(f"mounting {path}", tree, path)
+        os.close(tree)
+    for name, target in _LINKS.items():
+        os.symlink(target, f"/dev/{name}")
+    for name in ("shm", "pts"):
+        os.mkdir(f"/dev/{name}")
+    flags = MS_NOSUID | MS_NODEV
+    mount("mounting /dev/shm", "tmpfs", "/dev/shm", "tmpfs", flags | MS_NOEXEC, "mode=1777")  # noqa: S108 - its own
+    terminals = "newinstance,ptmxmode=0666,mode=0620" + ("" if user_namespace else ",gid=5")
+    mount("mounting /dev/pts", "devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, terminals)
+    os.symlink("pts/ptmx", "/dev/ptmx")
+
+
+def _hide(spec: dict[str, Any]) -> None:
+    for path in _HIDDEN:
+        if os.path.isdir(path):
+            mount(f"hiding {path}", "tmpfs", path, "tmpfs", MS_RDONLY, "size=0")
+        elif os.path.exists(path):
+            mount(f"hiding {path}", "/dev/null", path, None, MS_BIND)
+
+
+def _point(found: os.stat_result, target: str) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        os.makedirs(target, exist_ok=True)
+    elif not os.path.lexists(target):
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))

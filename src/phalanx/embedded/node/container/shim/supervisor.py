@@ -1,0 +1,288 @@
+"""The supervisor of one container: started by the node agent, outlives it, knows nothing of Kubernetes.
+
+STEM.spec.json says what to run. It leaves three things behind, each written whole or not at all: STEM.run.json (who
+runs, since when; durable *before* the program starts), STEM.log (what it wrote, one stamped line each, as container
+runtimes do) and STEM.exit.json (how it ended).
+
+STEM.lock is held (flock(2)) from before anything is started until the end is recorded. Whoever gets the lock knows
+that no shim lives, without trusting a process id; and a shim that finds STEM.run.json starts nothing, so a container
+is never started twice, however often and whenever the agent is killed.
+
+SIGTERM is passed on to the program's process group; SIGUSR1 kills everything. Processes that the program left behind
+come to us (PR_SET_CHILD_SUBREAPER) and end with it, as they would with a container's PID namespace. If we are killed,
+the kernel kills the program (PR_SET_PDEATHSIG).
+
+A *confined* program is another user's than ours, who are root then. It gets namespaces of its own for processes, mounts
+and IPC, with a /proc and a /dev/shm of its own, cannot gain rights (PR_SET_NO_NEW_PRIVS), and every path that its user
+chose is opened, and made, with his rights (setfsuid(2)) before we mount it. Process 1 of its namespace is ours: it
+passes signals on and reaps, so that programs that do not expect to be process 1 end as they would outside.
+
+A program with a *root* of its own sees the files of its image in place of the machine's (`root`), and is set apart in
+the same way, whether it is confined or not.
+
+Imports are few and cheap, for every container pays for them: of the package nothing but the rooms beside this one.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from phalanx.embedded.node.container.shim.namespaces import (
+    PASSED_ON,
+    enter_user_namespace,
+    has_own_processes,
+    isolate,
+)
+from phalanx.embedded.node.container.shim.output import Log, Stream
+from phalanx.embedded.node.container.shim.program import become, enter
+from phalanx.embedded.node.container.shim.record import boot_id, start_ticks, write_whole
+from phalanx.embedded.node.container.shim.syscalls import (
+    CLONE_NEWPID,
+    PR_SET_CHILD_SUBREAPER,
+    Refused,
+    call,
+    libc,
+)
+
+_POLL_MS = 1000  # every wake-up has a signal; this is for the one that the kernel merged with another
+START_FAILED = 128  # the exit code of a container that could not be started, as containerd reports it
+
+
+class Shim:
+    def __init__(self, stem: str, spec: dict[str, Any]) -> None:
+        self.stem, self.spec = stem, spec
+        self.main = 0
+        self.status: int | None = None  # of waitpid(2), once the program has ended
+        self.killing = False
+        self.ended = -1
+        self.log = Log(stem + ".log")
+
+    def run(self, started: int) -> None:
+        """Start the program, tell `started` when it is on record, tend it to its end, record that."""
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_write, False)
+        os.set_blocking(wake_read, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: self._pass_on(signal.SIGTERM))
+        signal.signal(signal.SIGUSR1, lambda *_: self._kill())
+        streams, problem = self._start()
+        os.close(started)
+        self._tend(streams, wake_read)
+        write_whole(self.stem + ".exit.json", self._ending(problem))
+
+    def _start(self) -> tuple[list[Stream], str]:
+        out, err, go, failed, ended = os.pipe(), os.pipe(), os.pipe(), os.pipe(), os.pipe()
+        shim = os.getpid()
+        if has_own_processes(self.spec):
+            separate_processes(self.spec)
+            signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # process 1 would not get them without its handlers
+        self.main = os.fork()
+        if self.main == 0:
+            try:
+                os.close(go[1])
+                if os.read(go[0], 1):
+                    become(self.spec, shim, (out[1], err[1]), ended[1])
+            except BaseException as error:
+                os.write(failed[1], str(error).encode())
+            os._exit(START_FAILED)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
+        for handle in (out[1], err[1], go[0], failed[1], ended[1]):
+            os.close(handle)
+        self.ended = ended[0]
+        record: dict[str, Any] = {"shim_pid": shim, "shim_start": start_ticks(shim), "pid": self.main}
+        record |= {"pid_start": start_ticks(self.main), "started_s": time.time(), "boot_id": boot_id()}
+        write_whole(self.stem + ".run.json", record)
+        os.write(go[1], b"g")
+        os.close(go[1])
+        with os.fdopen(failed[0], "rb") as file:
+            problem = file.read().decode(errors="replace")  # ends at exec, which closes the other end
+        return [Stream("stdout", out[0], self.log), Stream("stderr", err[0], self.log)], problem
+
+    def _tend(self, streams: list[Stream], wake: int) -> None:
+        poll = select.poll()
+        poll.register(wake, select.POLLIN)
+        open_streams = {stream.source: stream for stream in streams}
+        for source in open_streams:
+            poll.register(source, select.POLLIN)
+        while not self._reap():
+            for handle, _ in poll.poll(_POLL_MS):
+                if handle == wake:
+                    os.read(wake, 4096)
+                elif not open_streams[handle].pump():
+                    poll.unregister(open_streams.pop(handle).source)
+        for stream in open_streams.values():
+            while _readable(stream.source) and stream.pump():
+                pass
+
+    def _reap(self) -> bool:
+        """Take in the dead; True when the program and all that it left are gone."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return True
+            if pid == self.main:
+                self.status, self.killing = status, True
+            elif pid == 0:
+                if self.killing:
+                    self._kill()
+                return False
+
+    def _pass_on(self, number: int) -> None:
+        if self.status is None:  # not reaped: the number cannot be another's
+            try:
+                os.killpg(self.main, number)
+            except ProcessLookupError:  # it has not called setsid yet
+                os.kill(self.main, number)
+
+    def _kill(self) -> None:
+        """Every child of ours; their children become ours and are next."""
+        self.killing = True
+        if self.status is None:
+            self._pass_on(signal.SIGKILL)
+        for pid in _children():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _ending(self, problem: str) -> dict[str, Any]:
+        assert self.status is not None
+        if said := os.read(self.ended, 4):  # process 1 of its namespace tells how it ended
+            self.status = int.from_bytes(said, "little")
+        number = os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else 0
+        code = 128 + number if number else os.WEXITSTATUS(self.status)
+        oom = number == signal.SIGKILL and any(_oom_kills(path) for path in self.spec["oom_files"])
+        reason = "StartError" if problem else "OOMKilled" if oom else ""
+        ending = {"exit_code": code, "signal": number, "finished_s": time.time(), "reason": reason, "message": problem}
+        return ending | {"peak_memory_bytes": _peak(self.spec.get("peak_files", ()))}
+
+
+def separate_processes(spec: dict[str, Any]) -> None:
+    """Children of ours have processes of their own; we ourselves stay. Raises Refused."""
+    if spec.get("user_namespace"):
+        enter_user_namespace(spec["root"].get("user_id", 0), spec["root"].get("group_id", 0))
+    call("separating processes", libc.unshare(CLONE_NEWPID))
+
+
+def _readable(source: int) -> bool:
+    return bool(select.select([source], [], [], 0)[0])
+
+
+def _children() -> list[int]:
+    me = os.getpid()
+    try:
+        with open(f"/proc/{me}/task/{me}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _parent(pid) == me]
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _peak(paths: list[str]) -> int:
+    """The most memory that the group has ever had, in bytes; 0: the kernel does not say."""
+    for path in paths:
+        with suppress(OSError, ValueError), open(path) as file:
+            return int(file.read())
+    return 0
+
+
+def _oom_kills(path: str) -> int:
+    """The counter `oom_kill` of memory.events (v2) or memory.oom_control (v1)."""
+    try:
+        with open(path) as file:
+            return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+    except OSError:
+        return 0
+
+
+def probe(source: str, target: str, user_namespace: bool) -> str:
+    """Return "" if this machine lets us mount and name, else why not."""
+    mounted = {"source": source, "target": target, "read_only": False}
+    try:
+        isolate({"mounts": [mounted], "host_name": "probe", "user_namespace": user_namespace})
+    except (Refused, OSError) as error:
+        return str(error)
+    return ""
+
+
+def probe_root(root: dict[str, Any], user_namespace: bool) -> str:
+    """Return "" if this machine lets us give a program a root of its own, else why not."""
+    spec = {"root": root, "mounts": [], "host_name": "probe", "user_namespace": user_namespace}
+    try:
+        separate_processes(spec)
+        told, tell = os.pipe()
+        if os.fork() == 0:  # process 1 of the new namespace, without which there is no /proc of it
+            try:
+                isolate(spec)
+            except BaseException as error:
+                os.write(tell, str(error).encode())
+            os._exit(0)
+        os.close(tell)
+        with os.fdopen(told) as file:
+            return file.read()
+    except (Refused, OSError) as error:
+        return str(error)
+
+
+def main(words: list[str]) -> None:
+    """STEM, or one of the other things that only a process of its own can do."""
+    match words:
+        case ["--probe", source, target]:
+            _answer(probe(source, target, os.geteuid() != 0))
+        case ["--probe-root", root]:
+            _answer(probe_root(json.loads(root), os.geteuid() != 0))
+        case ["--enter", spec, pid, *argv]:
+            enter(json.loads(spec), int(pid), argv)
+        case [stem]:
+            supervise(stem)
+    os._exit(0)
+
+
+def _answer(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def supervise(stem: str) -> None:
+    """Returns when the container is on record, started or failed; the supervisor stays behind."""
+    lock = os.open(stem + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return
+        raise
+    if os.path.exists(stem + ".run.json") or os.path.exists(stem + ".exit.json"):
+        return
+    with open(stem + ".spec.json") as file:
+        spec = json.load(file)
+    ready, started = os.pipe()
+    if os.fork():
+        os.close(started)
+        os.read(ready, 1)
+        return
+    os.close(ready)
+    os.setsid()
+    try:
+        Shim(stem, spec).run(started)
+    except BaseException as error:
+        ending = {"exit_code": START_FAILED, "signal": 0, "finished_s": time.time()}
+        write_whole(stem + ".exit.json", ending | {"reason": "StartError", "message": f"supervisor: {error!r}"})
+        raise

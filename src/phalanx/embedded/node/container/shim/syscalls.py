@@ -1,0 +1,85 @@
+"""The kernel's calls that Python does not have, and their refusals in words.
+
+open_tree(2) takes a copy of a mount by a handle, move_mount(2) puts it somewhere: between the two the root may have
+become another one, so that nothing of an image can lead a mount's source astray. Numbers of these calls are the same on
+all architectures but Alpha (include/uapi/asm-generic/unistd.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID = 0x10000000, 0x20000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 0x1, 0x2, 0x4, 0x8, 0x20
+MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x80000
+MNT_DETACH = 2
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC, _MOVE_MOUNT_F_EMPTY_PATH = 0x1, os.O_CLOEXEC, 0x4
+_MOUNT_ATTR_RDONLY = 0x1
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Refused(Exception):
+    """The program cannot be started; the text says why."""
+
+
+def call(what: str, result: int) -> int:
+    """Return the call's answer. Raises Refused."""
+    if result < 0:
+        raise Refused(f"{what}: {os.strerror(ctypes.get_errno())}")
+    return result
+
+
+def step(what: str, do: Any) -> Any:
+    """Return what `do` does. Raises Refused in place of OSError."""
+    try:
+        return do()
+    except OSError as error:
+        raise Refused(f"{what}: {error.strerror}") from None
+
+
+def mount(what: str, source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
+    """mount(2). Raises Refused."""
+    coded = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
+    call(what, libc.mount(*coded, ctypes.c_ulong(flags), None if options is None else os.fsencode(options)))
+
+
+def copied_tree(what: str, handle: int) -> int:
+    """Return a handle on a copy of what is mounted at `handle` and below. Raises Refused."""
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
+    return call(what, libc.syscall(_OPEN_TREE, handle, b"", flags))
+
+
+def attach(what: str, tree: int, target: str) -> None:
+    """Put such a copy at `target`. Raises Refused."""
+    flags = _MOVE_MOUNT_F_EMPTY_PATH
+    call(what, libc.syscall(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), flags))
+
+
+def make_read_only(what: str, tree: int) -> None:
+    """With all that is mounted below. Raises Refused: before Linux 5.12."""
+    asked = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)  # struct mount_attr: set, clear, propagation, userns
+    flags = _AT_EMPTY_PATH | _AT_RECURSIVE
+    call(what, libc.syscall(_MOUNT_SETATTR, tree, b"", flags, ctypes.byref(asked), ctypes.sizeof(asked)))
+
+
+def pivot_root_to_here() -> None:
+    """The current directory, a mount, becomes the root; nothing of the old one stays. Raises Refused."""
+    number = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}.get(os.uname().machine)
+    if number is None:
+        raise Refused(f"pivot_root: not known for the architecture {os.uname().machine}")
+    call("pivot_root", libc.syscall(number, b".", b"."))
+    call("leaving the machine's own files", libc.umount2(b".", MNT_DETACH))
+    os.chdir("/")
+
+
+def write_text(path: str, text: str) -> None:
+    """Into a file of the kernel's. Raises OSError."""
+    with open(path, "w") as file:
+        file.write(text)
