@@ -36,8 +36,9 @@ def test_pods_of_the_default_scheduler_run_one_by_one(up: Up) -> None:
     up.kubectl("run", "plain", "--image=host", "--restart=Never", "--", "echo", "hi")
     up.kubectl("run", "elsewhere", "--image=acme/unknown:1", "--restart=Never")
     up.kubectl("wait", "pod/plain", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
-    pod = json.loads(up.kubectl("get", "pod", "elsewhere", "-o", "json"))
-    assert ("nodeName" in pod["spec"], "conditions" in pod["status"]) == (False, False)
+    reason = "jsonpath={.status.containerStatuses[0].state.waiting.reason}"
+    until(lambda: up.kubectl("get", "pod", "elsewhere", "-o", reason) in ("ErrImagePull", "ImagePullBackOff"))
+    assert "phalanx image import acme/unknown:1" in up.kubectl("get", "pod", "elsewhere", "-o", "yaml")
     up.kubectl("delete", "pod", "plain", "elsewhere")
 
 

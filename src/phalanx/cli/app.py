@@ -35,6 +35,7 @@ COMMANDS = {
     "up": (CLUSTER, "Start a Kubernetes on this machine. Ctrl-C stops it."),
     "login": (CLUSTER, "Become a user of the cluster that this machine shares."),
     "install": (CLUSTER, "Make a shared cluster of this machine a service of systemd."),
+    "image": (CLUSTER, "Images that containers of this machine run."),
     "demo": (CLUSTER, "Six applications at once: first pod by pod, then as gangs."),
     "scheduler": (CLUSTER, "Schedule the jobs of any Kubernetes cluster."),
     "backup": (CLUSTER, "Write a cluster of this machine into a file, while it runs."),

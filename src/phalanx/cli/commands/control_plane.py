@@ -16,7 +16,6 @@ import logging
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from phalanx.embedded.controllers.operators.training.definition import install_t
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.login.server import LoginSettings, run_login
-from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image, read_images
+from phalanx.embedded.node.container.image import read_images
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.simulated.nodes import retire
@@ -110,22 +109,22 @@ async def _run_all(
         for part in _companions(connection, informers, directory, machines):
             group.create_task(part)
         group.create_task(_say_ready(informers, machines))
-        ledger, alone = url_of(directory.ledger), partial(_runs_here, _images(machines))
         await schedule(
-            connection, informers, lease, settings, record=record, metrics=metrics, ledger=ledger, alone=alone
+            connection,
+            informers,
+            lease,
+            settings,
+            record=record,
+            metrics=metrics,
+            ledger=url_of(directory.ledger),
+            alone=_is_bound_here,
         )
 
 
-def _images(machines: Machines) -> dict[str, Image]:
-    """What this machine can run, by the names of images."""
-    said = read_images(machines.local_images) if machines.local_images is not None else {}
-    return {HOST_IMAGE: HOST, **said}
-
-
-def _runs_here(images: Mapping[str, Image], spec: Mapping[str, Any]) -> bool:
-    """There is no other scheduler here: a pod of the default one is bound, too, if it can run. One whose images nobody
-    has would only fail, and waits."""
-    return all(one["image"] in images for key in ("containers", "initContainers") for one in spec.get(key) or ())
+def _is_bound_here(spec: Mapping[str, Any]) -> bool:
+    """There is no other scheduler here: a pod of the default one is bound, too. If its image is not there, the node
+    says so (ErrImagePull), and starts it as soon as it is."""
+    return True
 
 
 def _companions(

@@ -22,6 +22,7 @@ from phalanx.embedded.node.agent.server import serving, shared_token
 from phalanx.embedded.node.container.cgroup import CONTROLLERS, Cgroups
 from phalanx.embedded.node.container.durable import sole_owner
 from phalanx.embedded.node.container.isolation import Isolation, find_isolation
+from phalanx.embedded.node.images.store import ImageStore
 from phalanx.embedded.node.machine.events import Occurrences
 from phalanx.embedded.node.machine.machine import Gpu, capacity, find_gpus, host_name, node_info
 from phalanx.embedded.node.machine.owners import Owners
@@ -76,6 +77,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         cgroups=cgroups,
         home=home,
         naming=naming,
+        images=ImageStore(settings.data_dir),
         isolation=isolation,
         owners=Owners(informers(NAMESPACES)) if settings.shared else None,
         tell=Occurrences(connection, name),

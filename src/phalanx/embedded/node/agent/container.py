@@ -9,12 +9,13 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from phalanx.client.connection import ApiError, Object
 from phalanx.embedded.node.agent.cause import out_of_memory
+from phalanx.embedded.node.agent.root import capabilities, resolver, root_of, security_context
 from phalanx.embedded.node.container import cgroup
 from phalanx.embedded.node.container.attempt import (
     NEVER_STARTED,
@@ -39,8 +40,10 @@ from phalanx.embedded.node.pod.demand import GPU, demand, limits, requests
 from phalanx.embedded.node.pod.environment import ConfigError, command_line, environment
 from phalanx.embedded.node.pod.lifecycle import Known, Waiting
 from phalanx.embedded.node.pod.record import PodRecord
+from phalanx.errors import PhalanxError
 
 _HOSTS = "/etc/hosts"
+_ROOT = ".root-"  # below the volumes; none can have this name
 _LOOK_S = 0.05  # between two looks whether a container is on record that somebody else started
 _PIDS = 8192  # of a container of another user: a fork bomb is his own affair
 _KEPT_ATTEMPTS = 2  # this one and the one before: what `kubectl logs --previous` shows
@@ -106,6 +109,7 @@ class Container:
     def _adopt(self, attempt: Attempt) -> None:
         self._attempt, state = attempt, attempt.settle()
         self.known = replace(self.known, number=attempt.number, state=state, waiting=None, ready=False, started=False)
+        self.known = replace(self.known, image_id=attempt.spec.image_id)
         self.doomed, self._stopping_since_s, self._told = "", None, False
         if isinstance(state, Exited) and state.reason == NEVER_STARTED:
             self.known = replace(self.known, state=None)  # as if nobody had tried; its number stays used
@@ -171,16 +175,17 @@ class Container:
         if image is None:
             return
         number = 0 if self._attempt is None else self._attempt.number + 1
-        try:
-            spec = await self._run_spec(pod_with_status, number, image)
-        except (ConfigError, ApiError, OSError) as error:
-            self._wait("CreateContainerConfigError", str(error))
-            return
         attempt = Attempt(self.folder, number)
         try:
-            await attempt.start(spec)
-        except OSError as error:  # a full disk
-            self._wait("CreateContainerError", f"{attempt.folder}: {error.strerror}; free some space there")
+            with self._around.images.in_use() if image.layers else nullcontext():
+                spec = await self._run_spec(pod_with_status, number, image)
+                try:
+                    await attempt.start(spec)
+                except OSError as error:  # a full disk
+                    self._wait("CreateContainerError", f"{attempt.folder}: {error.strerror}; free some space there")
+                    return
+        except (PhalanxError, ApiError, OSError) as error:
+            self._wait("CreateContainerConfigError", str(error))
             return
         previous = self.known.state if isinstance(self.known.state, Exited) else self.known.previous
         self.known = Known(number=number, previous=previous, failures=self.known.failures + (number > 0))
@@ -195,9 +200,9 @@ class Container:
             return found
         patience = self._around.settings.patience
         text = (
-            f'image "{image}" cannot be run: this node starts processes on the machine itself and pulls no images; '
-            f'use "image: {HOST_IMAGE}" and a command that is installed here, or say with `phalanx up --local-images '
-            "FILE` what of this machine stands in for it"
+            f'image "{image}" is not on this machine, which pulls none by itself: import it (`phalanx image import '
+            f'{image} SOURCE`, as who runs `phalanx up`), use "image: {HOST_IMAGE}" and a command that is installed '
+            "here, or say with `phalanx up --local-images FILE` what of this machine stands in for it"
         )
         if before is None or before.reason not in ("ErrImagePull", "ImagePullBackOff"):
             self._tell("Failed", f'Failed to pull image "{image}": {text}', kind="Warning")
@@ -231,21 +236,21 @@ class Container:
             on_gpu_node=GPU in around.allocatable,
         )
         owner = around.owner(self._record.namespace)
-        own = owner.variables if owner is not None else {}
-        env = around.variables() | own | dict(image.env) | {"HOSTNAME": host_name(pod)} | devices | asked
-        user, group = _user(spec, pod) if owner is None else _user_of(owner, spec, pod)
-        root = around.pod_dir(self._record.uid) / VOLUMES
-        mounts = (*image.paths, *volumes.mounts(spec, pod, root, asked))
-        if owner is not None:
-            volumes.check_paths_of_machine(pod)
-            mounts = (*volumes.private_folders(root, owner.user, owner.group, mounts), *mounts)
-        if mounts and around.isolation.refusal:
-            raise ConfigError(
-                f"container {self.name} mounts volumes or paths of its image, and this node cannot mount "
-                f"({around.isolation.refusal}). Start it as root, or do without them and use the machine's paths"
-            )
-        if not around.isolation.refusal and not any(mount.target == _HOSTS for mount in mounts):
-            mounts = (*mounts, Mount(source=str(around.naming.hosts(pod)), target=_HOSTS))
+        own = owner.variables if owner is not None and not image.layers else {}
+        env = (
+            around.variables(own_root=bool(image.layers))
+            | own
+            | dict(image.env)
+            | {"HOSTNAME": host_name(pod)}
+            | devices
+            | asked
+        )
+        user, group = _user(spec, pod, image) if owner is None else _user_of(owner, spec, pod)
+        mounts = self._mounts(pod, image, asked, owner)
+        root = None
+        if image.layers:
+            place = around.pod_dir(self._record.uid) / VOLUMES / f"{_ROOT}{self.name}-{number}"
+            root = await asyncio.to_thread(root_of, image, place, around.isolation, spec, pod)
         ask, most = requests(spec), limits(spec)
         group_of = around.cgroups.create(
             self._record.uid,
@@ -273,7 +278,28 @@ class Container:
             group=group,
             groups=owner.groups if owner is not None else (),
             confined=owner is not None,
+            root=root,
+            image_id=image.digest,
+            capabilities=None if root is None else () if owner is not None else capabilities(spec, pod),
+            no_new_rights=security_context(spec, pod).get("allowPrivilegeEscalation") is False,
         )
+
+    def _mounts(self, pod: Object, image: Image, asked: Mapping[str, str], owner: Owner | None) -> tuple[Mount, ...]:
+        """Raises ConfigError, OSError."""
+        around, root = self._around, self._around.pod_dir(self._record.uid) / VOLUMES
+        mounts = (*image.paths, *volumes.mounts(self.spec, pod, root, asked))
+        if owner is not None:
+            volumes.check_paths_of_machine(pod)
+            if not image.layers:
+                mounts = (*volumes.private_folders(root, owner.user, owner.group, mounts), *mounts)
+        if mounts and around.isolation.refusal:
+            raise ConfigError(
+                f"container {self.name} mounts volumes or paths of its image, and this node cannot mount "
+                f"({around.isolation.refusal}). Start it as root, or do without them and use the machine's paths"
+            )
+        if not around.isolation.refusal and not any(mount.target == _HOSTS for mount in mounts):
+            mounts = (*mounts, Mount(source=str(around.naming.hosts(pod)), target=_HOSTS))
+        return (*mounts, *resolver(mounts)) if image.layers else mounts
 
     async def _tell_start(self) -> None:
         self._tell("Pulled", f'Container image "{self.spec["image"]}" already present on machine')
@@ -333,7 +359,7 @@ class Container:
 
 def _user_of(owner: Owner, spec: Object, pod: Object) -> tuple[int, int]:
     """The namespace's owner; who asks for another user or group than his own is refused. Raises ConfigError."""
-    context = {**(pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
+    context = security_context(spec, pod)
     user, group = context.get("runAsUser"), context.get("runAsGroup")
     if user not in (None, owner.user) or group not in (None, owner.group, *owner.groups):
         raise ConfigError(
@@ -345,14 +371,22 @@ def _user_of(owner: Owner, spec: Object, pod: Object) -> tuple[int, int]:
     return owner.user, owner.group if group is None else group
 
 
-def _user(spec: Object, pod: Object) -> tuple[int | None, int | None]:
+def _user(spec: Object, pod: Object, image: Image) -> tuple[int | None, int | None]:
     """runAsUser and runAsGroup; the container's before the pod's. Raises ConfigError where we may not."""
-    context = {**(pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
+    context = security_context(spec, pod)
     user, group = context.get("runAsUser"), context.get("runAsGroup")
     if os.geteuid() != 0:
+        if image.layers:  # who it is in there is the user namespace's affair
+            return None, None
         if (user not in (None, os.geteuid())) or (group not in (None, os.getegid())):
             raise ConfigError(f"runAsUser {user} needs a node agent that runs as root; this one is user {os.geteuid()}")
         return None, None
-    if context.get("runAsNonRoot") and not user:
+    if context.get("runAsNonRoot") and not (user if user is not None else _is_number_of_user(image.user)):
         raise ConfigError("container has runAsNonRoot and image will run as root; set runAsUser")
     return user, group
+
+
+def _is_number_of_user(text: str) -> bool:
+    """Whether an image says by number that it is not root; of a name nobody can tell."""
+    user = text.partition(":")[0]
+    return user.isdigit() and int(user) != 0

@@ -85,6 +85,7 @@ class RunSpec:
     root: Root | None = None
     capabilities: tuple[int, ...] | None = None
     no_new_rights: bool = False
+    image_id: str = ""
     hash: str = ""  # of the container's spec, to see that it was changed
 
 

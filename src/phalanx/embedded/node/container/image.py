@@ -25,13 +25,19 @@ _EXAMPLE = "{images: {'acme/train:1': {entrypoint: [/app/start], paths: {/app: .
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """`command`: of a container that says neither command nor args. `paths`: what its containers see where."""
+    """`command`: of a container that says neither command nor args. `paths`: what its containers see where.
+
+    `layers`: folders of its files, the uppermost first, which its containers have for their root; without any they see
+    the machine's. `user`: as whom, unless they say so. `digest`: which image it is, whatever its name."""
 
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
     paths: tuple[Mount, ...] = ()
+    layers: tuple[str, ...] = ()
+    user: str = ""
+    digest: str = ""
 
 
 HOST = Image()

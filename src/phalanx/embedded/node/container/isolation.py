@@ -70,7 +70,7 @@ def _tried_root(place: Path, *, layered: bool) -> str:
 
 def forget_tree(place: Path) -> None:
     """Remove a container's files, in which overlayfs leaves a directory that not even its owner may enter."""
-    for inner in place.glob("**/work/work"):
+    for inner in (*place.glob("work/work"), *place.glob("*/work/work")):
         inner.chmod(0o700)
     shutil.rmtree(place, ignore_errors=True)
 

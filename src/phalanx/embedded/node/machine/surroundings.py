@@ -14,6 +14,7 @@ from phalanx.client.kind import SERVICE_ACCOUNTS, Kind
 from phalanx.embedded.node.container.cgroup import Cgroups
 from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image
 from phalanx.embedded.node.container.isolation import Isolation
+from phalanx.embedded.node.images.store import ImageStore
 from phalanx.embedded.node.machine.events import Occurrences
 from phalanx.embedded.node.machine.machine import Gpu
 from phalanx.embedded.node.machine.owners import Owner, Owners
@@ -39,6 +40,7 @@ class Surroundings:
     cgroups: Cgroups
     home: Networks
     naming: Naming
+    images: ImageStore
     isolation: Isolation
     owners: Owners | None  # None: the machine is not shared, and pods run as the agent does, or as they say
     tell: Occurrences
@@ -55,8 +57,10 @@ class Surroundings:
         return self.settings.pods_dir / uid
 
     def image(self, name: str) -> Image | None:
-        """What stands in for the image here; None: nothing does."""
-        return HOST if name == HOST_IMAGE else self.settings.images.get(name)
+        """What stands in for the image here, or its files; None: nothing does. Raises OSError."""
+        if name == HOST_IMAGE:
+            return HOST
+        return self.settings.images.get(name) or self.images.find(name)
 
     def owner(self, namespace: str) -> Owner | None:
         """Return as whom pods of the namespace must run; None: nobody says, or it is root who may. Raises
@@ -69,12 +73,13 @@ class Surroundings:
         patience = self.settings.patience
         return BackOff(first_s=patience.backoff_first_s, most_s=patience.backoff_most_s)
 
-    def variables(self) -> dict[str, str]:
-        """Of every container: nothing of the agent's own environment but its PATH."""
+    def variables(self, *, own_root: bool = False) -> dict[str, str]:
+        """Of every container: nothing of the agent's own environment but its PATH, and not even that in a root of its
+        own."""
         server = urlsplit(self.connection.server)
+        here = {"PATH": os.environ.get("PATH") or _PATH, "HOME": os.path.expanduser("~")}
         return {
-            "PATH": os.environ.get("PATH") or _PATH,
-            "HOME": os.path.expanduser("~"),
+            **({"PATH": _PATH} if own_root else here),
             "LANG": "C.UTF-8",
             "KUBERNETES_SERVICE_HOST": server.hostname or "",
             "KUBERNETES_SERVICE_PORT": str(server.port or 443),

@@ -36,6 +36,7 @@ class Known:
     ready: bool = False
     started: bool = False  # its startup probe and postStart hook are through
     waiting: Waiting | None = None
+    image_id: str = ""  # of an image of files, its digest
     failures: int = 0  # restarts since it last ran for long: the exponent of the pause
 
 

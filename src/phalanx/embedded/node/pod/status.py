@@ -196,7 +196,7 @@ class _Context:
         status: dict[str, Any] = {
             "name": container["name"],
             "image": container["image"],
-            "imageID": container["image"] if one.state is not None else "",
+            "imageID": (one.image_id or container["image"]) if one.state is not None else "",
             "restartCount": one.number,
             "ready": (up and one.ready) or (not self._is_main(container) and _is_through(container, one)),
             "started": up and one.started,

@@ -15,6 +15,7 @@ from typing import Any
 
 from phalanx.client.kind import CONFIG_MAPS, SECRETS, Kind
 from phalanx.embedded.node.container.attempt import Mount
+from phalanx.embedded.node.container.isolation import forget_tree
 from phalanx.embedded.node.pod.environment import ConfigError, Lookup, Object, byte_data, expand, field, resource_field
 
 TokenRequest = Callable[[str, str, Mapping[str, Any]], Awaitable[str]]  # namespace, service account, source -> token
@@ -73,7 +74,7 @@ def remove(root: Path) -> None:
     for link in root.glob("*") if root.exists() else ():
         if link.is_symlink() and link.resolve().parent == _MEMORY:
             shutil.rmtree(link.resolve(), ignore_errors=True)
-    shutil.rmtree(root, ignore_errors=True)
+    forget_tree(root)
 
 
 def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -> tuple[Mount, ...]:

@@ -1,0 +1,162 @@
+"""The root of a container with an image: where its files lie, and what is allowed in it.
+
+What a container writes lies below its pod's volumes, counts as the pod's scratch, and goes with it; a container that is
+started again begins with its image's files. Where layers cannot be mounted over each other, they are copied.
+
+A container's capabilities are Docker's default ones without those that reach the machine (MKNOD, NET_RAW), with what
+the container adds and drops; on a machine that is shared there are none.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from phalanx.embedded.node.container.attempt import Mount, Root
+from phalanx.embedded.node.container.image import Image
+from phalanx.embedded.node.container.isolation import Isolation, forget_tree
+from phalanx.embedded.node.images.tree import copy_tree
+from phalanx.embedded.node.images.unpack import Allowance
+from phalanx.embedded.node.pod.environment import ConfigError
+from phalanx.errors import PhalanxError
+
+Object = Mapping[str, Any]
+# Numbers of include/uapi/linux/capability.h, by the names that securityContext.capabilities has.
+_CAPABILITIES = {
+    name: number
+    for number, name in enumerate(
+        [
+            "CHOWN",
+            "DAC_OVERRIDE",
+            "DAC_READ_SEARCH",
+            "FOWNER",
+            "FSETID",
+            "KILL",
+            "SETGID",
+            "SETUID",
+            "SETPCAP",
+            "LINUX_IMMUTABLE",
+            "NET_BIND_SERVICE",
+            "NET_BROADCAST",
+            "NET_ADMIN",
+            "NET_RAW",
+            "IPC_LOCK",
+            "IPC_OWNER",
+            "SYS_MODULE",
+            "SYS_RAWIO",
+            "SYS_CHROOT",
+            "SYS_PTRACE",
+            "SYS_PACCT",
+            "SYS_ADMIN",
+            "SYS_BOOT",
+            "SYS_NICE",
+            "SYS_RESOURCE",
+            "SYS_TIME",
+            "SYS_TTY_CONFIG",
+            "MKNOD",
+            "LEASE",
+            "AUDIT_WRITE",
+            "AUDIT_CONTROL",
+            "SETFCAP",
+            "MAC_OVERRIDE",
+            "MAC_ADMIN",
+            "SYSLOG",
+            "WAKE_ALARM",
+            "BLOCK_SUSPEND",
+            "AUDIT_READ",
+            "PERFMON",
+            "BPF",
+            "CHECKPOINT_RESTORE",
+        ]
+    )
+}
+_DEFAULT = frozenset(
+    [
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FSETID",
+        "FOWNER",
+        "SETGID",
+        "SETUID",
+        "SETPCAP",
+        "NET_BIND_SERVICE",
+        "SYS_CHROOT",
+        "KILL",
+        "AUDIT_WRITE",
+        "SETFCAP",
+    ]
+)
+_RESOLVER = "/etc/resolv.conf"
+
+
+def root_of(image: Image, place: Path, isolation: Isolation, spec: Object, pod: Object) -> Root:
+    """Make a root for one run of a container at `place`. Raises ConfigError, OSError."""
+    if isolation.root_refusal:
+        raise ConfigError(
+            f"image {spec['image']} needs a root of its own, which this machine does not allow "
+            f"({isolation.root_refusal}); run as root, or use `image: host`"
+        )
+    for older in place.parent.glob(f"{place.name.rpartition('-')[0]}-*"):
+        forget_tree(older)
+    context = security_context(spec, pod)
+    for name in ("upper", "work", "stage"):
+        (place / name).mkdir(mode=0o755, parents=True, exist_ok=True)
+    root = Root(
+        stage=str(place / "stage"),
+        user=image.user,
+        user_id=context.get("runAsUser") or 0,
+        group_id=context.get("runAsGroup") or 0,
+        read_only=bool(context.get("readOnlyRootFilesystem")),
+    )
+    if not isolation.overlay_refusal:
+        _take_status(Path(image.layers[0]), place / "upper")
+        return replace(root, layers=image.layers, upper=str(place / "upper"), work=str(place / "work"))
+    try:
+        for layer in reversed(image.layers):
+            copy_tree(Path(layer), place / "stage", Allowance())
+    except PhalanxError as error:
+        raise ConfigError(f"the files of image {spec['image']} were not copied: {error}") from error
+    return root
+
+
+def _take_status(layer: Path, upper: Path) -> None:
+    """The uppermost folder is the root as the container sees it: its owner and mode are the image's."""
+    status = layer.stat()
+    upper.chmod(stat.S_IMODE(status.st_mode))
+    if os.geteuid() == 0:
+        os.chown(upper, status.st_uid, status.st_gid)
+
+
+def resolver(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
+    """Return the machine's way to resolve names, unless the container mounts its own."""
+    if not os.path.exists(_RESOLVER) or any(mount.target == _RESOLVER for mount in mounts):
+        return ()
+    return (Mount(source=os.path.realpath(_RESOLVER), target=_RESOLVER, read_only=True),)
+
+
+def capabilities(spec: Object, pod: Object) -> tuple[int, ...]:
+    """Return the numbers of those that a container with a root of its own may have. Raises ConfigError."""
+    context = security_context(spec, pod)
+    if context.get("privileged"):
+        return tuple(_CAPABILITIES.values())
+    said = context.get("capabilities") or {}
+    add, drop = (_named(said.get(key) or ()) for key in ("add", "drop"))
+    return tuple(sorted(_CAPABILITIES[name] for name in ((_DEFAULT - drop) | add)))
+
+
+def security_context(spec: Object, pod: Object) -> dict[str, Any]:
+    """Return the container's words, over the pod's."""
+    return {**(pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
+
+
+def _named(names: Any) -> frozenset[str]:
+    found = {str(name).upper().removeprefix("CAP_") for name in names}
+    if "ALL" in found:
+        return frozenset(_CAPABILITIES)
+    if unknown := sorted(found - set(_CAPABILITIES)):
+        raise ConfigError(f"there is no capability {unknown[0]}")
+    return frozenset(found)

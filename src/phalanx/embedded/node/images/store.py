@@ -1,0 +1,195 @@
+"""The images that this machine has: a record for each name, and their layers, each of which is there once.
+
+    images/names/HASH.json   what one name stands for; written whole
+    images/layers/DIGEST/    the files of a layer, or of a root file system
+    images/lock              held shared by who uses or makes layers, alone by who takes away what nobody needs
+
+A layer belongs to the records that name it and to containers that run on it; when there is neither any more, it goes.
+The folder is its owner's alone: files in it may have the set-user-ID bit.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from phalanx.embedded.node.container.attempt import Exited, attempts
+from phalanx.embedded.node.container.durable import write_whole
+from phalanx.embedded.node.container.image import Image
+from phalanx.embedded.node.images.reference import normalized
+from phalanx.errors import PhalanxError
+
+_DRAFT = ".new-"
+_PATIENCE_S, _LOOK_S = 10.0, 0.05
+
+
+class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
+    """`layers`: names in the folder of layers, the lowest first. `digest`: of the image's configuration; of a root file
+    system, a name of its own. `source`: where it came from."""
+
+    name: str
+    digest: str
+    layers: tuple[str, ...]
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    working_dir: str = ""
+    user: str = ""
+    size_bytes: int = 0
+    imported_s: float = 0.0
+    source: str = ""
+
+
+class ImageStore:
+    """The images below one data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder, self._pods = data_dir / "images", data_dir / "pods"
+
+    def find(self, name: str) -> Image | None:
+        """Return what containers of the image are given; None: there is none of that name. Raises OSError."""
+        try:
+            record = self._read(self._place(normalized(name)))
+        except (PhalanxError, FileNotFoundError):
+            return None
+        return Image(
+            entrypoint=record.entrypoint,
+            command=record.command,
+            env=record.env,
+            cwd=record.working_dir,
+            layers=tuple(str(self._layers / one) for one in reversed(record.layers)),
+            user=record.user,
+            digest=record.digest,
+        )
+
+    def listed(self) -> list[StoredImage]:
+        """Return all, by name. Raises OSError."""
+        with suppress(FileNotFoundError):
+            found = [self._read(path) for path in self._names.glob("*.json")]
+            return sorted(found, key=lambda one: one.name)
+        return []
+
+    def layer(self, name: str) -> Path | None:
+        """Return where the layer lies, if it is there."""
+        place = self._layers / name
+        return place if place.is_dir() else None
+
+    @contextmanager
+    def draft(self) -> Iterator[Path]:
+        """A folder for files of a new layer; `keep` it, or it goes."""
+        self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.chmod(0o700)
+        place = self._layers / f"{_DRAFT}{uuid.uuid4().hex}"
+        place.mkdir(mode=0o755)
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def keep(self, draft: Path, name: str) -> None:
+        """The draft is the layer of that name, unless one is there already. Raises OSError."""
+        with suppress(FileExistsError, OSError):
+            draft.rename(self._layers / name)
+        if not (self._layers / name).is_dir():
+            raise OSError(0, "the layer is not there", name)
+
+    def add(self, record: StoredImage) -> None:
+        """In place of one of the same name. Raises OSError."""
+        self._names.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(self._place(record.name), msgspec.json.encode(record))
+
+    def remove(self, name: str) -> StoredImage:
+        """Raises PhalanxError, OSError."""
+        place = self._place(normalized(name))
+        try:
+            record = self._read(place)
+        except FileNotFoundError:
+            raise PhalanxError(f"there is no image {name}; `phalanx image list` shows those that there are") from None
+        place.unlink()
+        return record
+
+    def sweep(self) -> int | None:
+        """Take away layers that nobody needs. Return how many; None: others are at work, so not now. Raises OSError."""
+        if not self._layers.is_dir():
+            return 0
+        with self._locked(fcntl.LOCK_EX) as got:
+            if not got:
+                return None
+            needed = {name for record in self.listed() for name in record.layers} | self._running()
+            unneeded = [place for place in self._layers.iterdir() if place.name not in needed]
+            for place in unneeded:
+                shutil.rmtree(place, ignore_errors=True)
+            return sum(not place.name.startswith(_DRAFT) for place in unneeded)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """No layer is taken away meanwhile. Raises PhalanxError, OSError."""
+        with self._locked(fcntl.LOCK_SH) as got:
+            if not got:
+                raise PhalanxError("layers of images are being removed; try again in a moment")
+            yield
+
+    @contextmanager
+    def _locked(self, how: int) -> Iterator[bool]:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield _flock(handle, how)
+        finally:
+            os.close(handle)
+
+    def _running(self) -> set[str]:
+        """Layers on which containers run, or may do so in a moment."""
+        found: set[str] = set()
+        for spec in self._pods.glob("*/*/*.spec.json"):
+            for attempt in attempts(spec.parent)[-1:]:
+                root = attempt.spec.root
+                if root is not None and not isinstance(attempt.state(), Exited):
+                    found.update(Path(layer).name for layer in root.layers)
+        return found
+
+    @property
+    def _names(self) -> Path:
+        return self._folder / "names"
+
+    @property
+    def _layers(self) -> Path:
+        return self._folder / "layers"
+
+    def _place(self, name: str) -> Path:
+        return self._names / f"{hashlib.sha256(name.encode()).hexdigest()}.json"
+
+    def _read(self, path: Path) -> StoredImage:
+        return msgspec.json.decode(path.read_bytes(), type=StoredImage)
+
+
+def _flock(handle: int, how: int) -> bool:
+    end_s = time.monotonic() + (_PATIENCE_S if how == fcntl.LOCK_EX else 0.0)
+    while True:
+        try:
+            fcntl.flock(handle, how | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= end_s:
+                return False
+            time.sleep(_LOOK_S)
+
+
+def bytes_of(places: Iterable[Path]) -> int:
+    """Return what files below the folders take on the disk, each counted once. Raises OSError."""
+    seen: dict[tuple[int, int], int] = {}
+    for place in places:
+        for above, _, files in os.walk(place):
+            for name in files:
+                status = os.lstat(os.path.join(above, name))
+                seen[status.st_dev, status.st_ino] = status.st_blocks * 512
+    return sum(seen.values())

@@ -1,0 +1,224 @@
+"""A tar archive as files below a folder, whatever its author had in mind.
+
+- No file is made or linked outside the folder: `..` is refused, links lead within (`inside`).
+- No device files: a container has those of its own /dev. They are left out and counted.
+- Size, number and names of what is unpacked are bounded, whatever the archive promises: an archive of some kilobytes
+  can stand for terabytes. So is the size of its own headers, which are read into memory.
+
+The layers of an image say what is gone from those below in names of their own (OCI image-spec, layer.md, Whiteouts);
+they become what overlayfs takes for that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from phalanx.embedded.node.images.inside import folder, folder_inside
+from phalanx.errors import PhalanxError
+
+_PIECE_BYTES = 1 << 20
+_HEADER_BYTES = 1 << 20  # of long names and extended headers
+_LOOK_BYTES = 256 << 20  # so much is written between two looks at the disk
+_KEPT_FREE = 20  # the twentieth part of the disk stays free
+_WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
+_LARGE_ID = 1 << 31
+_EXTENDED = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(slots=True, kw_only=True)
+class Allowance:
+    """What may still be unpacked; all archives of an image share one. `devices`: how many device files were left
+    out."""
+
+    bytes_left: int = 64 << 30
+    files_left: int = 2_000_000
+    devices: int = 0
+    unlooked_bytes: int = 0
+
+    def take_file(self) -> None:
+        """Raises PhalanxError."""
+        self.files_left -= 1
+        if self.files_left < 0:
+            raise PhalanxError("it has too many files. Nothing was imported; allow more with --most-files")
+
+    def take_bytes(self, count: int, target: Path) -> None:
+        """Raises PhalanxError."""
+        self.bytes_left -= count
+        self.unlooked_bytes -= count
+        if self.bytes_left < 0:
+            raise PhalanxError("it is larger than allowed. Nothing was imported; allow more with --most-bytes")
+        if self.unlooked_bytes < 0:
+            self.unlooked_bytes = _LOOK_BYTES
+            found = shutil.disk_usage(target)
+            if found.free < found.total // _KEPT_FREE:
+                raise PhalanxError(f"the disk of {target} is nearly full. Nothing was imported; make room there")
+
+
+class _Counted:
+    """A stream, counted and hashed as it is read."""
+
+    def __init__(self, source: IO[bytes], allowance: Allowance, target: Path) -> None:
+        self._source, self._allowance, self._target = source, allowance, target
+        self.hash = hashlib.sha256()
+
+    def read(self, size: int = _PIECE_BYTES) -> bytes:
+        piece = self._source.read(size)
+        self.hash.update(piece)
+        self._allowance.take_bytes(len(piece), self._target)
+        return piece
+
+
+class _Header(tarfile.TarInfo):
+    """A member whose headers are bounded: Python's reader would take any into memory."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> Any:
+        if self.type in _EXTENDED and self.size > _HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {self.size} bytes")
+        return super()._proc_member(archive)  # type: ignore[misc]
+
+
+def unpack(source: IO[bytes], target: Path, allowance: Allowance, *, layer: bool) -> str:
+    """Return the SHA-256 of the archive, in hex. `layer`: of an image. Raises PhalanxError."""
+    counted = _Counted(source, allowance, target)
+    try:
+        with folder(target) as root, tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as archive:  # type: ignore[call-overload]
+            files = _Files(root, allowance, target, layer=layer)
+            while (member := archive.next()) is not None:
+                archive.members = []  # it would keep them all
+                allowance.take_file()
+                files.make(member, archive)
+        while counted.read():
+            pass
+    except (tarfile.TarError, EOFError, ValueError, RecursionError) as error:
+        raise PhalanxError(f"the archive cannot be read: {error}. Nothing was imported") from error
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
+        raise PhalanxError(f"the archive cannot be unpacked: {what}{error.strerror or error}") from error
+    return counted.hash.hexdigest()
+
+
+class _Files:
+    """Makes the members of one archive."""
+
+    def __init__(self, root: int, allowance: Allowance, target: Path, *, layer: bool) -> None:
+        self._root, self._allowance, self._target, self._layer = root, allowance, target, layer
+        self._is_root = os.geteuid() == 0
+
+    def make(self, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
+        parts = _parts(member.name)
+        if not parts:  # the folder itself
+            self._set(f"/proc/self/fd/{self._root}", member)
+            return
+        with self._folder(parts[:-1]) as above:
+            if self._layer and parts[-1].startswith(_WHITEOUT):
+                self._white_out(parts[-1], above)
+                return
+            match member:
+                case tarfile.TarInfo(type=tarfile.DIRTYPE):
+                    self._make_folder(parts[-1], above)
+                case tarfile.TarInfo(type=tarfile.CHRTYPE | tarfile.BLKTYPE):
+                    self._allowance.devices += 1
+                    return
+                case _:
+                    with suppress(FileNotFoundError):
+                        _make_way(parts[-1], above)
+                    self._make_file(member, parts[-1], above, archive)
+            if not member.islnk():
+                self._set(f"/proc/self/fd/{above}/{parts[-1]}", member)
+
+    @contextmanager
+    def _folder(self, parts: tuple[str, ...]) -> Iterator[int]:
+        handle = folder_inside(self._root, parts)
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _make_folder(self, name: str, above: int) -> None:
+        with suppress(FileNotFoundError):
+            if stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
+                return
+            os.unlink(name, dir_fd=above)
+        os.mkdir(name, 0o755, dir_fd=above)
+
+    def _make_file(self, member: tarfile.TarInfo, name: str, above: int, archive: tarfile.TarFile) -> None:
+        if member.issym():
+            os.symlink(member.linkname, name, dir_fd=above)
+        elif member.islnk():
+            *folders, last = _parts(member.linkname)
+            with self._folder(tuple(folders)) as beside:
+                os.link(last, name, src_dir_fd=beside, dst_dir_fd=above, follow_symlinks=False)
+        elif member.isfifo():
+            os.mkfifo(name, 0o600, dir_fd=above)
+        elif member.isreg():
+            handle = os.open(name, _NEW_FILE, 0o600, dir_fd=above)
+            content = archive.extractfile(member)
+            assert content is not None  # of a regular file there is some
+            with os.fdopen(handle, "wb") as file:
+                self._copy(content, file, sparse=member.issparse())
+        else:
+            raise tarfile.ReadError(f"{member.name[:200]} is of the unknown type {member.type!r}")
+
+    def _copy(self, content: IO[bytes], file: IO[bytes], *, sparse: bool) -> None:
+        """Holes of a sparse file come out of nowhere: only they have not been counted yet."""
+        while piece := content.read(_PIECE_BYTES):
+            if sparse:
+                self._allowance.take_bytes(len(piece), self._target)
+            file.write(piece)
+
+    def _set(self, path: str, member: tarfile.TarInfo) -> None:
+        """Owner (as root), mode and time. Who is not root can open what is his."""
+        follow = path.count("/") == 4  # the folder itself, by its handle
+        if self._is_root:
+            if not (0 <= member.uid < _LARGE_ID and 0 <= member.gid < _LARGE_ID):
+                raise tarfile.ReadError(f"{member.name[:200]} has the owner {member.uid}:{member.gid}")
+            os.chown(path, member.uid, member.gid, follow_symlinks=follow)
+        if not member.issym():
+            least = 0 if self._is_root else 0o700 if member.isdir() else 0o400
+            os.chmod(path, (member.mode & 0o7777) | least)
+        if capability := member.pax_headers.get("SCHILY.xattr.security.capability"):
+            with suppress(OSError):  # not everywhere, and not everybody
+                os.setxattr(path, "security.capability", capability.encode("utf-8", "surrogateescape"))
+        with suppress(OSError, OverflowError):
+            os.utime(path, (member.mtime, member.mtime), follow_symlinks=follow)
+
+    def _white_out(self, name: str, above: int) -> None:
+        """What overlayfs takes for a file that is gone, or for a folder of which the lower layers show nothing."""
+        if name == _OPAQUE:
+            attribute = "trusted.overlay.opaque" if self._is_root else "user.overlay.opaque"
+            os.setxattr(f"/proc/self/fd/{above}", attribute, b"y")
+        elif not name.startswith(_WHITEOUT * 2):  # of aufs itself
+            gone = name.removeprefix(_WHITEOUT)
+            if gone in ("", ".", ".."):
+                raise tarfile.ReadError(f"the whiteout {name!r} names no file")
+            with suppress(FileNotFoundError):
+                os.unlink(gone, dir_fd=above)
+            os.mknod(gone, stat.S_IFCHR, 0, dir_fd=above)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    parts = tuple(part for part in name.split("/") if part not in ("", "."))
+    if ".." in parts or "\0" in name:
+        raise tarfile.ReadError(f"{name[:200]!r} leads out of the archive")
+    return parts
+
+
+def _make_way(name: str, above: int) -> None:
+    """Raises OSError: FileNotFoundError where nothing is, another for a folder that is not empty."""
+    if stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
+        os.rmdir(name, dir_fd=above)
+    else:
+        os.unlink(name, dir_fd=above)
