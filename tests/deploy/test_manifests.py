@@ -33,7 +33,7 @@ from phalanx.kube.install.definitions import DEFINITIONS
 from phalanx.kube.install.dialects import crds_of
 from phalanx.kube.install.record_key import NAME as RECORD_KEY
 from phalanx.kube.leader.lease import NAME as LEASE
-from phalanx.kube.read.workload.adapter import TRAINING_KINDS
+from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED, VOLCANO
 from phalanx.kube.status.usage import NAME as USAGE
 from phalanx.webhook.trust import CONFIGURATION, SECRET
@@ -92,7 +92,7 @@ def calls(path: Path) -> Iterator[Right]:
 def _kinds(module: object, call: ast.Call) -> tuple[Kind, ...]:
     """A kind by name; or whatever a Job's adapter stands for: a Job, or a training job."""
     if call.args and ast.unparse(call.args[0]).endswith(".adapter.kind"):
-        return JOBS, *TRAINING_KINDS
+        return JOBS, *FRAMEWORK_KINDS
     kind = getattr(module, call.args[0].id, None) if call.args and isinstance(call.args[0], ast.Name) else None
     return (kind,) if isinstance(kind, Kind) else ()
 
@@ -107,7 +107,7 @@ def _subresource(node: ast.Call, method: str) -> str:
 def used() -> set[Right]:
     """What the code asks for: the calls that name their kind, the caches, and what installing looks at."""
     found = {right for path in sorted(KUBE.rglob("*.py")) for right in calls(path)}
-    for kind in (*REQUIRED, *LOOKED_UP, *VOLCANO, *TRAINING_KINDS):
+    for kind in (*REQUIRED, *LOOKED_UP, *VOLCANO, *FRAMEWORK_KINDS):
         found |= {(verb, kind.group, kind.plural) for verb in ("list", "watch")}
     for dialect in (each for name, each in DIALECTS.items() if (DEPLOY / "components" / name).exists()):
         kinds = (*dialect.definition_kinds, *dialect.answer_kinds)

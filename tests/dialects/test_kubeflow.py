@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from phalanx.dialects.kubeflow import TABLE, change, pod_role, roles, view
-from phalanx.kube.read.workload.adapter import merge_patches
-from tests.dialects.test_volcano import row
+from phalanx.dialects.frameworks.form import patched
+from phalanx.dialects.frameworks.replica_types import PYTORCH_JOB, TABLE
+from phalanx.kube.read.workload.adapter import Change, JobAdapter, merge_changes
+from tests.dialects.kueue.test_tables import row
 
 PAGE = Path(__file__).parents[2] / "docs" / "dialects" / "kubeflow.md"
-KIND, WORDS = "PyTorchJob", "phalanx.dev/"
+WORDS = "phalanx.dev/"
 Object = dict[str, Any]
+view, roles = PYTORCH_JOB.view, PYTORCH_JOB.roles
 
 
 def replicas(count: int | None, **pod: Any) -> Object:
@@ -31,8 +32,8 @@ def training(master: Object | None = None, worker: Object | None = None, **polic
 
 def test_each_replica_type_is_a_job_of_its_own() -> None:
     job = training(replicas(None), replicas(3), suspend=True, activeDeadlineSeconds=60)
-    assert roles(KIND, job) == ["Master", "Worker"]
-    worker = view(KIND, job, "Worker")
+    assert roles(job) == ["Master", "Worker"]
+    worker = view(job, "Worker")
     assert worker["metadata"]["uid"] == "u/worker"
     spec = worker["spec"]
     assert (spec["suspend"], spec["parallelism"], spec["completions"], spec["activeDeadlineSeconds"]) == (
@@ -41,18 +42,18 @@ def test_each_replica_type_is_a_job_of_its_own() -> None:
         3,
         60,
     )
-    assert view(KIND, job, "Master")["spec"]["parallelism"] == 1
+    assert view(job, "Master")["spec"]["parallelism"] == 1
     assert worker["metadata"]["labels"] == {f"{WORDS}queue": "lab"}
     assert worker["metadata"]["annotations"] == {
         f"{WORDS}job-roles": "2",
         f"{WORDS}role": "worker",
         f"{WORDS}size": "fixed-at-start",
     }
-    assert pod_role(spec["template"]["metadata"]["labels"]) == "worker"
+    assert PYTORCH_JOB.role_of(spec["template"]["metadata"]["labels"]) == "worker"
 
 
 def test_types_without_pods_are_no_roles() -> None:
-    assert roles(KIND, training(replicas(1), replicas(0))) == ["Master"]
+    assert roles(training(replicas(1), replicas(0))) == ["Master"]
 
 
 @pytest.mark.parametrize(
@@ -60,18 +61,18 @@ def test_types_without_pods_are_no_roles() -> None:
 )
 def test_its_least_is_given_to_its_types_in_turn(least: int | None, said: list[str | None]) -> None:
     job = training(replicas(1), replicas(5), schedulingPolicy={"minAvailable": least})
-    words = [view(KIND, job, role)["metadata"]["annotations"] for role in ("Master", "Worker")]
+    words = [view(job, role)["metadata"]["annotations"] for role in ("Master", "Worker")]
     assert [one.get(f"{WORDS}min-available") for one in words] == said
 
 
 def test_its_scheduling_policy_counts_where_nothing_else_is_said() -> None:
     policy = {"queue": "theirs", "priorityClass": "high"}
     job = training(replicas(1, priorityClassName="low"), replicas(1), schedulingPolicy=policy)
-    assert view(KIND, job, "Master")["metadata"]["labels"][f"{WORDS}queue"] == "lab"
-    classes = [view(KIND, job, role)["spec"]["template"]["spec"]["priorityClassName"] for role in ("Master", "Worker")]
+    assert view(job, "Master")["metadata"]["labels"][f"{WORDS}queue"] == "lab"
+    classes = [view(job, role)["spec"]["template"]["spec"]["priorityClassName"] for role in ("Master", "Worker")]
     assert classes == ["low", "high"]
     del job["metadata"]["labels"]
-    assert view(KIND, job, "Master")["metadata"]["labels"][f"{WORDS}queue"] == "theirs"
+    assert view(job, "Master")["metadata"]["labels"][f"{WORDS}queue"] == "theirs"
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [("Succeeded", ["Complete"]), ("Failed", ["Failed"]), ("Running", [])])
@@ -79,34 +80,22 @@ def test_how_it_ended(theirs: str, ours: list[str]) -> None:
     job = training(replicas(1), replicas(2))
     conditions = [{"type": "Created", "status": "True"}, {"type": theirs, "status": "True"}]
     job["status"] = {"conditions": conditions, "replicaStatuses": {"Worker": {"succeeded": 1}}}
-    status = view(KIND, job, "Worker")["status"]
+    status = view(job, "Worker")["status"]
     assert ([one["type"] for one in status["conditions"]], status["succeeded"]) == (ours, 1)
-
-
-def patched(obj: Object, change: Object) -> Object:
-    """RFC 7396."""
-    found = copy.deepcopy(obj)
-    for key, value in change.items():
-        if value is None:
-            found.pop(key, None)
-        elif isinstance(value, dict):
-            found[key] = patched(found.get(key) or {}, value)
-        else:
-            found[key] = value
-    return found
 
 
 def test_what_is_written_to_a_type_is_read_back_from_it_alone() -> None:
     job = training(replicas(1), replicas(4), suspend=True)
     template = {"spec": {"nodeSelector": {"pool": "spot"}}}
     words = {f"{WORDS}parallelism": "2 of 4", f"{WORDS}admitted": "{}"}
+    of_worker, of_master = (JobAdapter(PYTORCH_JOB.kind, role) for role in ("Worker", "Master"))
     changes = [
-        change(KIND, "Worker", {"suspend": False, "parallelism": 2, "template": template}, words),
-        change(KIND, "Master", {"suspend": False, "activeDeadlineSeconds": 9}, {f"{WORDS}admitted": "{}"}),
+        Change(of_worker, {"suspend": False, "parallelism": 2, "template": template}, words),
+        Change(of_master, {"suspend": False, "activeDeadlineSeconds": 9}, {f"{WORDS}admitted": "{}"}),
     ]
-    spec, said = merge_patches(changes)
+    spec, said = merge_changes(job, changes)
     now = patched(job, {"spec": spec, "metadata": {"annotations": said}})
-    master, worker = view(KIND, now, "Master"), view(KIND, now, "Worker")
+    master, worker = view(now, "Master"), view(now, "Worker")
     assert (worker["spec"]["suspend"], worker["spec"]["parallelism"]) == (False, 2)
     assert worker["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "spot"}
     assert worker["metadata"]["annotations"][f"{WORDS}parallelism"] == "2 of 4"
@@ -117,10 +106,8 @@ def test_what_is_written_to_a_type_is_read_back_from_it_alone() -> None:
 
 
 def test_another_manager_is_seen() -> None:
-    assert view(KIND, training(replicas(1), managedBy="kueue.x-k8s.io/multikueue"), "Master")["spec"]["managedBy"]
-    assert not view(KIND, training(replicas(1), managedBy="kubeflow.org/training-operator"), "Master")["spec"][
-        "managedBy"
-    ]
+    assert view(training(replicas(1), managedBy="kueue.x-k8s.io/multikueue"), "Master")["spec"]["managedBy"]
+    assert not view(training(replicas(1), managedBy="kubeflow.org/training-operator"), "Master")["spec"]["managedBy"]
 
 
 def test_the_page_shows_the_table() -> None:
@@ -136,4 +123,4 @@ def test_the_page_shows_the_table() -> None:
 @pytest.mark.parametrize("obj", [{}, {"spec": None}, {"spec": {}}, {"spec": {"pytorchReplicaSpecs": None}}], ids=str)
 def test_a_job_without_a_spec_has_no_roles(obj: Object) -> None:
     """The definition may be another's, who takes such a one."""
-    assert roles(KIND, {"metadata": {"name": "t"}, **obj}) == []
+    assert roles({"metadata": {"name": "t"}, **obj}) == []

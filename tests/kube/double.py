@@ -37,7 +37,7 @@ from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.labels import SCHEDULER_NAME
 from phalanx.kube.read.pod_group import POD_GROUPS
 from phalanx.kube.read.wire import WIRE_TYPES
-from phalanx.kube.read.workload.adapter import TRAINING_KINDS
+from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
 Object = dict[str, Any]
 OURS = (QUEUES, FLAVORS, RESERVATIONS)
@@ -45,7 +45,7 @@ STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
 VOLCANO = (POD_GROUPS, volcano.QUEUES)
 OTHERS = (RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS)
 _THEIRS = {kind for each in DIALECTS.values() for kind in (*each.definition_kinds, *each.answer_kinds)}
-KINDS = tuple(dict.fromkeys((JOBS, NODES, PODS, *OURS, *STORAGE, *VOLCANO, *TRAINING_KINDS, *OTHERS, *_THEIRS)))
+KINDS = tuple(dict.fromkeys((JOBS, NODES, PODS, *OURS, *STORAGE, *VOLCANO, *FRAMEWORK_KINDS, *OTHERS, *_THEIRS)))
 
 
 def sent(obj: Any) -> Any:
@@ -294,7 +294,7 @@ class Controller:
         self.bury()
         if self.collects:
             jobs = {
-                job["metadata"]["uid"] for kind in (JOBS, *TRAINING_KINDS) for job in self.api.objects[kind].values()
+                job["metadata"]["uid"] for kind in (JOBS, *FRAMEWORK_KINDS) for job in self.api.objects[kind].values()
             }
             owned = [(pod, pod["metadata"].get("ownerReferences", ())) for pod in self.api.pods()]
             self._delete([pod for pod, owners in owned if owners and owners[0]["uid"] not in jobs])

@@ -7,6 +7,7 @@ from typing import Any
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
 from phalanx.kube.read.pod import read_pod
 from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.read.workload.adapter import job_owner
 from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.model.job import Job
 from tests.kube import double
@@ -22,7 +23,7 @@ def declared(*objects: dict[str, Any], defaults: GangDefaults = DEFAULTS) -> Job
         if "template" in obj["spec"]:
             jobs.append(read_job(obj, AROUND))
         else:
-            pods.append(read_pod(obj, AROUND.shapes))
+            pods.append(read_pod(obj, AROUND.shapes, owner=job_owner(obj["metadata"])))
     return gang_spec(GangMembers(id="default/g", jobs=jobs, pods=pods), defaults).job
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from phalanx.client.kind import NAMESPACES, PODS
 from phalanx.dialects.frame import Told
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.configuration import CONFIGURATIONS
 from phalanx.dialects.kueue.dialect import KUEUE
+from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.model.queue import QueueOrder, Strategy
 from tests.dialects.kueue.written import cluster_queue, group, local_queue, named
 from tests.kube import double

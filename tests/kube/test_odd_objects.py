@@ -56,7 +56,7 @@ def test_whatever_a_job_says_is_read_and_decided_on(annotations: dict[str, str],
     spec = gang_spec(GangMembers(id="default/j", jobs=[read], pods=[]), DEFAULTS)
     assert starts_whole_or_says_why(spec.job)
     record = StartRecord(attempt=1, queue="default", count=4)
-    assert ResumeJob(read, record, obj).change()[0]["suspend"] is False
+    assert ResumeJob(read, record, obj).resumption().spec["suspend"] is False
 
 
 @given(words, words)

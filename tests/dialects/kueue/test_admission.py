@@ -4,15 +4,18 @@ refused with its code."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
-from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.client.kind import CRDS, DEPLOYMENTS, JOBS, PODS, Kind
 from phalanx.dialects.frame import Object
-from phalanx.dialects.kueue import kinds
+from phalanx.dialects.frameworks.form import Framework, at, nested
+from phalanx.dialects.frameworks.known import FRAMEWORKS
+from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.kube.install.dialects import install_dialect
 from tests.dialects.kueue.written import cluster_queue, group, named
@@ -117,3 +120,60 @@ def test_what_kueue_takes(server: ServerProcess) -> None:
             server, kinds.CLUSTER_QUEUES, cluster_queue(f"ok-{len(spec)}-{next(iter(spec)).lower()}", *groups, **spec)
         )
         assert isinstance(made, dict), made
+
+
+def definition(framework: Framework) -> Object:
+    """The kind's own definition, as open as can be: what is tested is a policy."""
+    kind = framework.kind
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    version = {"name": kind.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": kind.plural, "singular": kind.name.lower(), "kind": kind.name, "listKind": f"{kind.name}List"}
+    spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}
+    approved = {"api-approved.kubernetes.io": "unapproved, of a test"}  # a group of k8s.io asks for it
+    return {"metadata": {"name": f"{kind.plural}.{kind.group}", "annotations": approved}, "spec": spec}
+
+
+@pytest.mark.parametrize("kind", FRAMEWORKS, ids=lambda kind: kind.name)
+def test_a_frameworks_job_that_names_a_queue_is_created_suspended(server: ServerProcess, kind: Kind) -> None:
+    framework = FRAMEWORKS[kind]
+    send(server, CRDS, definition(framework))
+    with_policy = nested(framework.suspend[:-1], {"x": 1}) if len(framework.suspend) > 1 else {"x": 1}
+    for number, spec in enumerate(({}, with_policy, nested(framework.suspend, False))):
+        made = sent_when_served(server, kind, {"metadata": {"name": f"q{number}", "labels": QUEUED}, "spec": spec})
+        assert at(made["spec"], framework.suspend) is True
+    other = sent_when_served(server, kind, {"metadata": {"name": "other"}, "spec": {}})
+    assert at(other["spec"], framework.suspend) is None
+    owner = {"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "u", "controller": True}
+    owned = {"name": "owned", "labels": QUEUED, "ownerReferences": [owner]}
+    made = sent_when_served(server, kind, {"metadata": owned, "spec": {}})
+    assert at(made["spec"], framework.suspend) is None, "whoever made it is queued"
+
+
+QUEUED = {"kueue.x-k8s.io/queue-name": "l"}
+
+
+def sent_when_served(server: ServerProcess, kind: Kind, obj: Object) -> Object:
+    for _ in range(100):
+        if isinstance(made := send(server, kind, obj), dict):
+            return made
+        time.sleep(0.05)
+    raise AssertionError(made)
+
+
+def test_the_pods_of_a_deployment_and_of_a_stateful_set_name_the_queue(server: ServerProcess) -> None:
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": labels}, "template": template}
+    made = send(server, DEPLOYMENTS, {"metadata": {"name": "d", "labels": QUEUED}, "spec": spec})
+    assert isinstance(made, dict)
+    inner = made["spec"]["template"]
+    assert inner["metadata"]["labels"] == {**labels, **QUEUED}
+    assert inner["spec"]["schedulerName"] == "phalanx"
+
+
+def test_a_group_of_a_leader_worker_set_is_one_gang() -> None:
+    lws = "leaderworkerset.sigs.k8s.io/"
+    labels = {**QUEUED, f"{lws}name": "serve", f"{lws}group-index": "1", f"{lws}worker-index": "2"}
+    said = gangs.words("Pod", {"namespace": "n", "labels": labels, "annotations": {gangs.GROUP_COUNT: "4"}})
+    assert (said["phalanx.dev/job"], said["phalanx.dev/min-available"]) == ("serve-1", "4")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from phalanx.dialects.frame import Said
-from phalanx.dialects.kueue.configuration import START_TIMEOUT_S
-from phalanx.dialects.kueue.definitions import KueueDefinitions, claim
-from phalanx.dialects.kueue.selectors import selects
+from phalanx.dialects.kueue.tree.configuration import START_TIMEOUT_S
+from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, claim
+from phalanx.dialects.kueue.tree.selectors import selects
 from phalanx.model.node import Flavor
 from phalanx.model.pod import Toleration
 from phalanx.model.queue import (

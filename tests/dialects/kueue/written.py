@@ -7,7 +7,7 @@ from typing import Any
 from phalanx.client.kind import NAMESPACES
 from phalanx.dialects.frame import Object, Objects
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.definitions import KueueDefinitions, define
+from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
 
 
 def named(name: str, namespace: str = "", **parts: Any) -> Object:

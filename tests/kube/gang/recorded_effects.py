@@ -19,6 +19,7 @@ from phalanx.kube.read.pod import Pod, read_pod
 from phalanx.kube.read.records import PreemptionMark, StartRecord
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.template.pod_shape import ShapeCache
+from phalanx.kube.read.workload.adapter import job_owner
 from phalanx.kube.read.workload.batch_job import BatchJob, read_job
 from phalanx.model.event import Event
 from phalanx.model.job import Job, Placement, Role
@@ -143,7 +144,7 @@ def a_pod(name: str, *, job: str = "", cpu: str = "1", node: str = "", phase: st
     obj = double.pod(name, cpu, node=node, **rest.pop("said", {}))
     owners = [{"kind": "Job", "name": job, "uid": job, "controller": True}] if job else []
     meta = {**obj["metadata"], "uid": name, "resourceVersion": "1", "ownerReferences": owners, **rest.pop("meta", {})}
-    return read_pod({**obj, "metadata": meta, "status": {"phase": phase, **rest}}, SHAPES)
+    return read_pod({**obj, "metadata": meta, "status": {"phase": phase, **rest}}, SHAPES, owner=job_owner(meta))
 
 
 def nodes(effects: RecordedEffects, *names: str, cpu: int = 4) -> None:

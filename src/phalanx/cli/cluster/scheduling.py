@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,12 @@ async def schedule(
     metrics: Scheduler | None = None,
     admits: Callable[[AdmissionMode], None] = lambda _: None,
     ledger: str | None = None,
-    alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False,
+    alone: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> None:
     """As soon as no other leads (`leads` is called then), until cancelled. `alone`: which pods of the default scheduler
-    are bound, too, each by itself, by their specs. `record`: the recording that every step is
-    added to. `metrics`: told what this process does. `admits`: told what makes Jobs ours in this cluster. `ledger`: the
-    URL of the one in which every job is recorded. Raises LeaseLost if another may lead, LedgerError."""
+    are bound, too, each by itself, by their specs; None: another scheduler binds them. `record`: the recording that
+    every step is added to. `metrics`: told what this process does. `admits`: told what makes Jobs ours in this cluster.
+    `ledger`: the URL of the one in which every job is recorded. Raises LeaseLost if another may lead, LedgerError."""
     async with leading(lease):
         leads()
         await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone)
@@ -68,11 +69,13 @@ async def _lead(
     metrics: Scheduler | None,
     admits: Callable[[AdmissionMode], None],
     ledger: str | None,
-    alone: Callable[[Mapping[str, Any]], bool],
+    alone: Callable[[Mapping[str, Any]], bool] | None,
 ) -> None:
     cluster, policy = Cluster(), policies.policy
     clock = SteadyClock()
-    settings = KubeSettings(default_queue=policy.default_queue, dialects=policies.dialects, alone=alone)
+    settings = KubeSettings(default_queue=policy.default_queue, dialects=policies.dialects)
+    if alone is not None:
+        settings = replace(settings, alone=alone, sole=True)
     async with open_world(connection, informers, settings, clock, lease.fence) as world:
         admits(world.installed.admission)
         glance = Glance(cluster, now_s=clock)

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.files.configuration_file import configuration_text
 from phalanx.cli.terminal.output import counted, note, print_json
-from phalanx.dialects.kueue.migration import STEPS, moved
+from phalanx.dialects.kueue.fields.migration import STEPS, moved
 from phalanx.dialects.yunikorn.checks import read
 from phalanx.dialects.yunikorn.configuration import ConfigurationError
 from phalanx.dialects.yunikorn.queues import Translation, translate

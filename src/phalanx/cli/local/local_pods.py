@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
-from phalanx.client.kind import JOBS, NODES, PODS
-from phalanx.dialects.kubeflow import pod_role
+from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.kube.read.labels import ADMITTED
-from phalanx.kube.read.workload.adapter import TRAINING_KINDS, JobAdapter
+from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.read.workload.adapter import BATCH_JOB, FRAMEWORK_KINDS, JobAdapter
+from phalanx.kube.read.workload.ancestors import Ancestors
 
 _PATIENCE_S = 60.0
 _LOOK_S = 0.2
@@ -37,10 +38,12 @@ async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[in
     pods = await running_pods(connection)
     nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
     await cordon(connection, nodes, unschedulable=True)
-    jobs = {(job[0].kind, pod["metadata"]["namespace"], job[1]): job[0] for pod in pods if (job := _job_of(pod))}
+    owners = await _owners(connection)
+    above = [(pod, _job_of(pod, owners)) for pod in pods]
+    jobs = {(job[0].kind, pod["metadata"]["namespace"], job[1]): job[0] for pod, job in above if job}
     await asyncio.gather(
         *(_requeue(connection, form, namespace, name) for (_, namespace, name), form in jobs.items()),
-        *(_delete(connection, pod) for pod in pods if not _job_of(pod)),
+        *(_delete(connection, pod) for pod, job in above if not job),
     )
     left = await _outlast(connection)
     if left:
@@ -65,20 +68,32 @@ async def _outlast(connection: Connection) -> list[Object]:
         await asyncio.sleep(_LOOK_S)
 
 
-def _job_of(pod: Object) -> tuple[JobAdapter, str] | None:
-    """The Job, or training job, that controls it, by name, if one does."""
+async def _owners(connection: Connection) -> Ancestors:
+    """Whom pods were made for: Jobs, and the frameworks' jobs that are served."""
+    found: dict[Kind, dict[str, Object]] = {}
+    for kind in (JOBS, *FRAMEWORK_KINDS):
+        try:
+            listed = (await connection.list(kind))["items"]
+        except ApiRefusal as error:
+            if error.code != 404:
+                raise
+            continue
+        found[kind] = {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in listed}
+    return Ancestors(lambda: tuple(found), lambda kind: found[kind])
+
+
+def _job_of(pod: Object, owners: Ancestors) -> tuple[JobAdapter, str] | None:
+    """What is suspended for it to end, by name: the framework's job that we started it with, or its Job."""
     meta = pod["metadata"]
-    for owner in meta.get("ownerReferences") or ():
-        kind = next((kind for kind in (JOBS, *TRAINING_KINDS) if kind.name == owner["kind"]), None)
-        if kind is not None and owner.get("controller"):
-            return JobAdapter(kind, pod_role(meta.get("labels")) or kind.name if kind in TRAINING_KINDS else ""), str(
-                owner["name"]
-            )
-    return None
+    above = owners.of(meta)
+    if above is not None and ADMITTED in (above.obj["metadata"].get("annotations") or {}):
+        return JobAdapter(above.kind, above.role or above.kind.name), above.obj["metadata"]["name"]
+    owner = owners.owner(meta, AdmissionDefaults()) if above is None else None
+    return (BATCH_JOB, owner.name) if owner is not None else None
 
 
 async def _requeue(connection: Connection, form: JobAdapter, namespace: str, name: str) -> None:
-    spec, words = form.change({"suspend": True}, {ADMITTED: None})
+    spec, words = form.suspension(), {ADMITTED: None}
     try:
         await connection.patch(form.kind, name, {"spec": spec, "metadata": {"annotations": words}}, namespace)
     except ApiRefusal as error:

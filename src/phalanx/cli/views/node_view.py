@@ -11,6 +11,7 @@ from phalanx.cli.local.local_pods import is_simulated
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.pod import read_pod
 from phalanx.kube.read.template.pod_shape import ShapeCache
+from phalanx.kube.read.workload.adapter import job_owner
 from phalanx.model.pod import CPU, MEMORY, PODS, format_amount
 
 GPU = "nvidia.com/gpu"
@@ -47,7 +48,7 @@ def views(snapshot: Snapshot) -> list[NodeView]:
     owner = {uid: gang.id for gang in snapshot.gangs.values() for uid in gang.pods}
     shapes = ShapeCache()
     for obj in snapshot.pods.values():
-        pod = read_pod(obj, shapes)
+        pod = read_pod(obj, shapes, owner=job_owner(obj["metadata"]))
         if pod.charged:
             used.setdefault(pod.node, Counter()).update(dict(pod.requests))
             users.setdefault(pod.node, Counter())[owner.get(pod.uid, f"{pod.key} (not a job)")] += 1

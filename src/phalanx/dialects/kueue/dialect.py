@@ -7,10 +7,13 @@ from typing import Any, Final
 
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.dialects.frame import Answer, Claim, Object, Objects, Said, Told
-from phalanx.dialects.kueue import definitions, gangs, kinds, notes, statuses, workloads
-from phalanx.dialects.kueue.admission import POLICIES
-from phalanx.dialects.kueue.configuration import CONFIGURATIONS
-from phalanx.dialects.kueue.definitions import KueueDefinitions
+from phalanx.dialects.kueue import gangs, kinds
+from phalanx.dialects.kueue.answers import statuses, workloads
+from phalanx.dialects.kueue.fields import notes
+from phalanx.dialects.kueue.policies.all import POLICIES
+from phalanx.dialects.kueue.tree import definitions
+from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
+from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
 
 
 class Kueue:

@@ -14,6 +14,7 @@ from phalanx.dialects.kueue import kinds
 _OURS = "phalanx.dev/"
 _QUEUE, _MIN, _SIZE, _JOB = (f"{_OURS}{word}" for word in ("queue", "min-available", "size", "job"))
 _REPLACES = f"{_OURS}replaces-failed"
+_LWS = "leaderworkerset.sigs.k8s.io"
 _NOTHING: Mapping[str, str] = {}
 MIN_PARALLELISM = f"{kinds.PREFIX}job-min-parallelism"
 MAX_EXECUTION = f"{kinds.PREFIX}max-exec-time-seconds"
@@ -36,13 +37,19 @@ def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
         found[MAX_EXECUTION] = str(limit)
     if kind == "Pod":
         return found | _of_pod(labels, annotations)
-    if minimum := annotations.get(MIN_PARALLELISM):
+    if kind == "Job" and (minimum := annotations.get(MIN_PARALLELISM)):
         found |= {_MIN: str(minimum), _SIZE: "fixed-at-start"}
     return found
 
 
+def _group_of_set(labels: Mapping[str, Any]) -> str:
+    """A group of a LeaderWorkerSet: each is a gang; empty: it is of none."""
+    parts = [str(labels.get(f"{_LWS}/{key}") or "") for key in ("name", "group-index", "template-revision-hash")]
+    return "-".join(part for part in parts if part) if parts[0] and parts[1] else ""
+
+
 def _of_pod(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> dict[str, str]:
-    group = labels.get(GROUP_NAME) or annotations.get(GROUP_NAME)
+    group = labels.get(GROUP_NAME) or annotations.get(GROUP_NAME) or _group_of_set(labels)
     if not group:
         return {}
     final = str(annotations.get(RETRIABLE, "")).lower() == "false"

@@ -16,7 +16,7 @@ from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_preemption_mark, read_start_record
 from phalanx.kube.read.template.pod_shape import ShapeCache, resized_resources, volume_claims
 from phalanx.kube.read.wire import epoch_s
-from phalanx.kube.read.workload.adapter import OWNER_KINDS, member_uid
+from phalanx.kube.read.workload.adapter import PodOwner
 from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason
 
@@ -107,22 +107,24 @@ def read_pod(
     obj: Object,
     shapes: ShapeCache,
     answers_to: frozenset[str] = labels.OURS,
-    owners: frozenset[str] = OWNER_KINDS,
+    owner: PodOwner | None = None,
     words: Callable[[str, Object, str], Mapping[str, str]] = lambda kind, meta, scheduler: _NOTHING,
     binds_alone: Callable[[Object], bool] = lambda spec: False,
 ) -> Pod:
     """`answers_to`: the scheduler names of pods that we bind. `binds_alone`: which pods of the default scheduler we
-    bind, too, by their specs, each by itself, whoever owns it. `owners`: the kinds whose pods are theirs. `words`: what
-    dialects make of a pod's labels and annotations."""
+    bind, too, by their specs, each by itself, whoever owns it. `owner`: whose it is. `words`: what dialects make of a
+    pod's labels and annotations."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     ask = shapes.of_pod(spec, status, meta)
     annotations = meta.get("annotations") or {}
     scheduler = spec.get("schedulerName", "")
-    single = scheduler == labels.DEFAULT_SCHEDULER and binds_alone(spec)
-    bound_by_us = single or scheduler in answers_to
+    default = scheduler == labels.DEFAULT_SCHEDULER
+    with_gang = default and owner is not None and owner.ours
+    single = default and not with_gang and binds_alone(spec)
+    bound_by_us = single or with_gang or scheduler in answers_to
     gates = {gate["name"] for gate in spec["schedulingGates"] or ()} if "schedulingGates" in spec else _NO_GATES
     pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
-    owner = None if single else _owner(meta, owners)
+    owner = None if single else owner
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
     group, said = _words(meta, others=volcano.SCHEDULER_NAME in answers_to) if ours else ("", {})
     alone = owner is None or scheduler not in labels.OURS  # a Job whose pods name a peer's scheduler says nothing to us
@@ -143,7 +145,7 @@ def read_pod(
         gated=bool(gates - {labels.GATE}) or (bound_by_us and bool(gates)),
         shape=ask.shape,
         obstacle=ask.obstacle,
-        owner=owner,
+        owner=owner and (owner.name, owner.uid),
         index=labels.whole_number(annotations.get(labels.COMPLETION_INDEX)),
         priority=int(spec.get("priority") or 0),
         created_s=epoch_s(meta.get("creationTimestamp")),
@@ -222,13 +224,6 @@ def _waits_for(status: Object) -> str:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message") or "").partition(":")[0]
     return ""
-
-
-def _owner(meta: Object, kinds: frozenset[str]) -> tuple[str, str] | None:
-    for owner in meta.get("ownerReferences") or ():
-        if owner.get("controller") and owner["kind"] in kinds:
-            return owner["name"], member_uid(owner, meta.get("labels"))
-    return None
 
 
 def _words(meta: Object, *, others: bool) -> tuple[str, Mapping[str, str]]:

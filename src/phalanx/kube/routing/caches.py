@@ -33,7 +33,7 @@ from phalanx.kube.install.retry import until_surely_refused
 from phalanx.kube.read.pod_group import POD_GROUPS
 from phalanx.kube.read.template.admission import AdmissionDefaults, Words
 from phalanx.kube.read.template.volumes import VolumeClaims
-from phalanx.kube.read.workload.adapter import TRAINING_KINDS
+from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS, TRAINING_KINDS
 from phalanx.kube.routing.settings import KubeSettings
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class ObjectCaches:
         self.settings = settings
         self.served: frozenset[Kind] = frozenset()
         self.job_kinds: tuple[Kind, ...] = (JOBS,)
-        self.admission = AdmissionDefaults(answers_to=settings.answers_to, alone=settings.alone)
+        self.admission = AdmissionDefaults(answers_to=settings.answers_to, alone=settings.alone, sole=settings.sole)
         self._informers = informers
         self.words: Words = lambda kind, meta, scheduler: {}  # what dialects make of labels and annotations
 
@@ -71,20 +71,17 @@ class ObjectCaches:
         """Volcano's PodGroups, by `namespace/name`; None where they are not looked up."""
         return self.objects(POD_GROUPS) if POD_GROUPS in self.served else None
 
-    @property
-    def owner_kinds(self) -> frozenset[str]:
-        """Return the names of kinds whose pods are theirs."""
-        return frozenset(kind.name for kind in self.job_kinds)
-
     def watches(self, kind: Kind) -> bool:
         return kind in self.served or kind in REQUIRED
 
     async def sync(self, api: Connection) -> None:
         """Wait until every cache that decisions need was listed once."""
         theirs = VOLCANO if self.settings.volcano else ()
-        training = TRAINING_KINDS if self.settings.training_jobs else ()
+        frameworks = (
+            FRAMEWORK_KINDS if self.settings.frameworks else TRAINING_KINDS if self.settings.training_jobs else ()
+        )
         others = [kind for each in self.settings.others for kind in (*each.definition_kinds, *each.answer_kinds)]
-        wanted = dict.fromkeys((*LOOKED_UP, *theirs, *training, *others))
+        wanted = dict.fromkeys((*LOOKED_UP, *theirs, *frameworks, *others))
         shown = await asyncio.gather(*(_serves(api, kind) for kind in wanted))
         served = [kind for kind, is_shown in zip(wanted, shown, strict=True) if is_shown]
         for cache in [self._informers(kind) for kind in (*REQUIRED, *served)]:
@@ -100,11 +97,12 @@ class ObjectCaches:
             priority_classes=found.get(PRIORITY_CLASSES, {}),
             answers_to=self.settings.answers_to,
             alone=self.settings.alone,
+            sole=self.settings.sole,
             volumes=_volume_claims(found),
             words=self.words,
         )
         self.served = frozenset(found)
-        self.job_kinds = (JOBS, *(kind for kind in TRAINING_KINDS if kind in found))
+        self.job_kinds = (JOBS, *(kind for kind in FRAMEWORK_KINDS if kind in found))
 
 
 async def _serves(api: Connection, kind: Kind) -> bool:

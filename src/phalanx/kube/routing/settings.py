@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.dialects import kubeflow, volcano
+from phalanx.dialects import volcano
 from phalanx.dialects.enabled import DIALECTS
 from phalanx.dialects.frame import Dialect
+from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.kube.install.definitions import DEFAULT_QUEUE
 from phalanx.kube.read import labels
@@ -19,7 +20,8 @@ from phalanx.kube.write.events import ReportRate
 class KubeSettings:
     """`writes`: how many are on their way at once. `dialects`: whose scheduler names we answer to, and whose kinds we
     read, besides our own: `volcano`, `kubeflow`. `alone`: which pods of the default scheduler we bind,
-    too, by their specs, each by itself: where no other scheduler does."""
+    too, by their specs, each by itself: where no other scheduler does. `sole`: no other is here at all, so all pods of
+    a gang are ours to bind."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32
@@ -27,6 +29,7 @@ class KubeSettings:
     report_rate: ReportRate = field(default_factory=ReportRate)
     dialects: frozenset[str] = frozenset()
     alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False
+    sole: bool = False
 
     @property
     def answers_to(self) -> frozenset[str]:
@@ -44,4 +47,11 @@ class KubeSettings:
 
     @property
     def training_jobs(self) -> bool:
-        return kubeflow.NAME in self.dialects
+        """Return whether the jobs of Kubeflow's training operator are read."""
+        return KUBEFLOW in self.dialects
+
+    @property
+    def frameworks(self) -> bool:
+        """Return whether the jobs of every framework are read, where they are served: their users queue them with
+        Kueue's words."""
+        return "kueue" in self.dialects

@@ -1,7 +1,8 @@
 """From changed Jobs and pods to the gangs that they belong to.
 
 A change is read once, and routed. A pod whose Job is not known yet waits for it, outside of every gang. What pods of
-others hold is noted beside (`foreign_pods`).
+others hold is noted beside (`foreign_pods`). What a framework's job has made (`ancestors`) is a part of it: its Jobs
+are no members of their own, and their pods are its pods.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
-from phalanx.client.kind import PODS
+from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.kube.capacity.foreign_pods import ForeignPods
 from phalanx.kube.capacity.node_allocations import NodeAllocations
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod, read_changed_pod, read_pod
 from phalanx.kube.read.pod_group import PodGroupCache, pod_group_gang
-from phalanx.kube.read.workload.adapter import adapters
-from phalanx.kube.read.workload.batch_job import BatchJob, read_job
+from phalanx.kube.read.workload.ancestors import Ancestor, Ancestors
+from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.routing.caches import ObjectCaches
 from phalanx.kube.routing.fence import Take
 from phalanx.kube.routing.volume_users import VolumeUsers
@@ -41,6 +42,8 @@ class WorkloadWatch:
     ) -> None:
         self._caches, self._storage, self._groups, self._allocations = caches, storage, groups, allocations
         self._gang_of, self._changed = gang_of, changed
+        self._ancestors = Ancestors(lambda: caches.job_kinds, caches.objects)
+        self._members: dict[str, tuple[str, ...]] = {}  # uid of an object -> the members of a gang that it is
         self._job_gang: dict[str, GangLifecycle] = {}  # Job uid -> its gang
         self._pods: dict[str, Pod] = {}
         self._pod_gang: dict[str, GangLifecycle] = {}  # pod uid -> its gang
@@ -65,15 +68,31 @@ class WorkloadWatch:
     # --- Jobs -----------------------------------------------------------------------------------------------------
 
     def on_job(self, change: Change) -> None:
-        """Route a Job, or a training job, which is a member for each of its replica types."""
-        old, new, jobs = change.old, change.new, dict[str, BatchJob]()
-        before = [] if old is None else [adapter.member(old) for adapter in adapters(change.kind, old)]
+        """Route a Job, or a framework's job, which is a member for each of its roles."""
+        new, jobs = change.new, dict[str, BatchJob]()
+        uid = (new or change.old or {})["metadata"]["uid"]
         if new is not None:
-            read = (read_job(new, self._caches.admission, adapter) for adapter in adapters(change.kind, new))
-            jobs = {job.uid: job for job in read}
-            self._note_claims(new, jobs.values())
-        for uid in (*(uid for uid in before if uid not in jobs), *jobs):
-            self._see_job(uid, jobs.get(uid))
+            above = self._ancestors.queued(new["metadata"], self._caches.admission)
+            if above is None:
+                jobs = {job.uid: job for job in self._ancestors.jobs(change.kind, new, self._caches.admission)}
+                self._note_claims(new, jobs.values())
+            else:
+                self._hand_over(change.kind, new, above)
+        before = self._members.pop(uid, ())
+        if jobs:
+            self._members[uid] = tuple(jobs)
+        for member in (*(member for member in before if member not in jobs), *jobs):
+            self._see_job(member, jobs.get(member))
+
+    def _hand_over(self, kind: Kind, obj: Object, above: Ancestor) -> None:
+        """What an object has is of whom it was made for: its pods, and what its spec says of the roles."""
+        if kind is not JOBS:
+            self.on_job(Change(kind=above.kind, old=above.obj, new=above.obj))
+        members = self._ancestors.members(kind, obj)
+        pods = self._caches.objects(PODS)
+        for pod in [self._pods[one] for member in members for one in self._pods_of.get(member, ())]:
+            if (known := pods.get(pod.key)) is not None and known["metadata"]["uid"] == pod.uid:
+                self.on_pod(Change(kind=PODS, old=known, new=known))
 
     def _note_claims(self, obj: Object, jobs: Iterable[BatchJob]) -> None:
         for job in jobs:
@@ -106,7 +125,10 @@ class WorkloadWatch:
             assert change.old is not None
             self._lose_pod(change.old["metadata"]["uid"])
             return
+        before = self._pods.get(change.new["metadata"]["uid"])
         pod = self._pods[change.new["metadata"]["uid"]] = self._read(change.old, change.new)
+        if before is not None and before.owner is not None and before.owner != pod.owner:
+            self._pods_of.get(before.owner[1], set()).discard(pod.uid)
         if pod.group:
             self._groups.see(pod)
         self.foreign_pods.touch(pod.uid)
@@ -124,8 +146,8 @@ class WorkloadWatch:
         if known is not None and old is not None and (same := read_changed_pod(known, old, new)) is not None:
             return same
         admission = self._caches.admission
-        owners = self._caches.owner_kinds
-        pod = read_pod(new, admission.shapes, admission.answers_to, owners, admission.words, admission.alone)
+        owner = self._ancestors.owner(new["metadata"], admission)
+        pod = read_pod(new, admission.shapes, admission.answers_to, owner, admission.words, admission.alone)
         return self._storage.pod(pod)
 
     def _lose_pod(self, uid: str) -> None:

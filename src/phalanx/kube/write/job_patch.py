@@ -12,7 +12,7 @@ from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.kind import EVENTS, JOBS
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_start_record
-from phalanx.kube.read.workload.adapter import BATCH_JOB, Annotations, adapters, merge_patches
+from phalanx.kube.read.workload.adapter import BATCH_JOB, Annotations, Change, adapters, merge_changes
 from phalanx.kube.read.workload.batch_job import (
     BatchJob,
     is_finished,
@@ -28,33 +28,36 @@ from phalanx.model.reason import Reason
 
 class JobPatch(Write):
     """A merge patch of one Job, or of what stands for it (`adapter`), that holds only for the version it was decided
-    on. `obj` is the object's newest known state; `self.obj` shows it as a Job."""
+    on. `obj` is the object's newest known state (`self.whole`); `self.obj` shows it as a Job."""
 
     def __init__(self, job: BatchJob, obj: Object) -> None:
         self.key = f"{job.adapter.kind.plural}/{job.key}"
-        self.job, self.obj = job, job.adapter.read(obj)
+        self.job, self.whole, self.obj = job, obj, job.adapter.read(obj)
         self.version = job.resource_version
 
     async def read(self, api: Connection) -> Object:
         return await api.get(self.job.adapter.kind, self.job.name, self.job.namespace)
 
-    async def patch(self, api: Connection, *changes: tuple[Object, Annotations]) -> Object:
-        """`changes`: in the object's own words."""
-        spec, words = merge_patches(changes)
+    async def patch(self, api: Connection, *changes: Change) -> Object:
+        """`changes`: of the Jobs that the object is shown as."""
+        spec, words = merge_changes(self.whole, changes)
         meta = {"resourceVersion": self.version, "uid": self.job.object_uid, "annotations": words}
         body, at = {"metadata": meta, "spec": spec}, self.job
         return await api.patch(at.adapter.kind, at.name, body, at.namespace, fieldManager=labels.FIELD_MANAGER)
 
     def shown(self, obj: Object) -> Object | None:
         """Return the object as this Job; None if another has its name, or it has this role no more."""
-        same = obj["metadata"]["uid"] == self.job.object_uid and self.job.adapter in adapters(
-            self.job.adapter.kind, obj
-        )
-        return self.job.adapter.read(obj) if same else None
+        own = self.job.adapter
+        same = obj["metadata"]["uid"] == self.job.object_uid and own in adapters(own.kind, obj, own.made)
+        return own.read(obj) if same else None
 
-    def rebase(self, shown: Object) -> Verdict:
-        self.version, self.obj = shown["metadata"]["resourceVersion"], shown
+    def rebase(self, shown: Object, obj: Object) -> Verdict:
+        """Go on from this state of the object."""
+        self.version, self.obj, self.whole = shown["metadata"]["resourceVersion"], shown, obj
         return Verdict.AGAIN
+
+    def change(self, spec: Object, words: Annotations) -> Change:
+        return Change(self.job.adapter, spec, words)
 
 
 class ResumeJob(JobPatch):
@@ -86,8 +89,8 @@ class ResumeJob(JobPatch):
         self.parallelism = job.requested_parallelism if parallelism is None else parallelism
 
     async def send(self, api: Connection) -> Object:
-        changes = [each.change() for each in (self, *self.beside)]
-        if "template" in changes[0][0] and self.job.adapter is BATCH_JOB:
+        changes = [each.resumption() for each in (self, *self.beside)]
+        if "template" in changes[0].spec and self.job.adapter is BATCH_JOB:
             self.retried |= {422}
             if (self.obj.get("status") or {}).get("startTime"):
                 await self._forget_start(api)
@@ -99,9 +102,9 @@ class ResumeJob(JobPatch):
         body = {"metadata": meta, "status": {"startTime": None}}
         at = self.job
         shown = await api.patch(JOBS, at.name, body, at.namespace, "status", fieldManager=labels.FIELD_MANAGER)
-        self.rebase(shown)
+        self.rebase(shown, shown)
 
-    def change(self) -> tuple[Object, Annotations]:
+    def resumption(self) -> Change:
         spec: dict[str, Any] = {"suspend": False}
         words: dict[str, str | None] = {labels.ADMITTED: self.record.text(), labels.REASON: None}
         words |= {name: None for name in (labels.PREEMPTED,) if name in self._words}
@@ -110,7 +113,7 @@ class ResumeJob(JobPatch):
             words[labels.PARALLELISM] = parallelism_annotation(self.parallelism, self.job.requested_parallelism)
         self._limit(spec, words)
         template = self._template(words)
-        return self.job.adapter.change({**spec, **({"template": {"spec": template}} if template else {})}, words)
+        return self.change({**spec, **({"template": {"spec": template}} if template else {})}, words)
 
     def _limit(self, spec: Object, words: dict[str, str | None]) -> None:
         """Its own activeDeadlineSeconds, or the limit of this start if that is shorter."""
@@ -131,8 +134,8 @@ class ResumeJob(JobPatch):
         for each in self.beside:
             if (other := each.shown(obj)) is None or _asked(other) != _asked(each.obj):
                 return Verdict.LOST  # so it is with a role of the same object
-            each.rebase(other)
-        return self.rebase(shown)
+            each.rebase(other, obj)
+        return self.rebase(shown, obj)
 
     @property
     def _words(self) -> dict[str, str]:
@@ -186,14 +189,14 @@ class SuspendJob(JobPatch):
             mark = {labels.PREEMPTED: self.mark.text(), labels.PREEMPTIONS: str(self.job.preempted + 1)}
         hold = {labels.HOLD: self.hold} if self.hold else {}
         words: Annotations = {labels.ADMITTED: None, labels.REASON: text, **mark, **hold}
-        return await self.patch(api, self.job.adapter.change({"suspend": True}, words))
+        return await self.patch(api, self.change({"suspend": True}, words))
 
     def judge(self, obj: Object) -> Verdict:
         if (shown := self.shown(obj)) is None or is_finished(shown):
             return Verdict.GONE
         if shown["spec"].get("suspend") and read_start_record(shown["metadata"].get("annotations")) is None:
             return Verdict.ACHIEVED
-        return self.rebase(shown)
+        return self.rebase(shown, obj)
 
 
 class AnnotateReason(JobPatch):
@@ -204,13 +207,13 @@ class AnnotateReason(JobPatch):
         self.text = text
 
     async def send(self, api: Connection) -> Object:
-        return await self.patch(api, ({}, {labels.REASON: self.text}))
+        return await self.patch(api, self.change({}, {labels.REASON: self.text}))
 
     def judge(self, obj: Object) -> Verdict:
         if (shown := self.shown(obj)) is None:
             return Verdict.GONE
         said = labels.option(shown["metadata"], labels.REASON)
-        return Verdict.ACHIEVED if said == self.text else self.rebase(shown)
+        return Verdict.ACHIEVED if said == self.text else self.rebase(shown, obj)
 
 
 class ResizeJob(JobPatch):
@@ -222,7 +225,7 @@ class ResizeJob(JobPatch):
 
     async def send(self, api: Connection) -> Object:
         said = {labels.PARALLELISM: parallelism_annotation(self.parallelism, self.job.requested_parallelism)}
-        return await self.patch(api, self.job.adapter.change({"parallelism": self.parallelism}, said))
+        return await self.patch(api, self.change({"parallelism": self.parallelism}, said))
 
     def judge(self, obj: Object) -> Verdict:
         if (shown := self.shown(obj)) is None:
@@ -232,7 +235,7 @@ class ResizeJob(JobPatch):
             return Verdict.ACHIEVED
         if spec.get("suspend") or spec.get("parallelism") != self.job.parallelism:
             return Verdict.LOST  # somebody else has said how many since: looked at anew
-        return self.rebase(shown)
+        return self.rebase(shown, obj)
 
 
 def _asked(job: Object) -> tuple[Any, ...]:

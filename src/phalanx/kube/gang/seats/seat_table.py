@@ -53,6 +53,11 @@ class RoleSeats:
         return 0 if self.left_out else self.role.minimum
 
     @property
+    def awaited(self) -> bool:
+        """Return whether its pods exist before any of the gang runs."""
+        return not isinstance(self.source, FuturePods) and not (isinstance(self.source, JobPods) and self.source.later)
+
+    @property
     def taken(self) -> int:
         return len(self.seats) - len(self.vacant)
 
@@ -177,12 +182,12 @@ class GangSeats:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def complete(self) -> bool:
-        """Return whether every pod of the minimum is there, and could be bound now (or is)."""
-        return all(row.ready >= row.least for row in self.rows if not isinstance(row.source, FuturePods))
+        """Return whether every pod of the minimum that comes first is there, and could be bound now (or is)."""
+        return all(row.ready >= row.least for row in self.rows if row.awaited)
 
     def started(self) -> bool:
         """Return whether every pod of the minimum was bound."""
-        return all(row.reached >= row.least for row in self.rows if not isinstance(row.source, FuturePods))
+        return all(row.reached >= row.least for row in self.rows if row.awaited)
 
     @property
     def least(self) -> int:

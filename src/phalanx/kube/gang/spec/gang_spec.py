@@ -22,6 +22,7 @@ from math import inf
 from typing import Any, TypeAlias
 
 from phalanx.dialects.frame import Claim, Owner, Said
+from phalanx.dialects.frameworks.form import LATER
 from phalanx.kube.gang.spec.held_resources import GangSpecError, equal_pieces, read_resources, remaining_resources
 from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, single_value
 from phalanx.kube.read import labels
@@ -36,9 +37,10 @@ from phalanx.model.reason import Reason, ReasonCode
 
 @dataclass(frozen=True, slots=True)
 class JobPods:
-    """The pods that this Job controls."""
+    """The pods that this Job controls. `later`: they come to exist when others run already; nobody waits for them."""
 
     uid: str
+    later: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,7 @@ def _job_role(job: BatchJob, size: int) -> RoleSource:
         group=job.options.get(labels.SUBGROUP, ""),
         closeness=_closeness(job),
     )
-    return role, JobPods(job.uid)
+    return role, JobPods(job.uid, later=LATER in job.options)
 
 
 def _closeness(member: BatchJob | Pod) -> TopologyRequest | None:

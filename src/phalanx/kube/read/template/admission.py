@@ -36,6 +36,7 @@ class AdmissionDefaults:
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
     answers_to: frozenset[str] = OURS  # the scheduler names of pods that we bind
     alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False  # pods of the default scheduler that we bind, too
+    sole: bool = False  # nobody else is here to bind pods of the default scheduler: those of a gang are ours
     volumes: VolumeClaims | None = None  # None: claims and volumes are not shown to us
     words: Words = lambda kind, meta, scheduler: _NO_META  # what dialects make of an object's labels and annotations
 

@@ -1,75 +1,96 @@
-"""What may stand where a Job stands: a batch/v1 Job, or one replica type of a training job.
+"""What may stand where a Job stands: a batch/v1 Job, or one role of a framework's job.
 
-A form shows an object as a Job and writes what was meant for the Job into the object. Roles of one object are several
-members of a gang, each with a form of its own; what is to be written to all of them at once is one write.
+An adapter shows an object as a Job and writes what was meant for the Job into the object. Roles of one object are
+several members of a gang, each with an adapter of its own; what is to be written to all of them at once is one write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
-from phalanx.dialects import kubeflow
+from phalanx.dialects.frameworks.form import difference, nested, words_of_role
+from phalanx.dialects.frameworks.known import FRAMEWORKS
+from phalanx.dialects.frameworks.replica_types import TRAINING
 
 Annotations: TypeAlias = Mapping[str, str | None]  # annotations; None takes one away
-_GROUP, _, _VERSION = kubeflow.GROUP_VERSION.partition("/")
-TRAINING_KINDS: tuple[Kind, ...] = tuple(
-    Kind(group=_GROUP, version=_VERSION, plural=f"{name.lower()}s", name=name) for name in kubeflow.SPECS
-)
-OWNER_KINDS: frozenset[str] = frozenset({JOBS.name, *(kind.name for kind in TRAINING_KINDS)})
+TRAINING_KINDS: tuple[Kind, ...] = tuple(each.kind for each in TRAINING)
+FRAMEWORK_KINDS: tuple[Kind, ...] = tuple(FRAMEWORKS)
 
 
 @dataclass(frozen=True, slots=True)
 class JobAdapter:
-    """`role`: the replica type; empty for a Job."""
+    """`role`: of a framework's job; empty for a Job. `made`: the object that the framework's operator has made of it,
+    where the roles stand there."""
 
     kind: Kind = JOBS
     role: str = ""
+    made: Object | None = field(default=None, compare=False, repr=False)
 
     def read(self, obj: Object) -> Object:
         """Return the object as a Job."""
-        return kubeflow.view(self.kind.name, obj, self.role) if self.role else obj
+        return FRAMEWORKS[self.kind].view(obj, self.role, self.made) if self.role else obj
 
     def member(self, obj: Object) -> str:
         """Return the uid of the member of a gang that this is."""
         uid = str(obj["metadata"]["uid"])
-        return f"{uid}/{self.role.lower()}" if self.role else uid
+        return member_uid(uid, self.role) if self.role else uid
 
-    def change(self, spec: Object, words: Annotations) -> tuple[Object, Annotations]:
-        """Return what to patch into the object's spec and annotations."""
-        return kubeflow.change(self.kind.name, self.role, spec, words) if self.role else (spec, words)
+    def suspension(self) -> Object:
+        """Return the patch of the object's spec that suspends it."""
+        return nested(FRAMEWORKS[self.kind].suspend, True) if self.role else {"suspend": True}
+
+
+class PodOwner(NamedTuple):
+    """A name, and the uid of a member of a gang. `ours`: we bind its pods, those of the default scheduler too."""
+
+    name: str
+    uid: str
+    ours: bool = False
+
+
+def job_owner(meta: Object) -> PodOwner | None:
+    """Return the Job that controls a pod; None: none does."""
+    for owner in meta.get("ownerReferences") or ():
+        if owner.get("controller") and owner["kind"] == JOBS.name:
+            return PodOwner(owner["name"], owner["uid"])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A merge patch of the spec of the Job that an adapter shows, and annotations of it."""
+
+    adapter: JobAdapter
+    spec: Object
+    words: Annotations
 
 
 BATCH_JOB = JobAdapter()
 
 
-def adapters(kind: Kind, obj: Object) -> tuple[JobAdapter, ...]:
+def adapters(kind: Kind, obj: Object, made: Object | None = None) -> tuple[JobAdapter, ...]:
     """Return the adapters of an object of that kind: one for each of its roles."""
-    return (BATCH_JOB,) if kind is JOBS else tuple(JobAdapter(kind, role) for role in kubeflow.roles(kind.name, obj))
+    if kind is JOBS:
+        return (BATCH_JOB,)
+    return tuple(JobAdapter(kind, role, made) for role in FRAMEWORKS[kind].roles(obj, made))
 
 
-def member_uid(owner: Mapping[str, Any], labels: Mapping[str, str] | None) -> str:
-    """Return the uid of the member of a gang that a pod with this controlling owner belongs to."""
-    uid = str(owner["uid"])
-    return uid if owner["kind"] == JOBS.name else f"{uid}/{kubeflow.pod_role(labels)}"
+def member_uid(uid: str, role: str) -> str:
+    """Return the uid of the member of a gang that this role of the object is."""
+    return f"{uid}/{role.lower()}"
 
 
-def merge_patches(changes: Sequence[tuple[Object, Annotations]]) -> tuple[Object, dict[str, str | None]]:
-    """Return one merge patch that does what all of them do."""
-    spec: Object = {}
+def merge_changes(obj: Object, changes: Iterable[Change]) -> tuple[Object, dict[str, str | None]]:
+    """Return one merge patch of the object's spec, and its annotations, that do what all of the changes do."""
+    spec = dict(obj.get("spec") or {})
     words: dict[str, str | None] = {}
-    for part, said in changes:
-        _merge(spec, part)
-        words |= said
-    return spec, words
-
-
-def _merge(into: Object, more: Object) -> None:
-    for key, value in more.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value
+    for each in changes:
+        if not each.adapter.role:
+            return each.spec, dict(each.words)
+        spec = FRAMEWORKS[each.adapter.kind].edit(spec, each.adapter.role, each.spec)
+        words |= words_of_role(each.adapter.role, each.words)
+    return difference(obj.get("spec") or {}, spec), words

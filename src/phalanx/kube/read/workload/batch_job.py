@@ -122,7 +122,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         outcome=_outcome(meta, status),
         externally_managed=(spec.get("managedBy") or _JOB_CONTROLLER) != _JOB_CONTROLLER,
         scheduler=pod.get("schedulerName") or "default-scheduler",
-        bound_by_us=pod.get("schedulerName") in around.answers_to,
+        bound_by_us=pod.get("schedulerName") in around.answers_to or (bool(form.role) and _is_ours_alone(pod, around)),
         gates=tuple(gate["name"] for gate in pod.get("schedulingGates") or ()),
         requirements=around.requirements(meta["namespace"], pod, _pod_meta(meta, spec["template"])),
         priority=around.priority(pod),
@@ -137,6 +137,10 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         adapter=form,
         ended_s=_ended_s(status),
     )
+
+
+def _is_ours_alone(pod: Object, around: AdmissionDefaults) -> bool:
+    return around.sole and (pod.get("schedulerName") or labels.DEFAULT_SCHEDULER) == labels.DEFAULT_SCHEDULER
 
 
 def parallelism_annotation(parallelism: int, requested_parallelism: int) -> str | None:

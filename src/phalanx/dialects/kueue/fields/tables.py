@@ -139,7 +139,7 @@ WORKLOAD: Mapping[str, Use] = {
 }
 _ELSEWHERE = Ignored("of Kueue's own controller: nothing here reads or writes it")
 WORDS: Mapping[str, Use] = {
-    "queue-name": Becomes("Job.queue", "of batch/v1 Jobs, pods and training jobs"),
+    "queue-name": Becomes("Job.queue", "of Jobs, pods, and the jobs of frameworks (frameworks.md)"),
     "priority-class": Becomes("Job.priority"),
     "max-exec-time-seconds": Becomes("Workload.spec.maximumExecutionTimeSeconds"),
     "job-min-parallelism": Becomes("Role.minimum", "the largest count that fits runs"),

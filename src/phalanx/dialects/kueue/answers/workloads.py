@@ -17,8 +17,8 @@ from phalanx.client.moment import read_moment
 from phalanx.client.quantity import amount
 from phalanx.dialects.frame import Answer, Eviction, Object, Objects, PodSet, Said, Stage, Told
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.conditions import Conditions
-from phalanx.dialects.kueue.definitions import JOIN, Cell, KueueDefinitions
+from phalanx.dialects.kueue.answers.conditions import Conditions
+from phalanx.dialects.kueue.tree.definitions import JOIN, Cell, KueueDefinitions
 from phalanx.dialects.peer_reasons import Peer, word
 from phalanx.dialects.quantities import quantity
 from phalanx.model.job import Outcome
@@ -118,7 +118,7 @@ def _end_s(told: Told, there: Object, status: Mapping[str, Any]) -> float | None
 def _body(told: Told) -> Object:
     space, _, name = key_of(told).partition("/")
     group = told.kind == "PodGroup"
-    owners = [_owner(owner, controller=not group) for owner in told.owners]
+    owners = [_owner(owner, controller=len(told.owners) == 1 and not group) for owner in told.owners]
     priority_class = told.options.get(kinds.PRIORITY_LABEL)
     local = (told.owners[0]["metadata"].get("labels") or {}).get(kinds.QUEUE_LABEL, "")
     spec: Object = {

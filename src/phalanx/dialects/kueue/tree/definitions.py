@@ -27,8 +27,8 @@ from phalanx.client.kind import NAMESPACES
 from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.dialects.frame import Claim, Definitions, Object, Objects, Said
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.configuration import CONFIGURATIONS, DEFAULTS, Configuration, configuration
-from phalanx.dialects.kueue.selectors import selects
+from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, DEFAULTS, Configuration, configuration
+from phalanx.dialects.kueue.tree.selectors import selects
 from phalanx.model.node import Flavor
 from phalanx.model.pod import PODS, Toleration
 from phalanx.model.queue import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from phalanx.dialects.frame import Ignored, Object, unused
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.tables import TABLES, WORDS
+from phalanx.dialects.kueue.fields.tables import TABLES, WORDS
 
 
 def notes(kind: str, obj: Object) -> Iterator[str]:

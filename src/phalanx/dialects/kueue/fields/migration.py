@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.dialects.frame import Object
 from phalanx.dialects.kueue import gangs, kinds
-from phalanx.dialects.kueue.definitions import KueueDefinitions, define
-from phalanx.dialects.kueue.notes import notes
-from phalanx.dialects.kueue.tables import TABLES
+from phalanx.dialects.kueue.fields.notes import notes
+from phalanx.dialects.kueue.fields.tables import TABLES
+from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
 from phalanx.model.queue import Queue
 
 _JOBS = frozenset({"Job", "Pod", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"})

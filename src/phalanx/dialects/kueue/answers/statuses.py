@@ -16,9 +16,9 @@ from typing import Any
 
 from phalanx.dialects.frame import Answer, Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.conditions import Conditions
-from phalanx.dialects.kueue.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue, Node, weight_of
-from phalanx.dialects.kueue.workloads import deactivated, incomplete
+from phalanx.dialects.kueue.answers.conditions import Conditions
+from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
+from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue, Node, weight_of
 from phalanx.dialects.quantities import quantity
 
 IN_USE = f"{kinds.PREFIX}resource-in-use"  # finalizer

@@ -1,0 +1,10 @@
+"""What Kueue's webhooks do, as admission policies.
+
+Rooms, lowest first:
+
+    policy            one policy with its binding
+    job_rules         Jobs and pods
+    framework_rules   jobs of frameworks, Deployments and StatefulSets
+    definition_rules  ClusterQueues and ResourceFlavors
+    all               all of them
+"""

@@ -1,0 +1,13 @@
+"""All admission policies of the dialect: no webhook can be down."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame import Object
+from phalanx.dialects.kueue.policies.definition_rules import DEFINITION_POLICIES
+from phalanx.dialects.kueue.policies.framework_rules import FRAMEWORK_POLICIES
+from phalanx.dialects.kueue.policies.job_rules import JOB_POLICIES
+
+POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (*JOB_POLICIES, *FRAMEWORK_POLICIES, *DEFINITION_POLICIES)

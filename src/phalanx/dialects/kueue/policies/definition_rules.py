@@ -1,0 +1,76 @@
+"""What Kueue's webhooks refuse of its definitions (403 Forbidden; what the schemas refuse is 422 Invalid).
+
+Source: pkg/webhooks of v0.19.2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame import Object
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.policies.policy import ALIVE, rule, validating
+
+_GROUPS = "has(object.spec.resourceGroups)"
+_SELECTOR = "object.spec.namespaceSelector"
+_QUEUE_CHECKS = {
+    "namespaceSelector: an operator is none of In, NotIn, Exists, DoesNotExist, or has the wrong values": (
+        f"!has({_SELECTOR}) || !has({_SELECTOR}.matchExpressions) || {_SELECTOR}.matchExpressions.all(e, "
+        '(e.operator in ["In", "NotIn"] && has(e.values) && size(e.values) > 0) || '
+        '(e.operator in ["Exists", "DoesNotExist"] && (!has(e.values) || size(e.values) == 0)))'
+    ),
+    "fairSharing.weight is 0 or above 1e-9": (
+        "!has(object.spec.fairSharing) || !has(object.spec.fairSharing.weight) || "
+        'quantity(string(object.spec.fairSharing.weight)).compareTo(quantity("0")) >= 0'
+    ),
+    "a resource is in one resource group": (
+        f"!{_GROUPS} || object.spec.resourceGroups.all(g, g.coveredResources.all(r, "
+        "object.spec.resourceGroups.filter(h, r in h.coveredResources).size() == 1))"
+    ),
+    "a flavor is in one resource group, once": (
+        f"!{_GROUPS} || object.spec.resourceGroups.all(g, g.flavors.all(f, "
+        "object.spec.resourceGroups.map(h, h.flavors.filter(k, k.name == f.name).size()).filter(n, n > 0) == [1]))"
+    ),
+    "a flavor lists the covered resources in their order": (
+        f"!{_GROUPS} || object.spec.resourceGroups.all(g, g.flavors.all(f, "
+        "f.resources.map(r, r.name) == g.coveredResources))"
+    ),
+    "no quota is below 0": (
+        f"!{_GROUPS} || object.spec.resourceGroups.all(g, g.flavors.all(f, f.resources.all(r, "
+        'quantity(string(r.nominalQuota)).compareTo(quantity("0")) >= 0 && '
+        '(!has(r.borrowingLimit) || quantity(string(r.borrowingLimit)).compareTo(quantity("0")) >= 0) && '
+        '(!has(r.lendingLimit) || quantity(string(r.lendingLimit)).compareTo(quantity("0")) >= 0))))'
+    ),
+}
+_IN_COHORT = "has(object.spec.cohortName) && object.spec.cohortName != '' || has(object.spec.cohort)"
+_LENDING_CHECKS = {
+    "lendingLimit needs a cohort": (
+        f"!{_GROUPS} || {_IN_COHORT} || object.spec.resourceGroups.all(g, g.flavors.all(f, "
+        "f.resources.all(r, !has(r.lendingLimit))))"
+    ),
+    "lendingLimit is at most nominalQuota": (
+        f"!{_GROUPS} || object.spec.resourceGroups.all(g, g.flavors.all(f, f.resources.all(r, !has(r.lendingLimit) || "
+        "quantity(string(r.lendingLimit)).compareTo(quantity(string(r.nominalQuota))) <= 0)))"
+    ),
+}
+_FLAVOR_CHECKS = {
+    "a taint is listed once": (
+        "!has(object.spec.nodeTaints) || object.spec.nodeTaints.all(t, object.spec.nodeTaints.filter(o, "
+        "o.key == t.key && o.effect == t.effect).size() == 1)"
+    ),
+}
+_VERSIONS = ("v1beta1", "v1beta2")
+
+
+def _definition_rule(plural: str) -> list[Object]:
+    return [rule(kinds.GROUP, plural, "CREATE", "UPDATE", versions=_VERSIONS)]
+
+
+_SPEC = {**ALIVE, "has-spec": "has(object.spec)"}
+DEFINITION_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
+    *validating(
+        "checked-clusterqueues", _definition_rule("clusterqueues"), _SPEC, {**_QUEUE_CHECKS, **_LENDING_CHECKS}
+    ),
+    *validating("checked-resourceflavors", _definition_rule("resourceflavors"), _SPEC, _FLAVOR_CHECKS),
+)

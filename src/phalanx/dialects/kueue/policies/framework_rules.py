@@ -1,0 +1,87 @@
+"""What Kueue's webhooks do to the jobs of frameworks, and to what serves, that name a LocalQueue.
+
+A framework's job is created suspended, by its own field. What has no such field is queued by its pods: the words stand
+in their templates, which wait for our scheduler. A Deployment's pods are each a job of its own; those of a StatefulSet
+are one gang, and so are those of each group of a LeaderWorkerSet.
+
+Sources: pkg/controller/jobs/{jobset,mpijob,trainjob,raycluster,rayjob,sparkapplication,kubeflow,deployment,statefulset,
+leaderworkerset}/*_webhook.go of v0.19.2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame import Object
+from phalanx.dialects.frameworks.known import FRAMEWORKS
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.gangs import GROUP_COUNT, GROUP_NAME
+from phalanx.dialects.kueue.policies.policy import LABELS, NOT_OWNED, QUEUED, mutating, rule
+
+_CONDITIONS = {"queued": QUEUED, "own": NOT_OWNED}
+_SUSPEND = '[JSONPatch{op: "add", path: "/spec/suspend", value: true}]'
+_SUSPEND_POLICY = (
+    'has(object.spec.runPolicy) ? [JSONPatch{op: "add", path: "/spec/runPolicy/suspend", value: true}] : '
+    '[JSONPatch{op: "add", path: "/spec/runPolicy", value: {"suspend": true}}]'
+)
+
+
+def _rules(suspend: tuple[str, ...]) -> list[Object]:
+    found = (kind for kind, framework in FRAMEWORKS.items() if framework.suspend == suspend)
+    return [rule(kind.group, kind.plural, "CREATE", versions=(kind.version,)) for kind in found]
+
+
+def _template(path: str, annotations: str = "") -> str:
+    """Queue name and scheduler in the pod template at `path`. `annotations`: more words, as the inside of a map."""
+    scheduler = f'has({path}.spec.schedulerName) && {path}.spec.schedulerName != "default-scheduler"'
+    inner = path.replace("object", "Object", 1)
+    labels = f'labels: {{"{kinds.QUEUE_LABEL}": {LABELS}["{kinds.QUEUE_LABEL}"]}}'
+    metadata = f"{labels}, annotations: {{{annotations}}}" if annotations else labels
+    pod = f'schedulerName: {scheduler} ? {path}.spec.schedulerName : "phalanx"'
+    return f"{inner}{{metadata: {inner}.metadata{{{metadata}}}, spec: {inner}.spec{{{pod}}}}}"
+
+
+def _inside(path: str, change: str) -> str:
+    """An apply configuration that has this at `path`."""
+    names = path.split(".")
+    for number in range(len(names) - 1, 0, -1):
+        outer = ".".join(("Object", *names[1:number]))
+        change = f"{outer}{{{names[number]}: {change}}}"
+    return change
+
+
+def _group(size: str) -> str:
+    return f'"{GROUP_COUNT}": {size}'
+
+
+_POD_TEMPLATE = "object.spec.template"
+_REPLICAS = "string(has(object.spec.replicas) ? object.spec.replicas : 1)"
+_NAMED = f'"{GROUP_NAME}": object.metadata.name, {_group(_REPLICAS)}'
+_LWS = "object.spec.leaderWorkerTemplate"
+# The workers of a group are made when its leader is ready: it starts alone, and they follow.
+_LWS_SIZE = (
+    'has(object.spec.startupPolicy) && object.spec.startupPolicy == "LeaderReady" ? "1" : '
+    f"string(has({_LWS}.size) ? {_LWS}.size : 1)"
+)
+
+
+def _serving() -> list[tuple[Kind, Object]]:
+    rules = [rule("apps", "deployments", "CREATE", "UPDATE")]
+    found = mutating("deployments", rules, _CONDITIONS, _inside(_POD_TEMPLATE, _template(_POD_TEMPLATE)))
+    change = _inside(_POD_TEMPLATE, _template(_POD_TEMPLATE, _NAMED))
+    found += mutating("statefulsets", [rule("apps", "statefulsets", "CREATE")], _CONDITIONS, change)
+    for part in ("workerTemplate", "leaderTemplate"):
+        path = f"{_LWS}.{part}"
+        rules = [rule("leaderworkerset.x-k8s.io", "leaderworkersets", "CREATE")]
+        change = _inside(path, _template(path, _group(_LWS_SIZE)))
+        conditions = {**_CONDITIONS, "has-template": f"has({path})"}
+        found += mutating(f"leaderworkersets-{part.lower()}", rules, conditions, change)
+    return found
+
+
+FRAMEWORK_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
+    *mutating("suspended", _rules(("suspend",)), _CONDITIONS, _SUSPEND, patch=True),
+    *mutating("suspended-run-policy", _rules(("runPolicy", "suspend")), _CONDITIONS, _SUSPEND_POLICY, patch=True),
+    *_serving(),
+)

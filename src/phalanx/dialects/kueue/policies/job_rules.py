@@ -1,0 +1,117 @@
+"""What Kueue's webhooks do to Jobs and pods: those that name a LocalQueue wait for us, and their words are checked.
+
+Sources: pkg/controller/jobs/{job,pod}/*_webhook.go of v0.19.2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame import Object
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.policies.policy import ALIVE, LABELS, NOT_OWNED, QUEUED, mutating, rule, validating
+
+SCHEDULER = "object.spec.template.spec.schedulerName"
+_SUSPEND = (
+    "Object{spec: Object.spec{suspend: true, template: Object.spec.template{spec: Object.spec.template.spec{"
+    f'schedulerName: !has({SCHEDULER}) || {SCHEDULER} == "default-scheduler" ? "phalanx" : {SCHEDULER}'
+    "}}}}"
+)
+_UNQUEUED = {
+    "names-no-queue": f'!has({LABELS}) || !({LABELS}.exists(k, k == "{kinds.QUEUE_LABEL}" || '
+    'k in ["phalanx.dev/queue", "phalanx.dev/job"]))',
+    "own": NOT_OWNED,
+    "of-the-job-controller": '!has(object.spec.managedBy) || object.spec.managedBy == "kubernetes.io/job-controller"',
+    "of-users": 'object.metadata.namespace != "kube-system" && object.metadata.namespace != "kueue-system"',
+}
+_DEFAULT = _SUSPEND.replace(
+    "Object{spec:", f'Object{{metadata: Object.metadata{{labels: {{"{kinds.QUEUE_LABEL}": "default"}}}}, spec:', 1
+)
+_POD_SCHEDULER = (
+    "Object{spec: Object.spec{schedulerName: !has(object.spec.schedulerName) || object.spec.schedulerName == "
+    '"default-scheduler" ? "phalanx" : object.spec.schedulerName}}'
+)
+
+
+def _defaulted() -> list[tuple[Kind, Object]]:
+    """A Job that names no queue is of the LocalQueue `default` of its namespace, where there is one. It concerns every
+    Job, so where it cannot be evaluated it stands in nobody's way."""
+    found = mutating("default-queue", [rule("batch", "jobs", "CREATE")], _UNQUEUED, _DEFAULT)
+    (kind, policy), (bound, binding) = found
+    local = {"apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.name}
+    policy["spec"] |= {"failurePolicy": "Ignore", "paramKind": local}
+    binding["spec"]["paramRef"] = {"name": "default", "parameterNotFoundAction": "Allow"}
+    return [(kind, policy), (bound, binding)]
+
+
+_NOTES, _OLD_LABELS = "object.metadata.annotations", "oldObject.metadata.labels"
+_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+
+def _label(key: str, of: str = LABELS) -> str:
+    return f'{of}["{kinds.PREFIX}{key}"]'
+
+
+def _has(key: str, of: str = LABELS) -> str:
+    return f'has({of}) && "{kinds.PREFIX}{key}" in {of}'
+
+
+def _same(key: str) -> str:
+    """A label is on both, and the same, or on none."""
+    before, after = f"({_has(key, _OLD_LABELS)})", f"({_has(key)})"
+    return f"{before} == {after} && (!{after} || {_label(key)} == {_label(key, _OLD_LABELS)})"
+
+
+def _fixed(key: str) -> str:
+    return f'request.operation != "UPDATE" || (has(oldObject.spec.suspend) && oldObject.spec.suspend) || ({_same(key)})'
+
+
+_JOB_CHECKS = {
+    "the label kueue.x-k8s.io/queue-name is not the name of a LocalQueue": (
+        f'{_label("queue-name")}.matches("{_NAME}")'
+    ),
+    "kueue.x-k8s.io/max-exec-time-seconds is a whole number above 0": (
+        f'!({_has("max-exec-time-seconds")}) || {_label("max-exec-time-seconds")}.matches("^[1-9][0-9]{{0,8}}$")'
+    ),
+    "kueue.x-k8s.io/job-min-parallelism is a whole number above 0 and below parallelism": (
+        f"!({_has('job-min-parallelism', _NOTES)}) || "
+        f'({_label("job-min-parallelism", _NOTES)}.matches("^[1-9][0-9]{{0,8}}$") && '
+        f'(request.operation == "UPDATE" || '
+        f"int({_label('job-min-parallelism', _NOTES)}) < (has(object.spec.parallelism) ? object.spec.parallelism : 1)))"
+    ),
+    "kueue.x-k8s.io/job-completions-equal-parallelism is for Indexed Jobs with equal numbers": (
+        f"!({_has('job-completions-equal-parallelism', _NOTES)}) || "
+        f'{_label("job-completions-equal-parallelism", _NOTES)} != "true" || '
+        f'(has(object.spec.completionMode) && object.spec.completionMode == "Indexed")'
+    ),
+    "kueue.x-k8s.io/queue-name cannot change while the Job is not suspended": _fixed("queue-name"),
+    "kueue.x-k8s.io/priority-class cannot be added or taken away while the Job is not suspended": (
+        'request.operation != "UPDATE" || (has(oldObject.spec.suspend) && oldObject.spec.suspend) || '
+        f"({_has('priority-class', _OLD_LABELS)}) == ({_has('priority-class')})"
+    ),
+    "kueue.x-k8s.io/max-exec-time-seconds cannot change while the Job is not suspended": _fixed(
+        "max-exec-time-seconds"
+    ),
+}
+_POD_CHECKS = {
+    "a pod of a group names its size: kueue.x-k8s.io/pod-group-total-count": (
+        f"!({_has('pod-group-name')}) || (({_has('pod-group-total-count', _NOTES)}) && "
+        f'{_label("pod-group-total-count", _NOTES)}.matches("^[1-9][0-9]{{0,8}}$"))'
+    ),
+    "the label kueue.x-k8s.io/queue-name is not the name of a LocalQueue": (
+        f'{_label("queue-name")}.matches("{_NAME}")'
+    ),
+}
+JOB_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
+    *_defaulted(),
+    *mutating("jobs", [rule("batch", "jobs", "CREATE")], {"queued": QUEUED, "own": NOT_OWNED}, _SUSPEND),
+    *mutating("pods", [rule("", "pods", "CREATE")], {"queued": QUEUED, "own": NOT_OWNED}, _POD_SCHEDULER),
+    *validating(
+        "checked-jobs",
+        [rule("batch", "jobs", "CREATE", "UPDATE")],
+        {"queued": QUEUED, "own": NOT_OWNED, **ALIVE},
+        _JOB_CHECKS,
+    ),
+    *validating("checked-pods", [rule("", "pods", "CREATE")], {"queued": QUEUED, "own": NOT_OWNED}, _POD_CHECKS),
+)

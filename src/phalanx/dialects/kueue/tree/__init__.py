@@ -1,0 +1,8 @@
+"""Kueue's definitions as our queue tree.
+
+Rooms, lowest first:
+
+    configuration  its Configuration, from the ConfigMap of its controller
+    selectors      label selectors of namespaces
+    definitions    ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, AdmissionCheck
+"""

@@ -1,0 +1,134 @@
+"""Which framework's job a pod, or another object, was made for.
+
+A JobSet makes Jobs, and these make pods; a TrainJob makes a JobSet. Controllers are followed upwards through the caches
+as far as they are of kinds that we read: the topmost is who waits in a queue, and whatever is below it is a part of it.
+Spark's executors are controlled by their driver's pod: they name their application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from phalanx.client.connection import Object
+from phalanx.client.kind import JOBS, Kind
+from phalanx.dialects.frameworks.job_set import JOB_SET
+from phalanx.dialects.frameworks.known import FRAMEWORKS
+from phalanx.dialects.frameworks.spark import SPARK
+from phalanx.dialects.frameworks.train_job import TRAIN_JOB
+from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS, PodOwner, adapters, member_uid
+from phalanx.kube.read.workload.batch_job import BatchJob, read_job
+
+_MOST = 4  # levels: a TrainJob, its JobSet, its Job, a pod
+_APPLICATION = "sparkoperator.k8s.io/app-name"
+_MOST_REMEMBERED = 10_000
+_NOTHING: Mapping[str, str] = {}
+
+
+class Ancestor(NamedTuple):
+    """The topmost object. `role`: which of its roles the object below is of; empty: it does not say."""
+
+    kind: Kind
+    obj: Object
+    role: str
+
+    @property
+    def member(self) -> tuple[str, str]:
+        """Return its name, and the uid of the member of a gang."""
+        meta = self.obj["metadata"]
+        return meta["name"], member_uid(meta["uid"], self.role)
+
+
+class Ancestors:
+    """`kinds`: those that are read as Jobs. `objects`: the cache of a kind."""
+
+    def __init__(self, kinds: Callable[[], tuple[Kind, ...]], objects: Callable[[Kind], Mapping[str, Object]]) -> None:
+        self._kinds, self._objects = kinds, objects
+        self._gangs: dict[str, tuple[str, bool]] = {}  # uid -> resourceVersion, whether it has members
+
+    def jobs(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> list[BatchJob]:
+        """Return the members of a gang that an object is. Whose pods are made by Jobs is one where it is queued itself;
+        else each of its Jobs is what it says."""
+        read = [read_job(obj, around, adapter) for adapter in adapters(kind, obj, self.made(kind, obj))]
+        return [job for job in read if job.queued or kind in (JOBS, *TRAINING_KINDS)]
+
+    def queued(self, meta: Object, around: AdmissionDefaults) -> Ancestor | None:
+        """Return whom the object was made for, if that one is a gang."""
+        above = self.of(meta)
+        return above if above is not None and self._is_gang(above.kind, above.obj, around) else None
+
+    def _is_gang(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> bool:
+        """Whether it has members; remembered for each version of an object, as each of its pods asks."""
+        uid, version = obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
+        known = self._gangs.get(uid)
+        if known is None or known[0] != version:
+            if len(self._gangs) >= _MOST_REMEMBERED:
+                self._gangs.clear()
+            known = self._gangs[uid] = version, bool(self.jobs(kind, obj, around))
+        return known[1]
+
+    def owner(self, meta: Object, around: AdmissionDefaults) -> PodOwner | None:
+        """Return whose pod this is: of the framework's job that is a gang, else of its controller, known or not; None:
+        of nobody whose kind is read."""
+        if (above := self.queued(meta, around)) is not None:
+            return PodOwner(*above.member, ours=around.sole)
+        direct = _controller(meta)
+        kind = next((one for one in self._kinds() if direct is not None and one.name == direct["kind"]), None)
+        if direct is None or kind is None:
+            return None
+        if kind is JOBS:
+            return PodOwner(direct["name"], direct["uid"])
+        return PodOwner(
+            direct["name"], member_uid(direct["uid"], FRAMEWORKS[kind].role_of(meta.get("labels") or _NOTHING))
+        )
+
+    def of(self, meta: Object) -> Ancestor | None:
+        """Return whom the object was made for; None: for nobody whose kind is read, or that is known yet."""
+        kinds = {kind.name: kind for kind in self._kinds()}
+        if len(kinds) == 1:
+            return None  # Jobs alone
+        found: tuple[Kind, Object] | None = None
+        said = [meta.get("labels") or _NOTHING]
+        for _ in range(_MOST):
+            above = self._above(meta, kinds)
+            if above is None:
+                break
+            kind, obj = above
+            meta = obj["metadata"]
+            if kind is not JOBS:
+                found = above
+            said.append(meta.get("labels") or _NOTHING)
+        if found is None:
+            return None
+        framework = FRAMEWORKS[found[0]]
+        return Ancestor(*found, next((role for one in said if (role := framework.role_of(one))), ""))
+
+    def members(self, kind: Kind, obj: Object) -> list[str]:
+        """Return the uids of the members that it is, or would be if it was made for nobody."""
+        return [adapter.member(obj) for adapter in adapters(kind, obj, self.made(kind, obj))]
+
+    def made(self, kind: Kind, obj: Object) -> Object | None:
+        """Return what the operator has made of an object whose roles stand there."""
+        if kind is not TRAIN_JOB.kind or JOB_SET.kind not in self._kinds():
+            return None
+        meta = obj["metadata"]
+        found = self._objects(JOB_SET.kind).get(f"{meta['namespace']}/{meta['name']}")
+        owner = _controller(found["metadata"]) if found is not None else None
+        return found if owner is not None and owner["uid"] == meta["uid"] else None
+
+    def _above(self, meta: Object, kinds: Mapping[str, Kind]) -> tuple[Kind, Object] | None:
+        owner = _controller(meta)
+        if owner is None:
+            return None
+        kind, name = kinds.get(owner["kind"]), owner["name"]
+        if kind is None and SPARK.kind.name in kinds and _APPLICATION in (meta.get("labels") or _NOTHING):
+            kind, name, owner = SPARK.kind, meta["labels"][_APPLICATION], None
+        obj = self._objects(kind).get(f"{meta['namespace']}/{name}") if kind is not None else None
+        if kind is None or obj is None or (owner is not None and obj["metadata"]["uid"] != owner["uid"]):
+            return None
+        return kind, obj
+
+
+def _controller(meta: Object) -> Object | None:
+    return next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
