@@ -8,10 +8,12 @@ from typing import Any, Final
 from phalanx.dialects.frame import Dialect
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.scheduler_plugins.dialect import SCHEDULER_PLUGINS
+from phalanx.dialects.volcano.dialect import VOLCANO
 from phalanx.dialects.yunikorn.dialect import YUNIKORN
 
 DIALECTS: Final[Mapping[str, Dialect[Any]]] = {
     KUEUE.name: KUEUE,
     YUNIKORN.name: YUNIKORN,
     SCHEDULER_PLUGINS.name: SCHEDULER_PLUGINS,
+    VOLCANO.name: VOLCANO,
 }

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import yaml
 
-from phalanx.dialects import volcano
 from phalanx.dialects.enabled import DIALECTS as FRAMED
 from phalanx.dialects.fields import Misread
 from phalanx.dialects.fields import Path as Place
 from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
 from phalanx.dialects.policy import read_policy
+from phalanx.dialects.volcano import reader as volcano
 from phalanx.errors import PhalanxError
 from phalanx.model.policy import Policy
 

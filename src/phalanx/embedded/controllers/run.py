@@ -36,6 +36,8 @@ from phalanx.embedded.controllers.nodes.node_health import NodeHealth
 from phalanx.embedded.controllers.nodes.taint_eviction import TaintEviction
 from phalanx.embedded.controllers.operators.training.controller import TrainingController
 from phalanx.embedded.controllers.operators.training.definition import install_training
+from phalanx.embedded.controllers.operators.volcano.commands import CommandController
+from phalanx.embedded.controllers.operators.volcano.controller import VolcanoJobController
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, Informers
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
@@ -115,9 +117,12 @@ async def run_controllers(
 
 def _loops(calls: Calls, index: PodIndex, recorder: Recorder, retry: Retry, clock: Clock) -> tuple[Reconciler, ...]:
     """Return the loops of the controllers of one kind each. A kind that is not served yet holds up no other."""
+    volcano = VolcanoJobController(calls, index, recorder, retry=retry, clock=clock)
     return (
         CronJobController(calls, recorder, retry=retry, clock=clock).loop,
         ReplicaSetController(calls, index, recorder, retry=retry).loop,
         DeploymentController(calls, recorder, retry=retry, clock=clock).loop,
         TrainingController(calls, index, recorder, retry=retry, clock=clock).loop,
+        volcano.loop,
+        CommandController(calls, recorder, volcano.command, retry=retry).loop,
     )

@@ -19,6 +19,7 @@ _CLUSTER_BINDINGS = Kind(group=_GROUP, plural="clusterrolebindings", name="Clust
 _BINDINGS = Kind(group=_GROUP, plural="rolebindings", name="RoleBinding")
 _SEES, _OWNS = "phalanx:sees", "phalanx:owns"
 _READ = ["get", "list", "watch"]
+_VOLCANO = [f"{name}.volcano.sh" for name in ("batch", "bus", "flow", "scheduling")]
 _RULES: dict[str, list[dict[str, Any]]] = {
     _SEES: [
         {"apiGroups": ["phalanx.dev"], "resources": ["*"], "verbs": _READ},
@@ -28,7 +29,7 @@ _RULES: dict[str, list[dict[str, Any]]] = {
         {"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": _READ},
     ],
     _OWNS: [
-        {"apiGroups": ["kubeflow.org", "scheduling.volcano.sh"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["kubeflow.org", *_VOLCANO], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": _READ},
         {"apiGroups": [""], "resources": ["pods/exec", "pods/attach", "pods/portforward"], "verbs": ["get", "create"]},
     ],

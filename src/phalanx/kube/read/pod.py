@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from phalanx.client.connection import Object
-from phalanx.dialects import volcano
+from phalanx.dialects.volcano import reader as volcano
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_preemption_mark, read_start_record
 from phalanx.kube.read.template.pod_shape import ShapeCache, resized_resources, volume_claims

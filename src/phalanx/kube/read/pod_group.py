@@ -15,7 +15,7 @@ from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import Kind
 from phalanx.dialects.fields import Misread
-from phalanx.dialects.volcano import GROUP_VERSION, Phase, Told, read_pod_group
+from phalanx.dialects.volcano.reader import GROUP_VERSION, Phase, Told, read_pod_group
 from phalanx.kube.read.pod import Pod
 from phalanx.model.pod import PODS
 from phalanx.model.reason import Reason

@@ -17,11 +17,11 @@ from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.dialects import queue as written
-from phalanx.dialects import volcano
 from phalanx.dialects.fields import Misread
 from phalanx.dialects.flavor import read_flavor
 from phalanx.dialects.frame import Definitions
 from phalanx.dialects.reservation import read_reservation
+from phalanx.dialects.volcano import reader as volcano
 from phalanx.model.event import (
     Event,
     FlavorGone,

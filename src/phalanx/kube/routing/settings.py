@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.dialects import volcano
 from phalanx.dialects.enabled import DIALECTS
 from phalanx.dialects.frame import Dialect
 from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
+from phalanx.dialects.volcano import reader as volcano
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.kube.install.definitions import DEFAULT_QUEUE
 from phalanx.kube.read import labels

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.moment import write_moment
-from phalanx.dialects.volcano import Phase, report
+from phalanx.dialects.volcano.reader import Phase, report
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.stages import Stage
 from phalanx.kube.read.labels import FIELD_MANAGER

@@ -64,17 +64,19 @@ class Reconciler:
         """Have it looked at again then, though nothing changes."""
         self.queue.add_after(key_of(obj), delay_s)
 
-    async def write_status(self, obj: Object, status: Mapping[str, Any]) -> None:
+    async def write_status(self, obj: Object, status: Mapping[str, Any]) -> bool:
         """Write the status of this state of the object, if it says something new. Where somebody else wrote in
-        between, look again. Raises ApiError."""
+        between, look again. Return whether the status is so now. Raises ApiError."""
         if status == (obj.get("status") or {}):
-            return
+            return True
         try:
             await self._calls.replace(self._kind, {**obj, "status": dict(status)}, "status")
         except ApiRefusal as refusal:
             if refusal.code != 409 and not gone(refusal):
                 raise
             self.look_after(obj, _AGAIN_S)
+            return False
+        return True
 
     def _changed(self, change: Change) -> None:
         if change.new is not None:

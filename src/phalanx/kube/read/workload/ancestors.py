@@ -74,7 +74,7 @@ class Ancestors:
         if (above := self.queued(meta, around)) is not None:
             return PodOwner(*above.member, ours=around.sole)
         direct = _controller(meta)
-        kind = next((one for one in self._kinds() if direct is not None and one.name == direct["kind"]), None)
+        kind = next((one for one in self._kinds() if direct is not None and _is_of(direct, one)), None)
         if direct is None or kind is None:
             return None
         if kind is JOBS:
@@ -122,12 +122,19 @@ class Ancestors:
         if owner is None:
             return None
         kind, name = kinds.get(owner["kind"]), owner["name"]
+        kind = kind if kind is not None and _is_of(owner, kind) else None
         if kind is None and SPARK.kind.name in kinds and _APPLICATION in (meta.get("labels") or _NOTHING):
             kind, name, owner = SPARK.kind, meta["labels"][_APPLICATION], None
         obj = self._objects(kind).get(f"{meta['namespace']}/{name}") if kind is not None else None
         if kind is None or obj is None or (owner is not None and obj["metadata"]["uid"] != owner["uid"]):
             return None
         return kind, obj
+
+
+def _is_of(owner: Object, kind: Kind) -> bool:
+    """Return whether an owner is of the kind. Volcano has a Job, too, whose pods are a PodGroup's."""
+    group, _, _ = owner["apiVersion"].rpartition("/")
+    return bool(owner["kind"] == kind.name and group == kind.group)
 
 
 def _controller(meta: Object) -> Object | None:

@@ -10,12 +10,22 @@ import pytest
 
 from phalanx.dialects.fields import LONGEST_S, Misread
 from phalanx.dialects.peer_reasons import Ignored
-from phalanx.dialects.volcano import TABLE, Phase, PodGroup, Told, Use, read_pod, read_pod_group, read_queue, report
+from phalanx.dialects.volcano.reader import (
+    TABLE,
+    Phase,
+    PodGroup,
+    Told,
+    Use,
+    read_pod,
+    read_pod_group,
+    read_queue,
+    report,
+)
 from phalanx.kube.install.volcano import DEFINITIONS
 from phalanx.model.queue import Queue, QueueState, Quota, ReclaimWithinCohort
 from phalanx.model.reason import Reason, ReasonCode
 
-PAGE = Path(__file__).parents[2] / "docs" / "dialects" / "volcano.md"
+PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "volcano.md"
 NOW = "2026-01-01T00:00:00Z"
 
 
@@ -130,5 +140,7 @@ def test_the_page_shows_the_tables() -> None:
         now = f"{before}## {kind}\n\n" + "\n".join(lines) + "\n\n" + after.partition("\n\n")[2]
     if os.environ.get("PHALANX_REWRITE"):
         PAGE.write_text(now)
-    assert page == now, "the table has changed: PHALANX_REWRITE=1 .venv/bin/pytest tests/dialects/test_volcano.py"
+    assert page == now, (
+        "the table has changed: PHALANX_REWRITE=1 .venv/bin/pytest tests/dialects/volcano/test_reader.py"
+    )
     assert page.count("| field | becomes | how |") == len(TABLE)

@@ -1,0 +1,1 @@
+"""Volcano (`batch.volcano.sh`, `scheduling.volcano.sh`, ...): its queues, its gangs, its answers."""

@@ -1,0 +1,20 @@
+"""Volcano's kinds, and the names that they have in our tree.
+
+Source: staging/src/volcano.sh/apis of Volcano v1.15.1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from phalanx.client.kind import Kind
+
+NAME: Final = "volcano"
+SCHEDULER_NAME: Final = "volcano"
+_SCHEDULING = "scheduling.volcano.sh"
+JOBS: Final = Kind(group="batch.volcano.sh", version="v1alpha1", plural="jobs", name="Job")
+POD_GROUPS: Final = Kind(group=_SCHEDULING, version="v1beta1", plural="podgroups", name="PodGroup")
+QUEUES: Final = Kind(group=_SCHEDULING, version="v1beta1", plural="queues", name="Queue", namespaced=False)
+HYPER_NODES: Final = Kind(
+    group="topology.volcano.sh", version="v1alpha1", plural="hypernodes", name="HyperNode", namespaced=False
+)

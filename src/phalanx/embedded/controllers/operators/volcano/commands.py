@@ -1,0 +1,107 @@
+"""Commands (bus.volcano.sh/v1alpha1): what a user asks for once, of a Job or a Queue, as `vcctl` does.
+
+A Command is deleted first and carried out then, so it happens at most once. Commands on queues count in the namespace
+`default` alone, where `vcctl` writes them: queues are everybody's, and who owns a namespace must not close them. On a
+Queue CloseQueue and OpenQueue write `status.state`: the scheduler reads it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, COMPONENT, JOBS, POD_GROUPS, QUEUES
+from phalanx.embedded.controllers.runtime.calls import Calls
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.work_queue import Retry
+
+log = logging.getLogger(__name__)
+
+_OF_QUEUES = "default"  # the namespace of their Commands
+_BY_PARENT = "volcano.sh/closed-by-parent"
+
+
+class CommandController:
+    """Run `loop`. `to_job`: hands an action to the job of that key."""
+
+    def __init__(
+        self, calls: Calls, recorder: Recorder, to_job: Callable[[str, str], None], *, retry: Retry | None = None
+    ) -> None:
+        self._calls, self._recorder, self._to_job = calls, recorder, to_job
+        self._jobs, self._queues, self._groups = calls.cache(JOBS), calls.cache(QUEUES), calls.cache(POD_GROUPS)
+        self.loop = Reconciler(calls, recorder, COMMANDS, self._look, component=COMPONENT, owns=(), retry=retry)
+
+    async def _look(self, command: Object) -> None:
+        target, action = command.get("target") or {}, str(command.get("action") or "")
+        try:
+            await self._calls.delete(COMMANDS, command, policy="Background")
+        except ApiRefusal as refusal:
+            if refusal.code == 404:
+                return  # somebody took it back, or carried it out
+            raise
+        name, space = str(target.get("name") or ""), command["metadata"]["namespace"]
+        if target.get("kind") == QUEUES.name:
+            queue = self._queues.objects.get(name)
+            if space != _OF_QUEUES:
+                log.warning("a command on the queue %s in %s counts only in %s", name, space, _OF_QUEUES)
+            elif queue is not None:
+                await self._operate(queue, action)
+            return
+        job = self._jobs.objects.get(f"{space}/{name}")
+        if job is not None and job["metadata"]["uid"] == target.get("uid"):
+            text = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
+            self._recorder.tell(COMPONENT, job, "Normal", "CommandIssued", text)
+            self._to_job(f"{space}/{name}", action)
+
+    async def _operate(self, queue: Object, action: str) -> None:
+        name = queue["metadata"]["name"]
+        if action == "CloseQueue" and name != "root":
+            await self._close(queue, by_parent=False)
+        elif action == "OpenQueue":
+            above = self._queues.objects.get(str((queue.get("spec") or {}).get("parent") or ""))
+            if above is not None and _state(above) in ("Closed", "Closing"):
+                text = (
+                    f"Open queue failed for its parent queue {above['metadata']['name']} is closed: open that one first"
+                )
+                self._recorder.tell(COMPONENT, queue, "Warning", "OpenQueue", text)
+                return
+            await self._open(queue)
+        else:
+            text = f"{action} failed for queue {name}: there are OpenQueue and CloseQueue, and root stays open"
+            self._recorder.tell(COMPONENT, queue, "Warning", action or "Command", text)
+
+    async def _close(self, queue: Object, *, by_parent: bool) -> None:
+        name = queue["metadata"]["name"]
+        if by_parent:
+            await self._calls.patch(QUEUES, queue, {"metadata": {"annotations": {_BY_PARENT: "true"}}})
+        state = "Closing" if any(_queue_of(one) == name for one in self._groups.objects.values()) else "Closed"
+        await self._calls.patch(QUEUES, queue, {"status": {"state": state}}, subresource="status")
+        self._recorder.tell(COMPONENT, queue, "Normal", "CloseQueue", "Close queue succeed")
+        for child in self._children(name):
+            if _state(child) not in ("Closed", "Closing"):
+                await self._close(child, by_parent=True)
+
+    async def _open(self, queue: Object) -> None:
+        name = queue["metadata"]["name"]
+        if _BY_PARENT in (queue["metadata"].get("annotations") or {}):
+            await self._calls.patch(QUEUES, queue, {"metadata": {"annotations": {_BY_PARENT: None}}})
+        await self._calls.patch(QUEUES, queue, {"status": {"state": "Open"}}, subresource="status")
+        self._recorder.tell(COMPONENT, queue, "Normal", "OpenQueue", "Open queue succeed")
+        for child in self._children(name):
+            if _BY_PARENT in (child["metadata"].get("annotations") or {}):
+                await self._open(child)
+
+    def _children(self, name: str) -> list[Object]:
+        """Those below it; a queue that is its own parent is not below itself."""
+        found = [one for one in self._queues.objects.values() if (one.get("spec") or {}).get("parent") == name]
+        return [one for one in found if one["metadata"]["name"] != name]
+
+
+def _state(queue: Mapping[str, Object]) -> str:
+    return str((queue.get("status") or {}).get("state") or "Open")
+
+
+def _queue_of(group: Object) -> str:
+    return str((group.get("spec") or {}).get("queue") or "default")

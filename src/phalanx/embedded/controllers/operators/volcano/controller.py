@@ -1,0 +1,281 @@
+"""Runs Volcano's Jobs (batch.volcano.sh/v1alpha1): what its vc-controller-manager does on a cluster, for one machine.
+
+Level-triggered: look at the job, its pods and its PodGroup, let `decide` judge, write the status, do what it says. The
+status is written first, and only upon the state that was judged, so nothing is done twice: a restart that is counted is
+carried out by the next look where this one did not come to it. A pod that others delete is seen once, as it goes.
+
+Pods exist as soon as the job does, and wait for their gang's start; Volcano makes them when it has taken the job up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import CONFIG_MAPS, PODS, PRIORITY_CLASSES, SECRETS, VOLUME_CLAIMS, Kind
+from phalanx.embedded.controllers.job.pods import slow_start
+from phalanx.embedded.controllers.operators.volcano.decide import FINISHED, Scene, Verdict, decide
+from phalanx.embedded.controllers.operators.volcano.kinds import COMPONENT, JOBS, POD_GROUPS
+from phalanx.embedded.controllers.operators.volcano.plugins.keys import key_pair, key_secret, secret_name
+from phalanx.embedded.controllers.operators.volcano.plugins.registry import PLUGINS, plugin_objects
+from phalanx.embedded.controllers.operators.volcano.plugins.services import host_data
+from phalanx.embedded.controllers.operators.volcano.pods import group_name, make_group, make_pod
+from phalanx.embedded.controllers.operators.volcano.policies import happenings
+from phalanx.embedded.controllers.operators.volcano.tasks import JobFault, JobSpec, Task, read_job
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, owner_reference, uid_of
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.timestamp import seconds
+from phalanx.embedded.controllers.runtime.work_queue import Retry
+
+_CLAIM_CHARS = 12
+
+
+class VolcanoJobController:
+    """Run `loop`. `index` finds a job's pods."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        index: PodIndex,
+        recorder: Recorder,
+        *,
+        retry: Retry | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
+        self._groups, self._claims = calls.cache(POD_GROUPS), calls.cache(VOLUME_CLAIMS)
+        self._priorities = calls.cache(PRIORITY_CLASSES)
+        self._commands: dict[str, str] = {}  # job -> what its user asked for
+        self._evicted: dict[str, dict[str, float]] = {}  # uid of a job -> names of pods that others deleted, and when
+        self._taking: set[str] = set()  # uids of pods that go because of us
+        self._hosts: dict[str, int] = {}  # uid of a job -> the generation that its ConfigMap was made for
+        self.loop = Reconciler(
+            calls, recorder, JOBS, self._look, component=COMPONENT, owns=(PODS, POD_GROUPS), retry=retry
+        )
+        calls.cache(PODS).subscribe(self._pod_changed)
+        calls.cache(JOBS).subscribe(self._job_changed)
+
+    def command(self, key: str, action: str) -> None:
+        """Take a user's wish for a job, which is carried out at most once."""
+        self._commands[key] = action
+        self.loop.queue.add(key)
+
+    def _job_changed(self, change: Change) -> None:
+        if change.new is None and change.old is not None:
+            self._commands.pop(key_of(change.old), None)
+            for each in (self._evicted, self._hosts):
+                each.pop(uid_of(change.old), None)
+
+    def _pod_changed(self, change: Change) -> None:
+        """Note pods that go, and not because of us."""
+        if change.new is not None or change.old is None:
+            return
+        uid, owner = uid_of(change.old), controller_of(change.old)
+        if uid in self._taking:
+            self._taking.discard(uid)
+        elif owner is not None and owner["kind"] == JOBS.name and owner["apiVersion"] == JOBS.api_version:
+            self._evicted.setdefault(owner["uid"], {})[change.old["metadata"]["name"]] = self._clock()
+
+    async def _look(self, owner: Object) -> None:
+        try:
+            job = read_job(owner)
+            await self._judge(owner, job)
+        except JobFault as fault:
+            self._recorder.tell(COMPONENT, owner, "Warning", "PluginError", str(fault))
+
+    async def _judge(self, owner: Object, job: JobSpec) -> None:
+        key, uid = key_of(owner), uid_of(owner)
+        status = owner.get("status") or {}
+        pods, evicted = self._index.owned_by(uid), self._evicted.pop(uid, {})
+        happened = tuple(happenings(job, int(status.get("version") or 0), pods, evicted, self._unknown_since(job)))
+        command = self._commands.pop(key, "")
+        now_s = self._clock()
+        found = decide(Scene(owner=owner, job=job, pods=pods, now_s=now_s, happened=happened, command=command))
+        if evicted and found.look_s > now_s:  # a policy waits for what was seen
+            self._evicted[uid] = {**evicted, **self._evicted.get(uid, {})}
+        for reason, message in found.told:
+            self._recorder.tell(COMPONENT, owner, "Normal", reason, message)
+        if found.run:
+            self._tell_waiting(owner, job, status)
+            if not await self._prepare(owner, job, found.status):
+                found.status.pop("taskStatusCount", None)
+                found.status.pop("pending", None)
+                await self.loop.write_status(owner, found.status)
+                return
+        if found.clear:
+            self._forget_plugins(found.status)
+        if not await self.loop.write_status(owner, found.status):
+            if command:
+                self._commands[key] = command
+            return
+        await self._do(owner, job, found)
+        if found.look_s > now_s:
+            self.loop.look_after(owner, found.look_s - now_s)
+        await self._expire(owner, job, found.status, now_s)
+
+    async def _do(self, owner: Object, job: JobSpec, found: Verdict) -> None:
+        await asyncio.gather(*(self._kill(pod) for pod in found.kill))
+        if found.clear:
+            await self._clear(owner, job)
+        claims = [str(one.get("volumeClaimName") or "") for one in job.volumes]
+        for batch in slow_start(list(range(len(found.create)))):
+            chosen = [found.create[at] for at in batch if at is not None]
+            await asyncio.gather(*(self._create_pod(owner, job, task, index, claims) for task, index in chosen))
+
+    async def _kill(self, pod: Object) -> None:
+        self._taking.add(uid_of(pod))
+        await self._calls.remove(PODS, pod, policy=None)
+
+    async def _create_pod(self, owner: Object, job: JobSpec, task: Task, index: int, claims: Sequence[str]) -> None:
+        await self._ensure(owner, PODS, make_pod(owner, job, task, index, claims))
+
+    async def _expire(self, owner: Object, job: JobSpec, status: Mapping[str, Any], now_s: float) -> None:
+        """Delete a finished job whose time is up."""
+        state = status["state"]
+        if job.ttl_s is None or state["phase"] not in FINISHED:
+            return
+        due_s = seconds(state["lastTransitionTime"]) + job.ttl_s
+        if due_s <= now_s:
+            await self._calls.remove(JOBS, owner, policy="Foreground")
+        else:
+            self.loop.look_after(owner, due_s - now_s)
+
+    # --- what it has beside its pods ----------------------------------------------------------------------------------
+
+    def _group(self, job: JobSpec) -> Object | None:
+        return self._groups.objects.get(f"{job.namespace}/{group_name(job)}")
+
+    def _unknown_since(self, job: JobSpec) -> float | None:
+        status = (self._group(job) or {}).get("status") or {}
+        if status.get("phase") != "Unknown":
+            return None
+        times = [one["lastTransitionTime"] for one in status.get("conditions") or () if one.get("lastTransitionTime")]
+        return max(map(seconds, times), default=0.0)
+
+    def _tell_waiting(self, owner: Object, job: JobSpec, status: Mapping[str, Any]) -> None:
+        group = self._group(job)
+        said = (group or {}).get("status") or {}
+        if said.get("phase") != "Pending" or (status.get("state") or {}).get("phase") != "Pending":
+            return
+        for one in said.get("conditions") or ():
+            if one.get("type") == "Unschedulable" and one.get("status") == "True":
+                text = f"PodGroup {job.namespace}:{job.name} unschedulable, reason: {one.get('message', '')}"
+                self._recorder.tell(COMPONENT, owner, "Warning", "PodGroupPending", text)
+
+    async def _prepare(self, owner: Object, job: JobSpec, status: dict[str, Any]) -> bool:
+        """Make what the pods need, and note it in the status; whether all of it is there."""
+        if not await self._claim_volumes(owner, job, status):
+            return False
+        controlled = status.setdefault("controlledResources", {})
+        for name in job.plugins:
+            if name not in PLUGINS:
+                raise JobFault(f"unable to find job plugin: {name}; there are {', '.join(PLUGINS)}")
+            if controlled.get(f"plugin-{name}") != name:
+                await self._add_plugin(owner, job, name)
+                controlled[f"plugin-{name}"] = name
+        if not controlled:
+            del status["controlledResources"]
+        await self._keep_hosts(owner, job)
+        await self._keep_group(owner, job)
+        return True
+
+    async def _add_plugin(self, owner: Object, job: JobSpec, name: str) -> None:
+        if name == "ssh":
+            pair = await asyncio.to_thread(key_pair, job.plugins[name])
+            await self._ensure(owner, SECRETS, key_secret(job, job.plugins[name], pair))
+        if name in ("svc", "ray"):
+            for kind, body in plugin_objects(job):
+                await self._ensure(owner, kind, body)
+
+    async def _keep_hosts(self, owner: Object, job: JobSpec) -> None:
+        """The lists of hosts follow the job's size, which is not what it was made with from its second generation."""
+        generation = int(owner["metadata"].get("generation") or 1)
+        if "svc" not in job.plugins or generation == 1 or self._hosts.get(job.uid) == generation:
+            return
+        config = {"metadata": {"name": f"{job.name}-svc", "namespace": job.namespace}}
+        await self._calls.patch(CONFIG_MAPS, config, {"data": host_data(job)})
+        self._hosts[job.uid] = generation
+
+    async def _keep_group(self, owner: Object, job: JobSpec) -> None:
+        values = {name: int(one.get("value") or 0) for name, one in self._priorities.objects.items()}
+        wanted, there = make_group(owner, job, values), self._group(job)
+        if there is None:
+            await self._ensure(owner, POD_GROUPS, wanted)
+            return
+        said = there.get("spec") or {}
+        changed = {key: value for key, value in wanted["spec"].items() if said.get(key) != value}
+        if changed and not is_deleting(there):
+            await self._calls.patch(POD_GROUPS, there, {"spec": changed})
+
+    async def _claim_volumes(self, owner: Object, job: JobSpec, status: dict[str, Any]) -> bool:
+        """Make the claims of volumes that name none, and write their names back; whether all exist."""
+        named = [dict(one) for one in job.volumes]
+        for at, volume in enumerate(named):
+            if volume.get("volumeClaimName"):
+                continue
+            tail = sha256(f"{job.uid}/{at}".encode()).hexdigest()[:_CLAIM_CHARS]
+            volume["volumeClaimName"] = f"{job.name}-pvc-{tail}"
+            body = {"metadata": {"name": volume["volumeClaimName"]}, "spec": volume.get("volumeClaim") or {}}
+            await self._ensure(owner, VOLUME_CLAIMS, body)
+        if named != [dict(one) for one in job.volumes]:
+            await self._calls.patch(JOBS, owner, {"spec": {"volumes": named}})
+            return False
+        for volume in named:
+            claim = volume["volumeClaimName"]
+            if f"{job.namespace}/{claim}" not in self._claims.objects:
+                text = f"pvc {claim} is not found, the job will be in the Pending state until the PVC is created"
+                self._recorder.tell(COMPONENT, owner, "Warning", "PVCError", text)
+                self.loop.look_after(owner, 1.0)
+                return False
+            status.setdefault("controlledResources", {})[f"volume-pvc-{claim}"] = claim
+        return True
+
+    async def _ensure(self, owner: Object, kind: Kind, body: Object) -> None:
+        """Create what the job owns. One that is there already is as good, if it is the job's. Raises ApiError."""
+        space, name = owner["metadata"]["namespace"], body["metadata"]["name"]
+        meta = {**body["metadata"], "ownerReferences": [owner_reference(JOBS, owner)]}
+        full = {"apiVersion": kind.api_version, "kind": kind.name, **body, "metadata": meta}
+        try:
+            await self._calls.create(kind, full, space)
+        except ApiRefusal as refusal:
+            if refusal.reason == "AlreadyExists":
+                there = await self._calls.get(kind, name, space)
+                if (of := controller_of(there)) is not None and of["uid"] == uid_of(owner):
+                    return
+            self._recorder.tell(COMPONENT, owner, "Warning", "FailedCreate", f"{kind.name} {name}: {refusal}")
+            raise
+
+    def _forget_plugins(self, status: dict[str, Any]) -> None:
+        """What is taken away is not the job's any more; its volumes stay until it goes."""
+        kept = status.get("controlledResources") or {}
+        kept = {key: value for key, value in kept.items() if not key.startswith("plugin-")}
+        status.pop("controlledResources", None)
+        if kept:
+            status["controlledResources"] = kept
+
+    async def _clear(self, owner: Object, job: JobSpec) -> None:
+        """Delete the PodGroup and what the plugins made."""
+        if (group := self._group(job)) is not None and not is_deleting(group):
+            await self._calls.remove(POD_GROUPS, group)
+        if not any(key.startswith("plugin-") for key in (owner.get("status") or {}).get("controlledResources") or ()):
+            return
+        names = [(kind, body["metadata"]["name"]) for kind, body in plugin_objects(job)]
+        if "ssh" in job.plugins:
+            names.append((SECRETS, secret_name(job)))
+        for kind, name in names:
+            try:
+                there = await self._calls.get(kind, name, job.namespace)
+            except ApiRefusal as refusal:
+                if refusal.code != 404:
+                    raise
+                continue
+            if (of := controller_of(there)) is not None and of["uid"] == job.uid:
+                await self._calls.remove(kind, there)

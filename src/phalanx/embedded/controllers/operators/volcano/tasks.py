@@ -1,0 +1,130 @@
+"""A Job's spec with Volcano's defaults: its tasks, how many pods of each start together, what its plugins are told.
+
+Volcano's webhook writes the defaults into the object; here they are read into it, so an object that was stored without
+them means the same. Source: pkg/webhooks/admission/jobs/mutate of Volcano v1.15.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.client.connection import Object
+
+MOST_PODS = 10_000  # of one task
+_RETRIES = 3
+_WITH_SERVICE = frozenset({"tensorflow", "pytorch", "mpi", "ray"})
+
+
+class JobFault(Exception):
+    """What of a Job makes it impossible, and what to write instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """`minimum`: so many of its `replicas` pods start together. `most_restarts`: of its containers, before the event
+    TaskFailed; negative: any number. `partition`: so many pods are one partition; 0: it has none."""
+
+    name: str
+    replicas: int
+    minimum: int
+    template: Mapping[str, Any]
+    policies: Sequence[Mapping[str, Any]] = ()
+    depends_on: tuple[str, ...] = ()
+    depends_on_any: bool = False
+    most_restarts: int = _RETRIES
+    topology_policy: str = ""
+    partition: int = 0
+    partition_policy: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """`minimum`: so many pods of all tasks start together. `plugins`: name -> its arguments."""
+
+    name: str
+    namespace: str
+    uid: str
+    minimum: int
+    tasks: tuple[Task, ...]
+    plugins: Mapping[str, Sequence[str]]
+    policies: Sequence[Mapping[str, Any]] = ()
+    queue: str = "default"
+    scheduler: str = "volcano"
+    priority_class: str = ""
+    most_retries: int = _RETRIES
+    min_success: int | None = None
+    ttl_s: float | None = None
+    volumes: Sequence[Mapping[str, Any]] = ()
+    topology: Mapping[str, Any] | None = None
+
+    @property
+    def replicas(self) -> int:
+        return sum(task.replicas for task in self.tasks)
+
+    def task(self, name: str) -> Task | None:
+        """Return the task of that name; None: there is none."""
+        return next((task for task in self.tasks if task.name == name), None)
+
+
+def read_job(job: Object) -> JobSpec:
+    """Return the spec of a Job with its defaults. Raises JobFault."""
+    meta, spec = job["metadata"], job.get("spec") or {}
+    tasks = tuple(_task(at, one) for at, one in enumerate(spec.get("tasks") or ()))
+    if not tasks:
+        raise JobFault("No task specified in job spec")
+    ttl = spec.get("ttlSecondsAfterFinished")
+    return JobSpec(
+        name=meta["name"],
+        namespace=meta["namespace"],
+        uid=meta["uid"],
+        minimum=int(spec.get("minAvailable") or sum(task.minimum for task in tasks)),
+        tasks=tasks,
+        plugins=_plugins(spec.get("plugins") or {}),
+        policies=spec.get("policies") or (),
+        queue=spec.get("queue") or "default",
+        scheduler=spec.get("schedulerName") or "volcano",
+        priority_class=spec.get("priorityClassName") or "",
+        most_retries=int(spec.get("maxRetry") or _RETRIES),
+        min_success=spec.get("minSuccess"),
+        ttl_s=None if ttl is None else float(ttl),
+        volumes=spec.get("volumes") or (),
+        topology=spec.get("networkTopology"),
+    )
+
+
+def _task(at: int, said: Mapping[str, Any]) -> Task:
+    name, replicas = said.get("name") or f"default{at}", int(said.get("replicas") or 0)
+    if replicas > MOST_PODS:
+        raise JobFault(f"task {name} asks for {replicas} pods, which are more than {MOST_PODS}")
+    partitions = said.get("partitionPolicy") or {}
+    depends = said.get("dependsOn") or {}
+    minimum = said.get("minAvailable")
+    if minimum is None:
+        fewest = int(partitions.get("minPartitions") or 0) * int(partitions.get("partitionSize") or 0)
+        minimum = fewest or replicas
+    retries = said.get("maxRetry")
+    return Task(
+        name=name,
+        replicas=replicas,
+        minimum=int(minimum),
+        template=said.get("template") or {},
+        policies=said.get("policies") or (),
+        depends_on=tuple(depends.get("name") or ()),
+        depends_on_any=depends.get("iteration") == "any",
+        most_restarts=_RETRIES if retries is None or retries == 0 else int(retries),
+        topology_policy=said.get("topologyPolicy") or "",
+        partition=int(partitions.get("partitionSize") or 0),
+        partition_policy=partitions or None,
+    )
+
+
+def _plugins(said: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    """Those that the webhook adds come with the ones that need them."""
+    found = {name: tuple(map(str, arguments or ())) for name, arguments in said.items()}
+    if _WITH_SERVICE & found.keys():
+        found.setdefault("svc", ())
+    if "mpi" in found:
+        found.setdefault("ssh", ())
+    return found
