@@ -18,7 +18,6 @@ import yaml
 
 from phalanx.client.kind import JOBS, Kind
 from phalanx.dialects.enabled import DIALECTS
-from phalanx.kube.install import volcano
 from phalanx.kube.install.admission_policy import (
     ACCOUNT,
     INSTALLED,
@@ -50,7 +49,6 @@ BROUGHT = {
 }
 GENERATED = {
     DEPLOY / "base" / "definitions.yaml": list(DEFINITIONS.values()),
-    DEPLOY / "components" / "volcano" / "definitions.yaml": list(volcano.DEFINITIONS.values()),
     DEPLOY / "base" / "records.yaml": [body for _, body in RECORDS_POLICIES],
     **{DEPLOY / "components" / each.name / "definitions.yaml": bodies for each, bodies in BROUGHT.items()},
     DEPLOY / "overlays" / "mutating" / "policies.yaml": [body for _, body in INSTALLED],
@@ -201,7 +199,7 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     made = {(each["kind"], each["metadata"]["name"]) for each in objects(DEPLOY / "base" / "state.yaml")}
     assert made == {("Lease", LEASE), ("ConfigMap", USAGE), ("Secret", RECORD_KEY)}
     named = {name for rule in rules() for name in rule.get("resourceNames", ())}
-    definitions = {body["metadata"]["name"] for body in (*DEFINITIONS.values(), *volcano.DEFINITIONS.values())}
+    definitions = {body["metadata"]["name"] for body in DEFINITIONS.values()}
     definitions |= {body["metadata"]["name"] for each in BROUGHT for body in crds_of(each)}
     policies = (*(body for _, body in INSTALLED), *(body for each in BROUGHT for _, body in each.policies), WEBHOOK)
     admission = {body["metadata"]["name"] for body in policies}

@@ -32,7 +32,7 @@ from phalanx.client.kind import (
     Kind,
 )
 from phalanx.dialects.enabled import DIALECTS
-from phalanx.kube.install import volcano
+from phalanx.dialects.volcano import kinds as volcano
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.labels import SCHEDULER_NAME
 from phalanx.kube.read.pod_group import POD_GROUPS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
 from phalanx.dialects.volcano.reader import SCHEDULER_NAME
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.install.volcano import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.read.pod_group import POD_GROUPS
 from tests.kube import double
 from tests.kube.double import Object, node

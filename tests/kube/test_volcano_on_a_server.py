@@ -12,8 +12,10 @@ import pytest
 from phalanx import loop
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import CRDS, PODS
+from phalanx.dialects.volcano.dialect import VOLCANO
+from phalanx.dialects.volcano.kinds import QUEUES
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
-from phalanx.kube.install.volcano import DEFINITIONS, QUEUES, install
+from phalanx.kube.install.dialects import install_dialect
 from phalanx.kube.read.pod_group import POD_GROUPS
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world
@@ -49,7 +51,7 @@ async def until_phase(user: Connection, name: str, phase: str) -> Object:
 def test_a_group_on_a_server(server: ServerProcess) -> None:
     async def scene() -> None:
         async with await Connection.open(server.kubeconfig) as user, SharedInformers(user) as informers:
-            await install(user)
+            await install_dialect(user, VOLCANO)
             await user.create(QUEUES, body(QUEUES, "narrow", spec={"capability": {"cpu": 4}, "reclaimable": False}))
             await furnish(user)
             for name, count in (("fits", 2), ("large", 6)):
@@ -74,11 +76,11 @@ def test_a_group_on_a_server(server: ServerProcess) -> None:
 def test_definitions_of_volcanos_own_are_left_as_they_are(server: ServerProcess) -> None:
     async def scene() -> None:
         async with await Connection.open(server.kubeconfig) as user:
-            await install(user)
-            name = DEFINITIONS[QUEUES]["metadata"]["name"]
+            await install_dialect(user, VOLCANO)
+            name = f"{QUEUES.plural}.{QUEUES.group}"
             theirs = {"metadata": {"annotations": {"phalanx.dev/definition": None, "made-by": "volcano"}}}
             before = await user.patch(CRDS, name, theirs)
-            await install(user)
+            await install_dialect(user, VOLCANO)
             assert (await user.get(CRDS, name))["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
     asyncio.run(scene())
@@ -87,7 +89,7 @@ def test_definitions_of_volcanos_own_are_left_as_they_are(server: ServerProcess)
 def test_what_the_definition_does_not_allow(server: ServerProcess) -> None:
     async def scene() -> None:
         async with await Connection.open(server.kubeconfig) as user:
-            await install(user)
+            await install_dialect(user, VOLCANO)
             with pytest.raises(ApiRefusal, match="dequeueStrategy"):
                 await user.create(QUEUES, body(QUEUES, "odd", spec={"dequeueStrategy": "lifo"}))
 

@@ -51,7 +51,7 @@ async def open_world(
     """A running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
     `fence`: the event loop's time after which no write may be sent (`leader`); None: there is no other scheduler."""
     settings = settings or KubeSettings()
-    installed = await install_all(api, clock, with_volcano=settings.volcano, dialects=settings.others)
+    installed = await install_all(api, clock, settings.others)
     world = KubeWorld(api, informers, settings, clock, fence, installed)
     async with asyncio.TaskGroup() as group:
         await world.sync()

@@ -17,9 +17,9 @@ from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
+from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.install.volcano import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.leader.lease import Lease, leading
 from phalanx.kube.leader.steady_clock import SteadyClock
 from phalanx.kube.routing.settings import KubeSettings

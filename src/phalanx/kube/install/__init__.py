@@ -5,7 +5,6 @@ Rooms, lowest first:
     retry               calls that are repeated until the API server answers
     queue_schema        the schema of Queue objects, with rules that the API server checks
     definitions         the definitions of our kinds, brought up to date
-    volcano             Volcano's kinds, on a cluster without Volcano
     admission_policy    the admission policies that make a Job ours, and say whose it is
     dialects            what a dialect brings: its definitions and policies
     record_key          the key that signs records of starts

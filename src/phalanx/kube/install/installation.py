@@ -8,7 +8,6 @@ from typing import Any
 
 from phalanx.client.connection import Connection
 from phalanx.dialects.frame import Dialect
-from phalanx.kube.install import volcano
 from phalanx.kube.install.admission_policy import AdmissionMode, install_policy
 from phalanx.kube.install.definitions import install
 from phalanx.kube.install.dialects import install_dialect
@@ -26,14 +25,11 @@ class Installation:
 
 
 async def install_all(
-    api: Connection, clock: Callable[[], float], *, with_volcano: bool, dialects: Iterable[Dialect[Any]] = ()
+    api: Connection, clock: Callable[[], float], dialects: Iterable[Dialect[Any]] = ()
 ) -> Installation:
-    """Return what is there now. `clock`: seconds since the epoch. `with_volcano`: its kinds too, where they are absent;
-    `dialects`: what each of these brings."""
+    """Return what is there now. `clock`: seconds since the epoch. `dialects`: what each of these brings."""
     await until_answered(lambda: install(api))
     mode = await until_answered(lambda: install_policy(api))
-    if with_volcano:
-        await until_answered(lambda: volcano.install(api))
     for dialect in dialects:
         await _install_dialect(api, dialect)
     return Installation(admission=mode, record_key=await obtain_record_key(api, clock))

@@ -27,7 +27,7 @@ from phalanx.client.kind import (
     VOLUMES,
     Kind,
 )
-from phalanx.kube.install import volcano as volcano_kinds
+from phalanx.dialects.volcano import kinds as volcano_kinds
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.install.retry import until_surely_refused
 from phalanx.kube.read.pod_group import POD_GROUPS

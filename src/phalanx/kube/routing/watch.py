@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
+from phalanx.dialects.volcano import kinds as volcano
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import GangDefaults
-from phalanx.kube.install import volcano
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.pod_group import POD_GROUPS, PodGroupCache
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches

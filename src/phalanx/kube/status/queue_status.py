@@ -18,8 +18,8 @@ from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.moment import write_moment
+from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.install.volcano import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.model.pod import CPU, PODS, Amount, format_amount
 from phalanx.model.queue import QueueState
