@@ -133,7 +133,7 @@ class Ancestors:
 
 def _is_of(owner: Object, kind: Kind) -> bool:
     """Return whether an owner is of the kind. Volcano has a Job, too, whose pods are a PodGroup's."""
-    group, _, _ = owner["apiVersion"].rpartition("/")
+    group, _, _ = owner.get("apiVersion", kind.api_version).rpartition("/")
     return bool(owner["kind"] == kind.name and group == kind.group)
 
 
