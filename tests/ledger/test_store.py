@@ -146,6 +146,12 @@ def test_purging_forgets_what_ended_before(ledger: Ledger) -> None:
     assert list(ledger.jobs()) == [later]
 
 
+def test_purging_forgets_more_than_one_statement_takes(ledger: Ledger) -> None:
+    ledger.put([replace(ENDED, uid=str(number)) for number in range(1201)])
+    assert ledger.purge(400.0) == 1201
+    assert list(ledger.jobs()) == []
+
+
 def test_it_is_its_owners_alone(tmp_path: Path) -> None:
     file = tmp_path / "ledger.sqlite3"
     with Ledger.open(url_of(file)) as ledger:
@@ -173,6 +179,18 @@ def test_a_ledger_of_before_causes_were_kept_gets_them(tmp_path: Path) -> None:
         assert list(ledger.jobs()) == [JOB]
         ledger.put([replace(ENDED, cause="exit code 3")])
         assert [one.cause for one in ledger.jobs()] == ["exit code 3"]
+
+
+def test_a_ledger_of_before_groups_were_indexed_gets_its_index(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite3"
+    Ledger.open(url_of(file)).close()
+    with sqlite3.connect(file) as connection:
+        connection.execute("DROP INDEX ledger_job_group")
+        connection.execute("UPDATE ledger_version SET version = 2")
+    Ledger.open(url_of(file)).close()
+    asked = "EXPLAIN QUERY PLAN SELECT id FROM ledger_job WHERE group_name = ? AND (end_s IS NULL OR end_s >= ?)"
+    with sqlite3.connect(file) as connection:
+        assert "ledger_job_group" in str(connection.execute(asked, ("ada", 1.0)).fetchall())
 
 
 def test_a_migration_that_is_killed_leaves_what_was(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import shlex
 import signal
 import socket
@@ -353,3 +354,20 @@ def test_a_command_answers_in_a_moment(shell: Shell) -> None:
     done = shell.call(f"{sys.executable} -c {shlex.quote(code)}")
     heavy = {"asyncio", "sqlalchemy", "numpy", "rich", "cyclopts", "aiohttp", "phalanx.kube", "phalanx.core"}
     assert not heavy & set(done.stderr.split())
+
+
+def test_reports_of_what_was_used_and_what_the_scheduler_does(shell: Shell) -> None:
+    job = shell.submit("-n2 --wrap 'sleep 1'")
+    assert shell.done(job) == "COMPLETED"
+    until(lambda: "COMPLETED" in shell(f"sacct -n -X -j {job}"))
+    start, end = "start=now-3hours", "end=now+3hours"
+    used = shell(f"sreport -n -P -t Second cluster UserUtilizationByAccount {start} {end} users={ME}")
+    cluster, login, _, account, seconds, energy = used.strip().split("|")
+    assert (cluster, login, account, energy) == ("phalanx", ME, "default", "0")
+    assert int(seconds) >= 2
+    words = shell(f"sreport -n -P cluster Utilization {start} {end} format=cluster,down").split("|")
+    assert words == ["phalanx", "0\n"]
+    said = shell.call("sdiag")
+    assert "PHALANX_METRICS names no address" in said.stderr
+    assert re.search(r"Jobs completed: [1-9]", said.stdout)
+    assert "cannot be read" in shell.call("PHALANX_METRICS=http://127.0.0.1:1 sdiag").stderr

@@ -47,6 +47,7 @@ COMMANDS = {
     "jobs": (SIGHT, "What runs, what waits, since when, and why."),
     "explain": (SIGHT, "Why a job waits, in full."),
     "history": (SIGHT, "What ran: jobs that are over too, and what each user took."),
+    "ledger": (SIGHT, "The ledger as files: exported, archived, purged."),
     "nodes": (SIGHT, "What each node has, and who uses it."),
     "queues": (SIGHT, "The queues, and what is in them."),
     "replay": (STUDY, "Go through a recording of a scheduler, decision by decision."),

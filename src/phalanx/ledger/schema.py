@@ -66,6 +66,7 @@ JOBS = Table(
     Index("ledger_job_end", "end_s"),
     Index("ledger_job_submit", "submit_s"),
     Index("ledger_job_number", "number"),
+    Index("ledger_job_group", "group_name", "end_s"),
 )
 STARTS = Table(
     "ledger_start",
@@ -90,7 +91,13 @@ def _add_cause(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE {JOBS.name} ADD COLUMN cause TEXT NOT NULL DEFAULT ''"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create, _add_cause)
+def _index_groups(connection: Connection) -> None:
+    """For `sacct -u`: a Slurm job's user is its group."""
+    if "ledger_job_group" not in {index["name"] for index in inspect(connection).get_indexes(JOBS.name)}:
+        next(index for index in JOBS.indexes if index.name == "ledger_job_group").create(connection)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create, _add_cause, _index_groups)
 
 
 def upgrade(connection: Connection) -> None:

@@ -88,11 +88,18 @@ class Ledger:
             connection.execute(begun.on_conflict_do_update(index_elements=key, set_=renewed, where=ongoing))
 
     def purge(self, before_s: float) -> int:
-        """Forget jobs that ended before that moment (seconds since the epoch); how many they were."""
-        old = select(JOBS.c.id).where(JOBS.c.end_s < before_s)
-        with _told(self._engine.url.render_as_string()), self._engine.begin() as connection:
-            connection.execute(delete(STARTS).where(STARTS.c.job_id.in_(old)))
-            return int(connection.execute(delete(JOBS).where(JOBS.c.end_s < before_s)).rowcount)
+        """Forget jobs that ended before that moment (seconds since the epoch); how many they were. Some at a time, so
+        that whoever writes meanwhile waits for a moment only."""
+        count = 0
+        while True:
+            with _told(self._engine.url.render_as_string()), self._engine.begin() as connection:
+                old = select(JOBS.c.id).where(JOBS.c.end_s < before_s).order_by(JOBS.c.end_s).limit(_AT_ONCE)
+                ids = list(connection.execute(old).scalars())
+                connection.execute(delete(STARTS).where(STARTS.c.job_id.in_(ids)))
+                connection.execute(delete(JOBS).where(JOBS.c.id.in_(ids)))
+            count += len(ids)
+            if len(ids) < _AT_ONCE:
+                return count
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -118,6 +125,8 @@ def _conditions(asked: Selection) -> Iterator[ColumnElement[bool]]:
         yield or_(JOBS.c.end_s.is_(None), JOBS.c.end_s >= asked.since_s)
     if asked.until_s is not None:
         yield JOBS.c.submit_s <= asked.until_s
+    if asked.ended_before_s is not None:
+        yield JOBS.c.end_s < asked.ended_before_s
     for column, values in (
         (JOBS.c.user_name, asked.users),
         (JOBS.c.queue, asked.queues),

@@ -13,8 +13,8 @@ from pathlib import Path
 FOLDERS = {
     "launch": ("sbatch", "srun", "salloc"),
     "jobs": ("squeue", "scancel", "sprio", "sstat"),
-    "cluster": ("sinfo", "scontrol"),
-    "accounting": ("sacct", "sacctmgr", "sshare"),
+    "cluster": ("sdiag", "sinfo", "scontrol"),
+    "accounting": ("sacct", "sacctmgr", "sreport", "sshare"),
 }
 COMMANDS = {name: folder for folder, names in FOLDERS.items() for name in names}
 VERSION = "slurm-wlm 22.05.8 (Phalanx)"

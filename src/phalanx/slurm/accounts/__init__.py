@@ -6,5 +6,6 @@ limits       limits as sacctmgr writes them, and as queues have them
 qos          QOS as sacctmgr changes and shows them
 tables       what sacctmgr lists
 tree         the site's accounts with what was used in them; changes carried to the queues
+used         what jobs held in a period, by account and user
 enforced     limits of QOS and users, looked at when a job comes
 """

@@ -1,5 +1,6 @@
 """The cluster that commands speak of.
 
-api   calls to the API server, blocking, from what is imported in a moment
-site  partitions, accounts, users and defaults
+api     calls to the API server, blocking, from what is imported in a moment
+ledger  the ledger, read without what takes long to import
+site    partitions, accounts, users and defaults
 """

@@ -1,39 +1,25 @@
 """Jobs whose objects are gone: what the ledger knows of them. And how one job ended.
 
-The ledger is read by SQLite's own module where it is a file: a command has no time for more. Elsewhere by `Ledger`.
+A job of Slurm's has its user's name as its group (`group_name`), whoever the API took its submitter for.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
-from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.ledger import Book, ledger_url, marks
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.view import Job, jobs
 
 _COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waits_for"
 
+_TASKS_AT_ONCE = 1000
 _STARTS = "SELECT job_id, at_s, end_s, nodes, state FROM ledger_start"
-
-
-def ledger_file() -> Path | None:
-    """The ledger beside the kubeconfig, or in the default directory; None: it is elsewhere, or there is none."""
-    if os.environ.get("PHALANX_LEDGER"):
-        url = os.environ["PHALANX_LEDGER"]
-        return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
-    data_home = os.environ.get("XDG_DATA_HOME", "")
-    own = Path(data_home) / "phalanx" if data_home.startswith("/") else Path(os.environ.get("HOME") or "/") / ".phalanx"
-    kubeconfig = os.environ.get("KUBECONFIG", "").partition(":")[0]
-    places = [Path(kubeconfig).parent] if kubeconfig else []
-    return next((file for place in (*places, own) if (file := place / "ledger.sqlite3").exists()), None)
 
 
 def ended(since_s: float | None = None, numbers: Sequence[int] | None = None) -> list[Job]:
@@ -41,36 +27,52 @@ def ended(since_s: float | None = None, numbers: Sequence[int] | None = None) ->
     return [job for job in recorded(since_s, numbers) if not job.live]
 
 
-def recorded(since_s: float | None = None, numbers: Sequence[int] | None = None) -> list[Job]:
-    """All jobs with a number that the ledger knows."""
-    file = ledger_file()
-    if file is None:
+def recorded(
+    since_s: float | None = None, numbers: Sequence[int] | None = None, user: str = "", until_s: float | None = None
+) -> list[Job]:
+    """All jobs with a number that the ledger knows: by default all of them, of everybody. `until_s`: only those that
+    were submitted by then."""
+    if not ledger_url():
         return []
-    where, values = ["number IS NOT NULL"], list[float]()
-    if since_s is not None:
-        where.append("(end_s IS NULL OR end_s >= ?)")
-        values.append(since_s)
+    where, values = ["number IS NOT NULL"], list[object]()
+    if until_s is not None:
+        where.append("submit_s <= ?")
+        values.append(until_s)
+    if user:
+        where.append("group_name = ?")
+        values.append(user)
     if numbers is not None:
-        where.append(f"number IN ({_marks(numbers)})")
+        where.append(f"number IN ({marks(numbers)})")
         values += numbers
-    of_jobs = f"SELECT {_COLUMNS} FROM ledger_job WHERE {' AND '.join(where)} ORDER BY number"  # noqa: S608 (no values)
+    of_jobs = f"SELECT {_COLUMNS} FROM ledger_job WHERE {' AND '.join(where)}"  # noqa: S608 (no values)
+    if since_s is not None:  # two ranges of an index; an OR of them would be looked for row by row
+        of_jobs = f"{of_jobs} AND end_s >= ? UNION ALL {of_jobs} AND end_s IS NULL"
+        values = [*values, since_s, *values]
+    of_jobs += " ORDER BY number"
     starts: dict[int, list[tuple[float, float | None, str, str]]] = {}
-    try:
-        with sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=5) as connection:
-            rows = connection.execute(of_jobs, values).fetchall()
-            for at in range(0, len(rows), 500):
-                ids = [row[0] for row in rows[at : at + 500]]
-                asked = f"{_STARTS} WHERE job_id IN ({_marks(ids)}) ORDER BY at_s"
-                for job, *start in connection.execute(asked, ids):
-                    starts.setdefault(job, []).append(tuple(start))
-    except sqlite3.Error as error:
-        raise PhalanxError(f"the ledger {file} cannot be read: {error}") from None
+    with Book.open() as book:
+        rows = book.rows(of_jobs, values)
+        for at in range(0, len(rows), 500):
+            ids = [row[0] for row in rows[at : at + 500]]
+            asked = f"{_STARTS} WHERE job_id IN ({marks(ids)}) ORDER BY at_s"
+            for job, at_s, end_s, nodes, state in book.rows(asked, ids):
+                starts.setdefault(job, []).append((at_s, end_s, nodes, state))
     found = (_job(row, starts.get(row[0], [])) for row in rows)
     return [job for job in found if job is not None]
 
 
-def _marks(values: Sequence[object]) -> str:
-    return ",".join("?" * len(values))
+def recorded_of(numbers: Sequence[int]) -> list[Job]:
+    """Jobs by their numbers, and of an array all its tasks: their numbers follow the array's own."""
+    found = {job.number: job for job in recorded(numbers=list(numbers))} if numbers else {}
+    for array in [job for job in found.values() if job.ask.array == job.number]:
+        first = array.number + 1
+        while True:
+            some = recorded(numbers=range(first, first + _TASKS_AT_ONCE))
+            found |= {job.number: job for job in some if job.base == array.number}
+            first += _TASKS_AT_ONCE
+            if not any(job.base == array.number for job in some):
+                break
+    return [found[number] for number in sorted(found)]
 
 
 def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str]]) -> Job | None:
@@ -107,9 +109,9 @@ def ending(api: Api, number: int) -> int | None:
     """The exit code of a job that has ended, 1 if a signal or another did it; None: it has not."""
     [*found] = [job for job in jobs(api, [number]) if job.number == number]
     if not found:
-        found = ended(None, [number]) if ledger_file() is not None else []
+        found = ended(None, [number]) if ledger_url() else []
         if not found:
-            return None if ledger_file() is not None and not _gone(number) else 1
+            return None if ledger_url() and not _gone(number) else 1
     job = found[0]
     if job.live:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,7 +17,8 @@ PATH = "/api/v1/nodes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """`reason`: why it was drained, as `scontrol update nodename=… reason=…` said."""
+    """`reason`: why it was drained, as `scontrol update nodename=… reason=…` said. Seconds since the epoch: `made_s`;
+    `down_s`: since when it is not ready; None: it is."""
 
     name: str
     cpus: int
@@ -28,10 +30,13 @@ class Node:
     reason: str = ""
     reason_by: str = ""
     reason_s: str = ""
+    made_s: float = 0.0
+    down_s: float | None = None
 
 
 class _Meta(msgspec.Struct):
     name: str
+    creationTimestamp: str = ""  # noqa: N815 - the API's name
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
@@ -65,7 +70,8 @@ def nodes(api: Api) -> list[Node]:
 
 def _read(node: _Node) -> Node:
     said = node.metadata.annotations
-    ready = next((one["status"] for one in node.status.conditions if one.get("type") == "Ready"), "Unknown")
+    condition = next((one for one in node.status.conditions if one.get("type") == "Ready"), {})
+    ready, made_s = condition.get("status", "Unknown"), _moment(node.metadata.creationTimestamp)
     return Node(
         name=node.metadata.name,
         cpus=_amount(node, "cpu"),
@@ -77,7 +83,16 @@ def _read(node: _Node) -> Node:
         reason=said.get("slurm.phalanx.dev/reason", ""),
         reason_by=said.get("slurm.phalanx.dev/reason-by", ""),
         reason_s=said.get("slurm.phalanx.dev/reason-at", ""),
+        made_s=made_s,
+        down_s=None if ready == "True" else _moment(condition.get("lastTransitionTime")) or made_s,
     )
+
+
+def _moment(text: str | None) -> float:
+    try:
+        return datetime.fromisoformat(text or "").timestamp()
+    except ValueError:
+        return 0.0
 
 
 def _amount(node: _Node, name: str) -> int:

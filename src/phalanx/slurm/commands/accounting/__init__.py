@@ -1,6 +1,8 @@
 """Commands for accounting.
 
+table     tables as these commands print them
 sacct     jobs that ran
 sacctmgr  accounts, users, QOS
+sreport   what accounts and users took of the cluster
 sshare    shares and fair-share factors
 """

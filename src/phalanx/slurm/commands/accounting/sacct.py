@@ -13,9 +13,10 @@ import msgspec
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.ledger import ledger_url
 from phalanx.slurm.jobs.ask import BATCH
-from phalanx.slurm.jobs.chosen import NoJob, chosen, read_ids, read_states
-from phalanx.slurm.jobs.ended import ledger_file, recorded
+from phalanx.slurm.jobs.chosen import Id, NoJob, chosen, read_ids, read_states
+from phalanx.slurm.jobs.ended import recorded, recorded_of
 from phalanx.slurm.jobs.fields import nodelist
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job
@@ -36,6 +37,7 @@ OPTIONS = declare(
 _READER = Reader("sacct", OPTIONS, hint=False)
 DEFAULT = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
 BRIEF = "JobID,State,ExitCode"
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # what a job's group may be called
 _FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
 
 
@@ -82,9 +84,9 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
         if dot and base.isdigit():
             steps[int(base)] = step
     window = _window(said, bool(ids))
-    if ledger_file() is None:
+    if not ledger_url():
         raise Usage("sacct: error: there is no ledger here: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
-    found = [job for job in recorded(None if ids else window[0]) if _wanted(job, said, window, bool(ids))]
+    found = [job for job in _recorded(said, window, ids) if _wanted(job, said, window, bool(ids))]
     if ids:
         numbers = {each.number: each.tasks for each in ids}
         found = [
@@ -108,6 +110,28 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
                 Line(job, name, units, record) for name, record in _steps(job).items() if only is None or only == name
             ]
     return lines
+
+
+def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: Sequence[Id]) -> list[Job]:
+    """What the ledger itself can leave out is not read: it may have millions of jobs."""
+    if ids:
+        return recorded_of([one.number for one in ids])
+    return recorded(window[0], user=_only_user(said), until_s=window[1])
+
+
+def _only_user(said: Mapping[str, str | None]) -> str:
+    """The one user whose jobs are meant; empty: those of several."""
+    if "user" in said:
+        name = said["user"] or ""
+        if name.isdigit():
+            try:
+                return pwd.getpwuid(int(name)).pw_name
+            except KeyError:
+                return ""
+        return name if _NAME.fullmatch(name) else ""
+    own = "allusers" not in said and os.getuid() != 0
+    name = pwd.getpwuid(os.getuid()).pw_name if own else ""
+    return name if _NAME.fullmatch(name) else ""
 
 
 def _run(job: Job, start_s: float, end_s: float | None) -> Job:

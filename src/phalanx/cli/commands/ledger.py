@@ -1,0 +1,207 @@
+"""`phalanx ledger`: the ledger as files: exported for others, archived, purged, loaded again."""
+
+from __future__ import annotations
+
+import csv
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from cyclopts import App, Parameter
+
+from phalanx.cli.commands.history import Asked, find_ledger, flat, moment, record
+from phalanx.cli.terminal.output import note
+from phalanx.errors import PhalanxError
+from phalanx.ledger.archive import read_archive, write_archive
+from phalanx.ledger.entry import JobEntry
+from phalanx.ledger.selection import Selection
+from phalanx.ledger.store import Ledger
+
+_EXAMPLES = """For example:
+
+    phalanx ledger export 2026.parquet --since 2026-01-01 --until 2027-01-01
+    phalanx ledger archive before-2026.jsonl.gz --before 2026-01-01
+"""
+ledger = App(
+    name="ledger",
+    help="Export the ledger of all jobs, archive and purge what is old.",
+    help_epilogue=_EXAMPLES,
+    help_format="markdown",
+)
+_AT_ONCE, _DAY_S = 10_000, 86_400.0
+_TIMES = ("submitted", "eligible", "started", "ended")
+_WHOLE = ("number", "priority", "exit_code", "signal", "pods", "starts")
+_FLOATS = ("elapsed_s", "time_limit_s", "cpu_hours", "gpu_hours")
+_NOBODY = JobEntry(uid="", job="/")
+_One = TypeVar("_One")
+Database = Annotated[str | None, Parameter(name="--ledger")]
+
+
+@ledger.command
+def export(
+    file: Annotated[Path, Parameter(name="FILE")], /, *, asked: Asked | None = None, database: Database = None
+) -> None:
+    """Write jobs into a table for other programs: CSV, or Parquet, by how the file's name ends.
+
+    The columns are those of `phalanx history --csv`; in Parquet times are timestamps and numbers are numbers.
+
+    For example:
+
+        phalanx ledger export ada.csv --user ada --since 30d
+        phalanx ledger export 2026.parquet --since 2026-01-01
+
+    Parameters
+    ----------
+    file
+        What to write: NAME.csv or NAME.parquet. Parquet needs pyarrow: pip install 'phalanx[parquet]'.
+    database
+        The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
+    """
+    now_s = time.time()
+    selection = (asked or Asked()).selection(now_s)
+    write = {".csv": _write_csv, ".parquet": _write_parquet}.get(file.suffix)
+    if write is None:
+        raise PhalanxError(f"{file}: say what to write by the name: FILE.csv or FILE.parquet")
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    with Ledger.open(database or find_ledger(os.environ), read_only=True) as book:
+        try:
+            count = write(part, (flat(record(entry, now_s)) for entry in book.jobs(selection)))
+            part.replace(file)
+        except OSError as error:
+            raise PhalanxError(f"{file} cannot be written: {error.strerror or error}") from error
+        finally:
+            part.unlink(missing_ok=True)
+    note(f"{file}: {count} jobs")
+
+
+@ledger.command
+def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, database: Database = None) -> None:
+    """Move jobs that ended before a day from the ledger into a file, from which `phalanx ledger load` reads them again.
+
+    They are taken out of the ledger once the file is on the disk.
+
+    For example:
+
+        phalanx ledger archive before-2026.jsonl.gz --before 2026-01-01
+
+    Parameters
+    ----------
+    file
+        What to write: JSON, a job a line, packed by gzip. It must not be there yet.
+    before
+        Jobs that ended earlier: so long ago (365d), or before a day (2026-01-01, UTC).
+    database
+        The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
+    """
+    now_s = time.time()
+    before_s = moment(before, now_s)
+    if before_s > now_s - _DAY_S:  # what ends meanwhile would be taken out without being in the file
+        raise PhalanxError(f"--before {before} is less than a day ago. Nothing was written. Name an earlier day.")
+    if file.exists():
+        raise PhalanxError(f"{file} exists already. Nothing was written. Name another file.")
+    with Ledger.open(database or find_ledger(os.environ)) as book:
+        count = write_archive(file, book.jobs(Selection(ended_before_s=before_s)))
+        book.purge(before_s)
+    note(f"{file}: {count} jobs, which are no longer in the ledger")
+
+
+@ledger.command
+def load(file: Annotated[Path, Parameter(name="FILE")], /, *, database: Database = None) -> None:
+    """Put the jobs of an archive back into the ledger. What is there already stays as it is.
+
+    For example:
+
+        phalanx ledger load before-2026.jsonl.gz
+
+    Parameters
+    ----------
+    file
+        What `phalanx ledger archive` wrote.
+    database
+        The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
+    """
+    count = 0
+    with Ledger.open(database or find_ledger(os.environ)) as book:
+        for entries in _batches(read_archive(file), 500):
+            book.put(entries)
+            count += len(entries)
+    note(f"{count} jobs of {file} are in the ledger")
+
+
+@ledger.command
+def purge(*, before: str, yes: bool = False, database: Database = None) -> None:
+    """Forget jobs that ended before a day. `phalanx ledger archive` keeps them in a file instead.
+
+    For example:
+
+        phalanx ledger purge --before 730d --yes
+
+    Parameters
+    ----------
+    before
+        Jobs that ended earlier: so long ago (730d), or before a day (2026-01-01, UTC).
+    yes
+        Do it: nothing brings them back.
+    database
+        The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
+    """
+    before_s = moment(before, time.time())
+    if not yes:
+        raise PhalanxError("jobs that are purged are gone. Nothing was changed. Say --yes, or archive them instead.")
+    with Ledger.open(database or find_ledger(os.environ)) as book:
+        note(f"{book.purge(before_s)} jobs are forgotten")
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def _write_csv(file: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    count = 0
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, list(flat(record(_NOBODY, 0.0))), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow(row)
+            count += 1
+    return count
+
+
+def _write_parquet(file: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    try:
+        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        raise PhalanxError("Parquet needs pyarrow, which is not installed: pip install 'phalanx[parquet]'") from None
+    names = list(flat(record(_NOBODY, 0.0)))
+    schema = arrow.schema([(name, _type(arrow, name)) for name in names])
+    count = 0
+    with parquet.ParquetWriter(file, schema) as writer:
+        for some in _batches(rows, _AT_ONCE):
+            columns = {name: [row[name] for row in some] for name in names}
+            arrays = [_array(arrow, name, columns[name]) for name in names]
+            writer.write_table(arrow.table(arrays, schema=schema))
+            count += len(some)
+    return count
+
+
+def _type(arrow: Any, name: str) -> Any:
+    if name in _TIMES:
+        return arrow.timestamp("s", tz="UTC")
+    return arrow.int64() if name in _WHOLE else arrow.float64() if name in _FLOATS else (
+        arrow.bool_() if name == "exact_end" else arrow.string())  # fmt: skip
+
+
+def _array(arrow: Any, name: str, values: list[Any]) -> Any:
+    kind = _type(arrow, name)
+    if name in _TIMES:
+        return arrow.array(values, arrow.string()).cast(kind)
+    return arrow.array(values, kind)
+
+
+def _batches(of: Iterable[_One], size: int) -> Iterator[list[_One]]:
+    left = iter(of)
+    while some := list(islice(left, size)):
+        yield some

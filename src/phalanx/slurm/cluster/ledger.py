@@ -1,0 +1,94 @@
+"""The ledger as commands read it: SQLite by Python's own module, or PostgreSQL by its driver alone.
+
+A command has no time for SQLAlchemy, which takes longer to import than most commands run. The statements here are those
+that both databases understand; values are always passed apart from the text.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from phalanx.errors import PhalanxError
+
+_POSTGRESQL = ("postgresql://", "postgres://")
+
+
+def ledger_url() -> str:
+    """The ledger that is meant: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory;
+    empty: there is none."""
+    if said := os.environ.get("PHALANX_LEDGER", ""):
+        return said
+    data_home = os.environ.get("XDG_DATA_HOME", "")
+    own = Path(data_home) / "phalanx" if data_home.startswith("/") else Path(os.environ.get("HOME") or "/") / ".phalanx"
+    kubeconfig = os.environ.get("KUBECONFIG", "").partition(":")[0]
+    places = [Path(kubeconfig).parent] if kubeconfig else []
+    found = next((file for place in (*places, own) if (file := place / "ledger.sqlite3").exists()), None)
+    return f"sqlite:///{found}" if found is not None else ""
+
+
+class Book:
+    """A ledger, open for reading. Use as `with Book.open() as book`. Its errors are PhalanxErrors that name it."""
+
+    def __init__(self, connection: Any, mark: str) -> None:
+        self._connection, self._mark = connection, mark
+
+    @classmethod
+    def open(cls) -> Book:
+        """Raises PhalanxError where there is no ledger, or it cannot be reached."""
+        url = ledger_url()
+        if not url:
+            raise PhalanxError("there is no ledger here: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
+        if url.startswith("sqlite:///"):
+            file = url.removeprefix("sqlite:///")
+            try:
+                return cls(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=5), "?")
+            except sqlite3.Error as error:
+                raise PhalanxError(f"the ledger {file} cannot be read: {error}") from None
+        if url.startswith(_POSTGRESQL):
+            return cls(_postgresql(url), "%s")
+        scheme = url.partition(":")[0]
+        raise PhalanxError(
+            f"the ledger {scheme}:… is not understood: write sqlite:///FILE or postgresql://USER@HOST/NAME"
+        )
+
+    def __enter__(self) -> Book:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """What a SELECT finds; a `?` for each value. Raises PhalanxError."""
+        import_of_errors = (sqlite3.Error,) if self._mark == "?" else _errors()
+        try:
+            cursor = self._connection.cursor()
+            cursor.execute(statement.replace("?", self._mark), tuple(values))
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+            return found
+        except import_of_errors as error:
+            raise PhalanxError(f"the ledger cannot be read: {str(error).partition(chr(10))[0]}") from None
+
+
+def marks(values: Sequence[object]) -> str:
+    return ",".join("?" * len(values))
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    import psycopg
+
+    return (psycopg.Error,)
+
+
+def _postgresql(url: str) -> Any:
+    import psycopg
+
+    try:
+        return psycopg.connect(url, connect_timeout=5, options="-c default_transaction_read_only=on")
+    except psycopg.Error as error:
+        where = url.partition("://")[2].rpartition("@")[2]  # without user and password
+        cause = str(error).strip().partition("\n")[0]
+        raise PhalanxError(f"the ledger {where} cannot be reached: {cause}") from None

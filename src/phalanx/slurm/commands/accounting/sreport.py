@@ -1,0 +1,408 @@
+"""sreport: what accounts and users took of the cluster in a period, from the ledger.
+
+    sreport [OPTIONS] cluster Utilization | AccountUtilizationByUser | UserUtilizationByAccount [NAME=VALUE ...]
+    sreport [OPTIONS] job SizesByAccount [NAME=VALUE ...]
+    sreport [OPTIONS] user TopUsage [NAME=VALUE ...]
+
+A period begins and ends with full hours, as Slurm's does. Amounts are what jobs held, in TRES minutes unless `-t` says
+otherwise; times and words are those of sreport(1) 22.05, whose outputs are in tests/slurm/golden.
+"""
+
+from __future__ import annotations
+
+import pwd
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from phalanx.slurm.accounts.used import Held, Period, held, waited_cpu_s
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.ledger import Book
+from phalanx.slurm.commands.accounting.table import Column, chosen_columns, show
+from phalanx.slurm.jobs.nodes import nodes
+from phalanx.slurm.notation import times
+from phalanx.slurm.options import Reader, Usage, declare
+
+OPTIONS = declare("help,h noheader,n parsable,p parsable2,P quiet,Q t,t= tres,T= local usage version,V") + declare(
+    "all_clusters,a federation cluster= verbose,v", refused=True
+)
+_READER = Reader("sreport", OPTIONS)
+_RULE = "-" * 80
+TRES = ("cpu", "mem", "billing", "gres/gpu")
+# what -t says -> (its heading, seconds of one, with a percentage)
+_TIMES = {
+    "second": ("Seconds", 1, False), "minute": ("Minutes", 60, False), "hour": ("Hours", 3600, False),
+    "percent": ("Percentage of Total", 0, True), "secper": ("Seconds/Percentage of Total", 1, True),
+    "minper": ("Minutes/Percentage of Total", 60, True), "hourper": ("Hours/Percentage of Total", 3600, True),
+}  # fmt: skip
+_SIZES = (50, 250, 500, 1000)
+_HELP = "sreport [OPTION] cluster|job|user REPORT [NAME=VALUE ...]\n  cluster - {}\n  job - {}\n  user - TopUsage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """`said`: conditions by name, in lower case. `flags`: words without a value. `unit`: a row of `_TIMES`."""
+
+    period: Period
+    cluster: str
+    said: Mapping[str, str]
+    flags: frozenset[str]
+    options: Mapping[str, str | None]
+    unit: tuple[str, int, bool]
+    tres: tuple[str, ...] = ("cpu",)
+    many: bool = False  # -T: a row for each TRES, with its name
+
+    def names(self, *keys: str) -> frozenset[str]:
+        return frozenset(one.lower() for key in keys for one in self.said.get(key, "").split(",") if one)
+
+    def amount(self, seconds: float, total: float) -> str:
+        """TRES seconds in the unit that was asked for. `total`: what is 100 %."""
+        _, size, share = self.unit
+        percent = f"{100 * seconds / total if total else 0.0:.2f}%"
+        if not size:
+            return percent
+        whole = f"{seconds / size:.0f}"
+        return f"{whole}({percent})" if share else whole
+
+
+def run(words: Sequence[str]) -> int:
+    typed, arguments = _READER.read(words)
+    options = dict(typed)
+    if "help" in options or "usage" in options:
+        print(_HELP.format(", ".join(_OF["cluster"][1]), ", ".join(_OF["job"][1])))
+        return 0
+    if not arguments:
+        raise Usage("sreport: error: a report is expected: Phalanx has no interactive sreport (docs/guide/slurm.md)")
+    kind = next((name for name in _OF if name.startswith(arguments[0].lower())), "")
+    if not kind:
+        raise Usage(f"invalid keyword: {arguments[0]}")
+    if len(arguments) < 2:
+        raise Usage(f"too few arguments for keyword:{arguments[0]}")
+    reports, valid = _OF[kind]
+    name = arguments[1].lower()
+    if name in _REFUSED or kind == "reservation":
+        raise Usage(f"sreport: error: {kind} {arguments[1]} is not supported by Phalanx (docs/guide/slurm.md)")
+    report = next((reports[one] for one in reports if one.lower().startswith(name)), None)
+    if report is None:
+        listed = ", ".join(f'"{one}"' for one in valid) if kind != "job" else f'"{", ".join(valid)}"'
+        raise Usage(f"Not valid report {arguments[1]}\nValid {kind} reports are, {listed}")
+    report(_asked(arguments[2:], options))
+    return 0
+
+
+# --- what is asked --------------------------------------------------------------------------------------------------
+
+_CONDITIONS = {
+    "start", "end", "format", "accounts", "account", "users", "user", "cluster", "clusters", "topcount", "grouping",
+}  # fmt: skip
+_FLAGS = {"tree", "group", "flatview", "acctasparent", "printjobcount"}
+
+
+def _asked(words: Sequence[str], options: Mapping[str, str | None]) -> Asked:
+    said: dict[str, str] = {}
+    flags = set()
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name.lower() in _CONDITIONS:
+            said[name.lower()] = value
+        elif not equals and name.lower() in _FLAGS:
+            flags.add(name.lower())
+        else:
+            raise Usage(f" Unknown condition: {word}\nUse keyword set to modify value")
+    unit = (options.get("t") or "minute").lower()
+    known = next((row for name, row in _TIMES.items() if unit.removesuffix("s") == name or name == unit), None)
+    if known is None:
+        raise Usage(f"unknown time format {options['t']}")
+    wanted = (options.get("tres") or "").lower()
+    tres = TRES if wanted == "all" else tuple(one for one in TRES if one in wanted.split(","))
+    if wanted and not tres:
+        raise Usage("sreport: fatal: No valid TRES given")
+    return Asked(
+        period=_period(said), cluster=site.load(Api.open()).cluster, said=said, flags=frozenset(flags),
+        options=options, unit=known, tres=tres or ("cpu",), many=bool(wanted),
+    )  # fmt: skip
+
+
+def _period(said: Mapping[str, str]) -> Period:
+    """Full hours; by default yesterday. What is still to come is left out."""
+    now_s = time.time()
+    today_s = times.read_moment("today", now_s)
+    try:
+        since_s = times.read_moment(said["start"], now_s) if "start" in said else today_s - 86400
+        until_s = times.read_moment(said["end"], now_s) if "end" in said else today_s
+    except times.TimeError as error:
+        raise Usage(f"Invalid time specification (pos=0): {error}") from None
+    next_s = -(-int(now_s) // 3600) * 3600.0
+    since_s, until_s = _hour(since_s), next_s if until_s >= int(now_s) else _hour(until_s)
+    if since_s >= until_s:
+        raise Usage("sreport: error: the period ends before it begins")
+    return Period(since_s=since_s, until_s=until_s, now_s=now_s)
+
+
+def _hour(at_s: float) -> float:
+    """The nearest full one."""
+    return (int(at_s) + 1800) // 3600 * 3600.0
+
+
+def _title(asked: Asked, name: str, what: str, *, length: bool = True) -> None:
+    if "noheader" in asked.options:
+        return
+    period = asked.period
+    span = f"{times.moment(period.since_s)} - {times.moment(period.until_s - 1)}"
+    seconds = f" ({int(period.until_s - period.since_s)} secs)" if length else ""
+    print(f"{_RULE}\n{name} {span}{seconds}\n{what}\n{_RULE}")
+
+
+def _in_units(asked: Asked) -> str:
+    heading, size, _ = asked.unit
+    what = "TRES" if asked.many else "CPU"
+    return f"Usage reported in {what} {heading}" if size else f"Usage reported in {heading}"
+
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+_NAMES = {
+    "cluster": Column("Cluster", 9), "account": Column("Account", 15), "login": Column("Login", 9),
+    "proper": Column("Proper Name", 15), "tresname": Column("TRES Name", 14),
+}  # fmt: skip
+_AMOUNTS = {
+    "used": "Used", "energy": "Energy", "allocated": "Allocated", "down": "Down", "planneddown": "PLND Down",
+    "idle": "Idle", "planned": "Planned", "reported": "Reported",
+}  # fmt: skip
+
+
+def _print(asked: Asked, default: str, rows: Sequence[Mapping[str, str]]) -> None:
+    """`default`: the fields if none are asked for; without Energy and with TRES Name if -T is."""
+    least = 17 if asked.unit[1] and asked.unit[2] else 8
+    known = dict(_NAMES)
+    for name, heading in _AMOUNTS.items():  # wider where a number would be cut
+        known[name] = Column(heading, max([least, *(len(row.get(name, "")) for row in rows)]))
+    if "tree" in asked.flags:
+        known["account"] = Column("Account", -20)
+    show(chosen_columns(asked.said.get("format") or default, known), rows, asked.options)
+
+
+# --- cluster --------------------------------------------------------------------------------------------------------
+
+
+def _utilization(asked: Asked) -> None:
+    """Reported is what the nodes of today had since they were made; who asked for it while they idled is Planned."""
+    period = asked.period
+    sizes: dict[str, list[tuple[float, float, float]]] = {name: [] for name in TRES}  # amount, since when, down since
+    for node in nodes(Api.open()):
+        since_s = max(node.made_s, period.since_s)
+        down_s = node.down_s if node.down_s is not None else period.last_s
+        each = {"cpu": node.cpus, "billing": node.cpus, "mem": node.memory_mib, "gres/gpu": node.gpus}
+        for name in TRES:
+            sizes[name].append((each[name], since_s, max(down_s, since_s)))
+    with Book.open() as book:
+        runs = held(book, period)
+        waited = waited_cpu_s(book, period)
+    rows = []
+    for name in asked.tres:
+        reported = sum(amount * max(0.0, period.last_s - since_s) for amount, since_s, _ in sizes[name])
+        most = sum(amount for amount, _, _ in sizes[name]) * (period.until_s - period.since_s)
+        down = sum(amount * max(0.0, period.last_s - down_s) for amount, _, down_s in sizes[name])
+        allocated = min(sum(run.tres.get(name, 0.0) * run.seconds for run in runs), reported)
+        down = min(down, reported - allocated)
+        planned = min(waited if name == "cpu" else 0.0, reported - allocated - down)
+        idle = reported - allocated - down - planned
+        amounts = {"allocated": allocated, "down": down, "planneddown": 0.0, "idle": idle, "planned": planned}
+        row = {one: asked.amount(seconds, reported) for one, seconds in amounts.items()}
+        row["reported"] = asked.amount(reported, most)
+        if reported:
+            rows.append({"cluster": asked.cluster, "tresname": name, **row})
+    _title(asked, "Cluster Utilization", _in_units(asked), length=False)
+    of_tres = "tresname," if asked.many else ""
+    _print(asked, f"cluster,{of_tres}allocated,down,planneddown,idle,planned,reported", rows)
+
+
+@dataclass(slots=True)
+class _Sum:
+    """TRES seconds by name."""
+
+    of: dict[str, float] = field(default_factory=dict)
+
+    def add(self, run: Held) -> None:
+        for name, amount in run.tres.items():
+            self.of[name] = self.of.get(name, 0.0) + amount * run.seconds
+
+
+def _by_account(asked: Asked) -> None:
+    accounts: dict[str, _Sum] = {}
+    users: dict[tuple[str, str], _Sum] = {}
+    for run in _held(asked):
+        path = _path(run.account)
+        for depth in range(1, len(path) + 1):
+            accounts.setdefault("/".join(path[:depth]), _Sum()).add(run)
+        users.setdefault(("/".join(path), run.user), _Sum()).add(run)
+    wanted, of_users, rows = asked.names("accounts", "account"), asked.names("users", "user"), []
+    for account in sorted(accounts, key=lambda path: path.split("/")):
+        path = account.split("/")
+        if wanted and not wanted & {*path}:
+            continue
+        indent = " " * (len(path) - 1) if "tree" in asked.flags else ""
+        if not of_users:
+            rows += _rows(asked, {"account": indent + path[-1]}, accounts[account])
+        indent += " " if "tree" in asked.flags else ""
+        for (_, user), one in sorted(each for each in users.items() if each[0][0] == account and each[0][1]):
+            rows += _rows(asked, {"account": indent + path[-1], **_who(user)}, one)
+    _title(asked, "Cluster/Account/User Utilization", _in_units(asked))
+    _print(asked, f"cluster,account,login,proper,{_last(asked)}", rows)
+
+
+def _by_user(asked: Asked) -> None:
+    sums = _by_user_and_account(asked)
+    _title(asked, "Cluster/User/Account Utilization", _in_units(asked))
+    rows = [row for (user, account), one in _most(sums)
+            for row in _rows(asked, {**_who(user), "account": account}, one)]  # fmt: skip
+    _print(asked, f"cluster,login,proper,account,{_last(asked)}", rows)
+
+
+def _by_user_and_account(asked: Asked) -> dict[tuple[str, str], _Sum]:
+    found: dict[tuple[str, str], _Sum] = {}
+    wanted = asked.names("accounts", "account")
+    for run in _held(asked):
+        account = _path(run.account)[-1]
+        if not wanted or account in wanted:
+            found.setdefault((run.user, account), _Sum()).add(run)
+    return found
+
+
+def _most(sums: Mapping[tuple[str, str], _Sum]) -> list[tuple[tuple[str, str], _Sum]]:
+    """Who used most first."""
+    return sorted(sums.items(), key=lambda each: (-each[1].of.get("cpu", 0.0), each[0]))
+
+
+def _held(asked: Asked) -> list[Held]:
+    with Book.open() as book:
+        return held(book, asked.period, asked.names("users", "user"))
+
+
+def _path(account: str) -> list[str]:
+    """Below the root, which Slurm's tree has and that of queues has not."""
+    return ["root", *(part for part in account.split("/") if part)]
+
+
+def _who(user: str) -> dict[str, str]:
+    try:
+        return {"login": user, "proper": pwd.getpwnam(user).pw_gecos.partition(",")[0]}
+    except KeyError:
+        return {"login": user, "proper": ""}
+
+
+def _last(asked: Asked) -> str:
+    return "tresname,used" if asked.many else "used,energy"
+
+
+def _rows(asked: Asked, row: Mapping[str, str], one: _Sum) -> list[dict[str, str]]:
+    """One for each TRES."""
+    found = []
+    for name in asked.tres:
+        used = asked.amount(one.of.get(name, 0.0), _capacity(asked, name) if asked.unit[2] else 0.0)
+        energy = asked.amount(0.0, 1.0)
+        found.append({"cluster": asked.cluster, **row, "tresname": name, "used": used, "energy": energy})
+    return found
+
+
+def _capacity(asked: Asked, tres: str) -> float:
+    """What the nodes of today could have given in the period."""
+    period, total = asked.period, 0.0
+    for node in nodes(Api.open()):
+        each = {"cpu": node.cpus, "billing": node.cpus, "mem": node.memory_mib, "gres/gpu": node.gpus}
+        total += each[tres] * max(0.0, period.last_s - max(node.made_s, period.since_s))
+    return total
+
+
+# --- jobs and users -------------------------------------------------------------------------------------------------
+
+
+def _sizes(asked: Asked) -> None:
+    runs = [run for run in _held(asked) if run.cpus]
+    wanted = asked.names("accounts", "account")
+    limits = _grouping(asked, runs)
+    by: dict[str, dict[int, float]] = {}
+    for run in runs:
+        path = _path(run.account)
+        if wanted and not wanted & {*path}:
+            continue
+        name = path[-1] if "flatview" in asked.flags else _group_of(path, asked, wanted)
+        column = max((at for at, least in enumerate(limits) if run.cpus >= least), default=0)
+        amount = run.count if "printjobcount" in asked.flags else run.seconds * run.cpus
+        by.setdefault(name, {})[column] = by.setdefault(name, {}).get(column, 0.0) + amount
+    total = sum(sum(row.values()) for row in by.values())
+    single = asked.said.get("grouping", "").lower() == "individual"
+    headings = [f"{one} CPUs" for one in limits] if single else _spans(limits)
+    known = {
+        "cluster": Column("Cluster", 9), "account": Column("Account", 9),
+        **{f"size{at}": Column(text, 13) for at, text in enumerate(headings)}, "percent": Column("% of cluster", 12),
+    }  # fmt: skip
+    heading, size, _ = asked.unit
+    unit = 1 if "printjobcount" in asked.flags else size or 1
+    rows = []
+    for name in sorted(by):
+        row = {f"size{at}": f"{by[name].get(at, 0.0) / unit:.0f}" for at in range(len(limits))}
+        share = 100 * sum(by[name].values()) / total if total else 0.0
+        rows.append({"cluster": asked.cluster, "account": name, **row, "percent": f"{share:.2f}%"})
+    what = f"Time reported in {heading}" if "printjobcount" not in asked.flags else "Units are in number of jobs ran"
+    _title(asked, "Job Sizes", what)
+    show(chosen_columns(",".join(known), known), rows, asked.options)
+
+
+def _group_of(path: Sequence[str], asked: Asked, wanted: frozenset[str]) -> str:
+    """The account whose row a job counts in: those that were named (by default the root), or the ones right below."""
+    at = max((depth for depth, name in enumerate(path) if name in (wanted or {"root"})), default=0)
+    return path[min(at + 1, len(path) - 1)] if "acctasparent" in asked.flags else path[at]
+
+
+def _grouping(asked: Asked, runs: Sequence[Held]) -> list[int]:
+    """The smallest size of each column, in CPUs."""
+    text = asked.said.get("grouping", "").lower()
+    if text == "individual":
+        return sorted({run.cpus for run in runs})
+    try:
+        limits = sorted({int(one) for one in text.split(",") if one}) or list(_SIZES)
+    except ValueError:
+        raise Usage(f" Unknown condition: grouping={text}") from None
+    return [0, *limits]
+
+
+def _spans(limits: Sequence[int]) -> list[str]:
+    spans = [f"{low}-{high - 1} CPUs" for low, high in pairwise(limits)]
+    return [*spans, f">= {limits[-1]} CPUs"]
+
+
+def _top(asked: Asked) -> None:
+    text = asked.said.get("topcount", "10")
+    if not text.isdigit():
+        raise Usage(f" Unknown condition: topcount={text}")
+    sums = _by_user_and_account(asked)
+    if "group" in asked.flags:
+        together: dict[str, _Sum] = {}
+        accounts: dict[str, list[str]] = {}
+        for (user, account), one in sorted(sums.items()):
+            accounts.setdefault(user, []).append(account)
+            for name, amount in one.of.items():
+                of = together.setdefault(user, _Sum()).of
+                of[name] = of.get(name, 0.0) + amount
+        sums = {(user, ", ".join(accounts[user])): one for user, one in together.items()}
+    _title(asked, f"Top {text} Users", _in_units(asked))
+    rows = [row for (user, account), one in _most(sums)[: int(text)]
+            for row in _rows(asked, {**_who(user), "account": account}, one)]  # fmt: skip
+    _print(asked, f"cluster,login,proper,account,{_last(asked)}", rows)
+
+
+Report = Callable[[Asked], None]
+_REFUSED = {"userutilizationbywckey", "wckeyutilizationbyuser", "sizesbyaccountandwckey", "sizesbywckey"}
+# kind -> its reports, and what Slurm lists as valid
+_OF: dict[str, tuple[dict[str, Report], tuple[str, ...]]] = {
+    "cluster": (
+        {"AccountUtilizationByUser": _by_account, "UserUtilizationByAccount": _by_user, "Utilization": _utilization},
+        ("AccountUtilizationByUser", "UserUtilizationByAccount", "Utilization"),
+    ),
+    "job": ({"SizesByAccount": _sizes}, ("SizesByAccount",)),
+    "user": ({"TopUsage": _top}, ("TopUsage",)),
+    "reservation": ({}, ()),
+}
