@@ -356,6 +356,14 @@ def test_a_command_answers_in_a_moment(shell: Shell) -> None:
     assert not heavy & set(done.stderr.split())
 
 
+def test_a_job_with_long_words_is_in_the_accounting(shell: Shell) -> None:
+    comment = "because " * 120
+    job = shell.submit(f"--comment='{comment}' --wrap 'true # {comment}'")
+    assert shell.done(job) == "COMPLETED"
+    until(lambda: shell(f"sacct -n -X -P -j {job} -o State,Comment") == f"COMPLETED|{comment}\n")
+    assert shell(f"sacct -n -X -P -j {job} -o JobID") == f"{job}\n"
+
+
 def test_reports_of_what_was_used_and_what_the_scheduler_does(shell: Shell) -> None:
     job = shell.submit("-n2 --wrap 'sleep 1'")
     assert shell.done(job) == "COMPLETED"

@@ -29,7 +29,7 @@ NUMBER = "number"
 CANCELLED = "cancelled-by"  # whoever ended it; what its pods then end with is its own exit code
 _GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _GONE_KEPT = 10_000
-_WORDS_KEPT, _WORD_CHARS = 256, 1024  # of one job: what users write is bounded
+_WORDS_KEPT, _WORDS_CHARS = 256, 1 << 18  # of one object: what users write is bounded
 _CAUSE_CHARS = 4096
 _SIGNALS = range(129, 193)  # a shell's exit codes of programs that a signal ended
 
@@ -112,7 +112,11 @@ class Objects:
         if cause := ending_cause(obj):
             seen.causes[uid] = cause[:_CAUSE_CHARS]
         told = {key.removeprefix(WORDS): text for key, text in annotations.items() if key.startswith(WORDS)}
-        seen.words |= {key: text[:_WORD_CHARS] for key, text in list(told.items())[:_WORDS_KEPT]}
+        left = _WORDS_CHARS
+        for key, text in list(told.items())[:_WORDS_KEPT]:
+            if len(text) <= left:  # whole or not at all: half of what is JSON says nothing
+                seen.words[key] = text
+                left -= len(text)
 
     def _lose(self, job: str, uid: str) -> None:
         """When the last one goes, what was known is kept for a while."""
