@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Association, Partition, Site
 from phalanx.slurm.commands.jobs import squeue
 from phalanx.slurm.commands.launch import sbatch
@@ -184,7 +184,7 @@ def test_formats_with_widths_and_unknown_letters() -> None:
 
 
 def test_a_slurm_conf_becomes_a_site() -> None:
-    found, notes = site.read_conf(
+    found, told = read_conf(
         "ClusterName=lab\nFirstJobId=1000 # from here\nAuthType=auth/munge\n"
         "NodeName=cn[1-2] CPUs=16 Feature=fast,big\n"
         "PartitionName=batch Nodes=cn[1-2] Default=YES MaxTime=7-0 DefaultTime=1:00:00 \\\n"
@@ -195,7 +195,12 @@ def test_a_slurm_conf_becomes_a_site() -> None:
     batch, priv = found.partitions
     assert (batch.nodes, batch.default, batch.max_min, batch.default_min) == (["cn1", "cn2"], True, 10080, 60)
     assert (priv.nodes, priv.accounts, priv.max_min) == ([], ["chem"], None)
-    assert notes == ["AuthType=auth/munge: no meaning here", "PartitionName=priv shared=NO: no meaning here"]
+    assert [(one.line, one.text) for one in told if not one.taken] == [
+        (3, "AuthType=auth/munge"),
+        (4, "NodeName=cn[1-2] cpus=16"),
+        (7, "PartitionName=priv shared=NO"),
+    ]
+    assert {one.line for one in told} == {1, 2, 3, 4, 5, 7}  # no line is passed over
 
 
 def test_commands_are_links_to_this_phalanx(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.site import Partition, Qos, Site, Weights, read_conf
+from phalanx.slurm.cluster.conf import read_conf
+from phalanx.slurm.cluster.site import Partition, Qos, Site, Weights
 from phalanx.slurm.commands.jobs import sprio
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.nodes import Node
@@ -66,8 +67,8 @@ def test_a_job_ages_until_it_is_old_enough_and_one_that_is_held_has_none() -> No
 
 
 def test_weights_come_from_the_slurm_conf() -> None:
-    found, notes = read_conf("PriorityWeightAge=7\nPriorityWeightTRES=CPU=200,Mem=1\nPriorityMaxAge=1-0\nFoo=1\n")
+    found, told = read_conf("PriorityWeightAge=7\nPriorityWeightTRES=CPU=200,Mem=1\nPriorityMaxAge=1-0\nFoo=1\n")
     assert found.weights == Weights(age=7, tres={"cpu": 200.0, "mem": 1.0}, max_age_s=86400)
-    assert notes == ["Foo=1: no meaning here"]
-    with pytest.raises(PhalanxError):
+    assert [(one.text, one.became) for one in told if not one.taken] == [("Foo=1", "no meaning here")]
+    with pytest.raises(PhalanxError, match="line 1: PriorityWeightAge=many: many is no whole number"):
         read_conf("PriorityWeightAge=many\n")

@@ -10,6 +10,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -354,6 +355,31 @@ def test_a_command_answers_in_a_moment(shell: Shell) -> None:
     done = shell.call(f"{sys.executable} -c {shlex.quote(code)}")
     heavy = {"asyncio", "sqlalchemy", "numpy", "rich", "cyclopts", "aiohttp", "phalanx.kube", "phalanx.core"}
     assert not heavy & set(done.stderr.split())
+
+
+def test_a_site_of_slurms_is_taken_over(shell: Shell) -> None:
+    (shell.folder / "slurm.conf").write_text(
+        "AuthType=auth/munge\nPartitionName=batch Nodes=ALL Default=YES MaxTime=60\n"
+    )
+    (shell.folder / "dump.cfg").write_text(
+        "Cluster - 'old'\nParent - 'root'\nAccount - 'lab':Fairshare=7:MaxJobs=3\nAccount - 'other'\nParent - 'lab'\n"
+        f"Account - 'vision':Fairshare=2\nParent - 'vision'\nUser - '{ME}':DefaultAccount='vision':Fairshare=5\n"
+    )
+    phalanx = f"{shlex.quote(str(Path(sys.executable).with_name('phalanx')))} import slurm --conf slurm.conf"
+    try:
+        assert "nothing was changed" in shell.call(f"{phalanx} --accounts dump.cfg --dry-run").stderr
+        assert "lab" not in shell("sacctmgr -n -P list account")
+        told = json.loads(shell(f"{phalanx} --accounts dump.cfg --json"))
+        assert [one["text"] for one in told if not one["taken"]] == ["AuthType=auth/munge"]
+        assert shell("sacctmgr -n -P list user").splitlines() == [f"{ME}|vision|Administrator"]
+        queue = json.loads(shell("kubectl get queue vision -o json"))["spec"]
+        assert (queue["parent"], queue["weight"], queue["accounts"]) == ("lab", 2, {ME: 5})
+        shell("sacctmgr dump file=again.cfg")
+        assert "Account - 'lab':Description='lab':Organization='lab':Fairshare=7:MaxJobs=3\n" in shell.text("again.cfg")
+        assert shell("sacctmgr load again.cfg").startswith(" 0 accounts added")
+    finally:
+        shell("kubectl delete configmap -n kube-system phalanx-slurm --ignore-not-found")
+        shell("kubectl delete queue vision lab other --ignore-not-found")
 
 
 def test_a_job_with_long_words_is_in_the_accounting(shell: Shell) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from keyword import iskeyword
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
@@ -54,6 +55,7 @@ COMMANDS = {
     "whatif": (STUDY, "See what a change would do, before it is made."),
     "snapshot": (STUDY, "Write down what a cluster is now."),
     "migrate": (STUDY, "See what the queues of another scheduler become here."),
+    "import": (STUDY, "Take over the site of another scheduler: Slurm's."),
     "simulate": (STUDY, "Play traces in virtual time, and compare policies."),
 }
 
@@ -70,7 +72,8 @@ def build(asked: str = "") -> App:
     )
     app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
     for name, (group, line) in COMMANDS.items():
-        app.command(f"phalanx.cli.commands.{name}:{name}", name=name, group=group, help=None if name == asked else line)
+        room = f"{name}_" if iskeyword(name) else name
+        app.command(f"phalanx.cli.commands.{room}:{room}", name=name, group=group, help=None if name == asked else line)
     app.command("phalanx.cli.commands.control_plane:control_plane", name="control-plane", show=False)
     return app
 

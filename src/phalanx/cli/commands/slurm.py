@@ -11,6 +11,8 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm import main as commands
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.conf import read_conf
+from phalanx.slurm.cluster.site import Site
 
 _EXAMPLES = """For example:
 
@@ -67,17 +69,32 @@ def configure(file: Path) -> None:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise PhalanxError(f"{file} cannot be read: {error}. Nothing was changed.") from error
-    found, notes = site.read_conf(text)
-    api = Api.open()
+    found, told = read_conf(text, file.name)
+    notes = apply(Api.open(), found)
+    for one in told:
+        if not one.taken:
+            note(f"{one.text}: {one.became}")
+    for line in notes:
+        note(line)
+    note(f"{len(found.partitions)} partitions: {', '.join(one.name for one in found.partitions)}")
+
+
+def apply(api: Api, found: Site) -> list[str]:
+    """Make what a slurm.conf describes this cluster's, with the accounts and users that it has; what the API server
+    refused."""
     before = site.load(api)
     found.users, found.admins, found.accounts, found.qos = before.users, before.admins, before.accounts, before.qos
     site.store(api, found)
+    return label(api, found)
+
+
+def label(api: Api, found: Site) -> list[str]:
+    """Make features labels of the nodes; what the API server refused."""
+    refused = []
     for name, features in found.features.items():
         labels = {f"{site.FEATURE}{feature}": "true" for feature in features}
         try:
             api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
         except Refused as error:
-            notes.append(f"NodeName={name}: {error.message}")
-    for line in notes:
-        note(line)
-    note(f"{len(found.partitions)} partitions: {', '.join(one.name for one in found.partitions)}")
+            refused.append(f"NodeName={name}: {error.message}")
+    return refused

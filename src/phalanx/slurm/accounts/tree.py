@@ -7,6 +7,8 @@ about once a minute.
 
 from __future__ import annotations
 
+import os
+import pwd
 from typing import Any
 
 import msgspec
@@ -87,3 +89,8 @@ def carry(api: Api, site: Site, name: str) -> None:
 def known_users(api: Api, name: str) -> list[str]:
     """Those whose shares the queue of an account states now."""
     return list((api.get(f"{QUEUES}/{name}").get("spec") or {}).get("accounts") or {})
+
+
+def is_administrator(site: Site) -> bool:
+    """Whether who runs this is root, an operator or an administrator."""
+    return os.getuid() == 0 or site.admins.get(pwd.getpwuid(os.getuid()).pw_name, "None") != "None"

@@ -3,4 +3,5 @@
 api     calls to the API server, blocking, from what is imported in a moment
 ledger  the ledger, read without what takes long to import
 site    partitions, accounts, users and defaults
+conf    slurm.conf and gres.conf, line by line
 """

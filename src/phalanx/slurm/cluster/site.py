@@ -2,21 +2,15 @@
 
 It stands as JSON in the ConfigMap `kube-system/phalanx-slurm`, so that all who may read it see the same, and only
 administrators may change it. Where there is none, there is one partition `batch` of all nodes, without limits, and
-every queue is an account. A slurm.conf becomes one (`read_conf`), line by line; what has no meaning here is told.
+every queue is an account. A slurm.conf becomes one (`conf`).
 """
 
 from __future__ import annotations
-
-import re
-import shlex
-from collections.abc import Iterator
 
 import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api, Object
-from phalanx.slurm.notation import times
-from phalanx.slurm.notation.hostlist import expand
 
 PATH = "/api/v1/namespaces/kube-system/configmaps"
 NAME = "phalanx-slurm"
@@ -143,109 +137,3 @@ def store(api: Api, site: Site) -> None:
         api.create(PATH, body)
     else:
         api.patch(f"{PATH}/{NAME}", {"data": body["data"]})
-
-
-# --- slurm.conf -----------------------------------------------------------------------------------------------------
-
-_NODE_WORDS = {"nodename", "feature", "features"}
-
-
-def read_conf(text: str) -> tuple[Site, list[str]]:
-    """The site that a slurm.conf describes, and a sentence for each line of it that has no meaning here.
-
-    Raises PhalanxError."""
-    site, notes = Site(partitions=[]), list[str]()
-    nodes: list[str] = []
-    for line in _lines(text):
-        words = dict(_pairs(line))
-        first = next(iter(words), "")
-        match first:
-            case "nodename":
-                names = expand(words["nodename"])
-                nodes += names
-                features = words.get("feature", words.get("features", ""))
-                site.features |= {name: features.split(",") for name in names if features}
-            case "partitionname":
-                site.partitions.append(_partition(words, notes))
-            case "clustername":
-                site.cluster = words[first]
-            case "firstjobid":
-                site.first_job = int(words[first])
-            case "maxarraysize":
-                site.max_array = int(words[first])
-            case "minjobage":
-                site.keep_s = int(words[first])
-            case "killwait":
-                site.kill_wait_s = int(words[first])
-            case _ if first in _WEIGHTS:
-                setattr(site.weights, _WEIGHTS[first], _whole(line, words[first]))
-            case "priorityweighttres":
-                pairs = (part.partition("=") for part in words[first].split(","))
-                site.weights.tres = {name.lower(): float(_whole(line, value)) for name, _, value in pairs}
-            case "prioritymaxage":
-                site.weights.max_age_s = (_minutes(first, words[first]) or 0) * 60
-            case "priorityfavorsmall":
-                site.weights.favor_small = words[first].upper() == "YES"
-            case _:
-                notes.append(f"{line}: no meaning here")
-    return site, notes
-
-
-_WEIGHTS = {
-    "priorityweightage": "age", "priorityweightassoc": "assoc", "priorityweightfairshare": "fair_share",
-    "priorityweightjobsize": "job_size", "priorityweightpartition": "partition", "priorityweightqos": "qos",
-}  # fmt: skip
-
-
-def _whole(line: str, text: str) -> int:
-    if not text.isdigit():
-        raise PhalanxError(f"{line}: {text} is no whole number")
-    return int(text)
-
-
-def _partition(words: dict[str, str], notes: list[str]) -> Partition:
-    found = Partition(name=words["partitionname"])
-    for key, value in words.items():
-        match key:
-            case "partitionname":
-                pass
-            case "nodes":
-                found.nodes = [] if value == "ALL" else expand(value)
-            case "default":
-                found.default = value.upper() == "YES"
-            case "maxtime":
-                found.max_min = _minutes(key, value)
-            case "defaulttime":
-                found.default_min = _minutes(key, value)
-            case "maxnodes":
-                found.max_nodes = None if value.upper() == "UNLIMITED" else int(value)
-            case "state":
-                found.state = value.upper()
-            case "allowaccounts":
-                found.accounts = [] if value.upper() == "ALL" else value.split(",")
-            case "defmempercpu":
-                found.mem_per_cpu_mib = int(value)
-            case "priorityjobfactor":
-                found.priority = int(value)
-            case _:
-                notes.append(f"PartitionName={found.name} {key}={value}: no meaning here")
-    return found
-
-
-def _minutes(key: str, value: str) -> int | None:
-    try:
-        return times.read_limit_min(value)
-    except times.TimeError:
-        raise PhalanxError(f"{key}={value} is no time: write for instance 1-0 or 10:00") from None
-
-
-def _lines(text: str) -> Iterator[str]:
-    for line in re.sub(r"\\\n", " ", text).splitlines():
-        if bare := line.partition("#")[0].strip():
-            yield bare
-
-
-def _pairs(line: str) -> Iterator[tuple[str, str]]:
-    for word in shlex.split(line):
-        key, _, value = word.partition("=")
-        yield key.lower(), value

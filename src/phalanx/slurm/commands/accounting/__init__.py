@@ -2,6 +2,7 @@
 
 table     tables as these commands print them
 sacct     jobs that ran
+sacctmgr_files  dump and load of sacctmgr
 sacctmgr  accounts, users, QOS
 sreport   what accounts and users took of the cluster
 sshare    shares and fair-share factors

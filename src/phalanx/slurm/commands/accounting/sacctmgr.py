@@ -14,7 +14,7 @@ import msgspec
 
 from phalanx.slurm.accounts import limits, tables
 from phalanx.slurm.accounts.qos import change_qos, qos_settings
-from phalanx.slurm.accounts.tree import carry
+from phalanx.slurm.accounts.tree import carry, is_administrator
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Account, Association, Qos, Site
@@ -41,12 +41,16 @@ def run(words: Sequence[str]) -> int:
     if not arguments:
         raise Usage("sacctmgr: error: a command is expected: Phalanx has no interactive sacctmgr (docs/guide/slurm.md)")
     verb = arguments[0].lower()
+    if verb in ("dump", "load"):
+        from phalanx.slurm.commands.accounting.sacctmgr_files import dump, load
+
+        return (dump if verb == "dump" else load)(arguments[1:])
     known: dict[str, Callable[[Sequence[str], Mapping[str, str | None]], int]] = {
         "list": _list, "show": _list, "add": _add, "create": _add, "modify": _modify, "update": _modify,
         "delete": _delete, "remove": _delete,
     }  # fmt: skip
     if verb not in known:
-        if verb in ("dump", "load", "archive", "clear", "reconfigure", "ping", "shutdown"):
+        if verb in ("archive", "clear", "reconfigure", "ping", "shutdown"):
             raise Usage(f"sacctmgr: error: {verb} is not supported by Phalanx (docs/guide/slurm.md)")
         raise Usage(f"invalid keyword: {arguments[0]}")
     return known[verb](arguments[1:], said)
@@ -79,9 +83,9 @@ def _names(said: Mapping[str, str], bare: Sequence[str], *keys: str) -> list[str
 
 def _may(here: Site, *accounts: str) -> bool:
     """Root, an administrator, or a coordinator of each of these accounts or of one above it."""
-    user = pwd.getpwuid(os.getuid()).pw_name
-    if os.getuid() == 0 or here.admins.get(user, "None") != "None":
+    if is_administrator(here):
         return True
+    user = pwd.getpwuid(os.getuid()).pw_name
     return bool(accounts) and all(user in _coordinators(here, account) for account in accounts)
 
 

@@ -1,0 +1,108 @@
+"""`phalanx import`: a site that Slurm ran, as this cluster's partitions, queues and users."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+
+from phalanx.cli.commands.slurm import label
+from phalanx.cli.terminal.output import note, print_json, print_table
+from phalanx.errors import PhalanxError
+from phalanx.slurm.accounts.dump import read_dump
+from phalanx.slurm.accounts.tree import carry
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.conf import Told, read_conf, read_gres
+from phalanx.slurm.cluster.site import Site
+
+import_ = App(
+    name="import",
+    help="Take over what another scheduler's site had.",
+    help_epilogue="For example:\n\n    phalanx import slurm --conf slurm.conf --accounts dump.cfg --dry-run\n",
+    help_format="markdown",
+)
+
+
+@import_.command
+def slurm(
+    *,
+    conf: Path | None = None,
+    gres: Path | None = None,
+    accounts: Annotated[Path | None, Parameter(name="--accounts")] = None,
+    dry_run: bool = False,
+    json: bool = False,
+) -> None:
+    """Take over the partitions, accounts, users and QOS of a Slurm site, and say what each line became.
+
+    Partitions and weights come from slurm.conf, features become labels of nodes; accounts become queues with their
+    shares and limits, users their associations. What is there already stays, unless it has the same name. Of every line
+    it is said what it became, or why nothing.
+
+    For example:
+
+        sacctmgr dump mycluster file=dump.cfg      # on the Slurm site
+        phalanx import slurm --conf /etc/slurm/slurm.conf --gres /etc/slurm/gres.conf --accounts dump.cfg --dry-run
+        phalanx import slurm --conf /etc/slurm/slurm.conf --accounts dump.cfg --json > became.json
+
+    Parameters
+    ----------
+    conf
+        The slurm.conf.
+    gres
+        The gres.conf.
+    accounts
+        What `sacctmgr dump` wrote.
+    dry_run
+        Say it, and change nothing.
+    json
+        Print JSON: file, line, text, what it became, and whether it was taken.
+    """
+    if conf is None and gres is None and accounts is None:
+        raise PhalanxError("say what to read: --conf, --gres or --accounts FILE. Nothing was changed.")
+    told: list[Told] = []
+    api = None if dry_run else Api.open()
+    before = Site() if api is None else site.load(api)
+    found = before
+    if conf is not None:
+        found, told = read_conf(_text(conf), conf.name)
+        found.users, found.admins, found.accounts, found.qos = before.users, before.admins, before.accounts, before.qos
+    if gres is not None:
+        told += read_gres(_text(gres), gres.name)
+    if accounts is not None:
+        told += read_dump(_text(accounts), found, accounts.name)
+    refused = [] if api is None else _carry(api, found, accounts is not None)
+    if json:
+        print_json(msgspec.to_builtins(told))
+    else:
+        rows = [[f"{one.file}:{one.line}", one.text, "" if one.taken else "not taken:", one.became] for one in told]
+        print_table(("LINE", "TEXT", "", "BECAME"), rows)
+    for line in refused:
+        note(line)
+    taken = sum(one.taken for one in told)
+    note(f"{taken} taken, {len(told) - taken} not; " + ("nothing was changed" if dry_run else "it is in force"))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PhalanxError(f"{file} cannot be read: {error}. Nothing was changed.") from error
+
+
+def _carry(api: Api, found: Site, accounts: bool) -> list[str]:
+    """Queues first, parents before children; the site last, so that nobody submits into a queue that is not there."""
+    if accounts:
+        for name in sorted(found.accounts, key=lambda one: _depth(found, one)):
+            carry(api, found, name)
+    site.store(api, found)
+    return label(api, found)
+
+
+def _depth(found: Site, name: str) -> int:
+    depth = 0
+    while (name := found.accounts[name].parent if name in found.accounts else "") and depth <= len(found.accounts):
+        depth += 1
+    return depth

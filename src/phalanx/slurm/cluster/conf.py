@@ -1,0 +1,209 @@
+"""slurm.conf and gres.conf: what each line becomes, and why, where it becomes nothing.
+
+Of every line something is told, so that whoever moves a site sees what is left to do. Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster.site import Partition, Site
+from phalanx.slurm.notation import times
+from phalanx.slurm.notation.hostlist import expand
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a line, or of one word of it. `taken` False: nothing, and `became` says why."""
+
+    file: str
+    line: int
+    text: str
+    became: str
+    taken: bool = True
+
+
+Tell = Callable[..., None]
+_WEIGHTS = {
+    "priorityweightage": "age", "priorityweightassoc": "assoc", "priorityweightfairshare": "fair_share",
+    "priorityweightjobsize": "job_size", "priorityweightpartition": "partition", "priorityweightqos": "qos",
+}  # fmt: skip
+_WHOLE = {"firstjobid": "first_job", "maxarraysize": "max_array", "minjobage": "keep_s", "killwait": "kill_wait_s"}
+_MEANS = {
+    "first_job": "the first job number", "max_array": "the largest task number of an array, and one",
+    "keep_s": "so long are jobs shown that are over", "kill_wait_s": "so long has a job after SIGTERM",
+}  # fmt: skip
+# the beginning of a name, in lower case -> why it becomes nothing
+_NOTHING = (
+    ("slurmctld", "there is no slurmctld"), ("slurmd", "there is no slurmd"), ("slurmdbd", "there is no slurmdbd"),
+    ("control", "there is no slurmctld"), ("backup", "there is no slurmctld"), ("statesave", "there is no slurmctld"),
+    ("auth", "the API server knows users by tokens"), ("crypto", "the API server knows users by tokens"),
+    ("accountingstorageenforce", "associations, limits and QOS are always enforced"),
+    ("accountingstorage", "the ledger is a database without a daemon: phalanx scheduler --ledger URL"),
+    ("jobcomp", "the ledger has every job"), ("jobacctgather", "steps are measured by their daemon"),
+    ("select", "CPUs, memory and GPUs of a node are always shared out"),
+    ("schedulertype", "backfill is a setting of the policy (docs/guide/time.md)"),
+    ("schedulerparameters", "backfill is a setting of the policy (docs/guide/time.md)"),
+    ("prioritytype", "the order of jobs is a setting of the policy (docs/guide/fair-share.md)"),
+    ("prioritydecay", "the half-life of usage is a setting of the policy (docs/guide/fair-share.md)"),
+    ("priority", "the order of jobs is a setting of the policy (docs/guide/fair-share.md)"),
+    ("preempt", "who may preempt whom is a setting of queues (docs/guide/preemption.md)"),
+    ("proctrack", "pods are tracked by their node"), ("taskplugin", "pods are confined by their node"),
+    ("mpi", "mpirun starts MPI within a job"), ("prolog", "there are no prologs: init containers do that"),
+    ("epilog", "there are no epilogs"), ("mail", "there is no mail"), ("gres", "nodes tell their devices themselves"),
+    ("launch", "steps are started by their daemon"), ("switch", "the network is the cluster's"),
+    ("topology", "closeness is by labels of nodes (docs/guide/topology.md)"),
+    ("licenses", "licences are not counted here"), ("returntoservice", "a node is back once it reports"),
+)  # fmt: skip
+
+
+def read_conf(text: str, file: str = "slurm.conf") -> tuple[Site, list[Told]]:
+    """The site that a slurm.conf describes, and what became of each of its lines. Raises PhalanxError."""
+    site, told = Site(partitions=[]), list[Told]()
+    for number, line in _lines(text):
+
+        def tell(text: str, became: str, taken: bool = True, number: int = number) -> None:
+            told.append(Told(file=file, line=number, text=text, became=became, taken=taken))
+
+        try:
+            words = dict(_pairs(line))
+            first = next(iter(words), "")
+            match first:
+                case "nodename":
+                    _node(site, words, tell)
+                case "partitionname":
+                    _partition(site, words, tell)
+                case _:
+                    for word in shlex.split(line):
+                        _setting(site, word, tell)
+        except PhalanxError as error:
+            raise PhalanxError(f"{file}, line {number}: {error}") from None
+    return site, told
+
+
+def _setting(site: Site, said: str, tell: Tell) -> None:
+    name, _, value = said.partition("=")
+    name = name.lower()
+    match name:
+        case "clustername":
+            site.cluster = value
+            tell(said, "the name of the cluster, in sacct and sreport")
+        case _ if name in _WHOLE:
+            setattr(site, _WHOLE[name], _number(said, value))
+            tell(said, _MEANS[_WHOLE[name]])
+        case _ if name in _WEIGHTS:
+            setattr(site.weights, _WEIGHTS[name], _number(said, value))
+            tell(said, "a weight of sprio; that of the scheduler is in the policy's factors")
+        case "priorityweighttres":
+            pairs = (part.partition("=") for part in value.split(","))
+            site.weights.tres = {one.lower(): float(_number(said, each)) for one, _, each in pairs}
+            tell(said, "weights of sprio; those of the scheduler are in the policy's factors")
+        case "prioritymaxage":
+            site.weights.max_age_s = (_minutes(name, value) or 0) * 60
+            tell(said, "the age that counts fully in sprio")
+        case "priorityfavorsmall":
+            site.weights.favor_small = value.upper() == "YES"
+            tell(said, "how sprio rates sizes")
+        case _:
+            why = next((why for start, why in _NOTHING if name.startswith(start)), "no meaning here")
+            tell(said, why, False)
+
+
+def _node(site: Site, words: dict[str, str], tell: Tell) -> None:
+    names = expand(words["nodename"])
+    if names == ["DEFAULT"]:
+        tell("NodeName=DEFAULT", "defaults of nodes: nodes tell their sizes themselves", False)
+        return
+    features = words.get("feature", words.get("features", ""))
+    if features:
+        site.features |= {name: features.split(",") for name in names}
+        tell(f"NodeName={words['nodename']} Feature={features}", "labels of these nodes, which -C asks for")
+    rest = " ".join(f"{key}={value}" for key, value in words.items() if key not in ("nodename", "feature", "features"))
+    tell(f"NodeName={words['nodename']} {rest}".strip(), "nodes tell their sizes and addresses themselves", False)
+
+
+def _partition(site: Site, words: dict[str, str], tell: Tell) -> None:
+    found = Partition(name=words.pop("partitionname"))
+    if found.name == "DEFAULT":
+        tell("PartitionName=DEFAULT", "defaults of partitions are not read: write them to each", False)
+        return
+    for key, value in words.items():
+        said = f"PartitionName={found.name} {key}={value}"
+        match key:
+            case "nodes":
+                found.nodes = [] if value == "ALL" else expand(value)
+            case "default":
+                found.default = value.upper() == "YES"
+            case "maxtime":
+                found.max_min = _minutes(key, value)
+            case "defaulttime":
+                found.default_min = _minutes(key, value)
+            case "maxnodes":
+                found.max_nodes = None if value.upper() == "UNLIMITED" else _number(said, value)
+            case "state":
+                found.state = value.upper()
+            case "allowaccounts":
+                found.accounts = [] if value.upper() == "ALL" else value.split(",")
+            case "defmempercpu":
+                found.mem_per_cpu_mib = _number(said, value)
+            case "priorityjobfactor":
+                found.priority = _number(said, value)
+            case _:
+                tell(said, "no meaning here", False)
+    site.partitions.append(found)
+    nodes = f"{len(found.nodes)} nodes" if found.nodes else "all nodes"
+    tell(f"PartitionName={found.name}", f"the partition {found.name}, of {nodes}")
+
+
+def read_gres(text: str, file: str = "gres.conf") -> list[Told]:
+    """What becomes of each line of a gres.conf: nothing, as nodes tell their devices themselves."""
+    told = []
+    for number, line in _lines(text):
+        words = dict(_pairs(line))
+        name = words.get("name", "")
+        why = "the devices of its nodes are what their device plugin, or `phalanx up`, finds there: nvidia.com/gpu"
+        if name.lower() != "gpu":
+            why = f"--gres={name or '?'} is refused by sbatch: only gpu is known here"
+        told.append(Told(file=file, line=number, text=line, became=why, taken=False))
+    return told
+
+
+def _number(said: str, text: str) -> int:
+    if not text.isdigit():
+        raise PhalanxError(f"{said}: {text} is no whole number")
+    return int(text)
+
+
+def _minutes(key: str, value: str) -> int | None:
+    try:
+        return times.read_limit_min(value)
+    except times.TimeError:
+        raise PhalanxError(f"{key}={value} is no time: write for instance 1-0 or 10:00") from None
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """(number, text) of those that say something; one that goes on by a backslash has the first's number."""
+    first, begun = 0, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = begun + re.sub(r"(^|[^\\])#.*", r"\1", line)
+        first = first or number
+        if bare.endswith("\\"):
+            begun = bare[:-1] + " "
+            continue
+        if bare.strip():
+            yield first, bare.strip()
+        first, begun = 0, ""
+
+
+def _pairs(line: str) -> Iterator[tuple[str, str]]:
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        raise PhalanxError(f"{line}: a quote is not closed") from None
+    for word in words:
+        key, _, value = word.partition("=")
+        yield key.lower(), value
