@@ -161,5 +161,40 @@ def test_the_service_starts_a_shared_cluster_and_leaves_pods_alone(tmp_path: Pat
         install(units=tmp_path / "none")
 
 
+@as_root
+@pytest.mark.slow
+def test_a_user_does_not_go_past_the_queue_by_naming_a_node(shared: Shared) -> None:
+    """Neither by a pod nor by what makes pods for him, nor by binding; who may everything still may."""
+    node = shared.up.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+    past = json.dumps({"spec": {"nodeName": node}})
+    words = ("run", "past", "--image=host", "--restart=Never", "--overrides", past, "--", "true")
+    done = shared.call(ADA, KUBECTL, *words)
+    assert "spec.nodeName would go past the queues" in done.stderr, done
+    template = {"nodeName": node, "restartPolicy": "Never", "containers": [{"name": "c", "image": "host"}]}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "past"},
+        "spec": {"template": {"spec": template}},
+    }
+    (shared.folder / "past.json").write_text(json.dumps(job))
+    assert shared.call(ADA, KUBECTL, "create", "-f", str(shared.folder / "past.json")).returncode == 0
+    until(lambda: "past the queues" in shared.call(ADA, KUBECTL, "describe", "job", "past").stdout)
+    assert shared.call(ADA, KUBECTL, "get", "pods", "-o", "name").stdout.count("past") == 0
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p"},
+        "target": {"kind": "Node", "name": node},
+    }
+    (shared.folder / "binding.json").write_text(json.dumps(binding))
+    path = f"/api/v1/namespaces/user-uid-{ADA}/pods/p/binding"
+    done = shared.call(ADA, KUBECTL, "create", "--raw", path, "-f", str(shared.folder / "binding.json"))
+    assert 'cannot create resource "pods/binding"' in done.stderr, done
+    shared.up.kubectl(*words)
+    shared.up.kubectl("delete", "pod", "past")
+    assert shared.call(ADA, KUBECTL, "delete", "job", "past").returncode == 0
+
+
 def _phalanx(*words: str) -> tuple[str, ...]:
     return (*PHALANX, *words)

@@ -30,6 +30,7 @@ from phalanx.cli.local.local_cluster import Machines
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
+from phalanx.client.quantity import amount
 from phalanx.dialects.enabled import DIALECTS as FRAMED
 from phalanx.embedded.controllers.operators.training.definition import install_training
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
@@ -135,7 +136,14 @@ def _companions(
         asked = {"cpu": machines.local_cpu, "memory": machines.local_memory, "nvidia.com/gpu": machines.local_gpu}
         resources = {name: str(amount) for name, amount in asked.items() if amount is not None}
         images = read_images(machines.local_images) if machines.local_images is not None else {}
-        node = NodeSettings(data_dir=directory.path, resources=resources, images=images, shared=machines.shared)
+        memory = machines.local_default_memory
+        node = NodeSettings(
+            data_dir=directory.path,
+            resources=resources,
+            images=images,
+            shared=machines.shared,
+            default_memory_bytes=None if memory is None else amount("memory", memory),
+        )
         yield run_node(connection, informers, node)
     if machines.shared:
         login = LoginSettings(socket=machines.login_socket, tokens=directory.tokens, authority=directory.authority)

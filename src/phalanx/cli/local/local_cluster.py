@@ -52,6 +52,10 @@ class Machines:
     local_images: Path | None = None
     """What of this machine stands in for which container images (docs/guide/one-machine.md)."""
 
+    local_default_memory: str | None = None
+    """Limit of containers that state none: a quantity, or 0 for no limit. With --shared it is the machine's memory
+    divided by its cpus, otherwise none."""
+
     shared: bool = False
     """Share this machine with its other Unix users: they log in by `phalanx login`, and their pods run as they.
     Needs root (docs/guide/one-machine.md)."""
@@ -78,6 +82,8 @@ class Machines:
         """Raises PhalanxError for what cannot be: an amount that no machine can have, images that cannot be read."""
         for name in ("local_cpu", "local_memory", "node_cpu", "node_memory"):
             _require_amount(f"--{name.replace('_', '-')}", getattr(self, name))
+        if self.local_default_memory not in (None, "0"):
+            _require_amount("--local-default-memory", self.local_default_memory)
         if self.local_images is not None:
             read_images(self.local_images)
         if self.shared and os.geteuid() != 0:

@@ -1,6 +1,7 @@
 """Unix users of this machine as users of its cluster.
 
-account   who a Unix user is in the cluster, and the token file
-grants    what users may do, and the namespace of each
-server    the socket at which they log in
+account     who a Unix user is in the cluster, and the token file
+admission   what they may not write
+grants      what users may do, and the namespace of each
+server      the socket at which they log in
 """

@@ -11,12 +11,23 @@ from typing import Any
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.embedded.login.account import USERS, Account
+from phalanx.embedded.login.admission import BINDING, POLICY
 
 UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"
 _GROUP = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES = Kind(group=_GROUP, plural="clusterroles", name="ClusterRole", namespaced=False)
 _CLUSTER_BINDINGS = Kind(group=_GROUP, plural="clusterrolebindings", name="ClusterRoleBinding", namespaced=False)
 _BINDINGS = Kind(group=_GROUP, plural="rolebindings", name="RoleBinding")
+_ADMISSION = "admissionregistration.k8s.io"
+_POLICIES = Kind(
+    group=_ADMISSION, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False
+)
+_POLICY_BINDINGS = Kind(
+    group=_ADMISSION,
+    plural="validatingadmissionpolicybindings",
+    name="ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
 _SEES, _OWNS = "phalanx:sees", "phalanx:owns"
 _READ = ["get", "list", "watch"]
 _VOLCANO = [f"{name}.volcano.sh" for name in ("batch", "bus", "flow", "scheduling")]
@@ -37,7 +48,9 @@ _RULES: dict[str, list[dict[str, Any]]] = {
 
 
 async def install_grants(api: Connection) -> None:
-    """Write the roles, and bind every user to what all may see. Raises ApiError."""
+    """Write the roles and the rule of admission, and bind every user to what all may see. Raises ApiError."""
+    await _put(api, _POLICIES, POLICY)
+    await _put(api, _POLICY_BINDINGS, BINDING)
     for name, rules in _RULES.items():
         await _put(api, _CLUSTER_ROLES, {"metadata": {"name": name}, "rules": rules})
     everybody = [{"apiGroup": _GROUP, "kind": "Group", "name": USERS}]

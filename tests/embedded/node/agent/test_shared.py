@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import CONFIG_MAPS, NAMESPACES, SECRETS
+from phalanx.embedded.node.container.cgroup import Cgroups
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container
@@ -159,3 +160,34 @@ def test_a_kill_and_an_exit_code_are_told_as_without_confinement(api_server: Ser
         assert (end["exitCode"], end["reason"]) == (128, "StartError")
 
     scenario(api_server, test, shared=True)
+
+
+def test_who_states_no_memory_limit_gets_the_machines_default(api_server: ServerProcess) -> None:
+    hog = "x = bytearray(); [x.extend(bytes(1 << 20)) for _ in range(200)]"
+
+    async def test(api: Client) -> None:
+        await owned(api)
+        await api.run(container("main", "python3", "-c", hog))
+        message = (await api.phase("Failed"))["status"]["message"]
+        assert "its limit is 64Mi, this machine's default, for it states none" in message, message
+        await api.run(container("main", "python3", "-c", hog, resources={"requests": {"memory": "512Mi"}}), name="asks")
+        await api.phase("Succeeded", "asks")
+
+    if "memory" not in Cgroups.of_this_process("phalanx-test").enforced:
+        pytest.skip("limits of memory are not enforced on this machine")
+    scenario(api_server, test, shared=True, resources={"memory": "1Gi", "cpu": "16"})
+
+
+def test_the_default_is_the_memory_for_each_cpu_and_can_be_said(api_server: ServerProcess) -> None:
+    async def limit(api: Client) -> str:
+        await owned(api)
+        file = "/sys/fs/cgroup/memory$(grep :memory: /proc/self/cgroup | cut -d: -f3)/memory.limit_in_bytes"
+        return (await said(api, f"cat {file}")).strip()
+
+    if not Path("/sys/fs/cgroup/memory").is_dir():
+        pytest.skip("the limit is read where version 1 of cgroups has it")
+
+    async def test(api: Client) -> None:
+        assert await limit(api) == str(3 << 20)
+
+    scenario(api_server, test, shared=True, default_memory_bytes=3 << 20)

@@ -55,8 +55,10 @@ def container_cause(container: Object, end: Exited) -> str:
 
 def out_of_memory(container: Object, end: Exited) -> str:
     """Return what the container had and what it could have."""
-    most = limits(container).get("memory")
+    said = limits(container).get("memory")
+    most = said or end.memory_limit_bytes
     limit = f"its limit is {most // _MIB}Mi" if most else "the limit is that of a group above it"
+    limit += ", this machine's default, for it states none" if most and not said else ""
     peak = f", its peak was {end.peak_memory_bytes // _MIB}Mi" if end.peak_memory_bytes else ""
     return f"out of memory (OOM), killed by the kernel: {limit}{peak}"
 

@@ -252,13 +252,15 @@ class Container:
             place = around.pod_dir(self._record.uid) / VOLUMES / f"{_ROOT}{self.name}-{number}"
             root = await asyncio.to_thread(root_of, image, place, around.isolation, spec, pod)
         ask, most = requests(spec), limits(spec)
+        default = around.default_memory_bytes
+        memory = most.get("memory") or (max(default, ask.get("memory", 0)) if default else None)
         group_of = around.cgroups.create(
             self._record.uid,
             f"{self.name}-{number}",
             cgroup.Limits(
                 cpu_request_milli=ask.get("cpu", 0),
                 cpu_limit_milli=most.get("cpu"),
-                memory_limit_bytes=most.get("memory"),
+                memory_limit_bytes=memory,
                 pids_limit=_PIDS if owner is not None else None,
             ),
             demand(pod["spec"]).get("cpu", 0),
@@ -280,6 +282,7 @@ class Container:
             confined=owner is not None,
             root=root,
             image_id=image.digest,
+            memory_limit_bytes=memory or 0,
             capabilities=None if root is None else () if owner is not None else capabilities(spec, pod),
             no_new_rights=security_context(spec, pod).get("allowPrivilegeEscalation") is False,
         )

@@ -86,6 +86,7 @@ class RunSpec:
     capabilities: tuple[int, ...] | None = None
     no_new_rights: bool = False
     image_id: str = ""
+    memory_limit_bytes: int = 0  # what the kernel holds it to; 0: nothing
     hash: str = ""  # of the container's spec, to see that it was changed
 
 
@@ -107,7 +108,7 @@ class Running:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exited:
     """`told`: why the node had told it to stop, empty: it had not. `log_end`: its last lines. `peak_memory_bytes`: the
-    most that it had; 0: not known."""
+    most that it had; 0: not known. `memory_limit_bytes`: the most that it could have; 0: no limit of its own."""
 
     exit_code: int
     signal: int = 0
@@ -118,6 +119,7 @@ class Exited:
     told: str = ""
     log_end: str = ""
     peak_memory_bytes: int = 0
+    memory_limit_bytes: int = 0
 
 
 State = Planned | Running | Exited
@@ -130,6 +132,7 @@ class _Ending(msgspec.Struct, frozen=True):
     reason: str
     message: str
     peak_memory_bytes: int = 0
+    memory_limit_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,7 @@ class Attempt:
             message=ending.message,
             told=self._told(),
             peak_memory_bytes=ending.peak_memory_bytes,
+            memory_limit_bytes=ending.memory_limit_bytes,
         )
 
     def _told(self) -> str:

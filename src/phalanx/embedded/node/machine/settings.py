@@ -36,6 +36,7 @@ class NodeSettings:
     labels: Mapping[str, str] = field(default_factory=dict)
     images: Mapping[str, Image] = field(default_factory=dict)  # besides `host`
     shared: bool = False
+    default_memory_bytes: int | None = None  # of containers that state no limit, 0: none; None: see Surroundings
     disk_reserve_bytes: int | None = None  # with less free, pods are evicted; None: 1 GiB, or 5 % of the disk if less
     max_pods: int = 110
     address: str = "127.0.0.1"

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import SERVICE_ACCOUNTS, Kind
+from phalanx.client.quantity import amount
 from phalanx.embedded.node.container.cgroup import Cgroups
 from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image
 from phalanx.embedded.node.container.isolation import Isolation
@@ -67,6 +68,16 @@ class Surroundings:
         ConfigError."""
         owner = self.owners.of(namespace) if self.owners is not None else None
         return owner if owner is not None and owner.user != 0 else None
+
+    @property
+    def default_memory_bytes(self) -> int:
+        """Return the memory limit of containers that state none, 0: none. On a machine that is shared it is the memory
+        that there is for each cpu, so that nobody takes the others' by leaving a line out."""
+        said = self.settings.default_memory_bytes
+        if said is not None:
+            return said
+        cores = max(1, amount("cpu", self.allocatable["cpu"]) // 1000)
+        return amount("memory", self.allocatable["memory"]) // cores if self.settings.shared else 0
 
     @property
     def back_off(self) -> BackOff:

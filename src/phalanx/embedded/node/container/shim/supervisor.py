@@ -164,6 +164,7 @@ class Shim:
         oom = number == signal.SIGKILL and any(_oom_kills(path) for path in self.spec["oom_files"])
         reason = "StartError" if problem else "OOMKilled" if oom else ""
         ending = {"exit_code": code, "signal": number, "finished_s": time.time(), "reason": reason, "message": problem}
+        ending |= {"memory_limit_bytes": self.spec.get("memory_limit_bytes", 0)}
         return ending | {"peak_memory_bytes": _peak(self.spec.get("peak_files", ()))}
 
 

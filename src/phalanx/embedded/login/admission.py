@@ -1,0 +1,44 @@
+"""What users of a shared machine may not write though they may write pods: past the queues (`spec.nodeName`).
+
+A pod that names its node is bound from its birth: no scheduler, no queue and no quota of a queue is asked. So whoever
+is no admin may not create one; nor may a controller for him, from the template of a Job or of anything else, which is
+why the rule is about pods alone and holds for the control plane as well. Binding is another matter: it is a right of
+its own (`create` on `pods/binding`), which users are not given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.login.account import MASTERS
+
+_NAME = "past-queues.phalanx.dev"
+_CONTROL_PLANE = "system:phalanx"
+_CONCERNED = f'request.userInfo.username == "{_CONTROL_PLANE}" || !("{MASTERS}" in request.userInfo.groups)'
+
+POLICY: dict[str, Any] = {
+    "metadata": {"name": _NAME},
+    "spec": {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+            ]
+        },
+        "matchConditions": [{"name": "no-admin", "expression": _CONCERNED}],
+        "validations": [
+            {
+                "expression": '!has(object.spec.nodeName) || object.spec.nodeName == ""',
+                "reason": "Forbidden",
+                "message": (
+                    "spec.nodeName would go past the queues, and only admins may do that. Leave it out, "
+                    "or choose nodes by nodeSelector: {kubernetes.io/hostname: NODE}"
+                ),
+            }
+        ],
+    },
+}
+BINDING: dict[str, Any] = {
+    "metadata": {"name": _NAME},
+    "spec": {"policyName": _NAME, "validationActions": ["Deny"]},
+}
