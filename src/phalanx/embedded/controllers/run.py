@@ -46,6 +46,7 @@ from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.cron_job import CronJobController
 from phalanx.embedded.controllers.workloads.deployment import DeploymentController
 from phalanx.embedded.controllers.workloads.replica_set import ReplicaSetController
+from phalanx.embedded.controllers.workloads.service import ServiceController
 from phalanx.embedded.endless import endless
 
 _NEEDED: tuple[Kind, ...] = (
@@ -122,6 +123,7 @@ def _loops(calls: Calls, index: PodIndex, recorder: Recorder, retry: Retry, cloc
         CronJobController(calls, recorder, retry=retry, clock=clock).loop,
         ReplicaSetController(calls, index, recorder, retry=retry).loop,
         DeploymentController(calls, recorder, retry=retry, clock=clock).loop,
+        ServiceController(calls, recorder, retry=retry).loop,
         TrainingController(calls, index, recorder, retry=retry, clock=clock).loop,
         volcano.loop,
         CommandController(calls, recorder, volcano.command, retry=retry).loop,

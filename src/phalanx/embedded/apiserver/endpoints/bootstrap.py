@@ -32,7 +32,8 @@ _SEEN = {
     "": [*_CORE, "serviceaccounts", "limitranges", "resourcequotas", "namespaces"],
     "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
     "batch": ["cronjobs", "jobs", "jobs/status"],
-    "networking.k8s.io": ["networkpolicies"],
+    "discovery.k8s.io": ["endpointslices"],
+    "networking.k8s.io": ["ingresses", "networkpolicies"],
     "policy": ["poddisruptionbudgets"],
 }
 _EDITED = {

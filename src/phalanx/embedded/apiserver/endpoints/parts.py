@@ -25,6 +25,7 @@ from phalanx.embedded.apiserver.apimachinery.patch.patch import APPLY_PATCH as A
 from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.registry.catalogue import Catalogue
 from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy
+from phalanx.embedded.apiserver.registry.kinds.policy import signing
 from phalanx.embedded.apiserver.registry.routing import Registry
 from phalanx.embedded.apiserver.storage.store import Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
@@ -81,6 +82,8 @@ class Knowledge:
 
     def admit(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
         """Mutating admission of a new object or a change, before validation. May raise `ApiError` 403."""
+        if old is None and resource.group == signing.GROUP:
+            signing.ask_as(obj, user)
         chain.admit(resource, obj, old, self._reader)
         self._policies.mutate(resource, obj, old, user)
 

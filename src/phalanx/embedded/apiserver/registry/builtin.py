@@ -1,7 +1,7 @@
 """The kinds this server knows from the start, as discovery shows them.
 
-A cluster's worth of Kubernetes is served where jobs, pods, nodes and their companions live; what nobody schedules by
-(Ingress, validating webhooks, storage classes …) is absent rather than pretended. Stateful and daemon sets are kept,
+A cluster's worth of Kubernetes is served where jobs, pods, nodes and their companions live; what nobody could act on
+(validating webhooks, CSI drivers …) is absent rather than pretended. Stateful and daemon sets are kept,
 with a warning that nobody acts on them, because clients expect them. Names, short names, categories and verbs are those
 of kube-apiserver 1.36.
 """
@@ -23,6 +23,7 @@ from phalanx.embedded.apiserver.registry.kinds.policy.admission_policy import Bi
 from phalanx.embedded.apiserver.registry.kinds.policy.disruption import BudgetStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy.limits import LimitRangeStrategy, QuotaStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy.rbac import RoleBindingStrategy, RoleStrategy
+from phalanx.embedded.apiserver.registry.kinds.policy.signing import SigningRequestStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy.webhook import WebhookStrategy
 from phalanx.embedded.apiserver.registry.kinds.workloads import event
 from phalanx.embedded.apiserver.registry.kinds.workloads.apps import WorkloadStrategy
@@ -31,11 +32,16 @@ from phalanx.embedded.apiserver.registry.kinds.workloads.config import (
     SecretStrategy,
     ServiceAccountStrategy,
 )
+from phalanx.embedded.apiserver.registry.kinds.workloads.endpoints import EndpointSliceStrategy, EndpointsStrategy
 from phalanx.embedded.apiserver.registry.kinds.workloads.event import CoreEventStrategy, EventStrategy
-from phalanx.embedded.apiserver.registry.kinds.workloads.network import NetworkPolicyStrategy
-from phalanx.embedded.apiserver.registry.kinds.workloads.pod_template import EndpointsStrategy, PodTemplateStrategy
+from phalanx.embedded.apiserver.registry.kinds.workloads.network import (
+    IngressClassStrategy,
+    IngressStrategy,
+    NetworkPolicyStrategy,
+)
+from phalanx.embedded.apiserver.registry.kinds.workloads.pod_template import PodTemplateStrategy
 from phalanx.embedded.apiserver.registry.kinds.workloads.service import ServiceStrategy
-from phalanx.embedded.apiserver.registry.kinds.workloads.storage import ClaimStrategy, VolumeStrategy
+from phalanx.embedded.apiserver.registry.kinds.workloads.storage import ClaimStrategy, ClassStrategy, VolumeStrategy
 
 
 def _core(kind: str, plural: str, **rest: Any) -> Resource:
@@ -190,7 +196,22 @@ RESOURCES: tuple[Resource, ...] = (
         subresources=(_status("CronJob", "batch"),),
     ),
     JOBS,
+    _kind(
+        "certificates.k8s.io",
+        "v1",
+        "certificates",
+        "CertificateSigningRequest",
+        "certificatesigningrequests",
+        namespaced=False,
+        strategy=SigningRequestStrategy(),
+        short_names=("csr",),
+        subresources=(
+            Subresource(name="approval", kind="CertificateSigningRequest", group="certificates.k8s.io", version="v1"),
+            _status("CertificateSigningRequest", "certificates.k8s.io"),
+        ),
+    ),
     _kind("coordination.k8s.io", "v1", "coordination", "Lease", "leases", strategy=LeaseStrategy()),
+    _kind("discovery.k8s.io", "v1", "discovery", "EndpointSlice", "endpointslices", strategy=EndpointSliceStrategy()),
     _kind(
         "events.k8s.io",
         "v1",
@@ -211,6 +232,25 @@ RESOURCES: tuple[Resource, ...] = (
         "networkpolicies",
         strategy=NetworkPolicyStrategy(),
         short_names=("netpol",),
+    ),
+    _kind(
+        "networking.k8s.io",
+        "v1",
+        "networking",
+        "Ingress",
+        "ingresses",
+        strategy=IngressStrategy(),
+        short_names=("ing",),
+        subresources=(_status("Ingress", "networking.k8s.io"),),
+    ),
+    _kind(
+        "networking.k8s.io",
+        "v1",
+        "networking",
+        "IngressClass",
+        "ingressclasses",
+        strategy=IngressClassStrategy(),
+        namespaced=False,
     ),
     _kind(
         "node.k8s.io", "v1", "node", "RuntimeClass", "runtimeclasses", strategy=RuntimeClassStrategy(), namespaced=False
@@ -251,6 +291,16 @@ RESOURCES: tuple[Resource, ...] = (
         "Workload",
         "workloads",
         strategy=PodGroupTemplatesStrategy(),
+    ),
+    _kind(
+        "storage.k8s.io",
+        "v1",
+        "storage",
+        "StorageClass",
+        "storageclasses",
+        strategy=ClassStrategy(),
+        namespaced=False,
+        short_names=("sc",),
     ),
     _kind(
         "apiextensions.k8s.io",

@@ -88,7 +88,7 @@ class Reconciler:
             owner = controller_of(obj) if obj is not None else None
             if obj is None or owner is None or owner["kind"] != self._kind.name:
                 continue
-            if owner["apiVersion"].partition("/")[0] == self._kind.group:
+            if owner["apiVersion"].rpartition("/")[0] == self._kind.group:
                 self.queue.add(f"{obj['metadata']['namespace']}/{owner['name']}")
 
     async def _look(self, key: str) -> None:

@@ -1,8 +1,10 @@
-"""What makes Jobs, and pods that are kept running.
+"""What makes Jobs, pods that are kept running, and what finds these.
 
 schedule      when a schedule is due
 cron_job      Jobs made when they are due, and cleared away
 replica_set   so many pods of a template
 rollout       how many pods of each template a Deployment wants now
 deployment    ReplicaSets, one for each template
+endpoints     the addresses that a Service stands for
+service       Endpoints and EndpointSlices, kept true
 """

@@ -171,3 +171,47 @@ def endpoints_cells(endpoints: Object, now_s: float) -> list[Any]:
     ]
     shown = ",".join(found[:3]) + (f" + {len(found) - 3} more..." if len(found) > 3 else "")
     return [endpoints["metadata"]["name"], shown if endpoints.get("subsets") else "<none>", age(endpoints, now_s)]
+
+
+def slice_cells(endpoint_slice: Object, now_s: float) -> list[Any]:
+    meta = endpoint_slice["metadata"]
+    ports = [str(one.get("port") or one.get("name") or "*") for one in endpoint_slice.get("ports") or ()]
+    addresses = [at for one in endpoint_slice.get("endpoints") or () for at in one.get("addresses") or ()]
+    shown = [_first_three(ports), _first_three(addresses)]
+    return [meta["name"], endpoint_slice.get("addressType", ""), *shown, age(endpoint_slice, now_s)]
+
+
+def _first_three(found: list[str]) -> str:
+    more = f" + {len(found) - 3} more..." if len(found) > 3 else ""
+    return (",".join(found[:3]) + more) or "<unset>"
+
+
+def ingress_cells(ingress: Object, now_s: float) -> list[Any]:
+    spec = ingress["spec"]
+    hosts = [one["host"] for one in spec.get("rules") or () if one.get("host")]
+    more = f" + {len(hosts) - 3} more..." if len(hosts) > 3 else ""
+    points = ingress.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
+    addresses = ",".join(one.get("ip") or one.get("hostname") or "" for one in points)
+    ports = "80, 443" if spec.get("tls") else "80"
+    named = spec.get("ingressClassName") or "<none>"
+    return [
+        ingress["metadata"]["name"],
+        named,
+        (",".join(hosts[:3]) + more) or "*",
+        addresses,
+        ports,
+        age(ingress, now_s),
+    ]
+
+
+def storage_class_cells(storage_class: Object, now_s: float) -> list[Any]:
+    meta = storage_class["metadata"]
+    chosen = (meta.get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class") == "true"
+    return [
+        meta["name"] + (" (default)" if chosen else ""),
+        storage_class.get("provisioner", ""),
+        storage_class.get("reclaimPolicy") or "<unset>",
+        storage_class.get("volumeBindingMode") or "<unset>",
+        bool(storage_class.get("allowVolumeExpansion")),
+        age(storage_class, now_s),
+    ]

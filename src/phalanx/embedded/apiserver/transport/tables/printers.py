@@ -14,10 +14,13 @@ from phalanx.embedded.apiserver.transport.tables.core_rows import (
     claim_cells,
     endpoints_cells,
     event_cells,
+    ingress_cells,
     new_event_cells,
     node_cells,
     quota_cells,
     service_cells,
+    slice_cells,
+    storage_class_cells,
     volume_cells,
 )
 from phalanx.embedded.apiserver.transport.tables.pod_row import pod_cells
@@ -160,6 +163,11 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
     ),
     ("coordination.k8s.io", "Lease"): _printer(
         "Name | Holder | Age", name_and_age(lambda one: one.get("spec", {}).get("holderIdentity") or "")
+    ),
+    ("discovery.k8s.io", "EndpointSlice"): _printer("Name | AddressType | Ports | Endpoints | Age", slice_cells),
+    ("networking.k8s.io", "Ingress"): _printer("Name | Class | Hosts | Address | Ports | Age", ingress_cells),
+    ("storage.k8s.io", "StorageClass"): _printer(
+        "Name | Provisioner | ReclaimPolicy | VolumeBindingMode | AllowVolumeExpansion | Age", storage_class_cells
     ),
     ("events.k8s.io", "Event"): _printer(_EVENT_COLUMNS, new_event_cells),
     ("node.k8s.io", "RuntimeClass"): _printer("Name | Handler | Age", name_and_age(lambda one: one.get("handler", ""))),

@@ -4,5 +4,6 @@ limits             LimitRange and ResourceQuota
 disruption         PodDisruptionBudget
 rbac               roles and bindings
 webhook            configurations of webhooks
+signing            CertificateSigningRequest
 admission_policy   policies in CEL
 """

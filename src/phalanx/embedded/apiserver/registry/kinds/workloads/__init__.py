@@ -3,8 +3,9 @@
 pod_template   PodTemplate
 apps           Deployment, ReplicaSet, StatefulSet, DaemonSet
 service        Service
-network        NetworkPolicy
+endpoints      Endpoints and EndpointSlice
+network        NetworkPolicy, Ingress and IngressClass
 config         ConfigMap and Secret
 event          Event, of both groups
-storage        PersistentVolume and PersistentVolumeClaim
+storage        PersistentVolume, PersistentVolumeClaim and StorageClass
 """

@@ -1,4 +1,5 @@
-"""Network policies: kept for clients that write them with everything else (spark-submit does), enforced by nobody here.
+"""Network policies, ingresses and their classes: kept for clients that write them with everything else (spark-submit,
+charts), acted on by nobody here but what a user runs, an ingress controller for instance.
 
 Source: pkg/apis/networking/v1/defaults.go, pkg/apis/networking/validation.
 """
@@ -17,10 +18,11 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     required,
 )
 from phalanx.embedded.apiserver.apimachinery.schema import formats
-from phalanx.embedded.apiserver.registry.kinds.checks import Found, complain, formatted, label_selector
-from phalanx.embedded.apiserver.registry.kinds.generation import Counted
+from phalanx.embedded.apiserver.registry.kinds.checks import Found, complain, formatted, label_selector, unchanged
+from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
 
 TYPES = ("Egress", "Ingress")
+PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
@@ -56,6 +58,87 @@ class NetworkPolicyStrategy(Counted):
         if old is not None:
             return []
         return ["no network plugin of this cluster enforces a NetworkPolicy: all traffic stays allowed"]
+
+
+class IngressStrategy(SpecAndStatus):
+    """`ingresses.networking.k8s.io`."""
+
+    counts = True
+
+    def first_status(self, obj: Object) -> Object:
+        return {"loadBalancer": {}}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        spec = obj["spec"]
+        if not spec.get("rules") and not spec.get("defaultBackend"):
+            text = "either `defaultBackend` or `rules` must be specified"
+            found.append(invalid_value("spec", [], text))
+        if spec.get("defaultBackend"):
+            _backend(found, spec["defaultBackend"], "spec.defaultBackend")
+        if name := spec.get("ingressClassName"):
+            formatted(found, "spec.ingressClassName", name, formats.dns_subdomain)
+        for index, rule in enumerate(spec.get("rules") or ()):
+            _rule(found, rule, f"spec.rules[{index}]")
+        return found
+
+
+class IngressClassStrategy(Counted):
+    """`ingressclasses.networking.k8s.io`."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        if not (controller := obj["spec"].get("controller")):
+            found.append(required("spec.controller"))
+        else:
+            formatted(found, "spec.controller", controller, formats.domain_path)
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        found: Found = []
+        unchanged(found, "spec.controller", obj["spec"].get("controller"), old["spec"].get("controller"))
+        return found
+
+
+def _rule(found: Found, rule: Mapping[str, Any], path: str) -> None:
+    if host := rule.get("host"):
+        form = formats.dns_subdomain
+        formatted(found, f"{path}.host", host.removeprefix("*."), form)
+    http = rule.get("http")
+    if http is None:
+        return
+    if not http.get("paths"):
+        found.append(required(f"{path}.http.paths"))
+    for number, one in enumerate(http.get("paths") or ()):
+        place = f"{path}.http.paths[{number}]"
+        if not one.get("pathType"):
+            found.append(required(f"{place}.pathType", "pathType must be specified"))
+        elif one["pathType"] not in PATH_TYPES:
+            found.append(not_supported(f"{place}.pathType", one["pathType"], PATH_TYPES))
+        elif one["pathType"] != "ImplementationSpecific" and not (one.get("path") or "").startswith("/"):
+            found.append(invalid_value(f"{place}.path", one.get("path") or "", "must be an absolute path"))
+        _backend(found, one.get("backend") or {}, f"{place}.backend")
+
+
+def _backend(found: Found, backend: Mapping[str, Any], path: str) -> None:
+    service, resource = backend.get("service"), backend.get("resource")
+    if service and resource:
+        text = "cannot set both resource and service backends"
+        found.append(invalid_value(path, "", text))
+    elif service:
+        if not service.get("name"):
+            found.append(required(f"{path}.service.name"))
+        port = service.get("port") or {}
+        if port.get("name") and port.get("number"):
+            found.append(invalid_value(path, "", "cannot set both port name & port number"))
+        elif port.get("name"):
+            complain(found, f"{path}.service.port.name", port["name"], formats.port_name(port["name"]))
+        elif port.get("number"):
+            complain(found, f"{path}.service.port.number", port["number"], formats.port_number(port["number"]))
+        else:
+            found.append(required(path, "port name or number is required"))
+    elif not resource:
+        found.append(required(path, "resource or service backend is required"))
 
 
 def _port(found: Found, port: Mapping[str, Any], path: str) -> None:

@@ -1,4 +1,4 @@
-"""Claims and volumes: defaults, access modes, sizes, what stays once they exist.
+"""Claims, volumes and their classes: defaults, access modes, sizes, what stays once they exist.
 
 Source: ValidatePersistentVolumeClaimSpec, ValidatePersistentVolume and their updates.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
     forbidden_field,
@@ -17,12 +17,19 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     required,
 )
 from phalanx.embedded.apiserver.apimachinery.schema import formats, quantity
-from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, label_selector, resource_amount
+from phalanx.embedded.apiserver.registry.kinds.checks import (
+    Found,
+    formatted,
+    label_selector,
+    resource_amount,
+    unchanged,
+)
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 
 Spec = Mapping[str, Any]
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+RECLAIMS, BINDING_MODES = ("Delete", "Retain"), ("Immediate", "WaitForFirstConsumer")
 VOLUME_MODES = ("Block", "Filesystem")
 NOT_SOURCES = frozenset(
     {"accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"}
@@ -115,6 +122,36 @@ class VolumeStrategy(SpecAndStatus):
             found.append(forbidden_field("spec.persistentvolumesource", text))
         if spec.get("volumeMode") != before.get("volumeMode"):
             found.append(invalid_value("volumeMode", spec.get("volumeMode"), "field is immutable"))
+        return found
+
+
+class ClassStrategy(Strategy):
+    """`storageclasses.storage.k8s.io`."""
+
+    def default(self, obj: Object) -> None:
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        if not (provisioner := obj.get("provisioner")):
+            found.append(required("provisioner"))
+        else:
+            formatted(found, "provisioner", provisioner.lower(), formats.qualified_name)
+        if (policy := obj.get("reclaimPolicy")) not in RECLAIMS:
+            found.append(not_supported("reclaimPolicy", policy, RECLAIMS))
+        if (mode := obj.get("volumeBindingMode")) not in BINDING_MODES:
+            found.append(not_supported("volumeBindingMode", mode, BINDING_MODES))
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        fixed = {
+            "parameters": "updates to parameters are forbidden.",
+            "provisioner": "updates to provisioner are forbidden.",
+        }
+        fixed["reclaimPolicy"] = "updates to reclaimPolicy are forbidden."
+        found = [forbidden_field(field, text) for field, text in fixed.items() if obj.get(field) != old.get(field)]
+        unchanged(found, "volumeBindingMode", obj.get("volumeBindingMode"), old.get("volumeBindingMode"))
         return found
 
 
