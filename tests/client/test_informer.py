@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
-from phalanx.client.informer import Change, Informer
+from phalanx.client.informer import Change, Informer, key_of
 from phalanx.client.kind import PODS
 from tests import clockwork
 
@@ -293,3 +293,23 @@ def test_a_subscriber_that_cannot_take_a_change_keeps_it_from_nobody() -> None:
     informer.observe(pod("broken", 2))
     informer.observe(pod("sound", 3, spec={"nodeName": "n"}))
     assert taken == {"picky": ["n"], "other": ["+early", "+broken", "+sound"]}
+
+
+def test_listing_again_tells_what_the_watch_kept_from_us_and_no_more() -> None:
+    """`b` went and `c` changed without a word; `d` was made after the list."""
+
+    async def scene() -> None:
+        server = Server([[pod("a", 1), pod("b", 2), pod("c", 3)], [pod("a", 1), pod("c", 9)]], [])
+        informer, seen = Informer(server, PODS), list[Change]()
+        await informer._list()
+        informer.observe(pod("d", 12))
+        informer.subscribe(seen.append)
+        seen.clear()
+        await informer.list_again()
+        assert {key_of(change.old or {}): change.new is None for change in seen} == {
+            "default/b": True,
+            "default/c": False,
+        }
+        assert set(informer.objects) == {"default/a", "default/c", "default/d"}
+
+    asyncio.run(scene())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,6 +122,11 @@ class Client:
     async def list(self, kind: Kind, namespace: str = "", **_: str) -> Object:
         self._alive()
         return {"items": sent(list(self.api.objects[kind].values()))}
+
+    async def pages(self, kind: Kind, namespace: str = "", **_: str) -> AsyncIterator[Object]:
+        self._alive()
+        items = [lean(kind, obj) for obj in self.api.objects[kind].values()]
+        yield {"metadata": {"resourceVersion": str(self.api.version)}, "items": items}
 
     async def create(self, kind: Kind, body: Object, namespace: str = "", subresource: str = "", name: str = "") -> Any:
         if subresource == "binding":
@@ -250,13 +255,14 @@ class Caches:
     """The informers of one process, told what its watches say when `deliver` is called: each kind in order, one kind
     before another by chance, and some of it later."""
 
-    def __init__(self, api: Api, seed: int = 0) -> None:
+    def __init__(self, api: Api, seed: int = 0, client: Client | None = None) -> None:
+        """`client`: who lists again; None: nobody does."""
         self._random = random.Random(seed)
         self._news: deque[tuple[Kind, str, Object]] = deque()
         self._late: dict[Kind, deque[tuple[str, Object]]] = {}
         self._caches: dict[Kind, Informer] = {}
         for kind, objects in api.objects.items():
-            cache = self._caches[kind] = Informer(None, kind)  # type: ignore[arg-type]  # it never calls
+            cache = self._caches[kind] = Informer(client, kind)  # type: ignore[arg-type]  # a double
             for obj in objects.values():
                 cache.observe(lean(kind, obj))
             cache.synced.set()

@@ -58,12 +58,20 @@ class Stage:
         """A fresh process: empty memory, caches just listed."""
         self.killed = False
         client = Client(self.api, lambda write: self.fault(write))
-        self.caches = Caches(self.api, self.seed)
+        self.caches = Caches(self.api, self.seed, client)
         settings = KubeSettings(timeouts=self.timeouts, dialects=self.dialects)
         installed = Installation(record_key=self.key)
-        self.world = KubeWorld(client, self.caches, settings, lambda: self.now_s, None, installed)  # type: ignore[arg-type]  # a double
-        await self.world.sync()
         self.cluster = Cluster()
+        self.world = KubeWorld(
+            client,  # type: ignore[arg-type]  # a double
+            self.caches,
+            settings,
+            lambda: self.now_s,
+            None,
+            installed,
+            lambda: len(self.cluster.breaches),
+        )
+        await self.world.sync()
         writing = asyncio.ensure_future(self.world.effects.writer.run())
         self._client, self._writing = client, writing
         telling = [asyncio.ensure_future(self._statuses().run(0.0))] if self.dialects else []

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypedDict, get_type_hints
 
 import msgspec
@@ -201,6 +201,19 @@ class Informer:
             if failures:
                 await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1])
 
+    async def list_again(self) -> None:
+        """List all once more, beside the watch: whatever the cache has otherwise is told as a change. Raises
+        ApiError."""
+        listed, version = set[str](), 0
+        async for page in self._connection.pages(self.kind, self._namespace, **self._selectors):
+            version = int(page["metadata"]["resourceVersion"])
+            for obj in self._objects_of(page):
+                listed.add(key_of(obj))
+                self.observe(obj)
+        for key, obj in list(self.objects.items()):
+            if key not in listed and version_of(obj) <= version:
+                self._remove(key, obj, version)
+
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _refused(self, error: ApiRefusal) -> bool:
@@ -237,12 +250,16 @@ class Informer:
 
     def _take_page(self, page: Object) -> None:
         assert self._listed is not None
-        for obj in map(self._trim, page["items"]):
-            obj.setdefault("apiVersion", self.kind.api_version)
-            obj.setdefault("kind", self.kind.name)
+        for obj in self._objects_of(page):
             self._listed[key_of(obj)] = obj
             self.observe(obj)
         self._version = page["metadata"]["resourceVersion"]
+
+    def _objects_of(self, page: Object) -> Iterator[Object]:
+        for obj in map(self._trim, page["items"]):
+            obj.setdefault("apiVersion", self.kind.api_version)
+            obj.setdefault("kind", self.kind.name)
+            yield obj
 
     def _complete(self) -> None:
         """All that exists at our version was told: what was not is gone."""

@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from phalanx.client.connection import Connection
+from phalanx.kube.capacity.breaches import BreachRelist
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.restart import adopt, adoption_order, past_run, unfinished_start
 from phalanx.kube.install.installation import Installation, install_all
@@ -47,12 +48,14 @@ async def open_world(
     settings: KubeSettings | None = None,
     clock: Callable[[], float] = time.time,
     fence: Callable[[], float] | None = None,
+    breaches: Callable[[], int] = lambda: 0,
 ) -> AsyncIterator[KubeWorld]:
     """A running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
-    `fence`: the event loop's time after which no write may be sent (`leader`); None: there is no other scheduler."""
+    `fence`: the event loop's time after which no write may be sent (`leader`); None: there is no other scheduler.
+    `breaches`: how many decisions broke a promise so far, such as the capacity of a node."""
     settings = settings or KubeSettings()
     installed = await install_all(api, clock, settings.others)
-    world = KubeWorld(api, informers, settings, clock, fence, installed)
+    world = KubeWorld(api, informers, settings, clock, fence, installed, breaches)
     async with asyncio.TaskGroup() as group:
         await world.sync()
         tasks = [group.create_task(run()) for run in world.writing()]
@@ -75,6 +78,7 @@ class KubeWorld:
         clock: Callable[[], float],
         fence: Callable[[], float] | None = None,
         installed: Installation | None = None,
+        breaches: Callable[[], int] = lambda: 0,
     ) -> None:
         self.gangs: dict[str, GangLifecycle] = {}
         self.installed = installed or Installation()
@@ -117,6 +121,7 @@ class KubeWorld:
         self.watch.capacity.dialects.news = self.answers.defined
         self._api, self._clock = api, clock
         self._timers = GangTimers()
+        self._breaches = BreachRelist(breaches)
         self._routed = False  # changes are routed as they come
         self._recovered = False  # the starts of before were taken up
         self._dirty: dict[str, None] = {}
@@ -169,7 +174,7 @@ class KubeWorld:
     def apply(self, plan: Plan) -> None:
         """Take the plan up: what is much of it is carried out while this world waits, piece by piece."""
         self._decided.extend(plan.actions)
-        if len(self._decided) <= _MANY:
+        if len(self._decided) <= _MANY and not self._breaches.arise():
             _at_once(self._carry_out())
 
     def _carry_out(self) -> Iterator[None]:
@@ -198,6 +203,7 @@ class KubeWorld:
                 self._mark(gang.id)
 
     async def wait(self, timeout_s: float | None) -> None:
+        await self._breaches.settle(self.caches.list_again)
         await _in_pieces(self._carry_out())
         await self._until_news(timeout_s)
         await _in_pieces(self.watch.read_again())

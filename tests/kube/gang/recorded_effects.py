@@ -97,7 +97,7 @@ class RecordedEffects:
     def select_node(self, pod: Pod, node: str) -> None:
         self._note("select", pod, (node,))
 
-    def read_budgets(self, gang: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
+    def read_budgets(self, gang: str, by: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
         self._note("budgets", pods[0], (len(pods),), answered)
 
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None:

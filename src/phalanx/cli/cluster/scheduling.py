@@ -76,7 +76,7 @@ async def _lead(
     settings = KubeSettings(default_queue=policy.default_queue, dialects=policies.dialects)
     if alone is not None:
         settings = replace(settings, alone=alone, sole=True)
-    async with open_world(connection, informers, settings, clock, lease.fence) as world:
+    async with open_world(connection, informers, settings, clock, lease.fence, lambda: len(cluster.breaches)) as world:
         admits(world.installed.admission)
         glance = Glance(cluster, now_s=clock)
         sight = seen(world, glance, informers, lease)

@@ -72,8 +72,9 @@ class PodEffects(Protocol):
     def select_node(self, pod: Pod, node: str) -> None:
         """Tell the claims of the pod for which node their volumes are to be made."""
 
-    def read_budgets(self, gang: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
-        """`answered`: with what a PodDisruptionBudget says against the eviction of these pods, or nothing."""
+    def read_budgets(self, gang: str, by: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
+        """`answered`: with what a PodDisruptionBudget says against the eviction of these pods and of the other victims
+        of the preemptor `by`, all together, or nothing."""
 
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None: ...
 

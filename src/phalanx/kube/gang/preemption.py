@@ -2,8 +2,8 @@
 
 Preempted (kubernetes.md 8): what is to go is marked on the objects before anything ends, so that whoever comes after a
 crash goes on with it. A Job's mark is part of the PATCH that suspends it; its controller then ends its pods, and they
-do not count as failures. Bare pods are marked one by one, and evicted when all are; who would break a
-PodDisruptionBudget by that stays, and is spared for a while.
+do not count as failures. Bare pods are marked one by one, and evicted when all are. Where a PodDisruptionBudget does
+not let all victims of a preemptor go, all stay, and are spared for a while.
 
 A gang that leaves suspends its Jobs, and has left when no pod of it is left: only then the core is told. An owner of a
 Job that resumes it at once (a JobSet that is not suspended itself) is not fought: its new pods wait unbound. Where the
@@ -50,7 +50,9 @@ class Preemption:
         mark = PreemptionMark(by=decided.by, start_s=self._start.record.at_s)
         request = self._request = PreemptionRequest(mark=mark, why=decided.reason, grace_s=decided.grace_s)
         if bare := self._start.bare_pods():
-            self._effects.pods.read_budgets(self._start.id, bare, lambda objection: self._budgeted(request, objection))
+            self._effects.pods.read_budgets(
+                self._start.id, decided.by, bare, lambda objection: self._budgeted(request, objection)
+            )
         else:
             self._write_marks(request)
 

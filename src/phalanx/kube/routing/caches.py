@@ -88,6 +88,12 @@ class ObjectCaches:
             await cache.synced.wait()
         self.look_up(served)
 
+    async def list_again(self) -> None:
+        """List the kinds that every decision is made on once more; what the caches had otherwise is told as changes.
+        Raises ApiError."""
+        for kind in REQUIRED:
+            await self._informers(kind).list_again()
+
     def look_up(self, kinds: Iterable[Kind]) -> None:
         """Keep caches of these, of the kinds that a server may not serve."""
         found = {kind: self.objects(kind) for kind in kinds}

@@ -1,7 +1,8 @@
 """Making bare pods go: what budgets say about it, the mark, the eviction.
 
 A pod without a Job that could take it back goes by the Eviction API, which respects PodDisruptionBudgets. Several pods
-of one gang may fall under one budget, so the budgets are asked for all of them before the first is told to go.
+may fall under one budget that lets each of them go and not all, so the budgets are asked for all victims of a preemptor
+together, before the first is told to go.
 """
 
 from __future__ import annotations
@@ -18,20 +19,22 @@ from phalanx.kube.write.writer import Verdict, Write
 
 
 class ReadDisruptionBudgets(Write):
-    """Reads only: `budget_objection` says which budget would not let these pods go, or nothing. `objects`: the pods."""
+    """Reads only: `objection` says which budget would not let the victims of the preemptor `by` go, or nothing.
+    `victims`: their pods' objects; more may join until it is answered."""
 
-    def __init__(self, pods: Sequence[Pod], objects: Sequence[Object]) -> None:
-        self.key = f"budgets/{pods[0].key}"
-        self.pods, self.objects, self.objection = pods, objects, ""
+    def __init__(self, by: str) -> None:
+        self.key = f"budgets/{by}"
+        self.victims: list[Object] = []
+        self.objection = ""
 
     async def send(self, api: Connection) -> Object:
-        try:
-            listing = await api.list(DISRUPTION_BUDGETS, self.pods[0].namespace)
-        except ApiRefusal as error:
-            if error.code not in {403, 404}:
-                raise
-            return {}  # there are none, or none that we may see: each eviction is judged by the server all the same
-        self.objection = budget_objection(listing["items"], self.objects)
+        listed: dict[str, list[Object]] = {}
+        while missing := {pod["metadata"]["namespace"] for pod in self.victims} - listed.keys():
+            for namespace in sorted(missing):
+                listed[namespace] = await _budgets(api, namespace)
+        for namespace, budgets in listed.items():
+            here = [pod for pod in self.victims if pod["metadata"]["namespace"] == namespace]
+            self.objection = self.objection or budget_objection(budgets, here)
         return {}
 
     async def read(self, api: Connection) -> Object:
@@ -39,6 +42,16 @@ class ReadDisruptionBudgets(Write):
 
     def judge(self, obj: Object) -> Verdict:
         return Verdict.AGAIN
+
+
+async def _budgets(api: Connection, namespace: str) -> list[Object]:
+    try:
+        found: list[Object] = (await api.list(DISRUPTION_BUDGETS, namespace))["items"]
+    except ApiRefusal as error:
+        if error.code not in {403, 404}:
+            raise
+        return []  # there are none, or none that we may see: each eviction is judged by the server all the same
+    return found
 
 
 def budget_objection(budgets: Iterable[Object], pods: Sequence[Object]) -> str:

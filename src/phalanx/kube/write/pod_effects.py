@@ -31,6 +31,8 @@ class PodWrites:
         key: RecordKey | None,
     ) -> None:
         self._writer, self._informers, self._conclude, self._key = writer, informers, conclude, key
+        # By preemptor: what is asked about its victims, and who waits for the answer.
+        self._budgets: dict[str, tuple[ReadDisruptionBudgets, list[Callable[[str], None]]]] = {}
 
     def bind(
         self, gang: str, pod: Pod, node: str, devices: tuple[str, ...], record: StartRecord | None, answered: Answered
@@ -52,14 +54,26 @@ class PodWrites:
             if claim is not None:
                 self._writer.put(SelectNode(claim, node), done)
 
-    def read_budgets(self, gang: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
-        write = ReadDisruptionBudgets(pods, [self._informers(PODS).objects[pod.key] for pod in pods])
-
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
-            answered(write.objection or text)
+    def read_budgets(self, gang: str, by: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
+        def heard(objection: str) -> None:
+            answered(objection)
             self._conclude(gang)
 
-        self._writer.put(write, done)
+        if by not in self._budgets:
+            self._ask_budgets(by)
+        question, waiting = self._budgets[by]
+        question.victims.extend(self._informers(PODS).objects[pod.key] for pod in pods)
+        waiting.append(heard)
+
+    def _ask_budgets(self, by: str) -> None:
+        question, waiting = self._budgets[by] = ReadDisruptionBudgets(by), list[Callable[[str], None]]()
+
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            del self._budgets[by]
+            for heard in waiting:
+                heard(question.objection or text)
+
+        self._writer.put(question, done)
 
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None:
         self._writer.put(MarkPod(pod, mark), self._done(gang, answered))
