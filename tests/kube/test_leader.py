@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown
-from phalanx.kube.leader.lease import Lease, LeaseDurations
+from phalanx.kube.leader.lease import Lease, LeaseDurations, leading
 from phalanx.kube.write.writer import LeaseLost, Verdict, Write, Writer
 from tests import clockwork
 
@@ -22,9 +23,13 @@ class Leases:
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
         self.version, self.silent = 0, False
+        self.hangs = False
+        self.breaks: Callable[[float], bool] = lambda now_s: False  # the connection is cut then
 
     async def get(self, *_: Any) -> dict[str, Any]:
-        if self.silent:
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.silent or self.breaks(asyncio.get_running_loop().time()):
             raise ApiUnknown("no answer")
         if self.lease is None:
             raise ApiRefusal(404, "NotFound", "no lease")
@@ -58,6 +63,42 @@ def test_a_second_process_waits_until_the_first_gives_the_lease_back() -> None:
         assert not waiting.done()
         await first.release()
         await asyncio.wait_for(waiting, 1)
+
+    clockwork.run(scene())
+
+
+def test_whoever_gets_no_answer_ends_with_the_lease_and_waits_for_none() -> None:
+    """Over a connection that hung a process ended nine seconds late: it gave the lease back (kube-apiserver 1.36)."""
+
+    async def scene() -> None:
+        server, clock = Leases(), asyncio.get_running_loop().time
+        began_s = clock()
+
+        async def lead() -> None:
+            async with leading(lease(server, "a")):
+                server.hangs = True
+                await asyncio.Event().wait()
+
+        with pytest.raises(LeaseLost):
+            await lead()
+        assert clock() - began_s < TERMS.renew_s * 1.5
+
+    clockwork.run(scene())
+
+
+def test_a_connection_that_is_cut_again_and_again_loses_no_lease() -> None:
+    """It is cut whenever a renewal is due, and whole half a second later."""
+
+    async def scene() -> None:
+        server, clock = Leases(), asyncio.get_running_loop().time
+        one = Lease(server, "a", terms=LeaseDurations())  # type: ignore[arg-type]  # it answers as a connection does
+        await one.acquire()
+        began_s = clock()
+        server.breaks = lambda now_s: not 0.4 < (now_s - began_s) % 2.0 < 0.9
+        keeping = asyncio.ensure_future(one.keep())
+        await asyncio.sleep(60.0)
+        assert not keeping.done()
+        keeping.cancel()
 
     clockwork.run(scene())
 

@@ -67,28 +67,33 @@ class Lease:
             await asyncio.sleep(min(self.terms.retry_s, left_s + 0.01) if left_s > 0 else self.terms.retry_s)
 
     async def keep(self) -> None:
-        """Renew for ever. Raises LeaseLost when the deadline has passed without a renewal."""
+        """Renew for ever. Raises LeaseLost when the deadline has passed without a renewal. What fails is tried again
+        soon: a connection that is cut again and again is whole for long enough between."""
+        renewed, soon_s = True, self.terms.retry_s / 4
         while True:
-            await asyncio.sleep(self.terms.retry_s)
+            await asyncio.sleep(self.terms.retry_s if renewed else soon_s)
             try:
                 async with asyncio.timeout_at(self._until):
                     renewed = await self._attempt()
             except TimeoutError:
                 renewed = False
-            if not renewed and _now() + self.terms.retry_s >= self._until:
+            if not renewed and _now() + soon_s >= self._until:
                 raise LeaseLost(
                     f"the lease {self._namespace}/{self._name} could not be renewed for {self.terms.renew_s:g} s: "
                     "this process stops scheduling, another may lead now; start it again to stand by"
                 )
 
     async def release(self) -> None:
-        """Let another take over at once."""
-        self._until = 0.0
+        """Let another take over at once. A lease that is no longer sure to be ours is not given back."""
+        until, self._until = self._until, 0.0
+        if _now() >= until:
+            return
         try:
-            lease = await self._api.get(LEASES, self._name, self._namespace)
-            if lease["spec"].get("holderIdentity") == self.identity:
-                await self._api.replace(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
-        except ApiError as error:
+            async with asyncio.timeout_at(until):
+                lease = await self._api.get(LEASES, self._name, self._namespace)
+                if lease["spec"].get("holderIdentity") == self.identity:
+                    await self._api.replace(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
+        except (ApiError, TimeoutError) as error:
             log.info("the lease was not given back: %s", error)
 
     # --- inside ---------------------------------------------------------------------------------------------------
