@@ -17,8 +17,8 @@ IGNORED = {("", "events"), ("events.k8s.io", "events")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """`kinds`: each deletable resource once, in its group's preferred version. `named`: (apiVersion, kind) of every
-    served version. `verbs` of the preferred ones."""
+    """`kinds`: each deletable resource once, in its group's preferred version, or in the first that has it. `named`:
+    (apiVersion, kind) of every served version. `verbs` of `kinds`."""
 
     kinds: tuple[Kind, ...]
     named: dict[tuple[str, str], Kind]
@@ -37,16 +37,16 @@ async def discover(calls: Calls) -> Catalog:
         asked += [(group["name"], one["version"], one["version"] == preferred) for one in group["versions"]]
     lists = await asyncio.gather(*(_resources(calls, group, version) for group, version, _ in asked))
     named: dict[tuple[str, str], Kind] = {}
-    verbs: dict[Kind, frozenset[str]] = {}
+    verbs: dict[tuple[str, str], tuple[Kind, frozenset[str]]] = {}
     for (group, version, preferred), resources in zip(asked, lists, strict=True):
         for resource in resources:
             if "/" in resource["name"]:
                 continue
             kind = _kind(group, version, resource)
             named[kind.api_version, kind.name] = kind
-            if preferred and set(resource["verbs"]) >= _NEEDED:
-                verbs[kind] = frozenset(resource["verbs"])
-    return Catalog(kinds=tuple(verbs), named=named, verbs=verbs)
+            if set(resource["verbs"]) >= _NEEDED and (preferred or (group, kind.plural) not in verbs):
+                verbs[group, kind.plural] = kind, frozenset(resource["verbs"])
+    return Catalog(kinds=tuple(kind for kind, _ in verbs.values()), named=named, verbs=dict(verbs.values()))
 
 
 async def _resources(calls: Calls, group: str, version: str) -> list[dict[str, Any]]:
