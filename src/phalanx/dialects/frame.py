@@ -51,7 +51,8 @@ class Owner(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
     """What one gang (`gang`: its id) says. `queue`: the queue as its words name it. `options`: its words, ours and
-    the dialect's. `asks`: the resources that its pods ask for. `owner`: the first of the objects that form it."""
+    the dialect's. `asks`: the resources that its pods ask for. `owner`: the first of the objects that form it.
+    `priority`: the highest of its pods."""
 
     gang: str
     namespace: str
@@ -59,20 +60,32 @@ class Said:
     options: Mapping[str, str]
     asks: frozenset[str] = frozenset()
     owner: Owner | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleClaim:
+    """What the definitions say of the bare pods of one role. `minimum`: so many of them start with the gang. `group`:
+    the group that they belong to, of those that the words `phalanx.dev/subgroups` declare."""
+
+    minimum: int
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """What the definitions say of a gang. `queue`: its queue in the tree; empty: that of who names none. `priority`:
     instead of its pods' own. `blocked`: why it may not start whatever room there is; with `drained` it may not run
-    either, and is taken back. `options`: words of ours that count instead of what its members say.
-    `silent`: nothing is answered of it as long as it is so."""
+    either, and is taken back. `options`: words of ours that count instead of what its members say. `roles`: of a gang
+    of bare pods, what is declared of each role; those that are not named start with the others, but nothing waits for
+    them. `silent`: nothing is answered of it as long as it is so."""
 
     queue: str
     priority: int | None = None
     blocked: Reason | None = None
     drained: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str, RoleClaim] = field(default_factory=dict)
     silent: bool = False
 
 
@@ -157,7 +170,7 @@ class Dialect(Protocol[Defined]):
     """One scheduler's API. `scheduler_names`: whose pods we bind. `definition_kinds`: watched, and read by `define`; of
     those `by_status` the status counts as well. `answer_kinds`: written. `crds`: the file, beside this one, of its
     CustomResourceDefinitions, which are made where they are absent; empty: it has none. `policies`: what its webhooks
-    do, as admission policies."""
+    do, as admission policies, and what else its installation brings."""
 
     @property
     def name(self) -> str: ...

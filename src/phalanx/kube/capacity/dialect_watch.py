@@ -105,11 +105,12 @@ class DialectWatch:
         for name, dialect in self.dialects.items():
             if name not in self.defined:
                 continue
-            objects = {kind: self._objects(kind) or {} for kind in dialect.answer_kinds}
-            if (found := dialect.claim(self.defined[name], said, objects)) is not None:
+            found_of = {kind: self._objects(kind) for kind in dialect.answer_kinds}
+            objects = {kind: found for kind, found in found_of.items() if found is not None}
+            if (claim := dialect.claim(self.defined[name], said, objects)) is not None:
                 self.claimed[said.gang] = name
-                (self.silent.add if found.silent else self.silent.discard)(said.gang)
-                return found
+                (self.silent.add if claim.silent else self.silent.discard)(said.gang)
+                return claim
         return None
 
     def forget(self, gang: str) -> None:

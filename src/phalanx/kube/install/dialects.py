@@ -1,7 +1,8 @@
 """What a dialect brings to a cluster: its CustomResourceDefinitions and its admission policies.
 
 Definitions are made where they are absent and never changed: those that the other scheduler's own installation brought
-are as good. Policies are ours, and are made where they are absent.
+are as good. Policies, and objects that its installation brings (default queues), are made where they are absent, once
+its kinds are served.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ log = logging.getLogger(__name__)
 
 async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
     """Returns when its kinds are served. Who may not write definitions goes on with those that are there."""
-    for body in crds_of(dialect):
+    brought = crds_of(dialect)
+    for body in brought:
         await _make(api, CRDS, body)
+    own = {(body["spec"]["group"], body["spec"]["names"]["plural"]) for body in brought}
+    for kind in (*dialect.definition_kinds, *dialect.answer_kinds):
+        if (kind.group, kind.plural) in own:  # kinds of others are looked at where they are served
+            await served(api, kind)
     for kind, body in dialect.policies:
         await _make(api, kind, body)
-    for kind in (*dialect.definition_kinds, *dialect.answer_kinds):
-        await served(api, kind)
 
 
 def crds_of(dialect: Dialect[Any]) -> list[Object]:

@@ -115,7 +115,6 @@ def read_pod(
     bind, too, by their specs, each by itself, whoever owns it. `owner`: whose it is. `words`: what dialects make of a
     pod's labels and annotations."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
-    ask = shapes.of_pod(spec, status, meta)
     annotations = meta.get("annotations") or {}
     scheduler = spec.get("schedulerName", "")
     default = scheduler == labels.DEFAULT_SCHEDULER
@@ -128,8 +127,10 @@ def read_pod(
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
     group, said = _words(meta, others=volcano.SCHEDULER_NAME in answers_to) if ours else ("", {})
     alone = owner is None or scheduler not in labels.OURS  # a Job whose pods name a peer's scheduler says nothing to us
-    if bound_by_us and alone and (theirs := words("Pod", meta, scheduler)):
+    theirs = words("Pod", meta, scheduler) if bound_by_us and alone else _NOTHING
+    if theirs:
         said = {**theirs, **said}
+    ask = shapes.of_pod(spec, status, _with_devices(meta, theirs))
     return Pod(
         uid=meta["uid"],
         namespace=meta["namespace"],
@@ -186,6 +187,12 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
         ready=pod.ours and _ready(status),
         awaited="" if pod.ours or "nodeName" in spec else _awaited(spec, status),
     )
+
+
+def _with_devices(meta: Object, theirs: Mapping[str, str]) -> Object:
+    """The metadata, with the part of a GPU that the pod asks for in words of a dialect."""
+    asked = {key: theirs[key] for key in (labels.GPU_FRACTION, labels.GPU_MEMORY) if key in theirs}
+    return {**meta, "annotations": {**asked, **(meta.get("annotations") or {})}} if asked else meta
 
 
 _WORDS = ("labels", "annotations", "ownerReferences")

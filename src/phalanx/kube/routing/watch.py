@@ -87,7 +87,7 @@ class ClusterWatch:
             *((kind, around(self._storage.on_change)) for kind in STORAGE),
             (FLAVORS, around(self.capacity.on_flavor)),
             (RESERVATIONS, around(self.capacity.on_reservation)),
-            *((kind, around(self._on_definition)) for kind in self.capacity.dialects.kinds),
+            *((kind, around(self._on_definition)) for kind in self._defined()),
             (volcano.QUEUES, around(self.capacity.on_queue)),
             (QUEUES, around(self.capacity.on_queue)),
             (POD_GROUPS, around(self._on_pod_group)),
@@ -95,6 +95,10 @@ class ClusterWatch:
             (PODS, self._take_pod),
         )
         return [(kind, take) for kind, take in order if self._caches.watches(kind)]
+
+    def _defined(self) -> Iterator[Kind]:
+        """What dialects are to be told of; of job kinds the gangs are told."""
+        return (kind for kind in self.capacity.dialects.kinds if kind not in self._caches.job_kinds)
 
     def read_again(self) -> Iterator[None]:
         """What has another shape since somebody selects pods by a label that nobody did before, piece by piece."""

@@ -110,6 +110,8 @@ class WorkloadWatch:
                 for pod_uid in self._pods_of.get(uid, ()):
                     self._route(self._pods[pod_uid])
         if job is None or name is None:
+            for pod_uid in self._pods_of.get(uid, ()) if job is not None else ():
+                self._route(self._pods[pod_uid])  # of a Job that is nobody's here, which may be news to their gang
             return
         gang = self._job_gang[uid] = self._gang_of(name)
         gang.see_job(job)

@@ -4,5 +4,6 @@ Rooms, lowest first:
 
     held_resources  capacity held for pods that a driver creates later
     job_options     what labels and annotations say about when and how a job runs
+    declared_roles  roles and groups of bare pods that a dialect declares
     gang_spec       which objects form which job, and what keeps it waiting
 """

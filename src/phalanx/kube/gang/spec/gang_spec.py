@@ -16,20 +16,22 @@ are never guessed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, TypeAlias
 
-from phalanx.dialects.frame import Claim, Owner, Said
+from phalanx.dialects.frame import Claim, Owner, RoleClaim, Said
 from phalanx.dialects.frameworks.form import LATER
+from phalanx.kube.gang.spec.declared_roles import grouped_role, groups_in_use, missing_of_declared
 from phalanx.kube.gang.spec.held_resources import GangSpecError, equal_pieces, read_resources, remaining_resources
 from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, single_value
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.pod_group import NO_TASKS, PodGroup
 from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.model.job import Job, Role
+from phalanx.model.job import Group, Job, Role
 from phalanx.model.node import TopologyRequest
 from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason, ReasonCode
@@ -72,7 +74,7 @@ class GangMembers:
     """The live members of one gang: Jobs that are not finished, and bare pods that are not over, oldest first.
     `finished`: Jobs that are; they are no longer waited for. `sizes`: what each Job (by uid) can still use at once,
     where more is known than its status says. `group`: the PodGroup whose members they are, if there is one. `claimed`:
-    what a dialect's definitions say instead of them."""
+    what a dialect's definitions say instead of them, and `declared`: of the roles of bare pods."""
 
     id: str
     jobs: Sequence[BatchJob]
@@ -81,6 +83,7 @@ class GangMembers:
     sizes: Mapping[str, int] = field(default_factory=dict)
     group: PodGroup | None = None
     claimed: Mapping[str, str] = field(default_factory=dict)
+    declared: Mapping[str, RoleClaim] = field(default_factory=dict)
 
     def size(self, job: BatchJob) -> int:
         return self.sizes.get(job.uid, job.size())
@@ -131,9 +134,11 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         theirs = defaults.claim(_to_claim(members, queue))
         if theirs is not None:
             queue = theirs.queue or defaults.default_queue
-            members = replace(members, claimed=theirs.options)
+            members = replace(members, claimed=theirs.options, declared=theirs.roles)
         said = _said(members)
         rows = _rows(members, defaults.gang(queue), defaults.largest)
+        if members.declared:
+            said["groups"] = groups_in_use(said.get("groups", ()), [role.group for role, _ in rows])
         _check_jobs(members.jobs)
         blocked = _obstacle(members) or (None if theirs is None else theirs.blocked)
         if blocked is None and defaults.gang(queue):
@@ -171,6 +176,7 @@ def _to_claim(members: GangMembers, queue: str) -> Said:
         options={key: value for member in reversed(members.everyone) for key, value in member.options.items()},
         asks=frozenset(resource for shape in shapes for resource, _ in shape.requests),
         owner=_owner(members),
+        priority=_priority(members),
     )
 
 
@@ -214,6 +220,8 @@ def _rows(members: GangMembers, gang: bool, largest: Mapping[str, int]) -> list[
     if members.group is not None:
         return _group_rows(members.group, members.pods, largest)
     minimum = _number(members, labels.MIN_AVAILABLE)
+    if members.declared:
+        return _declared_rows(members)
     rows += bare_pod_roles(members.pods, minimum or len(members.pods))
     if (whole := single_value(members, labels.MIN_RESOURCES, "")) and (held := _held(members, whole, minimum, largest)):
         rows.append(held)
@@ -243,6 +251,21 @@ def _closeness(member: BatchJob | Pod) -> TopologyRequest | None:
     """Of this member's pods alone."""
     alone = options_of(member.options, member.name)
     return closeness(alone, labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS)
+
+
+def _declared_rows(members: GangMembers) -> list[RoleSource]:
+    there = _by_role(members.pods)
+    minimums = {name: said.minimum for name, said in members.declared.items()}
+    return [
+        (grouped_role(role, source.role, members.declared, there.get(source.role, 0)), source)
+        for role, source in bare_pod_roles(members.pods, 0, minimums)
+        if isinstance(source, BarePods)
+    ]
+
+
+def _by_role(pods: Sequence[Pod]) -> Mapping[str, int]:
+    """How many there are of each role label."""
+    return Counter(pod.options.get(labels.ROLE, "") for pod in pods)
 
 
 def _group_rows(group: PodGroup, pods: Sequence[Pod], largest: Mapping[str, int]) -> list[RoleSource]:
@@ -330,6 +353,9 @@ def _incomplete(members: GangMembers) -> Reason | None:
         return None
     if members.jobs:
         return _missing_objects(members)
+    if members.declared:
+        groups: Sequence[Group] = job_options(members, "").get("groups", ())
+        return missing_of_declared(_by_role(members.pods), members.declared, groups)
     if any(pod.group for pod in members.pods):
         return _missing_of_group(members)
     minimum, whole = _number(members, labels.MIN_AVAILABLE), members.options(labels.MIN_RESOURCES)

@@ -1,0 +1,64 @@
+"""Roles of bare pods that a dialect's definitions declare: how many of each start together, and the tree of groups that
+they form (KAI's PodGroup with sub-groups).
+
+A group of which no pod exists is no part of the gang yet. Pods of a role that has fewer than its minimum, and pods of
+no declared role, are no part of it either: they start with it where there is room (`SURPLUS`), and it waits for none of
+them. Whether the pods that exist are enough is asked of the whole tree, with the roles that have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from phalanx.dialects.frame import RoleClaim
+from phalanx.kube.gang.spec.held_resources import GangSpecError
+from phalanx.model.job import Group, Role, gang_error, gang_tree
+from phalanx.model.pod import Shape
+from phalanx.model.reason import Reason, ReasonCode
+
+SURPLUS = ":surplus"  # no group of a dialect has such a name
+
+
+def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], there: int) -> Role:
+    """Return the role in its group. `name`: as it is declared; `there`: so many pods of that name exist."""
+    said = declared.get(name)
+    if said is None or there < said.minimum:
+        return replace(role, minimum=0, group=SURPLUS)
+    return replace(role, group=said.group)
+
+
+def groups_in_use(groups: Sequence[Group], used: Iterable[str]) -> tuple[Group, ...]:
+    """Return those of the declared groups that hold something. `used`: the groups of all roles."""
+    kept = set(used)
+    parents = {group.name: group.parent for group in groups}
+    for name in tuple(kept):
+        while (name := parents.get(name, "")) and name not in kept:
+            kept.add(name)
+    surplus = (Group(name=SURPLUS, minimum=0),) if SURPLUS in kept else ()
+    return (*(group for group in groups if group.name in kept), *surplus)
+
+
+def missing_of_declared(
+    there: Mapping[str, int], declared: Mapping[str, RoleClaim], groups: Sequence[Group]
+) -> Reason | None:
+    """Return why the gang is not complete; None: it is. `there`: existing pods by the name of their role. Raises
+    GangSpecError."""
+    shape = Shape(requests=())
+    most = {name: max(said.minimum, there.get(name, 0)) for name, said in declared.items()}
+    roles = [
+        Role(name=name, count=most[name], minimum=said.minimum, shape=shape, group=said.group)
+        for name, said in declared.items()
+    ]
+    if error := gang_error(roles, groups, None):
+        raise GangSpecError(error)
+    if gang_tree(roles, groups, None).placed([there.get(role.name, 0) for role in roles]):
+        return None
+    short = [
+        f"{there.get(role.name, 0)} of {role.minimum} pods" + (f" of {role.name}" if role.name else "")
+        for role in roles
+        if there.get(role.name, 0) < role.minimum
+    ]
+    text = f"waiting for members: {', '.join(short)} exist"
+    wanted, exist = sum(role.minimum for role in roles), sum(there.values())
+    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"exist": exist, "wanted": wanted})
