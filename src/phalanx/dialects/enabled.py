@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from phalanx.dialects.frame import Dialect
+from phalanx.dialects.kai.dialect import KAI
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.scheduler_plugins.dialect import SCHEDULER_PLUGINS
 from phalanx.dialects.volcano.dialect import VOLCANO
@@ -16,4 +17,5 @@ DIALECTS: Final[Mapping[str, Dialect[Any]]] = {
     YUNIKORN.name: YUNIKORN,
     SCHEDULER_PLUGINS.name: SCHEDULER_PLUGINS,
     VOLCANO.name: VOLCANO,
+    KAI.name: KAI,
 }

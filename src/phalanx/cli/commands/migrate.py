@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,9 @@ from cyclopts import Parameter
 
 from phalanx.cli.files.configuration_file import configuration_text
 from phalanx.cli.terminal.output import counted, note, print_json
-from phalanx.dialects.kueue.fields.migration import STEPS, moved
+from phalanx.dialects.kai import migration as kai
+from phalanx.dialects.kueue.fields import migration as kueue
+from phalanx.dialects.moved import Moved
 from phalanx.dialects.yunikorn.checks import read
 from phalanx.dialects.yunikorn.configuration import ConfigurationError
 from phalanx.dialects.yunikorn.queues import Translation, translate
@@ -23,6 +26,7 @@ class Peer(StrEnum):
     """Whose queues are read."""
 
     KUEUE = "kueue"
+    KAI = "kai"
     YUNIKORN = "yunikorn"
 
 
@@ -40,14 +44,16 @@ def migrate(
     YuniKorn: a `queues.yaml`, or a manifest of its ConfigMap `yunikorn-configs`. Its queues are printed as manifests;
     what is different is said beside them, on standard error. A file that YuniKorn refuses is refused, with the line.
 
-    Kueue: manifests, or what `kubectl get -o yaml` printed. Its objects stay as they are, so what is printed is what
-    each of them, and each job that names a queue of its, becomes; and then what to do in which order.
+    Kueue and KAI: manifests, or what `kubectl get -o yaml` printed. Their objects stay as they are, so what is printed
+    is what each of them, and each job that names a queue of theirs, becomes; and then what to do in which order.
 
     For example:
 
         phalanx migrate queues.yaml --from yunikorn
         kubectl get clusterqueues,cohorts,localqueues,resourceflavors,jobs -A -o yaml > now.yaml
         phalanx migrate now.yaml --from kueue
+        kubectl get queues.scheduling.run.ai,podgroups.scheduling.run.ai,jobs -A -o yaml > now.yaml
+        phalanx migrate now.yaml --from kai
         kubectl get configmap -n yunikorn yunikorn-configs -o yaml > now.yaml
         phalanx migrate now.yaml --from yunikorn | kubectl apply -f -
 
@@ -59,7 +65,10 @@ def migrate(
         Print JSON: the queues and the notes together.
     """
     if source is Peer.KUEUE:
-        _kueue(file, json)
+        _show(file, kueue.moved(_objects(file)), kueue.STEPS, "of kueue.x-k8s.io", json)
+        return
+    if source is Peer.KAI:
+        _show(file, kai.moved(_objects(file)), kai.STEPS, "of scheduling.run.ai", json)
         return
     try:
         found = translate(read(configuration_text(file)))
@@ -83,19 +92,18 @@ def _manifests(found: Translation) -> list[dict[str, Any]]:
     ]
 
 
-def _kueue(file: Path, json: bool) -> None:
-    found = moved(_objects(file))
+def _show(file: Path, found: Sequence[Moved], steps: Sequence[str], whose: str, json: bool) -> None:
     if not found:
-        raise PhalanxError(f"{file} has no object of kueue.x-k8s.io and no job that names one of its queues")
+        raise PhalanxError(f"{file} has no object {whose} and no job that names one of its queues")
     if json:
-        print_json({"objects": msgspec.to_builtins(found), "steps": list(STEPS)})
+        print_json({"objects": msgspec.to_builtins(found), "steps": list(steps)})
         return
     for one in found:
         print(f"{one.object}: {one.becomes}")
         for text in one.notes:
             print(f"    {text}")
     print(f"\n{counted(len(found), 'object')}. What to do, in this order:")
-    for number, step in enumerate(STEPS, 1):
+    for number, step in enumerate(steps, 1):
         print(f"  {number}. {step}")
 
 

@@ -128,8 +128,7 @@ def read_pod(
     group, said = _words(meta, others=volcano.SCHEDULER_NAME in answers_to) if ours else ("", {})
     alone = owner is None or scheduler not in labels.OURS  # a Job whose pods name a peer's scheduler says nothing to us
     theirs = words("Pod", meta, scheduler) if bound_by_us and alone else _NOTHING
-    if theirs:
-        said = {**theirs, **said}
+    said = {**theirs, **said} if theirs else said
     ask = shapes.of_pod(spec, status, _with_devices(meta, theirs))
     return Pod(
         uid=meta["uid"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.dialects.frame import Object
@@ -11,6 +10,7 @@ from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.fields.notes import notes
 from phalanx.dialects.kueue.fields.tables import TABLES
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
+from phalanx.dialects.moved import Moved
 from phalanx.model.queue import Queue
 
 _JOBS = frozenset({"Job", "Pod", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"})
@@ -25,15 +25,6 @@ STEPS = (
     "`schedulerName: phalanx`, which jobs created from now on get by themselves",
     "look at `phalanx queues` and `kubectl get workloads.kueue.x-k8s.io -A`",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
-    """One object, what it becomes, and what will be different."""
-
-    object: str
-    becomes: str
-    notes: tuple[str, ...] = ()
 
 
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:

@@ -1,0 +1,114 @@
+"""What KAI's webhooks refuse, as admission policies, and what its installation brings: PriorityClasses and two queues.
+
+A cycle among sub-groups is not refused at the door, where it cannot be said: its pods wait with the reason.
+
+Source: pkg/apis/scheduling/{v2,v2alpha2}/*_webhook.go, pkg/admission, deployments/kai-scheduler/templates of v0.17.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from phalanx.client.kind import PRIORITY_CLASSES, Kind
+from phalanx.dialects.frame import Object
+from phalanx.dialects.kai import kinds
+from phalanx.dialects.kai.queues import CLASSES, GPU
+
+_GROUP = "admissionregistration.k8s.io"
+_POLICY = Kind(group=_GROUP, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False)
+_BINDING = Kind(
+    group=_GROUP, plural="validatingadmissionpolicybindings", name="ValidatingAdmissionPolicyBinding", namespaced=False
+)
+Made = tuple[Kind, Object]
+
+
+def _policy(
+    name: str, rule: tuple[str, str, str], operations: list[str], conditions: dict[str, str], checks: dict[str, str]
+) -> list[Made]:
+    """`rule`: group, version, resource. `checks`: message -> what must hold."""
+    full = f"{name}.kai.phalanx.dev"
+    group, version, plural = rule
+    resources = {"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": [plural]}
+    spec: dict[str, Any] = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [resources]},
+        "matchConditions": [{"name": key, "expression": text} for key, text in conditions.items()],
+        "validations": [{"expression": text, "message": said, "reason": "Forbidden"} for said, text in checks.items()],
+    }
+    binding = {"policyName": full, "validationActions": ["Deny"]}
+    return [_made(_POLICY, full, {"spec": spec}), _made(_BINDING, full, {"spec": binding})]
+
+
+def _made(kind: Kind, name: str, parts: Object) -> Made:
+    return kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, **parts}
+
+
+_SUB, _SPEC = "object.spec.subGroups", "object.spec"
+_IS_PARENT = f"{_SUB}.exists(o, has(o.parent) && o.parent == s.name)"
+_POD_GROUP = {
+    "minMember and minSubGroup are mutually exclusive": f"!has({_SPEC}.minMember) || !has({_SPEC}.minSubGroup)",
+    "minSubGroup is of sub-groups: there are none": (f"!has({_SPEC}.minSubGroup) || (has({_SUB}) && size({_SUB}) > 0)"),
+    "sub-groups have different names": (
+        f"!has({_SUB}) || {_SUB}.all(s, size({_SUB}.filter(o, o.name == s.name)) == 1)"
+    ),
+    "the parent of a sub-group is another sub-group": (
+        f"!has({_SUB}) || {_SUB}.all(s, !has(s.parent) || (s.parent != s.name && {_SUB}.exists(o, o.name == s.parent)))"
+    ),
+    "a sub-group with others below it has no minMember": (
+        f"!has({_SUB}) || {_SUB}.all(s, !({_IS_PARENT}) || !has(s.minMember))"
+    ),
+    "a sub-group without others below it has a minMember, and no minSubGroup": (
+        f"!has({_SUB}) || {_SUB}.all(s, {_IS_PARENT} || (has(s.minMember) && !has(s.minSubGroup)))"
+    ),
+}
+_NOTES = "object.metadata.annotations"
+_WHOLE = f'has(c.resources) && has(c.resources.limits) && "{GPU}" in c.resources.limits'
+_POD = {
+    "a pod asks for a part of a GPU or for whole ones, not for both": f"!object.spec.containers.exists(c, {_WHOLE})",
+    "gpu-fraction and gpu-memory are mutually exclusive": f'!("gpu-fraction" in {_NOTES} && "gpu-memory" in {_NOTES})',
+    "gpu-fraction is a number between 0 and 1": (
+        f'!("gpu-fraction" in {_NOTES}) || {_NOTES}["gpu-fraction"].matches("^0?\\\\.[0-9]*[1-9][0-9]*$")'
+    ),
+    "gpu-memory is a whole number of MiB": (
+        f'!("gpu-memory" in {_NOTES}) || {_NOTES}["gpu-memory"].matches("^[0-9]*[1-9][0-9]*$")'
+    ),
+}
+_SHARES = {
+    "for-kai": f'object.spec.schedulerName == "{kinds.SCHEDULER_NAME}"',
+    "asks-a-part": f'has({_NOTES}) && ("gpu-fraction" in {_NOTES} || "gpu-memory" in {_NOTES})',
+}
+_QUEUE_RULE = (kinds.GROUP, kinds.QUEUES.version, "queues")
+_UNLIMITED: Object = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
+_RESOURCES: Object = dict.fromkeys(("cpu", "gpu", "memory"), _UNLIMITED)
+POLICIES: Final[tuple[Made, ...]] = (
+    *_policy(
+        "checked-queues",
+        _QUEUE_RULE,
+        ["CREATE", "UPDATE"],
+        {},
+        {"resources must be specified": f"has({_SPEC}) && has({_SPEC}.resources)"},
+    ),
+    *_policy(
+        "deleted-queues",
+        _QUEUE_RULE,
+        ["DELETE"],
+        {},
+        {
+            "the queue has queues below it: delete these first": (
+                "!has(oldObject.status) || !has(oldObject.status.childQueues) || "
+                "size(oldObject.status.childQueues) == 0"
+            )
+        },
+    ),
+    *_policy(
+        "checked-podgroups",
+        (kinds.GROUP, kinds.POD_GROUPS.version, "podgroups"),
+        ["CREATE", "UPDATE"],
+        {"has-a-spec": f"has({_SPEC})"},
+        _POD_GROUP,
+    ),
+    *_policy("checked-pods", ("", "v1", "pods"), ["CREATE"], _SHARES, _POD),
+    *(_made(PRIORITY_CLASSES, name, {"value": value}) for name, value in CLASSES.items()),
+    _made(kinds.QUEUES, "default-parent-queue", {"spec": {"resources": _RESOURCES}}),
+    _made(kinds.QUEUES, "default-queue", {"spec": {"parentQueue": "default-parent-queue", "resources": _RESOURCES}}),
+)

@@ -1,0 +1,49 @@
+"""KAI's kinds, the kinds of owners that its pod grouper knows, and the names of its queues in our tree."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from phalanx.client.kind import JOBS, Kind
+
+NAME: Final = "kai"
+SCHEDULER_NAME: Final = "kai-scheduler"
+PREFIX: Final = "kai.scheduler/"
+GROUP: Final = "scheduling.run.ai"
+
+QUEUES = Kind(group=GROUP, version="v2", plural="queues", name="Queue", namespaced=False)
+POD_GROUPS = Kind(group=GROUP, version="v2alpha2", plural="podgroups", name="PodGroup")
+TOPOLOGIES = Kind(group="kai.scheduler", version="v1alpha1", plural="topologies", name="Topology", namespaced=False)
+SHARDS = Kind(group="kai.scheduler", plural="schedulingshards", name="SchedulingShard", namespaced=False)
+CONFIGS = Kind(group="kai.scheduler", plural="configs", name="Config", namespaced=False)
+
+_KUBEFLOW = ("PyTorchJob", "TFJob", "XGBoostJob", "JAXJob")
+TRAINING = tuple(Kind(group="kubeflow.org", plural=f"{name.lower()}s", name=name) for name in _KUBEFLOW)
+MPI_JOBS = Kind(group="kubeflow.org", version="v2beta1", plural="mpijobs", name="MPIJob")
+JOB_SETS = Kind(group="jobset.x-k8s.io", version="v1alpha2", plural="jobsets", name="JobSet")
+RAY_CLUSTERS = Kind(group="ray.io", plural="rayclusters", name="RayCluster")
+# What says how many pods are to come; looked at where it is served.
+OWNERS: Final[tuple[Kind, ...]] = (JOBS, *TRAINING, MPI_JOBS, JOB_SETS, RAY_CLUSTERS)
+
+_QUEUE, _GANG = "kai/", "kai:"
+
+
+def tree_queue(queue: str) -> str:
+    """Return the queue in our tree that a queue of KAI's is."""
+    return _QUEUE + queue
+
+
+def queue_of(queue: str) -> str:
+    """Return the queue of KAI's that a queue in our tree is; empty: it is none."""
+    return queue.removeprefix(_QUEUE) if queue.startswith(_QUEUE) else ""
+
+
+def gang_name(pod_group: str) -> str:
+    """Return what the gang of a PodGroup is called within its namespace."""
+    return _GANG + pod_group
+
+
+def pod_group_of(gang: str) -> str:
+    """Return the PodGroup of the gang with that id; empty: it has none."""
+    name = gang.partition("/")[2]
+    return name.removeprefix(_GANG) if name.startswith(_GANG) else ""

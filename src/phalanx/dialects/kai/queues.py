@@ -1,0 +1,172 @@
+"""KAI's Queues, PriorityClasses and Topologies, as queues of our tree and what gangs are looked up in.
+
+A quota of -1 is no bound; a limit of -1 neither, and a limit that is absent or 0 is no room at all. Memory is said in
+megabytes of 10^6 bytes, cpu in millicores, gpu in devices. Of both minimum runtimes, which are inherited, the longer
+one spares a job. A queue whose parent is missing is left out with all below it.
+
+Sources: pkg/apis/scheduling/v2/queue_types.go, pkg/scheduler/plugins/{proportion,minruntime} of v0.17.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, Final
+
+from phalanx.client.kind import PRIORITY_CLASSES
+from phalanx.dialects.fields import Misread, duration_s
+from phalanx.dialects.frame import Definitions, Object, Objects
+from phalanx.dialects.kai import kinds
+from phalanx.model.queue import (
+    BorrowingPolicy,
+    Bounds,
+    Queue,
+    QueueOrder,
+    QueuePreemption,
+    Quota,
+    ReclaimFloor,
+    ReclaimWithinCohort,
+    WithinQueue,
+)
+
+GPU: Final = "nvidia.com/gpu"
+# What each name means here, and how many of our units one of theirs is.
+RESOURCES: Final[Mapping[str, tuple[str, int]]] = {"cpu": ("cpu", 1), "memory": ("memory", 10**6), "gpu": (GPU, 1)}
+UNLIMITED: Final = -1
+PRIORITY: Final = 100  # of a queue that says none
+# Those that KAI's installation brings; also known where nobody made them.
+CLASSES: Final[Mapping[str, int]] = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiQueue:
+    """One Queue. `above`: those above it, nearest first. `fault`: why nothing of it is scheduled; empty: it is.
+    `lost`: a queue above it is missing, so that it is in no tree. `deserved`, `limits`: by resource, in our units;
+    what is not named is unlimited."""
+
+    name: str
+    above: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+    fault: str = ""
+    lost: bool = False
+    deserved: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaiDefinitions(Definitions):
+    """`known`: by name. `priorities`: of PriorityClasses; `default_priority`: of the global default, if there is one.
+    `levels`: by topology, each level's name or alias -> its node label."""
+
+    known: Mapping[str, KaiQueue] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    default_priority: int | None = None
+    levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def define(objects: Objects) -> KaiDefinitions:
+    """Return the definitions. Never raises: a value that cannot be read counts as absent."""
+    specs = {name: obj.get("spec") or {} for name, obj in objects.get(kinds.QUEUES, {}).items()}
+    known = {name: _known(name, specs) for name in specs}
+    classes = objects.get(PRIORITY_CLASSES, {})
+    defaults = [int(one.get("value") or 0) for one in classes.values() if one.get("globalDefault")]
+    shards = [obj.get("spec") or {} for obj in objects.get(kinds.SHARDS, {}).values()]
+    shard: Mapping[str, Any] = next((spec for spec in shards if not spec.get("partitionLabelValue")), {})
+    return KaiDefinitions(
+        queues=tuple(_queue(each, specs, shard) for each in known.values() if not each.lost),
+        known=known,
+        priorities={**CLASSES, **{name: int(one.get("value") or 0) for name, one in classes.items()}},
+        default_priority=max(defaults, default=None),
+        levels={name: dict(_levels(obj)) for name, obj in objects.get(kinds.TOPOLOGIES, {}).items()},
+    )
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _known(name: str, specs: Mapping[str, Any]) -> KaiQueue:
+    above: list[str] = []
+    parent = str(specs[name].get("parentQueue") or "")
+    while parent and parent in specs and parent not in (name, *above):
+        above.append(parent)
+        parent = str(specs[parent].get("parentQueue") or "")
+    children = tuple(sorted(other for other, spec in specs.items() if spec.get("parentQueue") == name))
+    fault = ""
+    if parent:
+        why = "stands above itself" if parent in (name, *above) else "does not exist"
+        fault = f"the queue {parent}, above {name}, {why}"
+    elif children:
+        fault = f"the queue {name} has queues below it ({', '.join(children)}): name one of these"
+    resources = specs[name].get("resources") or {}
+    return KaiQueue(
+        name=name,
+        above=tuple(above),
+        children=children,
+        fault=fault,
+        lost=bool(parent),
+        deserved=_amounts(resources, "quota"),
+        limits=_amounts(resources, "limit"),
+    )
+
+
+def _amounts(resources: Mapping[str, Any], word: str) -> dict[str, int]:
+    found = {}
+    for theirs, (ours, units) in RESOURCES.items():
+        value = (resources.get(theirs) or {}).get(word) or 0
+        if isinstance(value, int | float) and value != UNLIMITED:
+            found[ours] = max(0, ceil(value * units))
+    return found
+
+
+def _queue(each: KaiQueue, specs: Mapping[str, Any], shard: Mapping[str, Any]) -> Queue:
+    spec = specs[each.name]
+    # What is shared out below a queue without a quota is the cluster, so its zeros are not said.
+    deserved = {name: value for name, value in each.deserved.items() if value or not each.children}
+    capped = {name: min(value, each.limits.get(name, value)) for name, value in deserved.items()}
+    resources = spec.get("resources") or {}
+    weights = {
+        ours: max(0.0, float((resources.get(theirs) or {}).get("overQuotaWeight") or 0))
+        for theirs, (ours, _) in RESOURCES.items()
+    }
+    lines = [specs[name] for name in (each.name, *each.above)]
+    spared = [_runtime_s(word, lines, shard) for word in ("preemptMinRuntime", "reclaimMinRuntime")]
+    priority = spec.get("priority")
+    return Queue(
+        name=kinds.tree_queue(each.name),
+        parent=kinds.tree_queue(each.above[0]) if each.above else "",
+        quotas=(Quota(guaranteed=_bounds(capped), limit=_bounds(each.limits)),),
+        weights=tuple(sorted(weights.items())),
+        order=QueueOrder.FAIR,
+        priority=PRIORITY if priority is None else int(priority),
+        borrow=BorrowingPolicy.PREEMPTIBLE,
+        preemption=QueuePreemption(
+            within=WithinQueue.LOWER,
+            reclaim=ReclaimWithinCohort.ANY,
+            down_to=ReclaimFloor.FAIR_SHARE,
+            min_run_s=max(spared),
+        ),
+    )
+
+
+def _bounds(amounts: Mapping[str, int]) -> Bounds:
+    return tuple(sorted(amounts.items()))
+
+
+def _runtime_s(word: str, lines: list[Mapping[str, Any]], shard: Mapping[str, Any]) -> float:
+    """What the queue says, else the nearest above it, else the shard."""
+    for said in (*(spec.get(word) for spec in lines), (shard.get("minRuntime") or {}).get(word)):
+        if said:
+            try:
+                return duration_s(said)
+            except Misread:
+                continue
+    return 0.0
+
+
+def _levels(obj: Object) -> Iterator[tuple[str, str]]:
+    for level in (obj.get("spec") or {}).get("levels") or ():
+        label = str(level.get("nodeLabel"))
+        yield label, label
+        if level.get("alias"):
+            yield str(level["alias"]), label

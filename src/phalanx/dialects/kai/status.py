@@ -1,0 +1,178 @@
+"""What KAI's users read: the PodGroup of each gang, and the status of PodGroups and Queues.
+
+Amounts are quantities of the API (cpu in cores, memory in bytes): as KAI writes them.
+
+Source: pkg/apis/scheduling/{v2,v2alpha2}, pkg/podgroupcontroller and pkg/queuecontroller of v0.17.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from phalanx.dialects.frame import Answer, Object, Objects, Said, Stage, Told
+from phalanx.dialects.kai import kinds
+from phalanx.dialects.kai.grouper import DEPLOYMENT, GROUP_NAME, QUEUE, owner_of
+from phalanx.dialects.kai.pod_groups import Terms, terms
+from phalanx.dialects.kai.queues import KaiDefinitions, KaiQueue
+from phalanx.dialects.peer_reasons import Peer, word
+from phalanx.dialects.quantities import quantity
+from phalanx.model.pod import PODS, Amount
+
+UNSCHEDULABLE: Final = "UnschedulableOnNodePool"
+_PLACED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
+Sums = dict[str, Amount]
+
+
+def pod_group(defined: KaiDefinitions, told: Told, objects: Objects, now: str) -> Answer | None:
+    """Return the PodGroup of a gang as it should be; None: the gang has none."""
+    name = kinds.pod_group_of(told.id)
+    if not name:
+        return None
+    key = f"{told.namespace}/{name}"
+    there = objects.get(kinds.POD_GROUPS, {}).get(key)
+    found = terms(defined, _said(told), objects)
+    body = None if GROUP_NAME in told.options else _body(name, told, found)
+    status = _status(defined, told, found, (there or {}).get("status") or {}, now)
+    return Answer(kind=kinds.POD_GROUPS, key=key, body=body, status=status)
+
+
+def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
+    """Yield the status of each Queue: what all gangs in it and below it have and ask."""
+    sums: dict[str, tuple[Sums, Sums, Sums]] = {name: ({}, {}, {}) for name in defined.known}
+    for told in everyone:
+        queue = defined.known.get(kinds.queue_of(told.queue))
+        if queue is None or told.stage is Stage.FINISHED:
+            continue
+        allocated, requested = amounts(told)
+        preemptible = terms(defined, _said(told), objects).preemptible
+        for name in (queue.name, *queue.above):
+            for total, more in zip(sums[name], (allocated, {} if preemptible else allocated, requested), strict=True):
+                _add(total, more)
+    for name, queue in defined.known.items():
+        yield Answer(kind=kinds.QUEUES, key=name, status=_queue_status(queue, sums[name]))
+
+
+def amounts(told: Told) -> tuple[Sums, Sums]:
+    """Return what the pods of a gang that have a node hold, and what all of them ask for."""
+    allocated: Sums = {}
+    requested: Sums = {}
+    for pods in told.pod_sets:
+        placed = pods.placed if told.stage in _PLACED else 0
+        for resource, amount in pods.request:
+            if resource != PODS:
+                _add(requested, {resource: amount * pods.count})
+                _add(allocated, {resource: amount * placed})
+    return {name: amount for name, amount in allocated.items() if amount}, requested
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _said(told: Told) -> Said:
+    return Said(
+        gang=told.id,
+        namespace=told.namespace,
+        queue=told.options.get(QUEUE, told.queue),
+        options=told.options,
+        priority=told.priority,
+    )
+
+
+def _add(total: Sums, more: Mapping[str, Amount]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _quantities(sums: Sums) -> Object:
+    return {name: quantity(name, amount) for name, amount in sorted(sums.items())}
+
+
+def _body(name: str, told: Told, found: Terms) -> Object:
+    owner = owner_of(told.options)
+    first = told.owners[0]["metadata"]
+    ref = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+    if owner.kind == DEPLOYMENT or not owner.uid:
+        ref = {"apiVersion": "v1", "kind": "Pod", "name": first["name"], "uid": first["uid"]}
+    spec: Object = {"queue": found.queue}
+    if not found.shape.roles:
+        spec["minMember"] = found.shape.minimum
+    elif found.shape.groups:
+        root, *others = found.shape.groups
+        leaves = {role: each.minimum for role, each in found.shape.roles.items()}
+        spec["minSubGroup"] = root["minimum"]
+        spec["subGroups"] = [_sub_group(each, str(root["name"]), leaves) for each in others]
+    else:
+        spec["minSubGroup"] = len(found.shape.roles)
+        spec["subGroups"] = [{"name": role, "minMember": one.minimum} for role, one in found.shape.roles.items()]
+    if found.priority_class:
+        spec["priorityClassName"] = found.priority_class
+    return {
+        "apiVersion": kinds.POD_GROUPS.api_version,
+        "kind": kinds.POD_GROUPS.name,
+        "metadata": {
+            "name": name,
+            "namespace": told.namespace,
+            "labels": first.get("labels") or {},
+            "ownerReferences": [ref],
+        },
+        "spec": spec,
+    }
+
+
+def _sub_group(group: Object, root: str, leaves: Mapping[str, int]) -> Object:
+    parent = {"parent": group["parent"]} if group["parent"] != root else {}
+    least = {"minMember": leaves[group["name"]]} if group["name"] in leaves else {}
+    return {"name": group["name"], **parent, **least}
+
+
+def _status(defined: KaiDefinitions, told: Told, found: Terms, old: Object, now: str) -> Object:
+    allocated, requested = amounts(told)
+    finished = told.stage is Stage.FINISHED
+    resources = {
+        "allocated": _quantities(allocated),
+        "allocatedNonPreemptible": {} if found.preemptible else _quantities(allocated),
+        "requested": {} if finished else _quantities(requested),
+    }
+    kept = {"resourcesStatus": resources}
+    waits = told.stage is Stage.WAITING and told.reason is not None
+    return {**kept, "schedulingConditions": [_condition(defined, told, found, old, now)]} if waits else kept
+
+
+def _condition(defined: KaiDefinitions, told: Told, found: Terms, old: Object, now: str) -> Object:
+    """Kept while it says the same; each change has the next number."""
+    assert told.reason is not None
+    text = f"{told.reason.code}: {told.reason.text}"
+    kai = word(told.reason.code, Peer.KAI)
+    reasons = [_reason(kai, text, defined, told, found)] if isinstance(kai, str) else []
+    said = {
+        "type": UNSCHEDULABLE,
+        "status": "True",
+        "nodePool": "default",
+        "reason": "Unschedulable",
+        "message": text,
+        "reasons": reasons,
+    }
+    before: Object = next(iter(old.get("schedulingConditions") or ()), {})
+    if {key: before.get(key) for key in said} == said:
+        return dict(before)
+    number = str(before.get("transitionID") or "0")
+    return {**said, "lastTransitionTime": now, "transitionID": str(int(number) + 1 if number.isdigit() else 1)}
+
+
+def _reason(kai: str, text: str, defined: KaiDefinitions, told: Told, found: Terms) -> Object:
+    queue = defined.known.get(found.queue)
+    asked = _quantities(amounts(told)[1])
+    details: Object = {"name": found.queue, "podGroupRequestedResources": asked}
+    if queue is not None:
+        details["queueDeservedResources"] = _quantities(dict(queue.deserved))
+        details["queueResourceLimits"] = _quantities(dict(queue.limits))
+    if not found.preemptible:
+        details["podGroupRequestedNonPreemptibleResources"] = asked
+    return {"reason": kai, "message": text, "details": {"queueDetails": details}}
+
+
+def _queue_status(queue: KaiQueue, sums: tuple[Sums, Sums, Sums]) -> Object:
+    names = ("allocated", "allocatedNonPreemptible", "requested")
+    status: Object = {name: _quantities(each) for name, each in zip(names, sums, strict=True)}
+    return {**status, "childQueues": list(queue.children)} if queue.children else status

@@ -1,0 +1,221 @@
+"""Pods with `schedulerName: kai-scheduler`, where its dialect is on: grouped, queued and answered as KAI's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.client.kind import JOBS
+from phalanx.dialects.kai import kinds
+from tests.kube import double
+from tests.kube.double import Object, node
+from tests.kube.stage import Stage
+from tests.kube.test_barrier import play, settle
+
+ON = frozenset({kinds.NAME})
+OPEN = {name: {"quota": -1, "limit": -1, "overQuotaWeight": 1} for name in ("cpu", "memory", "gpu")}
+
+
+def stage_with(cpu: int = 8, **resources: Any) -> Stage:
+    """A node of so many cpu, and the queue `q`, open but for `resources`."""
+    stage = Stage(nodes=[node("n1", cpu)], dialects=ON)
+    for kind in (kinds.QUEUES, kinds.POD_GROUPS, kinds.TOPOLOGIES):
+        stage.api.objects.setdefault(kind, {})
+    queue(stage, "q", **resources)
+    return stage
+
+
+def queue(stage: Stage, name: str, parent: str = "", **resources: Any) -> None:
+    above = {"parentQueue": parent} if parent else {}
+    body = {"metadata": {"name": name}, "spec": {**above, "resources": {**OPEN, **resources}}}
+    stage.api.put(kinds.QUEUES, body)
+
+
+def pod(name: str, cpu: str = "1", *, owner: str = "", group: str = "", **labels: str) -> Object:
+    found = double.pod(name, cpu, scheduler=kinds.SCHEDULER_NAME)
+    said = {f"kai.scheduler/{key.replace('_', '-')}": text for key, text in labels.items()}
+    found["metadata"]["labels"] = {"kai.scheduler/queue": "q", **said}
+    if group:
+        found["metadata"]["annotations"]["pod-group-name"] = group
+    if owner:
+        kind, _, of = owner.partition("/")
+        ref = {"apiVersion": "v1", "kind": kind, "name": of, "uid": f"uid-{of}", "controller": True}
+        found["metadata"]["ownerReferences"] = [ref]
+    return found
+
+
+def pod_group(stage: Stage, name: str, **spec: Any) -> None:
+    meta = {"name": name, "namespace": "default"}
+    stage.api.put(kinds.POD_GROUPS, {"metadata": meta, "spec": {"queue": "q", **spec}})
+
+
+def status(stage: Stage, name: str) -> Object:
+    """That of the PodGroup whose name begins so."""
+    found = stage.api.objects[kinds.POD_GROUPS].values()
+    one: Object = next((each for each in found if each["metadata"]["name"].startswith(name)), {})
+    return one.get("status") or {}
+
+
+def reasons(stage: Stage, name: str) -> list[str]:
+    """Of its scheduling condition: those of KAI, then our code."""
+    conditions = status(stage, name).get("schedulingConditions") or ()
+    return [
+        text
+        for one in conditions
+        for text in (*(r["reason"] for r in one["reasons"]), one["message"].partition(":")[0])
+    ]
+
+
+def test_a_bare_pod_starts_and_has_a_pod_group_with_its_status() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        stage.put(pod("one"))
+        async with stage.scheduler():
+            await stage.until(lambda: stage.api.bound() == {"one": "n1"})
+            await stage.until(lambda: bool((status(stage, "pg-one-").get("resourcesStatus") or {}).get("allocated")))
+            assert status(stage, "pg-one-")["resourcesStatus"]["allocated"] == {"cpu": "1"}
+            (group,) = stage.api.objects[kinds.POD_GROUPS].values()
+            assert group["spec"] == {"queue": "q", "minMember": 1, "priorityClassName": "train"}
+            assert group["metadata"]["ownerReferences"][0]["name"] == "one"
+
+            def allocated() -> Any:
+                return (stage.api.objects[kinds.QUEUES]["q"].get("status") or {}).get("allocated")
+
+            await stage.until(lambda: allocated() == {"cpu": "1"})
+
+    play(scene())
+
+
+def test_a_missing_limit_is_no_room() -> None:
+    async def scene() -> None:
+        stage = stage_with(cpu=8)
+        queue(stage, "closed", cpu={"quota": 4})
+        stage.put(pod("one", queue="closed"))
+        async with stage.scheduler():
+            await stage.until(lambda: reasons(stage, "pg-one-") == ["OverLimit", "NeverWithinLimit"])
+            queue(stage, "closed", cpu={"quota": 4, "limit": -1})
+            await stage.until(lambda: "one" in stage.api.bound())
+
+    play(scene())
+
+
+def test_what_is_not_preemptible_stays_within_the_quota_and_others_go_over_it() -> None:
+    async def scene() -> None:
+        stage = stage_with(cpu=8)
+        queue(stage, "small", cpu={"quota": 1000, "limit": -1, "overQuotaWeight": 1})
+        for number in range(2):
+            stage.put(pod(f"kept-{number}", queue="small", preemptibility="non-preemptible"))
+        async with stage.scheduler():
+            await stage.until(lambda: reasons(stage, "pg-kept-1-") == ["NonPreemptibleOverQuota", "QueueQuota"])
+            await stage.until(lambda: set(stage.api.bound()) == {"kept-0"})
+            stage.put(pod("spare", queue="small"))
+            await stage.until(lambda: set(stage.api.bound()) == {"kept-0", "spare"})
+
+    play(scene())
+
+
+def test_a_queue_that_is_not_there_or_has_others_below_it_starts_nothing() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        queue(stage, "orphan", parent="gone")
+        queue(stage, "below", parent="q")
+        for name, of in (("a", "nowhere"), ("b", "orphan"), ("c", "q")):
+            stage.put(pod(name, queue=of))
+        stage.put(pod("d", queue="below"))
+        async with stage.scheduler():
+            await stage.until(lambda: set(stage.api.bound()) == {"d"})
+            for name in "abc":
+                await stage.until(lambda: reasons(stage, f"pg-{name}-") == ["QueueDoesNotExist", "QueueUnknown"])  # noqa: B023
+            await stage.until(
+                lambda: stage.api.objects[kinds.QUEUES]["q"].get("status", {}).get("childQueues") == ["below"]
+            )
+
+    play(scene())
+
+
+def test_a_pod_group_of_a_user_waits_for_its_members_and_starts_them_together() -> None:
+    async def scene() -> None:
+        stage = stage_with(cpu=4)
+        stage.put(pod("a-0", "2", group="g"), pod("other", "3"))
+        async with stage.scheduler():
+            await stage.until(lambda: set(stage.api.bound()) == {"other"})
+            pod_group(stage, "g", minMember=2)
+            await stage.until(lambda: reasons(stage, "g") == ["WaitingForMembers"])
+            stage.put(pod("a-1", "2", group="g"))
+            await stage.until(lambda: reasons(stage, "g") == ["NoRoom"])
+            stage.finish("other")
+            await stage.until(lambda: set(stage.api.bound()) == {"other", "a-0", "a-1"})
+            await stage.until(lambda: not reasons(stage, "g"))
+
+    play(scene())
+
+
+SUBS = [{"name": "lead", "minMember": 1}, {"name": "work", "minMember": 2}, {"name": "extra", "minMember": 2}]
+
+
+def test_as_many_sub_groups_as_are_needed_start_whole() -> None:
+    async def scene() -> None:
+        stage = stage_with(cpu=8)
+        pod_group(stage, "g", minSubGroup=2, subGroups=SUBS)
+        stage.put(*(pod(f"w-{number}", group="g", subgroup_name="work") for number in range(2)))
+        stage.put(pod("x-0", group="g", subgroup_name="extra"))
+        async with stage.scheduler():
+            await stage.until(lambda: reasons(stage, "g") == ["WaitingForMembers"])
+            assert not stage.api.bound()
+            stage.put(pod("l-0", group="g", subgroup_name="lead"))
+            await stage.until(lambda: {"w-0", "w-1", "l-0"} <= set(stage.api.bound()))
+
+    play(scene())
+
+
+def test_a_sub_group_goes_to_one_domain_of_its_level() -> None:
+    async def scene() -> None:
+        stage = stage_with(cpu=1)
+        for number, rack in ((2, "r2"), (3, "r2"), (4, "r3")):
+            one = node(f"n{number}", 1)
+            one["metadata"]["labels"] = {**one["metadata"].get("labels", {}), "rack": rack}
+            stage.put_node(one)
+        level = {"topology": "t", "requiredTopologyLevel": "racks"}
+        pod_group(stage, "g", subGroups=[{"name": "w", "minMember": 2, "topologyConstraint": level}])
+        stage.put(*(pod(f"w-{number}", group="g", subgroup_name="w") for number in range(2)))
+        async with stage.scheduler():
+            await stage.until(lambda: reasons(stage, "g") == ["Invalid"])  # no such Topology
+            levels = [{"nodeLabel": "rack", "alias": "racks"}, {"nodeLabel": "kubernetes.io/hostname"}]
+            stage.api.put(kinds.TOPOLOGIES, {"metadata": {"name": "t"}, "spec": {"levels": levels}})
+            await stage.until(lambda: set(stage.api.bound().values()) == {"n2", "n3"})
+
+    play(scene())
+
+
+def batch_job(stage: Stage, name: str, minimum: str) -> None:
+    """Its controller makes its pods, whose label names the queue."""
+    notes = {"kai.scheduler/batch-min-member": minimum} if minimum else {}
+    template = {
+        "metadata": {"labels": {"kai.scheduler/queue": "q"}},
+        "spec": double.pod_spec("1", kinds.SCHEDULER_NAME),
+    }
+    spec = {"parallelism": 4, "completions": 4, "template": template}
+    stage.api.put(
+        JOBS, {"metadata": {"name": name, "namespace": "default", "annotations": notes}, "spec": spec, "status": {}}
+    )
+
+
+def bound_of(stage: Stage, name: str) -> int:
+    return sum(one.startswith(f"{name}-") for one in stage.api.bound())
+
+
+def test_a_batch_job_needs_one_pod_or_as_many_as_it_says() -> None:
+    async def scene() -> None:
+        stage = stage_with(cpu=2)
+        batch_job(stage, "whole", "3")
+        async with stage.scheduler():
+            await stage.until(lambda: bool(reasons(stage, "pg-whole-")))
+            await settle(stage)
+            assert not stage.api.bound()
+            batch_job(stage, "loose", "")
+            await stage.until(lambda: bound_of(stage, "loose") == 2)
+            stage.put_node(node("n2", 3))
+            await stage.until(lambda: bound_of(stage, "whole") >= 3 or bound_of(stage, "loose") == 4)
+            stage.put_node(node("n3", 4))
+            await stage.until(lambda: bound_of(stage, "whole") == 4 and bound_of(stage, "loose") == 4)
+
+    play(scene())
