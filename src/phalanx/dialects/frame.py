@@ -152,7 +152,8 @@ class Answer:
     """An object of the dialect as it should be. `body`: what is created where it is absent; None: it is not ours to
     create. `spec`: what its spec should say where it is there. `status`: what its status should say; None: nothing of
     it is ours. `finalizers`: those that it should have; None: as they are. `again_s`: to be made anew then (seconds
-    since the epoch), though nothing changes."""
+    since the epoch), though nothing changes. `annotations`: what these of it should say. `plain`: its kind has no
+    status subresource, so its status is written like the rest of it."""
 
     kind: Kind
     key: str
@@ -161,6 +162,8 @@ class Answer:
     status: Object | None = None
     again_s: float | None = None
     finalizers: tuple[str, ...] | None = None
+    annotations: Mapping[str, str] | None = None
+    plain: bool = False
 
 
 Defined = TypeVar("Defined", bound=Definitions)

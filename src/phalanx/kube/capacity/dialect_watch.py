@@ -24,7 +24,7 @@ _NOTHING: Mapping[str, str] = {}
 
 class DialectWatch:
     """`defined`: by dialect, its definitions as they were last read. `claimed`: gang -> its dialect; of those that are
-    `silent` nothing is answered. `objects`: the
+    `silent` nothing is answered. `written`: annotations that we write. `objects`: the
     caches of a dialect's kinds, those that are served. `note`: called with what of an object has no effect. `news`:
     called when somebody wrote an object that a dialect answers on, and that is about no gang yet."""
 
@@ -41,6 +41,7 @@ class DialectWatch:
         self.defined: dict[str, Definitions] = {}
         self.claimed: dict[str, str] = {}
         self.silent: set[str] = set()
+        self.written: set[str] = set()
         self._queues, self._objects, self._mark, self._note = queues, objects, mark, note
         self.news: Callable[[], None] = lambda: None
         self._stale = dict.fromkeys(self.dialects)
@@ -50,12 +51,24 @@ class DialectWatch:
     def on_change(self, change: Change) -> bool:
         """Return whether it matters: a status that we wrote ourselves does not."""
         for name, dialect in self.dialects.items():
-            if _is_answer(dialect, change) and _differs(change, False):
+            if _is_answer(dialect, change) and self._differs(change, False):
                 self._on_answer(dialect, change)
-            if change.kind in dialect.definition_kinds and _differs(change, change.kind in dialect.by_status):
+            if change.kind in dialect.definition_kinds and self._differs(change, change.kind in dialect.by_status):
                 self._stale[name] = None
                 self.tell_unused(name, change.kind, change.new)
         return bool(self._stale)
+
+    def _differs(self, change: Change, by_status: bool) -> bool:
+        if change.old is None or change.new is None:
+            return True
+        return self._said(change.old, by_status) != self._said(change.new, by_status)
+
+    def _said(self, obj: Object, by_status: bool) -> Object:
+        meta = obj["metadata"]
+        rest = {key: value for key, value in obj.items() if key != "metadata" and (by_status or key != "status")}
+        notes = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in self.written}
+        going = "deletionTimestamp" in meta
+        return {**rest, "labels": meta.get("labels"), "annotations": notes, "going": going, "uid": meta["uid"]}
 
     def _on_answer(self, dialect: Dialect[Any], change: Change) -> None:
         about = dialect.gang_of(change.new or change.old or {})
@@ -121,15 +134,3 @@ class DialectWatch:
 
 def _is_answer(dialect: Dialect[Any], change: Change) -> bool:
     return change.kind in dialect.answer_kinds and change.kind not in dialect.definition_kinds
-
-
-def _differs(change: Change, by_status: bool) -> bool:
-    if change.old is None or change.new is None:
-        return True
-    return _said(change.old, by_status) != _said(change.new, by_status)
-
-
-def _said(obj: Object, by_status: bool) -> Object:
-    meta = obj["metadata"]
-    rest = {key: value for key, value in obj.items() if key != "metadata" and (by_status or key != "status")}
-    return {**rest, "labels": meta.get("labels"), "going": "deletionTimestamp" in meta, "uid": meta["uid"]}

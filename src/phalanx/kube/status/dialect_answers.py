@@ -207,13 +207,16 @@ class DialectAnswers:
             there = await self._specify(answer, there)
         if there is not None and answer.finalizers is not None:
             await self._finalize(answer, there)
+        if there is not None and answer.annotations is not None:
+            there = await self._annotate(answer, there)
         if there is None or answer.status is None:
             return
         old = there.get("status") or {}
         if answer.status == old:
             return
         body = {"metadata": {"uid": there["metadata"]["uid"]}, "status": {**dict.fromkeys(old), **answer.status}}
-        after = await self._api.patch(answer.kind, name, body, space, "status", fieldManager=FIELD_MANAGER)
+        part = "" if answer.plain else "status"
+        after = await self._api.patch(answer.kind, name, body, space, part, fieldManager=FIELD_MANAGER)
         informer.observe(after)
 
     async def _specify(self, answer: Answer, there: Object) -> Object:
@@ -222,6 +225,17 @@ class DialectAnswers:
             return there
         space, _, name = answer.key.rpartition("/")
         body = {"metadata": {"uid": there["metadata"]["uid"]}, "spec": answer.spec}
+        after = await self._api.patch(answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
+        self._informers(answer.kind).observe(after)
+        return after
+
+    async def _annotate(self, answer: Answer, there: Object) -> Object:
+        old, wanted = there["metadata"].get("annotations") or {}, answer.annotations or {}
+        self._watch.written.update(wanted)
+        if all(old.get(key) == text for key, text in wanted.items()):
+            return there
+        space, _, name = answer.key.rpartition("/")
+        body = {"metadata": {"uid": there["metadata"]["uid"], "annotations": dict(wanted)}}
         after = await self._api.patch(answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
         self._informers(answer.kind).observe(after)
         return after
