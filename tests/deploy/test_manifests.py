@@ -129,6 +129,7 @@ ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "resourceflavors": ("patch",),
     },
     "scheduling.run.ai": {"podgroups": ("create",), "podgroups/status": ("patch",), "queues/status": ("patch",)},
+    "scheduling.sigs.k8s.io": {"podgroups": ("patch",), "elasticquotas": ("patch",)},
     "scheduling.x-k8s.io": {"podgroups/status": ("patch",), "elasticquotas/status": ("patch",)},
 }
 # The manifests make these objects, so that nobody needs the right to.

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from phalanx.dialects.frame import Dialect
 from phalanx.dialects.kai.dialect import KAI
+from phalanx.dialects.koordinator.dialect import KOORDINATOR
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.scheduler_plugins.dialect import SCHEDULER_PLUGINS
 from phalanx.dialects.volcano.dialect import VOLCANO
@@ -15,6 +16,7 @@ from phalanx.dialects.yunikorn.dialect import YUNIKORN
 DIALECTS: Final[Mapping[str, Dialect[Any]]] = {
     KUEUE.name: KUEUE,
     YUNIKORN.name: YUNIKORN,
+    KOORDINATOR.name: KOORDINATOR,  # before the next, whose words its pods may carry as well
     SCHEDULER_PLUGINS.name: SCHEDULER_PLUGINS,
     VOLCANO.name: VOLCANO,
     KAI.name: KAI,

@@ -38,7 +38,9 @@ def scheduler(
     target: Target | None = None,
     default_queue: str | None = None,
     policy: Path | None = None,
-    dialect: tuple[Literal["kueue", "yunikorn", "scheduler-plugins", "kai", "volcano", "kubeflow"], ...] = (),
+    dialect: tuple[
+        Literal["kueue", "yunikorn", "koordinator", "scheduler-plugins", "kai", "volcano", "kubeflow"], ...
+    ] = (),
     record: Path | None = None,
     metrics_address: str | None = None,
     ledger: str | None = None,

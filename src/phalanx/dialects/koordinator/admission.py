@@ -1,0 +1,141 @@
+"""What Koordinator's webhooks refuse, as admission policies of the API server (CEL): no webhook can be down. And the
+PriorityClasses that its installation brings.
+
+Of quotas: `min` within `max`, and a tree that may not change. Of pods with its labels: classes
+that do not go with a priority, cpus that are no whole number where they are bound. What needs other objects (a parent
+that is not there, more `min` below than above) is said of the queue instead; whoever may delete a quota may do so.
+
+Sources: pkg/webhook/{elasticquota,pod/validating} of v1.8.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from phalanx.client.kind import PRIORITY_CLASSES, Kind
+from phalanx.dialects.frame import Object
+from phalanx.dialects.koordinator import kinds
+
+_GROUP = "admissionregistration.k8s.io"
+_POLICIES = Kind(group=_GROUP, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False)
+_BINDINGS = Kind(
+    group=_GROUP, plural="validatingadmissionpolicybindings", name="ValidatingAdmissionPolicyBinding", namespaced=False
+)
+_LABELS, _OLD_LABELS = "object.metadata.labels", "oldObject.metadata.labels"
+_QOS, _PRIORITY_CLASS = "koordinator.sh/qosClass", "koordinator.sh/priority-class"
+_BANDS = {"prod": (9000, 9999), "mid": (7000, 7999), "batch": (5000, 5999), "free": (3000, 3999)}
+
+
+def _has(key: str, of: str = _LABELS) -> str:
+    return f'has({of}) && "{key}" in {of}'
+
+
+def _same(key: str) -> str:
+    """A label is on both, and the same, or on none."""
+    before, after = f"({_has(key, _OLD_LABELS)})", f"({_has(key)})"
+    return f'{before} == {after} && (!{after} || {_LABELS}["{key}"] == {_OLD_LABELS}["{key}"])'
+
+
+def _in_band(*bands: str) -> str:
+    """The pod's priority is in one of these bands; its label counts before its number."""
+    named = ", ".join(f'"koord-{band}"' for band in bands)
+    ranges = " || ".join(
+        f"(object.spec.priority >= {low} && object.spec.priority <= {high})"
+        for low, high in (_BANDS[band] for band in bands)
+    )
+    label = f'{_LABELS}["{_PRIORITY_CLASS}"]'
+    return f"(({_has(_PRIORITY_CLASS)}) ? {label} in [{named}] : (has(object.spec.priority) && ({ranges})))"
+
+
+def _none() -> str:
+    """It has a priority in no band."""
+    return f"!{_in_band(*_BANDS)}"
+
+
+def _qos(name: str) -> str:
+    return f'{_LABELS}["{_QOS}"] == "{name}"'
+
+
+def _policy(name: str, rule: Object, conditions: dict[str, str], checks: dict[str, str]) -> list[tuple[Kind, Object]]:
+    """`checks`: message -> what must hold."""
+    full = f"{name}.koordinator.phalanx.dev"
+    spec: dict[str, Any] = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": key, "expression": text} for key, text in conditions.items()],
+        "validations": [
+            {"expression": text, "message": message, "reason": "Forbidden"} for message, text in checks.items()
+        ],
+    }
+    bound = {"policyName": full, "validationActions": ["Deny"]}
+    return [
+        (
+            kind,
+            {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": full}, "spec": body},
+        )
+        for kind, body in ((_POLICIES, spec), (_BINDINGS, bound))
+    ]
+
+
+def _rule(group: str, version: str, plural: str, *operations: str) -> Object:
+    return {"apiGroups": [group], "apiVersions": [version], "operations": list(operations), "resources": [plural]}
+
+
+_MIN, _MAX = "object.spec.min", "object.spec.max"
+_NAMES_MIN = f"!has(object.spec) || !has({_MIN})"
+_QUOTAS = {
+    "every resource of spec.min is one of spec.max": f"{_NAMES_MIN} || (has({_MAX}) && {_MIN}.all(k, k in {_MAX}))",
+    "spec.min is at most spec.max": (
+        f"{_NAMES_MIN} || !has({_MAX}) || {_MIN}.all(k, !(k in {_MAX}) || "
+        f"quantity(string({_MIN}[k])).compareTo(quantity(string({_MAX}[k]))) <= 0)"
+    ),
+    "a quota's tree may not change": f"oldObject == null || ({_same(f'{kinds.QUOTA}tree-id')})",
+}
+_PODS = {
+    "the qosClass is one of LSE, LSR, LS, BE and SYSTEM": (
+        f'{_LABELS}["{_QOS}"] in ["LSE", "LSR", "LS", "BE", "SYSTEM"]'
+    ),
+    "the qosClass BE does not go with no priority class, or with koord-prod": (
+        f"!({_qos('BE')}) || !({_in_band('prod')} || {_none()})"
+    ),
+    "the qosClass LSR goes with the priority class koord-prod alone": f"!({_qos('LSR')}) || {_in_band('prod')}",
+    "pods of the qosClass LSR or LSE ask for a whole number of cpus": (
+        f"!({_qos('LSR')} || {_qos('LSE')}) || object.spec.containers.all(c, has(c.resources) && "
+        'has(c.resources.requests) && "cpu" in c.resources.requests && '
+        'string(c.resources.requests.cpu).matches("^([0-9]+|[0-9]+000m)$"))'
+    ),
+    "the qosClass may not change": f"oldObject == null || ({_same(_QOS)})",
+}
+_BATCH = {
+    "batch resources go with the qosClass BE": f"({_has(_QOS)}) && {_qos('BE')}",
+}
+_ASKS_BATCH = (
+    "object.spec.containers.exists(c, has(c.resources) && has(c.resources.requests) && "
+    'c.resources.requests.exists(k, k in ["kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"]))'
+)
+_OURS = f'has(object.spec.schedulerName) && object.spec.schedulerName == "{kinds.SCHEDULER_NAME}"'
+
+_CLASSES = tuple(
+    (
+        PRIORITY_CLASSES,
+        {
+            "apiVersion": PRIORITY_CLASSES.api_version,
+            "kind": PRIORITY_CLASSES.name,
+            "metadata": {"name": f"koord-{band}"},
+            "value": low,
+            "preemptionPolicy": "PreemptLowerPriority",
+        },
+    )
+    for band, (low, _) in _BANDS.items()
+)
+
+POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
+    *_CLASSES,
+    *_policy("checked-quotas", _rule(kinds.SIGS, "v1alpha1", "elasticquotas", "CREATE", "UPDATE"), {}, _QUOTAS),
+    *_policy(
+        "checked-pods", _rule("", "v1", "pods", "CREATE", "UPDATE"), {"with-a-class": _has(_QOS), "its": _OURS}, _PODS
+    ),
+    *_policy(
+        "batch-pods", _rule("", "v1", "pods", "CREATE"), {"its": _OURS, "asks-batch-resources": _ASKS_BATCH}, _BATCH
+    ),
+)

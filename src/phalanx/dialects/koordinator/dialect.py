@@ -1,0 +1,60 @@
+"""Koordinator, as one dialect of the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from phalanx.client.kind import NODES, Kind
+from phalanx.dialects.frame import Answer, Claim, Object, Objects, Said, Told
+from phalanx.dialects.koordinator import gangs, kinds, notes, pod_groups, quotas, usage
+from phalanx.dialects.koordinator.admission import POLICIES
+from phalanx.dialects.koordinator.quotas import KoordinatorDefinitions
+
+
+class Koordinator:
+    """`frame.Dialect` of Koordinator."""
+
+    name: Final = kinds.NAME
+    scheduler_names: Final = frozenset({kinds.SCHEDULER_NAME})
+    definition_kinds: Final[tuple[Kind, ...]] = (
+        kinds.ELASTIC_QUOTAS,
+        kinds.QUOTA_PROFILES,
+        kinds.COLOCATION_PROFILES,
+        kinds.RESERVATIONS,
+        kinds.MIGRATION_JOBS,
+        kinds.NETWORK_TOPOLOGIES,
+        kinds.EXPLANATIONS,
+    )
+    by_status: Final[frozenset[Kind]] = frozenset()
+    answer_kinds: Final[tuple[Kind, ...]] = (kinds.POD_GROUPS, kinds.ELASTIC_QUOTAS, NODES)  # nodes: what there is
+    crds: Final = "koordinator/definitions.json"
+    policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
+
+    def define(self, objects: Objects) -> KoordinatorDefinitions:
+        return quotas.define(objects)
+
+    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        return gangs.words(meta, scheduler) if kind == "Pod" else {}
+
+    def claim(self, defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Claim | None:
+        return gangs.claim(defined, said, objects)
+
+    def notes(self, kind: str, obj: Object) -> Iterable[str]:
+        return notes.notes(kind, obj)
+
+    def gang_of(self, answer: Object) -> str:
+        return gangs.gang_of(answer)
+
+    def answer(self, defined: KoordinatorDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
+        return pod_groups.answer(told, objects, now)
+
+    def statuses(
+        self, defined: KoordinatorDefinitions, everyone: Iterable[Told], objects: Objects, now: str
+    ) -> Iterable[Answer]:
+        told = list(everyone)
+        yield from pod_groups.statuses(told, objects, now)
+        yield from usage.answers(defined, told, objects)
+
+
+KOORDINATOR: Final = Koordinator()

@@ -1,0 +1,66 @@
+"""Koordinator's kinds, labels and annotations, and the names that its queues have in our tree.
+
+Its PodGroups and ElasticQuotas are those of the group `scheduling.sigs.k8s.io`, which scheduler-plugins left with 0.22.
+A quota is known by its name in the whole cluster, whatever its namespace is.
+"""
+
+from __future__ import annotations
+
+from phalanx.client.kind import Kind
+
+NAME = "koordinator"
+SCHEDULER_NAME = "koord-scheduler"
+SIGS, SCHEDULING, SLO = "scheduling.sigs.k8s.io", "scheduling.koordinator.sh", "slo.koordinator.sh"
+
+
+def _kind(group: str, plural: str, name: str, *, namespaced: bool = False) -> Kind:
+    return Kind(group=group, version="v1alpha1", plural=plural, name=name, namespaced=namespaced)
+
+
+POD_GROUPS = _kind(SIGS, "podgroups", "PodGroup", namespaced=True)
+ELASTIC_QUOTAS = _kind(SIGS, "elasticquotas", "ElasticQuota", namespaced=True)
+QUOTA_PROFILES = _kind("quota.koordinator.sh", "elasticquotaprofiles", "ElasticQuotaProfile", namespaced=True)
+COLOCATION_PROFILES = _kind("config.koordinator.sh", "clustercolocationprofiles", "ClusterColocationProfile")
+RESERVATIONS = _kind(SCHEDULING, "reservations", "Reservation")
+MIGRATION_JOBS = _kind(SCHEDULING, "podmigrationjobs", "PodMigrationJob")
+NETWORK_TOPOLOGIES = _kind(SCHEDULING, "clusternetworktopologies", "ClusterNetworkTopology")
+EXPLANATIONS = _kind(SCHEDULING, "scheduleexplanations", "ScheduleExplanation", namespaced=True)
+
+GANG = f"gang.{SCHEDULING}/"  # annotations
+GANG_NAME, GANG_MIN, GANG_GROUPS = f"{GANG}name", f"{GANG}min-available", f"{GANG}groups"
+_OLD = "pod-group.scheduling.sigs.k8s.io"
+GROUP_LABEL, LIGHT_LABEL, LIGHT_MIN_LABEL = _OLD, f"{_OLD}/name", f"{_OLD}/min-available"
+
+QUOTA = f"quota.{SCHEDULING}/"  # labels of quotas and pods, annotations of quotas
+QUOTA_NAME, PREEMPTIBLE, PARENT, IS_PARENT = (
+    f"{QUOTA}{word}" for word in ("name", "preemptible", "parent", "is-parent")
+)
+LENT, WEIGHT, NAMESPACES, LIMIT = (
+    f"{QUOTA}{word}" for word in ("allow-lent-resource", "shared-weight", "namespaces", "admission")
+)
+ROOT, SYSTEM, DEFAULT = (f"koordinator-{which}-quota" for which in ("root", "system", "default"))
+
+_TREE, _SAID = "koordinator/", "koordinator-quota/"
+
+
+def tree_quota(name: str) -> str:
+    """Return the queue in our tree that a quota is."""
+    return _TREE + name
+
+
+def quota_of(queue: str) -> str:
+    """Return the quota that a queue in our tree is; empty: it is none."""
+    return queue.removeprefix(_TREE) if queue.startswith(_TREE) else ""
+
+
+def said_quota(namespace: str, name: str) -> str:
+    """Return how a pod names its quota (empty: it names none), until the definitions say which one that is."""
+    return f"{_SAID}{namespace}/{name}"
+
+
+def quota_said(queue: str) -> tuple[str, str] | None:
+    """Return (namespace, name) of what `said_quota` made; None: it is none of these."""
+    if not queue.startswith(_SAID):
+        return None
+    namespace, _, name = queue.removeprefix(_SAID).partition("/")
+    return namespace, name

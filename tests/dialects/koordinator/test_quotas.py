@@ -1,0 +1,140 @@
+"""ElasticQuotas as queues of our tree, whose pods are of which, and how much each may use by Koordinator's count."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from phalanx.dialects.frame import Object
+from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.koordinator.dialect import KOORDINATOR
+from phalanx.dialects.koordinator.quotas import ElasticQuota, KoordinatorDefinitions
+from phalanx.dialects.koordinator.runtime import requests, runtimes
+from phalanx.model.queue import BorrowingPolicy, Queue, QueueOrder, Quota, WithinQueue
+
+Q = "quota.scheduling.koordinator.sh"
+
+
+def quota(spec: Object, labels: Object | None = None, **notes: object) -> Object:
+    said = {f"{Q}/{key.replace('_', '-')}": json.dumps(value) for key, value in notes.items()}
+    meta = {"labels": {f"{Q}/{key}": text for key, text in (labels or {}).items()}, "annotations": said}
+    return {"metadata": meta, "spec": spec}
+
+
+def defined(**quotas: Object) -> KoordinatorDefinitions:
+    """`namespace__name=quota`."""
+    found = {key.replace("__", "/"): obj for key, obj in quotas.items()}
+    return KOORDINATOR.define({kinds.ELASTIC_QUOTAS: found})
+
+
+def queue(found: KoordinatorDefinitions, name: str) -> Queue:
+    return next(each for each in found.queues if each.name == f"koordinator/{name}")
+
+
+def test_a_quota_is_a_queue_below_its_parent() -> None:
+    spec = {"min": {"cpu": 4}, "max": {"cpu": 10, "memory": "1Gi"}}
+    found = defined(s__a=quota(spec, {"parent": "top", "allow-lent-resource": "false"}, shared_weight={"cpu": "3"}))
+    assert queue(found, "a") == Queue(
+        name="koordinator/a",
+        parent="koordinator/top",
+        quotas=(Quota(guaranteed=(("cpu", 4000),), limit=(("cpu", 10000), ("memory", 1 << 30)), lend=(("cpu", 0),)),),
+        weights=(("cpu", 3000.0),),
+        borrow=BorrowingPolicy.PREEMPTIBLE,
+        preemption=queue(found, "a").preemption,
+    )
+    assert queue(found, "a").preemption.within is WithinQueue.LOWER
+
+
+def test_the_built_in_quotas_are_there_with_the_first_one() -> None:
+    assert defined().queues == ()
+    found = defined(s__a=quota({"max": {"cpu": 1}}))
+    root = "koordinator/koordinator-root-quota"
+    assert {each.name: each.parent for each in found.queues} == {
+        "koordinator/a": root,
+        root: "",
+        "koordinator/koordinator-system-quota": "",
+        "koordinator/koordinator-default-quota": root,
+    }
+    assert queue(found, kinds.ROOT).order is QueueOrder.FAIR
+    assert queue(found, kinds.DEFAULT).preemption.within is WithinQueue.NEVER
+
+
+def test_an_admission_annotation_lowers_the_limit() -> None:
+    found = defined(s__a=quota({"max": {"cpu": 8}}, admission={"cpu": 5, "memory": 7}))
+    assert queue(found, "a").quotas[0].limit == (("cpu", 5000), ("memory", 7))
+
+
+def test_what_cannot_be_read_counts_as_not_said() -> None:
+    odd = {"metadata": {"annotations": {f"{Q}/shared-weight": "{", f"{Q}/namespaces": "7"}}, "spec": {"max": 3}}
+    found = defined(s__a=odd)
+    assert queue(found, "a").quotas == ()
+    assert found.quotas["a"].namespaces == ()
+
+
+def test_which_quota_a_pod_uses() -> None:
+    found = defined(
+        s__a=quota({}, namespaces=["one", "two"]), two__two=quota({}), s__other=quota({}, namespaces=["two"])
+    )
+    assert found.quota("anywhere", "a") == "a"
+    assert found.quota("one", "") == "a"
+    assert found.quota("two", "") == "two"  # of the namespace's name, in it
+    assert found.quota("three", "missing") == kinds.DEFAULT
+    assert defined().quota("one", "a") == ""
+
+
+def test_a_profile_makes_a_root_where_no_quota_of_the_name_is() -> None:
+    profile = {"metadata": {}, "spec": {"quotaName": "zone-k", "nodeSelector": {}}}
+    found = KOORDINATOR.define({kinds.QUOTA_PROFILES: {"kube-system/p": profile}})
+    assert found.quotas["zone-k"].is_parent
+
+
+def elastic(name: str, least: int, most: int, *, weight: int = 0, lent: bool = True, parent: str = "") -> ElasticQuota:
+    return ElasticQuota(
+        name=name,
+        key=f"s/{name}",
+        parent=parent or kinds.ROOT,
+        least={"cpu": least},
+        most={"cpu": most},
+        weights={"cpu": weight or most},
+        lent=lent,
+    )
+
+
+@pytest.mark.parametrize(
+    ("quotas", "asks", "total", "expected"),
+    [
+        ([("a", 4, 10), ("b", 4, 10)], {"a": 10, "b": 2}, 10, {"a": 8, "b": 2}),  # what b leaves is lent
+        ([("a", 4, 10), ("b", 4, 10)], {"a": 10, "b": 9}, 12, {"a": 6, "b": 6}),
+        ([("a", 2, 9), ("b", 2, 3)], {"a": 9, "b": 9}, 8, {"a": 5, "b": 3}),  # by weight, which is max: 3 : 1
+        ([("a", 6, 9), ("b", 2, 9)], {"a": 9, "b": 9}, 4, {"a": 3, "b": 1}),  # min cut in proportion
+        ([("a", 4, 10), ("b", 0, 10)], {"b": 10}, 10, {"a": 0, "b": 10}),
+    ],
+)
+def test_runtime_is_min_and_a_part_of_the_rest(
+    quotas: list[tuple[str, int, int]], asks: dict[str, int], total: int, expected: dict[str, int]
+) -> None:
+    found = {name: elastic(name, least, most) for name, least, most in quotas}
+    asked = requests(found, {name: {"cpu": amount} for name, amount in asks.items()})
+    runtime = runtimes(found, asked, {"cpu": total})
+    assert {name: runtime[name]["cpu"] for name in found} == expected
+
+
+def test_what_is_not_lent_is_kept_and_children_divide_their_parents_runtime() -> None:
+    found = {
+        "kept": elastic("kept", 4, 10, lent=False),
+        "top": elastic("top", 2, 10),
+        "x": elastic("x", 1, 10, parent="top"),
+        "y": elastic("y", 1, 10, parent="top"),
+    }
+    asked = requests(found, {"x": {"cpu": 10}, "y": {"cpu": 10}})
+    assert asked["top"] == {"cpu": 10}  # capped by its max
+    runtime = runtimes(found, asked, {"cpu": 10})
+    assert [runtime[name]["cpu"] for name in ("kept", "top", "x", "y")] == [4, 6, 3, 3]
+
+
+def test_quotas_below_each_other_in_a_circle_have_no_runtime_and_stop_nobody() -> None:
+    found = {"a": elastic("a", 1, 2, parent="b"), "b": elastic("b", 1, 2, parent="a"), "c": elastic("c", 1, 5)}
+    runtime = runtimes(found, requests(found, {"c": {"cpu": 3}}), {"cpu": 9})
+    assert runtime["c"] == {"cpu": 3}
+    assert "a" not in runtime

@@ -1,0 +1,204 @@
+"""Pods with `schedulerName: koord-scheduler`, where the dialect of Koordinator is on: gangs, and quotas of its tree."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from phalanx.client.kind import PODS
+from phalanx.dialects.koordinator import kinds
+from phalanx.model.plan import Wait
+from tests.kube import double
+from tests.kube.double import Object, node
+from tests.kube.stage import Stage
+from tests.kube.test_barrier import play, settle
+
+ON = frozenset({kinds.NAME, "scheduler-plugins"})
+LABEL = "pod-group.scheduling.sigs.k8s.io"
+GANG = "gang.scheduling.koordinator.sh"
+QUOTA = "quota.scheduling.koordinator.sh"
+
+
+def stage_with(cpu: int = 8) -> Stage:
+    return Stage(nodes=[node("n1", cpu)], dialects=ON)
+
+
+def pod(name: str, cpu: str = "1", *, labels: Object | None = None, notes: Object | None = None) -> Object:
+    found = double.pod(name, cpu, scheduler=kinds.SCHEDULER_NAME)
+    found["metadata"]["labels"] |= labels or {}
+    found["metadata"]["annotations"] |= notes or {}
+    return found
+
+
+def group(stage: Stage, name: str, minimum: int) -> None:
+    meta = {"name": name, "namespace": "default"}
+    stage.api.put(kinds.POD_GROUPS, {"metadata": meta, "spec": {"minMember": minimum}})
+
+
+def quota(stage: Stage, name: str, *, least: int = 0, most: int, parent: str = "", **labels: str) -> None:
+    said = {f"{QUOTA}/{key.replace('_', '-')}": text for key, text in labels.items()}
+    said |= {f"{QUOTA}/parent": parent} if parent else {}
+    meta = {"name": name, "namespace": "kube-system", "labels": said, "annotations": {}}
+    stage.api.put(kinds.ELASTIC_QUOTAS, {"metadata": meta, "spec": {"min": {"cpu": least}, "max": {"cpu": most}}})
+
+
+def in_quota(name: str, of: str, cpu: str = "1", **labels: str) -> Object:
+    return pod(name, cpu, labels={f"{QUOTA}/name": of} | {f"{QUOTA}/{key}": text for key, text in labels.items()})
+
+
+def status(stage: Stage, name: str) -> Object:
+    return dict(stage.api.objects[kinds.POD_GROUPS][f"default/{name}"].get("status") or {})
+
+
+def blocked(stage: Stage, gang: str) -> str:
+    job = stage.cluster.jobs.get(f"default/{gang}")
+    return str(job.job.blocked.text) if job is not None and job.job.blocked is not None else ""
+
+
+def reason(stage: Stage, gang: str) -> str:
+    told = [action.reason for action in stage.actions if isinstance(action, Wait) and action.job == f"default/{gang}"]
+    return f"{told[-1].code}: {told[-1].text}" if told else ""
+
+
+def said_of(stage: Stage, name: str, word: str) -> Any:
+    notes = stage.api.objects[kinds.ELASTIC_QUOTAS][f"kube-system/{name}"]["metadata"].get("annotations") or {}
+    return json.loads(notes.get(f"{QUOTA}/{word}", "null"))
+
+
+def test_a_pod_group_goes_through_koordinators_phases() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        stage.put(double.pod("other", "7"))
+        stage.put(pod("p0", labels={LABEL: "g"}), pod("p1", labels={LABEL: "g"}))
+        async with stage.scheduler():
+            await stage.until(lambda: "other" in stage.api.bound())
+            await stage.until(lambda: "PodGroup g of its pods does not exist" in blocked(stage, f"{kinds.SIGS}:g"))
+            group(stage, "g", 2)
+            await stage.until(lambda: status(stage, "g").get("phase") in ("PreScheduling", "Scheduling"))
+            await settle(stage)
+            assert set(stage.api.bound()) == {"other"}  # one of the two would fit
+            stage.finish("other")
+            await stage.until(lambda: status(stage, "g").get("phase") == "Scheduled")
+            assert status(stage, "g")["scheduled"] == 2
+            assert "scheduleStartTime" in status(stage, "g")
+            stage.finish("p0", "Running")
+            stage.finish("p1", "Failed")
+            await stage.until(lambda: status(stage, "g").get("phase") == "Failed")
+            stage.api.drop(PODS, "default/p0")
+            stage.api.drop(PODS, "default/p1")
+            await stage.until(lambda: status(stage, "g") == {"phase": "Pending"})
+
+    play(scene())
+
+
+def test_a_gang_by_annotations_is_what_its_oldest_pod_says() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        stage.put(pod("p0", notes={f"{GANG}/name": "g", f"{GANG}/min-available": "2"}))
+        stage.put(pod("odd", notes={f"{GANG}/name": "h", f"{GANG}/min-available": "some"}))
+        async with stage.scheduler():
+            await stage.until(lambda: "gang has not init" in blocked(stage, "koordinator:h"))
+            await stage.until(lambda: "1 of 2 pods exist" in blocked(stage, "koordinator:g"))
+            stage.put(pod("p1", notes={f"{GANG}/name": "g", f"{GANG}/min-available": "9"}))
+            await stage.until(lambda: {"p0", "p1"} <= set(stage.api.bound()))
+
+    play(scene())
+
+
+def test_pods_stay_within_their_quota_and_those_above() -> None:
+    async def scene() -> None:
+        stage = stage_with(20)
+        quota(stage, "all", least=4, most=5, is_parent="true")
+        quota(stage, "a", least=2, most=4, parent="all")
+        quota(stage, "b", least=2, most=4, parent="all")
+        stage.put(*(in_quota(f"a{number}", "a") for number in range(5)))
+        stage.put(in_quota("above", "all"))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            await stage.until(lambda: "QueueLimit" in reason(stage, "pod:a4"))
+            await stage.until(lambda: "is a parent" in blocked(stage, "pod:above"))
+            stage.put(in_quota("b0", "b"), in_quota("b1", "b"))  # its min was lent, and is not taken back
+            await stage.until(lambda: len(stage.api.bound()) == 5)
+            await stage.until(lambda: "b1" not in stage.api.bound() and "a0" in stage.api.bound())
+            await stage.until(lambda: said_of(stage, "b", "request") == {"cpu": "2"})
+            await stage.until(lambda: said_of(stage, "a", "runtime") == {"cpu": "3"})
+            assert said_of(stage, "all", "child-request") == {"cpu": "6"}
+            whole = stage.api.objects[kinds.ELASTIC_QUOTAS]
+            await stage.until(lambda: whole["kube-system/all"]["status"] == {"used": {"cpu": "5"}})
+
+    play(scene())
+
+
+def test_an_unknown_quota_is_the_default_one_and_a_namespaces_own_is_found() -> None:
+    async def scene() -> None:
+        stage = stage_with(20)
+        quota(stage, kinds.DEFAULT, most=1)
+        stage.put(in_quota("p0", "nowhere"), in_quota("p1", "nowhere"))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 1)
+            await stage.until(
+                lambda: "QueueLimit" in reason(stage, "pod:p1") or "QueueLimit" in reason(stage, "pod:p0")
+            )
+            meta = {"name": "default", "namespace": "default"}
+            stage.api.put(kinds.ELASTIC_QUOTAS, {"metadata": meta, "spec": {"max": {"cpu": 8}}})
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+
+    play(scene())
+
+
+def test_what_may_not_be_preempted_stays_within_min() -> None:
+    async def scene() -> None:
+        stage = stage_with(20)
+        quota(stage, "a", least=2, most=8)
+        stage.put(*(in_quota(f"p{number}", "a", preemptible="false") for number in range(4)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            await settle(stage)
+            assert len(stage.api.bound()) == 2
+            stage.put(in_quota("soft", "a"))
+            await stage.until(lambda: "soft" in stage.api.bound())
+            await stage.until(lambda: said_of(stage, "a", "non-preemptible-used") == {"cpu": "2"})
+            assert said_of(stage, "a", "non-preemptible-request") == {"cpu": "4"}
+
+    play(scene())
+
+
+def test_a_changed_annotation_counts_and_our_own_do_not_disturb() -> None:
+    async def scene() -> None:
+        stage = stage_with(20)
+        quota(stage, "a", most=8)
+        stage.put(*(in_quota(f"p{number}", "a") for number in range(3)))
+        async with stage.scheduler():
+            await stage.until(lambda: said_of(stage, "a", "request") == {"cpu": "3"})
+            await stage.until(lambda: len(stage.api.bound()) == 3)
+            dialects = stage.world.watch.capacity.dialects
+            await settle(stage)
+            before = dialects.defined[kinds.NAME]
+            stage.put(in_quota("more", "a"))
+            await stage.until(lambda: said_of(stage, "a", "request") == {"cpu": "4"})
+            await settle(stage)
+            assert dialects.defined[kinds.NAME] is before
+            found = stage.api.objects[kinds.ELASTIC_QUOTAS]["kube-system/a"]
+            notes = found["metadata"]["annotations"] | {f"{QUOTA}/admission": '{"cpu": 4}'}
+            stage.api.put(kinds.ELASTIC_QUOTAS, found | {"metadata": found["metadata"] | {"annotations": notes}})
+            await stage.until(lambda: dialects.defined[kinds.NAME] is not before)
+            stage.put(in_quota("fifth", "a"))
+            await stage.until(lambda: "QueueLimit" in reason(stage, "pod:fifth"))
+
+    play(scene())
+
+
+def test_the_scheduler_name_decides_between_two_dialects() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        group(stage, "g", 1)
+        stage.put(pod("theirs", labels={LABEL: "g"}))
+        other = double.pod("others", scheduler="scheduler-plugins-scheduler")
+        other["metadata"]["labels"][LABEL] = "g"
+        stage.put(other)
+        async with stage.scheduler():
+            await stage.until(lambda: "theirs" in stage.api.bound())
+            await stage.until(lambda: "does not exist" in blocked(stage, "scheduling.x-k8s.io:g"))
+            assert "others" not in stage.api.bound()
+
+    play(scene())
