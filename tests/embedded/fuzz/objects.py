@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 from random import Random
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from phalanx.embedded.apiserver.apimachinery.schema.schema import Type, type_of
 from tests.embedded.fuzz.values import KEYS, NAMES, QUANTITIES, TEXTS, TIMES
@@ -45,6 +50,16 @@ _POD = {
     ],
     "schedulingGates": [{"name": "phalanx.dev/gate"}],
 }
+
+
+def _signing_request() -> str:
+    """Return a request to sign a certificate, PEM in base64."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    return base64.b64encode(request.public_bytes(serialization.Encoding.PEM)).decode()
+
+
 _TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": _POD}
 _SERVICE_TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {**_POD, "restartPolicy": "Always"}}
 _SELECTOR = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d"]}]}
@@ -68,6 +83,13 @@ SPECS: dict[str, Json] = {
     "ConfigMap": {"data": {"a": "b"}, "binaryData": {"c": "ZA=="}},
     "Secret": {"type": "Opaque", "stringData": {"a": "b"}, "data": {"c": "ZA=="}},
     "Service": {"spec": {"selector": {"a": "b"}, "ports": [{"name": "p", "port": 80, "targetPort": "http"}]}},
+    "Ingress": {"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}},
+    "EndpointSlice": {"addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}], "ports": [{"port": 80}]},
+    "StorageClass": {"provisioner": "a.example/b"},
+    "IngressClass": {"spec": {"controller": "a.example/b"}},
+    "CertificateSigningRequest": {
+        "spec": {"request": _signing_request(), "signerName": "a.example/b", "usages": ["client auth"]}
+    },
     "ServiceAccount": {"secrets": [{"name": "a"}], "imagePullSecrets": [{"name": "b"}]},
     "PersistentVolumeClaim": {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

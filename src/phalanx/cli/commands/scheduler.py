@@ -10,7 +10,7 @@ import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import uvloop
 
@@ -29,6 +29,8 @@ from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.ledger.store import Ledger
 from phalanx.metrics.serving import address
 
+# The command line starts without reading dialects: a test holds these against them.
+DialectName: TypeAlias = Literal["kueue", "yunikorn", "koordinator", "scheduler-plugins", "kai", "volcano", "kubeflow"]
 # Two containers of one host network have one host name, and each is process 1.
 IDENTITY = f"{socket.gethostname()}-{secrets.token_hex(4)}-{os.getpid()}"
 
@@ -38,9 +40,7 @@ def scheduler(
     target: Target | None = None,
     default_queue: str | None = None,
     policy: Path | None = None,
-    dialect: tuple[
-        Literal["kueue", "yunikorn", "koordinator", "scheduler-plugins", "kai", "volcano", "kubeflow"], ...
-    ] = (),
+    dialect: tuple[DialectName, ...] = (),
     record: Path | None = None,
     metrics_address: str | None = None,
     ledger: str | None = None,

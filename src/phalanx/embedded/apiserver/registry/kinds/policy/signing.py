@@ -23,7 +23,7 @@ _SHORTEST_S = 600
 
 def ask_as(obj: Object, user: User) -> None:
     """Write into a new request who asks, whatever it says."""
-    spec = obj["spec"]
+    spec = obj.setdefault("spec", {})
     for field, value in (("username", user.name), ("uid", user.uid), ("groups", list(user.groups))):
         spec.pop(field, None)
         if value:
