@@ -8,11 +8,13 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import JOBS, LIMIT_RANGES, PODS, Kind
+from phalanx.kube.gang.stages import Stage as GangStage
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.record_key import obtain_record_key
 from phalanx.kube.read.labels import ADMITTED
 from phalanx.kube.read.records import RecordKey, StartRecord, read_start_record
 from phalanx.kube.routing.caches import _serves
+from phalanx.model.job import Phase
 from tests import clockwork
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
@@ -63,6 +65,29 @@ def test_a_record_is_good_for_the_job_that_it_was_written_on(of: str) -> None:
         async with stage.scheduler():
             gang = stage.world.gangs["default/copied" if of == "another Job" else "default/mine"]
             assert gang.waits
+
+    clockwork.run(scene())
+
+
+def test_what_an_older_version_started_since_there_is_a_key_is_gone_on_with() -> None:
+    """Back to a version that does not sign, and forward again: on kube-apiserver 1.36 such a Job ran and waited at
+    once, with its pods charged as somebody else's. Its record is not believed: neither size nor priority."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1")])
+        stage.put(job("old", 2))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+        stage.key = RecordKey(secret=b"made before these were started", since_s=1.0)
+        unsigned = StartRecord(attempt=1, queue="default", count=4, priority=1000, at_s=stage.now_s)
+        stage.change("old", {}, {ADMITTED: unsigned.text()})
+        async with stage.scheduler():
+            await stage.turn()
+            gang = stage.world.gangs["default/old"]
+            assert gang.stage is GangStage.RUNNING
+            assert gang.record is not None
+            assert (gang.record.seats, gang.record.priority) == (2, 0)
+            assert stage.phase("old") is Phase.RUNNING
 
     clockwork.run(scene())
 

@@ -46,11 +46,11 @@ def unfinished_start(
     gang: GangLifecycle, defaults: GangDefaults, now_s: float, hold_s: float, key: RecordKey | None = None
 ) -> UnfinishedStart | None:
     """Return what the objects say was begun, or None for a gang that waits. Records that were not signed with `key`
-    count as none; without a key, all count."""
+    count as none, but where pods of theirs are bound (`_unsigned`); without a key, all count."""
     jobs = [job for job in gang.jobs.values() if job.ours and not job.finished]
     bare = [pod for pod in gang.pods.values() if gang.objects.job_of(pod) is None]
     left = [job for job in jobs if job.suspended and _bound(gang.pods.values(), job)]
-    record = _record(jobs, bare, key) or (_of(left[0]) if left else None)
+    record = _record(jobs, bare, key) or _unsigned(gang, jobs, now_s) or (_of(left[0]) if left else None)
     if record is None or (not jobs and not bare):
         return None
     pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
@@ -86,6 +86,19 @@ def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None
     started += [pod for pod in bare if pod.node]
     records = [each.record for each in started if each.record is not None and _is_ours(each.record, each, key)]
     return max(records, key=lambda record: record.attempt, default=None)
+
+
+def _unsigned(gang: GangLifecycle, jobs: Iterable[BatchJob], now_s: float) -> StartRecord | None:
+    """Jobs that run with pods of ours on nodes, and records without a code: an older version started them since there
+    was a key. What the records say is not believed: the start is of what is bound, as the Jobs themselves ask for."""
+    begun = [job for job in jobs if not job.suspended and not job.pinned and job.record and not job.record.mac]
+    uids = {job.uid for job in begun}
+    bound = sum(bool(pod.node) and pod.owner is not None and pod.owner[1] in uids for pod in gang.pods.values())
+    if not bound:
+        return None
+    at_s = min(now_s, *(job.record.at_s for job in begun if job.record is not None))
+    queue, priority = begun[0].options.get(labels.QUEUE, ""), begun[0].priority
+    return StartRecord(attempt=1, queue=queue, count=bound, priority=priority, at_s=at_s, placed=bound)
 
 
 def _is_ours(record: StartRecord, on: BatchJob | Pod, key: RecordKey | None) -> bool:
