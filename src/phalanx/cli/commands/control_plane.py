@@ -142,6 +142,8 @@ def _companions(
             resources=resources,
             images=images,
             shared=machines.shared,
+            device_plugins=machines.device_plugins,
+            devices=machines.local_devices,
             default_memory_bytes=None if memory is None else amount("memory", memory),
         )
         yield run_node(connection, informers, node)

@@ -24,6 +24,7 @@ from phalanx.cli.local.data_directory import LOGIN_SOCKET, DataDirectory, owned
 from phalanx.cli.local.supervisor import Child, Program, Tell
 from phalanx.client.quantity import QuantityError, parse
 from phalanx.embedded.node.container.image import read_images
+from phalanx.embedded.node.machine.devices.listed import read_devices
 from phalanx.errors import PhalanxError
 
 HOST = "127.0.0.1"
@@ -56,6 +57,13 @@ class Machines:
     """Limit of containers that state none: a quantity, or 0 for no limit. With --shared it is the machine's memory
     divided by its cpus, otherwise none."""
 
+    device_plugins: Path | None = None
+    """Let device plugins of vendors register in this folder, as with a kubelet: most look for
+    /var/lib/kubelet/device-plugins (docs/guide/devices.md)."""
+
+    local_devices: Path | None = None
+    """A file that lists devices of this machine as resources of pods (docs/guide/devices.md)."""
+
     shared: bool = False
     """Share this machine with its other Unix users: they log in by `phalanx login`, and their pods run as they.
     Needs root (docs/guide/one-machine.md)."""
@@ -84,6 +92,8 @@ class Machines:
             _require_amount(f"--{name.replace('_', '-')}", getattr(self, name))
         if self.local_default_memory not in (None, "0"):
             _require_amount("--local-default-memory", self.local_default_memory)
+        if self.local_devices is not None:
+            read_devices(self.local_devices)
         if self.local_images is not None:
             read_images(self.local_images)
         if self.shared and os.geteuid() != 0:
@@ -95,7 +105,8 @@ class Machines:
     def options(self) -> tuple[str, ...]:
         """The command line that says the same."""
         given = {name: value for name, value in asdict(self).items() if name not in _FLAGS and value is not None}
-        given |= {"local_images": self.local_images.resolve()} if self.local_images is not None else {}
+        paths = {name: getattr(self, name) for name in ("local_images", "device_plugins", "local_devices")}
+        given |= {name: path.resolve() for name, path in paths.items() if path is not None}
         said = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
         return (*said, "--local-node" if self.local_node else "--no-local-node", *(["--shared"] if self.shared else []))
 

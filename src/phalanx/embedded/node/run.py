@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import msgspec
 
@@ -23,6 +24,9 @@ from phalanx.embedded.node.container.cgroup import CONTROLLERS, Cgroups
 from phalanx.embedded.node.container.durable import sole_owner
 from phalanx.embedded.node.container.isolation import Isolation, find_isolation
 from phalanx.embedded.node.images.store import ImageStore
+from phalanx.embedded.node.machine.devices.listed import watch_listed
+from phalanx.embedded.node.machine.devices.plugins import serve_plugins
+from phalanx.embedded.node.machine.devices.pool import DevicePool
 from phalanx.embedded.node.machine.events import Occurrences
 from phalanx.embedded.node.machine.machine import Gpu, capacity, find_gpus, host_name, node_info
 from phalanx.embedded.node.machine.owners import Owners
@@ -68,12 +72,21 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
     _require_confinement(settings, isolation)
     pods = informers(PODS)
     naming = Naming(name, home, connection.server, settings.pods_dir, pods, informers(SERVICES))
+    registration: Registration | None = None
+
+    async def changed() -> None:
+        if registration is not None:
+            with suppress(ApiError):  # the next heartbeat tells it
+                nodes.observe(await register(connection, registration))
+
+    devices = DevicePool(allocatable, changed)
     around = Surroundings(
         connection=connection,
         settings=settings,
         name=name,
         allocatable=allocatable,
         gpus=gpus,
+        devices=devices,
         cgroups=cgroups,
         home=home,
         naming=naming,
@@ -107,7 +120,15 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
             }
             for what, loop in loops.items():
                 group.create_task(endless(what, loop))
-            group.create_task(agent.run(pods))
+            for work in (*_device_sources(settings, devices), agent.run(pods)):
+                group.create_task(work)
+
+
+def _device_sources(settings: NodeSettings, devices: DevicePool) -> Iterator[Coroutine[Any, Any, None]]:
+    if settings.devices is not None:
+        yield watch_listed(settings.devices, devices, settings.patience.device_look_s)
+    if settings.device_plugins is not None:
+        yield serve_plugins(settings.device_plugins, devices)
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from phalanx.embedded.node.container import cgroup
 from phalanx.embedded.node.container.attempt import Running, attempts
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod.admission import Rejection, admit
-from phalanx.embedded.node.pod.allotment import allot_devices, told_devices
+from phalanx.embedded.node.pod.allotment import allot_devices, allot_named, told_devices
 from phalanx.embedded.node.pod.demand import GPU, Amounts, demand
 from phalanx.embedded.node.pod.record import PodRecord, records
 from phalanx.embedded.node.pod.status import TERMINAL, at, rejected
@@ -111,8 +111,17 @@ class Agent:
         if devices is None:
             text = f"Allocate failed due to requested number of devices unavailable for {GPU}, which is unexpected"
             return Rejection(reason="UnexpectedAdmissionError", message=text)
+        try:
+            named = allot_named(pod["spec"], self._free_devices(taken))
+        except LookupError as error:
+            resource, asked, free = error.args
+            text = (
+                f"Allocate failed due to requested number of devices unavailable for {resource}. Requested: {asked}, "
+                f"Available: {free}, which is unexpected"
+            )
+            return Rejection(reason="UnexpectedAdmissionError", message=text)
         address = self._address(pod, taken)
-        record = PodRecord.of(pod, address, at(time.time()), devices)
+        record = PodRecord.of(pod, address, at(time.time()), devices, named)
         try:
             record.write(around.pod_dir(record.uid))
         except OSError as error:
@@ -120,6 +129,16 @@ class Agent:
             return Rejection(reason="UnexpectedAdmissionError", message=text)
         self._keep(pod, record)
         return None
+
+    def _free_devices(self, taken: Sequence[PodRecord]) -> dict[str, Sequence[str]]:
+        """Resource -> ids of its healthy devices that no pod has."""
+        pool = self._around.devices
+        used: dict[str, list[str]] = {resource: [] for resource in pool.resources}
+        for record in taken:
+            for devices in record.named.values():
+                for resource, ids in devices.items():
+                    used.setdefault(resource, []).extend(ids)
+        return {resource: pool.free(resource, used[resource]) for resource in pool.resources}
 
     def _address(self, pod: Object, taken: Sequence[PodRecord]) -> str:
         if pod["spec"].get("hostNetwork"):

@@ -31,6 +31,7 @@ from phalanx.embedded.node.container.exec import run_hook
 from phalanx.embedded.node.container.image import HOST_IMAGE, Image
 from phalanx.embedded.node.container.log import last_lines
 from phalanx.embedded.node.container.probe import Health
+from phalanx.embedded.node.machine.devices.pool import Granted
 from phalanx.embedded.node.machine.owners import Owner
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.network.names import host_name
@@ -230,27 +231,25 @@ class Container:
         """Raises ConfigError, ApiError, OSError."""
         around, spec = self._around, self.spec
         asked = await environment(spec, pod, around.allocatable, around.look_up)
+        gpus = self._record.devices.get(self.name, ())
+        granted = await around.devices.grant(self._record.named.get(self.name, {}))
         devices = device_variables(
-            self._record.devices.get(self.name, ()),
+            gpus,
             {gpu.index: gpu.uuid for gpu in around.gpus},
             on_gpu_node=GPU in around.allocatable,
         )
         owner = around.owner(self._record.namespace)
-        own = owner.variables if owner is not None and not image.layers else {}
-        env = (
-            around.variables(own_root=bool(image.layers))
-            | own
-            | dict(image.env)
-            | {"HOSTNAME": host_name(pod)}
-            | devices
-            | asked
-        )
+        own_words = owner.variables if owner is not None and not image.layers else {}
+        env = around.variables(own_root=bool(image.layers)) | own_words | dict(image.env)
+        env |= {"HOSTNAME": host_name(pod)} | devices | dict(granted.env) | asked
         user, group = _user(spec, pod, image) if owner is None else _user_of(owner, spec, pod)
-        mounts = self._mounts(pod, image, asked, owner)
+        mounts = self._mounts(pod, image, asked, owner, granted)
+        own = around.device_files(gpus)
         root = None
         if image.layers:
             place = around.pod_dir(self._record.uid) / VOLUMES / f"{_ROOT}{self.name}-{number}"
-            root = await asyncio.to_thread(root_of, image, place, around.isolation, spec, pod)
+            files = (*((path, path) for path in own), *((one.source, one.target) for one in granted.files))
+            root = await asyncio.to_thread(root_of, image, place, around.isolation, spec, pod, files)
         ask, most = requests(spec), limits(spec)
         default = around.default_memory_bytes
         memory = most.get("memory") or (max(default, ask.get("memory", 0)) if default else None)
@@ -262,6 +261,7 @@ class Container:
                 cpu_limit_milli=most.get("cpu"),
                 memory_limit_bytes=memory,
                 pids_limit=_PIDS if owner is not None else None,
+                others_files=around.others_files((*own, *(one.source for one in granted.files))),
             ),
             demand(pod["spec"]).get("cpu", 0),
         )
@@ -287,10 +287,14 @@ class Container:
             no_new_rights=security_context(spec, pod).get("allowPrivilegeEscalation") is False,
         )
 
-    def _mounts(self, pod: Object, image: Image, asked: Mapping[str, str], owner: Owner | None) -> tuple[Mount, ...]:
+    def _mounts(
+        self, pod: Object, image: Image, asked: Mapping[str, str], owner: Owner | None, granted: Granted
+    ) -> tuple[Mount, ...]:
         """Raises ConfigError, OSError."""
         around, root = self._around, self._around.pod_dir(self._record.uid) / VOLUMES
-        mounts = (*image.paths, *volumes.mounts(self.spec, pod, root, asked))
+        files = () if image.layers else granted.files  # into a root of its own they come with the others of /dev
+        moved = tuple(Mount(source=one.source, target=one.target) for one in files if one.source != one.target)
+        mounts = (*image.paths, *granted.mounts, *moved, *volumes.mounts(self.spec, pod, root, asked))
         if owner is not None:
             volumes.check_paths_of_machine(pod)
             if not image.layers:

@@ -93,7 +93,9 @@ _DEFAULT = frozenset(
 _RESOLVER = "/etc/resolv.conf"
 
 
-def root_of(image: Image, place: Path, isolation: Isolation, spec: Object, pod: Object) -> Root:
+def root_of(
+    image: Image, place: Path, isolation: Isolation, spec: Object, pod: Object, devices: tuple[tuple[str, str], ...]
+) -> Root:
     """Make a root for one run of a container at `place`. Raises ConfigError, OSError."""
     if isolation.root_refusal:
         raise ConfigError(
@@ -110,6 +112,7 @@ def root_of(image: Image, place: Path, isolation: Isolation, spec: Object, pod: 
         user=image.user,
         user_id=context.get("runAsUser") or 0,
         group_id=context.get("runAsGroup") or 0,
+        devices=devices,
         read_only=bool(context.get("readOnlyRootFilesystem")),
     )
     if not isolation.overlay_refusal:

@@ -47,7 +47,8 @@ class Mount:
 class Root:
     """The files of an image as a container's root. `layers`: directories, the uppermost first; what the container
     writes lies in `upper`. Without layers, the files lie in `stage` already, which is the container's own. `user`: the
-    image's, `USER[:GROUP]`. `user_id`, `group_id`: what it is in a user namespace. `devices`: files of /dev."""
+    image's, `USER[:GROUP]`. `user_id`, `group_id`: what it is in a user namespace. `devices`: device files, and
+    where in /dev it sees them."""
 
     stage: str
     layers: tuple[str, ...] = ()
@@ -57,7 +58,7 @@ class Root:
     user_id: int = 0
     group_id: int = 0
     read_only: bool = False
-    devices: tuple[str, ...] = ()
+    devices: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,14 @@ the node offers, among pods by what each asks, among its containers by what they
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 CONTROLLERS = ("cpu", "memory", "pids")
+_BESIDES = ("devices",)  # used where version 1 has it
 _CPU_PERIOD_US = 100_000
 _LEAF = "phalanx-agent"  # where the agent itself goes: a v2 group with children may hold no process
 
@@ -29,6 +31,7 @@ class Limits:
     cpu_limit_milli: int | None = None
     memory_limit_bytes: int | None = None
     pids_limit: int | None = None
+    others_files: tuple[str, ...] = ()  # device files that it may not open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,7 @@ def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
         root, mount = fields[3], Path(fields[4])
         if fstype == "cgroup":
             for names, path in own.items():
-                used = tuple(name for name in CONTROLLERS if name in names and name not in taken)
+                used = tuple(name for name in (*CONTROLLERS, *_BESIDES) if name in names and name not in taken)
                 if names and used and names <= frozenset(options.split(",")):
                     taken.update(used)
                     found.append(Hierarchy(version=1, controllers=used, own=_below(mount, root, path)))
@@ -130,6 +133,9 @@ class Cgroups:
                 _delegate(above, hierarchy.controllers)
             _write(above, settings(hierarchy, whole))
             _write(place, settings(hierarchy, limits))
+            if "devices" in hierarchy.controllers:
+                for entry in filter(None, map(_device, limits.others_files)):
+                    _write(place, {"devices.deny": entry})
             dirs += [str(place), str(above)]
             procs.append(str(place / "cgroup.procs"))
             if "memory" in hierarchy.controllers:
@@ -168,6 +174,16 @@ class Cgroups:
 def _write(place: Path, files: Mapping[str, str]) -> None:
     for file, text in files.items():
         (place / file).write_text(text)
+
+
+def _device(path: str) -> str:
+    """Return a device file as the kernel's list has it (cgroup-v1/devices.rst); "" if it is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}.get(stat.S_IFMT(status.st_mode))
+    return f"{kind} {os.major(status.st_rdev)}:{os.minor(status.st_rdev)} rwm" if kind else ""
 
 
 def _delegate(place: Path, controllers: tuple[str, ...]) -> None:

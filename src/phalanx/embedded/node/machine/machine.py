@@ -16,17 +16,21 @@ from phalanx.embedded.node.pod.demand import GPU
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # the API names them as Go does
 _NVIDIA_SMI_S = 20.0
+# Files that programs on any NVIDIA GPU open besides the GPU's own.
+SHARED_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 KUBERNETES = "v1.36.2"  # whose kubelet this node behaves like
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """`index` is what CUDA_VISIBLE_DEVICES names; `uuid` is empty for a device that only a setting promises."""
+    """`index` is what CUDA_VISIBLE_DEVICES names; `uuid` is empty for a device that only a setting promises, and so is
+    `device_file`, which whoever may use it opens."""
 
     index: str
     uuid: str = ""
     product: str = ""
     memory_mib: int = 0
+    device_file: str = ""
 
 
 def host_name() -> str:
@@ -53,7 +57,7 @@ def capacity(data_dir: Path, gpus: tuple[Gpu, ...], max_pods: int, overrides: Ma
 
 def find_gpus() -> tuple[Gpu, ...]:
     """What nvidia-smi says; nothing where there is none or it has no answer."""
-    fields = "index,uuid,name,memory.total"
+    fields = "index,uuid,name,memory.total,pci.bus_id"
     try:
         answer = subprocess.run(
             ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
@@ -64,12 +68,26 @@ def find_gpus() -> tuple[Gpu, ...]:
         )
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(_gpu(line) for line in answer.stdout.splitlines() if line.count(",") == 3)
+    return tuple(_gpu(line) for line in answer.stdout.splitlines() if line.count(",") == 4)
 
 
 def _gpu(line: str) -> Gpu:
-    index, uuid, product, memory = (part.strip() for part in line.split(","))
-    return Gpu(index=index, uuid=uuid, product=product, memory_mib=int(memory) if memory.isdigit() else 0)
+    index, uuid, product, memory, bus = (part.strip() for part in line.split(","))
+    return Gpu(
+        index=index,
+        uuid=uuid,
+        product=product,
+        memory_mib=int(memory) if memory.isdigit() else 0,
+        device_file=_device_file(bus),
+    )
+
+
+def _device_file(bus: str) -> str:
+    """Return the file of the GPU in a PCI slot, by the number that its driver gave it; "" where nobody says."""
+    domain, _, rest = bus.lower().partition(":")
+    text = _text(f"/proc/driver/nvidia/gpus/{domain[-4:]}:{rest}/information")
+    minor = next((line.split(":")[1].strip() for line in text.splitlines() if line.startswith("Device Minor")), "")
+    return f"/dev/nvidia{minor}" if minor.isdigit() else ""
 
 
 def node_info() -> dict[str, str]:

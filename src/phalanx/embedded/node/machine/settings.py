@@ -23,6 +23,8 @@ class Patience:
     config_retry_s: float = 5.0
     # What pods have written is counted so often.
     disk_look_s: float = 10.0
+    # Devices that a file lists are looked for so often.
+    device_look_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class NodeSettings:
     resources: Mapping[str, str] = field(default_factory=dict)  # overrides and additions: {"cpu": "6"}
     labels: Mapping[str, str] = field(default_factory=dict)
     images: Mapping[str, Image] = field(default_factory=dict)  # besides `host`
+    device_plugins: Path | None = None  # the folder in which device plugins register; None: none may
+    devices: Path | None = None  # a file that lists devices
     shared: bool = False
     default_memory_bytes: int | None = None  # of containers that state no limit, 0: none; None: see Surroundings
     disk_reserve_bytes: int | None = None  # with less free, pods are evicted; None: 1 GiB, or 5 % of the disk if less

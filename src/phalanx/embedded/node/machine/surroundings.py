@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from phalanx.embedded.node.container.cgroup import Cgroups
 from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image
 from phalanx.embedded.node.container.isolation import Isolation
 from phalanx.embedded.node.images.store import ImageStore
+from phalanx.embedded.node.machine.devices.pool import DevicePool
 from phalanx.embedded.node.machine.events import Occurrences
-from phalanx.embedded.node.machine.machine import Gpu
+from phalanx.embedded.node.machine.machine import SHARED_FILES, Gpu
 from phalanx.embedded.node.machine.owners import Owner, Owners
 from phalanx.embedded.node.machine.settings import NodeSettings
 from phalanx.embedded.node.network.addresses import Networks
@@ -38,6 +39,7 @@ class Surroundings:
     name: str
     allocatable: Mapping[str, str]
     gpus: tuple[Gpu, ...]
+    devices: DevicePool
     cgroups: Cgroups
     home: Networks
     naming: Naming
@@ -47,6 +49,16 @@ class Surroundings:
     tell: Occurrences
     pressures: set[str]  # of the node's conditions, those that are bad now; see Registration
     observe: Callable[[Object], Any]  # takes in the answer to a write, before the watch tells it
+
+    def device_files(self, gpus: Sequence[str]) -> tuple[str, ...]:
+        """Return the device files of GPUs, with those that all of NVIDIA's share."""
+        own = [gpu.device_file for gpu in self.gpus if gpu.index in gpus and gpu.device_file]
+        return tuple(path for path in (*own, *(SHARED_FILES if own else ())) if os.path.exists(path))
+
+    def others_files(self, own: Iterable[str]) -> tuple[str, ...]:
+        """Return device files that a container must not open: of devices that are given by name, and not to it."""
+        files = {gpu.device_file for gpu in self.gpus if gpu.device_file} | self.devices.known_files
+        return tuple(sorted(files - set(own)))
 
     def device_ids(self) -> list[str]:
         """Real GPUs, or as many as a setting promises."""

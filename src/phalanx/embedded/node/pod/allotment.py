@@ -43,6 +43,25 @@ def allot_devices(
     return found if at <= len(free) else None
 
 
+def allot_named(spec: Object, free: Mapping[str, Sequence[str]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return container -> resource -> ids of the devices that a pod asks of these resources, in order. Init containers
+    use what their pod's others will. Raises LookupError, with the resource, how many it asks, and how many are free."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for resource, ids in free.items():
+        at = 0
+        for container in spec["containers"]:
+            if count := requests(container).get(resource, 0):
+                found.setdefault(container["name"], {})[resource] = tuple(ids[at : at + count])
+                at += count
+        for container in spec.get("initContainers") or ():
+            if count := requests(container).get(resource, 0):
+                found.setdefault(container["name"], {})[resource] = tuple(ids[:count])
+                at = max(at, count)
+        if at > len(ids):
+            raise LookupError(resource, at, len(ids))
+    return found
+
+
 def device_variables(ids: Sequence[str], uuids: Mapping[str, str], *, on_gpu_node: bool) -> dict[str, str]:
     """What CUDA and the NVIDIA tools look at. A container without a GPU on a node that has some sees none."""
     if not ids:

@@ -19,7 +19,8 @@ _NAME = "pod.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
-    """`devices`: container -> ids of the GPUs it alone may use. `failure`: why the node ended it (reason, message).
+    """`devices`: container -> ids of the GPUs it alone may use; `named`: container -> resource -> ids of other devices.
+    `failure`: why the node ended it (reason, message).
     `disrupted`: through no fault of its own."""
 
     uid: str
@@ -28,11 +29,19 @@ class PodRecord:
     pod_ip: str
     start_time: str
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    named: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     failure: tuple[str, str] | None = None
     disrupted: bool = False
 
     @classmethod
-    def of(cls, pod: Object, pod_ip: str, start_time: str, devices: Mapping[str, tuple[str, ...]]) -> PodRecord:
+    def of(
+        cls,
+        pod: Object,
+        pod_ip: str,
+        start_time: str,
+        devices: Mapping[str, tuple[str, ...]],
+        named: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None,
+    ) -> PodRecord:
         meta = pod["metadata"]
         return cls(
             uid=meta["uid"],
@@ -41,6 +50,7 @@ class PodRecord:
             pod_ip=pod_ip,
             start_time=start_time,
             devices=devices,
+            named=named or {},
         )
 
     def write(self, folder: Path) -> None:

@@ -52,7 +52,8 @@ def make_root(spec: dict[str, Any], volumes: list[tuple[int, dict[str, Any]]]) -
     root, user_namespace = spec["root"], bool(spec.get("user_namespace"))
     mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
     copies = [(_copied(handle, one), one["target"]) for handle, one in volumes]
-    devices = [(_copied_path(path), path) for path in (*(f"/dev/{name}" for name in _DEVICES), *root["devices"])]
+    devices = [(_copied_path(path), path) for path in (f"/dev/{name}" for name in _DEVICES)]
+    devices += [(_copied_path(source), target) for source, target in root["devices"]]
     system = _copied_path("/sys")
     make_read_only("making /sys read-only", system)
     processes = _processes(root["stage"])

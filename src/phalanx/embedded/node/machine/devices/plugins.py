@@ -1,0 +1,183 @@
+"""Device plugins, as the kubelet serves them (v1beta1): those of GPU, FPGA and RDMA vendors register unchanged.
+
+A plugin is a program beside the node. It serves a socket in our folder and calls Register on ours (`kubelet.sock`)
+with its socket's name and its resource. We call its ListAndWatch, whose stream tells which devices there are and how
+they are, and Allocate before a container with some is started. When the stream ends, its devices are gone until it
+registers again. It must do that when our socket is made anew, which plugins watch for, as of a kubelet that restarts.
+
+Whoever may write in the folder offers devices and says what containers mount: it must be root's alone, or our user's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from phalanx.embedded.node.container.attempt import Mount
+from phalanx.embedded.node.machine.devices.pool import DeviceFile, DevicePool, Granted, Ids
+from phalanx.embedded.node.machine.devices.protocol import VERSION, message, service
+from phalanx.errors import PhalanxError
+
+log = logging.getLogger(__name__)
+
+SOCKET = "kubelet.sock"
+_CALL_S = 30.0
+_HEALTHY = "Healthy"
+
+
+class DevicePlugin:
+    """One that has registered."""
+
+    def __init__(self, socket: Path, resource: str, pool: DevicePool, *, pre_start: bool) -> None:
+        self._socket, self._resource, self._pool, self._pre_start = socket, resource, pool, pre_start
+        self._channel: Any = None
+
+    async def watch(self) -> None:
+        """Offer what it has, until it has gone."""
+        async with grpc.aio.insecure_channel(f"unix:{self._socket}") as self._channel:
+            try:
+                async for told in self._call("ListAndWatch", "Empty", "ListAndWatchResponse", stream=True):
+                    healthy = [one.ID for one in told.devices if one.health == _HEALTHY]
+                    log.info("%s: %d of %d devices are healthy", self._resource, len(healthy), len(told.devices))
+                    await self._pool.offer(self._resource, healthy, self)
+            except grpc.aio.AioRpcError as error:
+                log.info("device plugin of %s: %s", self._resource, error.details())
+            finally:
+                await self._pool.withdraw(self._resource, self)
+                log.warning("the device plugin of %s has gone, and its devices with it", self._resource)
+
+    async def allocate(self, ids: Ids) -> Granted:
+        """Return what it gives a container with these. Raises PhalanxError."""
+        asked = message("AllocateRequest")()
+        asked.container_requests.add().devices_ids.extend(ids)
+        try:
+            answer = await self._call("Allocate", "AllocateRequest", "AllocateResponse", asked)
+            if self._pre_start:
+                told = message("PreStartContainerRequest")(devicesIDs=ids)
+                await self._call("PreStartContainer", "PreStartContainerRequest", "PreStartContainerResponse", told)
+        except grpc.aio.AioRpcError as error:
+            raise PhalanxError(f"the device plugin of {self._resource} refused: {error.details()}") from error
+        if len(answer.container_responses) != 1:
+            raise PhalanxError(f"the device plugin of {self._resource} answered for no container")
+        return _granted(self._resource, answer.container_responses[0])
+
+    def _call(self, method: str, request: str, response: str, value: Any = None, *, stream: bool = False) -> Any:
+        make = self._channel.unary_stream if stream else self._channel.unary_unary
+        call = make(
+            service("DevicePlugin", method),
+            request_serializer=message(request).SerializeToString,
+            response_deserializer=message(response).FromString,
+        )
+        return call(message(request)() if value is None else value, timeout=None if stream else _CALL_S)
+
+
+def _granted(resource: str, said: Any) -> Granted:
+    if said.cdi_devices:
+        raise PhalanxError(
+            f"the device plugin of {resource} names CDI devices ({said.cdi_devices[0].name}), which this node does not "
+            "read; let it pass device files (NVIDIA's: PASS_DEVICE_SPECS=true and DEVICE_LIST_STRATEGY=envvar)"
+        )
+    paths = [one.host_path for one in (*said.mounts, *said.devices)]
+    if wrong := [one for one in paths if not one.startswith("/") or ".." in Path(one).parts]:
+        raise PhalanxError(f"the device plugin of {resource} names the path {wrong[0]!r}, which is not absolute")
+    return Granted(
+        env={one.key: one.value for one in said.envs},
+        mounts=tuple(
+            Mount(source=one.host_path, target=one.container_path, read_only=one.read_only) for one in said.mounts
+        ),
+        files=tuple(DeviceFile(source=one.host_path, target=one.container_path) for one in said.devices),
+    )
+
+
+class _Registration:
+    """Our side of Register."""
+
+    def __init__(self, folder: Path, pool: DevicePool, group: asyncio.TaskGroup) -> None:
+        self._folder, self._pool, self._group = folder, pool, group
+        self._watched: dict[str, asyncio.Task[None]] = {}
+
+    async def register(self, request: Any, context: Any) -> Any:
+        try:
+            plugin = self._plugin(request)
+        except PhalanxError as error:
+            log.warning("a device plugin was refused: %s", error)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        before = self._watched.pop(request.resource_name, None)
+        if before is not None:  # it has started anew, and its old socket is gone
+            before.cancel()
+        self._watched[request.resource_name] = self._group.create_task(plugin.watch())
+        return message("Empty")()
+
+    def _plugin(self, request: Any) -> DevicePlugin:
+        if request.version != VERSION:
+            raise PhalanxError(f"version {request.version[:20]!r} is not supported, but {VERSION}")
+        if Path(request.endpoint).name != request.endpoint or request.endpoint in ("", SOCKET, "..", "."):
+            raise PhalanxError(f"the endpoint {request.endpoint[:100]!r} is no name of a socket in {self._folder}")
+        self._pool.require_free(request.resource_name)
+        return DevicePlugin(
+            self._folder / request.endpoint,
+            request.resource_name,
+            self._pool,
+            pre_start=request.options.pre_start_required,
+        )
+
+
+async def serve_plugins(folder: Path, pool: DevicePool) -> None:
+    """Let device plugins register, until cancelled. Raises PhalanxError, OSError: the folder is not ours alone, or a
+    kubelet has it."""
+    async with asyncio.TaskGroup() as group, _serving(folder, _Registration(folder, pool, group)):
+        log.info("device plugins register at %s", folder / SOCKET)
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def _serving(folder: Path, registration: _Registration) -> AsyncIterator[None]:
+    _require_own(folder)
+    socket = folder / SOCKET
+    if await _answers(socket):
+        raise PhalanxError(f"a kubelet serves {socket}; let this node's device plugins have another folder")
+    socket.unlink(missing_ok=True)
+    server = grpc.aio.server(options=[("grpc.max_receive_message_length", 1 << 20)])
+    handler = grpc.unary_unary_rpc_method_handler(
+        registration.register,
+        request_deserializer=message("RegisterRequest").FromString,
+        response_serializer=message("Empty").SerializeToString,
+    )
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(f"{VERSION}.Registration", {"Register": handler}),)
+    )
+    server.add_insecure_port(f"unix:{socket}")
+    await server.start()
+    socket.chmod(0o600)
+    try:
+        yield
+    finally:
+        await server.stop(None)
+        with suppress(FileNotFoundError):
+            socket.unlink()
+
+
+def _require_own(folder: Path) -> None:
+    """Raises PhalanxError, OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PhalanxError(f"{folder}: others may write there, and could say what containers mount. chmod go-w it")
+
+
+async def _answers(socket: Path) -> bool:
+    try:
+        _, writer = await asyncio.open_unix_connection(str(socket))
+    except OSError:
+        return False
+    writer.close()
+    return True

@@ -1,0 +1,103 @@
+"""The devices of one node beside its GPUs: extended resources whose units have names.
+
+Whoever offers a resource says which devices it has and which of them are healthy, again whenever that changes, and what
+a container must be given to use some (environment, mounts, device files). The node counts the healthy ones as its
+capacity, writes down which a pod has, and gives none twice. A resource whose source is gone has none, and counts as
+zero from then on; containers that have some keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from phalanx.embedded.node.container.attempt import Mount
+from phalanx.errors import PhalanxError
+
+Ids = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFile:
+    """`target`: where the container sees the machine's device file `source`."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """What a container is given with its devices."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    files: tuple[DeviceFile, ...] = ()
+
+    def __add__(self, other: Granted) -> Granted:
+        return Granted(env={**self.env, **other.env}, mounts=self.mounts + other.mounts, files=self.files + other.files)
+
+
+class DeviceSource(Protocol):
+    """Who offers a resource."""
+
+    async def allocate(self, ids: Ids) -> Granted:
+        """Return what the container is given. Raises PhalanxError."""
+
+
+class DevicePool:
+    """`changed` is awaited when the node's capacity is another."""
+
+    def __init__(self, capacity: MutableMapping[str, str], changed: Callable[[], Awaitable[None]]) -> None:
+        self._capacity, self._changed = capacity, changed
+        self._own = frozenset(capacity)  # what the node offers itself
+        self._healthy: dict[str, Ids] = {}
+        self._sources: dict[str, DeviceSource] = {}
+        self.known_files: set[str] = set()  # of the machine, that are somebody's: none of them is everybody's
+
+    @property
+    def resources(self) -> frozenset[str]:
+        """Return the names of those that were ever offered."""
+        return frozenset(self._healthy)
+
+    def require_free(self, resource: str) -> None:
+        """Raises PhalanxError."""
+        if "/" not in resource or resource.partition("/")[0].endswith("kubernetes.io") or len(resource) > 253:
+            raise PhalanxError(f"{resource[:253]!r} is no name of an extended resource; write DOMAIN/NAME")
+        if resource in self._own:
+            raise PhalanxError(f"{resource} is offered by the node itself; leave it to that, or start with none of it")
+
+    async def offer(self, resource: str, healthy: Iterable[str], source: DeviceSource) -> None:
+        """These are all of the resource from now on. Raises PhalanxError."""
+        self.require_free(resource)
+        self._sources[resource] = source
+        await self._set(resource, tuple(sorted(healthy)))
+
+    async def withdraw(self, resource: str, source: DeviceSource) -> None:
+        """The source is gone; if another has taken its place, nothing happens."""
+        if self._sources.get(resource) is source:
+            del self._sources[resource]
+            await self._set(resource, ())
+
+    async def _set(self, resource: str, healthy: Ids) -> None:
+        if self._healthy.get(resource) == healthy:
+            return
+        self._healthy[resource] = healthy
+        self._capacity[resource] = str(len(healthy))
+        await self._changed()
+
+    def free(self, resource: str, taken: Iterable[str]) -> Ids:
+        """Return the healthy devices that nobody has."""
+        used = set(taken)
+        return tuple(one for one in self._healthy.get(resource, ()) if one not in used)
+
+    async def grant(self, devices: Mapping[str, Ids]) -> Granted:
+        """Return what a container is given with all its devices. Raises PhalanxError."""
+        found = Granted()
+        for resource, ids in sorted(devices.items()):
+            source = self._sources.get(resource)
+            if source is None:
+                raise PhalanxError(f"nobody offers {resource} any more, of which this container has {', '.join(ids)}")
+            found += await source.allocate(ids)
+        self.known_files.update(one.source for one in found.files)
+        return found
