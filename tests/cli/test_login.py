@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -156,9 +157,31 @@ def test_the_service_starts_a_shared_cluster_and_leaves_pods_alone(tmp_path: Pat
     assert next(line for line in lines if line.startswith("ExecStart=")).endswith(
         "-m phalanx.cli.app up --shared --data '/srv/my jobs' --port 7443"
     )
-    assert {"KillMode=process", "Delegate=yes", "Restart=always"} <= set(lines)
+    assert {"KillMode=process", "Delegate=yes", "Restart=always", "StartLimitIntervalSec=0"} <= set(lines)
     with pytest.raises(PhalanxError, match="cannot be written"):
         install(units=tmp_path / "none")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed here")
+@pytest.mark.parametrize("data", ["/var/lib/phalanx", "/srv/my jobs/50%"])
+def test_systemd_understands_the_service(tmp_path: Path, data: str) -> None:
+    install(units=tmp_path, data=Path(data))
+    words = ("systemd-analyze", "verify", str(tmp_path / "phalanx.service"))
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("data", ["jobs", "/srv/$HOME", "/srv/a'b", "/srv/a\nUser=x"])
+def test_a_directory_that_systemd_would_read_otherwise_is_refused(tmp_path: Path, data: str) -> None:
+    with pytest.raises(PhalanxError, match="must be an absolute path"):
+        install(units=tmp_path, data=Path(data))
+    assert not (tmp_path / "phalanx.service").exists()
+
+
+@as_root
+@pytest.mark.slow
+def test_what_is_not_set_apart_is_said_at_the_start(shared: Shared) -> None:
+    assert "not enforced: pods share the machine's network" in shared.up.text
 
 
 @as_root

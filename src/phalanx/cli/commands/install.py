@@ -14,11 +14,14 @@ from phalanx.cli.terminal.output import note
 from phalanx.errors import PhalanxError
 
 _NAME = "phalanx.service"
+# A port that is taken, or a disk that is full, for a while must not end the service for good (StartLimitIntervalSec).
 # Pods are no part of the service: they go on when it is started anew (KillMode), with limits by their own control
 # groups (Delegate).
 _UNIT = """[Unit]
 Description=Phalanx: jobs of this machine's users
 After=network.target
+RequiresMountsFor={data}
+StartLimitIntervalSec=0
 
 [Service]
 Type=exec
@@ -63,11 +66,19 @@ def install(
     """
     words = (sys.executable, "-m", "phalanx.cli.app", "up", "--shared", "--data", str(data), "--port", str(port))
     place = units / _NAME
+    _require_path(data)
     try:
-        place.write_text(_UNIT.format(command=shlex.join(words).replace("%", "%%")))
+        command, folder = (shlex.join(said).replace("%", "%%") for said in (words, (str(data),)))
+        place.write_text(_UNIT.format(command=command, data=folder))
     except OSError as error:
         raise PhalanxError(
             f"{place} cannot be written: {error.strerror}. Nothing was installed. Say this as root, on a machine with "
             "systemd; or start `phalanx up --shared` by whatever starts services here."
         ) from error
     note(f"wrote {place}. Start it, now and at each boot: systemctl daemon-reload && systemctl enable --now phalanx")
+
+
+def _require_path(data: Path) -> None:
+    """Raises PhalanxError: a service has no directory of its own from which a relative path would count."""
+    if not data.is_absolute() or any(letter in str(data) for letter in "\n\"'$\\"):
+        raise PhalanxError(f"--data {data} must be an absolute path, without quotes, $ and backslashes")

@@ -23,6 +23,8 @@ from phalanx.client.connection import ApiError, Connection
 from phalanx.client.kind import NODES
 from phalanx.metrics.serving import address, url
 
+_ENFORCED = ("ResourceLimitsEnforced", "ImagesSupported", "NetworkIsolated")  # conditions of a node of this machine
+
 
 async def up(
     *,
@@ -124,7 +126,7 @@ async def _unenforced(cluster: LocalCluster) -> str:
     except ApiError:  # it is told in the log all the same
         return ""
     said = [one for node in nodes for one in (node.get("status") or {}).get("conditions") or ()]
-    told = [one["message"] for one in said if (one["type"], one["status"]) == ("ResourceLimitsEnforced", "False")]
+    told = [one["message"] for one in said if (one["type"] in _ENFORCED, one["status"]) == (True, "False")]
     return "".join(f"\n  not enforced: {text}" for text in told)
 
 

@@ -162,7 +162,7 @@ def _registration(around: Surroundings, port: int) -> Registration:
         info=info,
         address=around.settings.address,
         port=port,
-        conditions=(_limits_condition(around.cgroups),),
+        conditions=(_limits_condition(around.cgroups), *_isolation_conditions(around)),
         annotations=_devices(around),
         pressures=around.pressures,
     )
@@ -209,6 +209,22 @@ def _limits_condition(cgroups: Cgroups) -> tuple[str, str, str, str]:
         "a cgroup that is delegated to it (systemd-run --scope -p Delegate=yes)"
     )
     return "ResourceLimitsEnforced", "False", "CgroupsNotWritable", text
+
+
+def _isolation_conditions(around: Surroundings) -> Iterator[tuple[str, str, str, str]]:
+    """Conditions of our own: what containers have for themselves here, and on a machine that is shared what not."""
+    isolation = around.isolation
+    if isolation.root_refusal:
+        text = f"images cannot be run, only `image: host`: {isolation.root_refusal}"
+        yield "ImagesSupported", "False", "NoNamespaces", text
+    elif isolation.overlay_refusal:
+        text = f"overlayfs cannot be had ({isolation.overlay_refusal}): each container copies its image's files"
+        yield "ImagesSupported", "True", "Copied", text
+    else:
+        yield "ImagesSupported", "True", "Overlayfs", "containers have the files of their images for their root"
+    if around.settings.shared:
+        text = "pods share the machine's network: a pod reaches what listens on it, whoever's it is"
+        yield "NetworkIsolated", "False", "SharedNetwork", text
 
 
 def _warn_of_limits(around: Surroundings, node: Object) -> None:

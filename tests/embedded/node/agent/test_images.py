@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.kind import NAMESPACES
+from phalanx.client.kind import NAMESPACES, NODES
 from phalanx.embedded.node import run
 from phalanx.embedded.node.container.isolation import find_isolation
 from phalanx.embedded.node.images.sources import import_image
@@ -107,6 +107,32 @@ def test_without_overlayfs_the_files_are_copied(api_server: ServerProcess, monke
             "VERSION_CODENAME=bookworm"
         )
         assert await said(api, "ls /bin | grep head; cat /etc/os-release") == "head\nVERSION_CODENAME=bookworm"
+        assert await condition(api) == ("True", "Copied")
+
+    scenario(api_server, test)
+
+
+async def condition(api: Client) -> tuple[str, str]:
+    """Whether the node says that it runs images, and how."""
+    status = (await api.connection.get(NODES, api.node))["status"]
+    found = next(one for one in status["conditions"] if one["type"] == "ImagesSupported")
+    return found["status"], found["reason"]
+
+
+def test_without_namespaces_an_image_is_refused_with_words(
+    api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without(folder: Path) -> Any:
+        return replace(find_isolation(folder), root_refusal="unshare: Operation not permitted")
+
+    monkeypatch.setattr(run, "find_isolation", without)
+
+    async def test(api: Client) -> None:
+        await api.run(box("true"))
+        assert "needs a root of its own, which this machine does not allow (unshare" in await api.waits(
+            "CreateContainerConfigError"
+        )
+        assert await condition(api) == ("False", "NoNamespaces")
 
     scenario(api_server, test)
 
