@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiUnknown, Connection
-from phalanx.embedded.controllers.operators.training.definition import install_training
+from phalanx.embedded.controllers.operators.install import install_operators
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, controllers, scenario
 
@@ -64,7 +64,7 @@ def test_the_first_that_the_controllers_write_may_get_lost(api_server: ServerPro
     async def play(here: Cluster) -> None:
         async with await Losing.open(api_server.kubeconfig) as connection:
             connection.ways = ["back", "there"]
-            await install_training(connection)
+            await install_operators(connection)
             assert not connection.ways
 
     scenario(api_server, play, settings=None)

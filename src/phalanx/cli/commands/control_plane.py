@@ -32,7 +32,7 @@ from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
 from phalanx.client.quantity import amount
 from phalanx.dialects.enabled import DIALECTS as FRAMED
-from phalanx.embedded.controllers.operators.training.definition import install_training
+from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.login.server import LoginSettings, run_login
@@ -103,7 +103,7 @@ async def _run_all(
         informers = Informers(connection, group)
         await install(connection)
         await install_policy(connection)
-        await install_training(connection)  # before the scheduler asks which kinds there are
+        await install_operators(connection)  # before the scheduler asks which kinds there are
         for dialect in FRAMED.values():
             await install_dialect(connection, dialect)
         await retire(connection, machines.simulate_nodes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from phalanx.client.kind import Kind
+from phalanx.client.kind import JOB_SETS, Kind
 from phalanx.dialects.frameworks.form import LATER, Object, as_job, at, ended, manager, patched
 
 _REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -23,9 +23,7 @@ _TEMPLATE = ("template", "spec", "template")
 class JobSets:
     """`frameworks.form.Framework` of JobSet."""
 
-    kind: Kind = field(
-        default=Kind(group="jobset.x-k8s.io", version="v1alpha2", plural="jobsets", name="JobSet"), init=False
-    )
+    kind: Kind = field(default=JOB_SETS, init=False)
     suspend: tuple[str, ...] = field(default=("suspend",), init=False)
 
     def roles(self, obj: Object, made: Object | None = None) -> list[str]:

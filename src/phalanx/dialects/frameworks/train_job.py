@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from phalanx.client.kind import Kind
+from phalanx.client.kind import TRAIN_JOBS, Kind
 from phalanx.dialects.frameworks.form import Object, ended, manager, patched
 from phalanx.dialects.frameworks.job_set import JOB_SET
 
@@ -24,9 +24,7 @@ OPERATOR = "trainer.kubeflow.org/trainjob-controller"
 class TrainJobs:
     """`frameworks.form.Framework` of TrainJob."""
 
-    kind: Kind = field(
-        default=Kind(group="trainer.kubeflow.org", version="v1alpha1", plural="trainjobs", name="TrainJob"), init=False
-    )
+    kind: Kind = field(default=TRAIN_JOBS, init=False)
     suspend: tuple[str, ...] = field(default=("suspend",), init=False)
 
     def roles(self, obj: Object, made: Object | None) -> list[str]:

@@ -34,8 +34,10 @@ from phalanx.embedded.controllers.lifetime.ttl import TtlController
 from phalanx.embedded.controllers.lifetime.volume_protection import VolumeProtection
 from phalanx.embedded.controllers.nodes.node_health import NodeHealth
 from phalanx.embedded.controllers.nodes.taint_eviction import TaintEviction
+from phalanx.embedded.controllers.operators.install import install_operators
+from phalanx.embedded.controllers.operators.job_set.controller import JobSetController
+from phalanx.embedded.controllers.operators.train_job.controller import TrainJobController
 from phalanx.embedded.controllers.operators.training.controller import TrainingController
-from phalanx.embedded.controllers.operators.training.definition import install_training
 from phalanx.embedded.controllers.operators.volcano.commands import CommandController
 from phalanx.embedded.controllers.operators.volcano.controller import VolcanoJobController
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, Informers
@@ -79,11 +81,13 @@ async def run_controllers(
     """Run until cancelled. `informers(kind)` gives the running, shared cache of a kind; it is asked at once for those
     in use, and later for every other built-in kind that the server says it has."""
     settings = settings or Settings()
-    await install_training(connection)
+    await install_operators(connection)
     calls = Calls(connection, informers, in_flight=settings.in_flight)
     recorder = Recorder(calls, window_s=settings.events_window_s, writes_per_s=settings.events_per_s, clock=clock)
     index = PodIndex()
     calls.cache(PODS).subscribe(index.take)  # first: everybody after it may ask the index
+    job_index = PodIndex()
+    calls.cache(JOBS).subscribe(job_index.take)
     jobs = JobController(calls, index, recorder, settings.job, clock)
     namespaces = NamespaceController(calls, again_s=settings.namespace_again_s, clock=clock)
     accounts = AccountController(calls, settings.root_ca)
@@ -93,7 +97,7 @@ async def run_controllers(
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
     evictions = TaintEviction(calls, recorder, clock=clock)
     protection, groups = VolumeProtection(calls), PodGroupProtection(calls)
-    loops = _loops(calls, index, recorder, settings.job.retry, clock)
+    loops = _loops(calls, index, job_index, recorder, settings.job.retry, clock)
     others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups)
     for controller in (jobs, *others):
         controller.start()
@@ -116,7 +120,9 @@ async def run_controllers(
             group.create_task(endless(name, run))
 
 
-def _loops(calls: Calls, index: PodIndex, recorder: Recorder, retry: Retry, clock: Clock) -> tuple[Reconciler, ...]:
+def _loops(
+    calls: Calls, index: PodIndex, jobs: PodIndex, recorder: Recorder, retry: Retry, clock: Clock
+) -> tuple[Reconciler, ...]:
     """Return the loops of the controllers of one kind each. A kind that is not served yet holds up no other."""
     volcano = VolcanoJobController(calls, index, recorder, retry=retry, clock=clock)
     return (
@@ -127,4 +133,6 @@ def _loops(calls: Calls, index: PodIndex, recorder: Recorder, retry: Retry, cloc
         TrainingController(calls, index, recorder, retry=retry, clock=clock).loop,
         volcano.loop,
         CommandController(calls, recorder, volcano.command, retry=retry).loop,
+        JobSetController(calls, jobs, recorder, retry=retry, clock=clock).loop,
+        TrainJobController(calls, recorder, retry=retry, clock=clock).loop,
     )

@@ -41,6 +41,7 @@ _RULES: dict[str, list[dict[str, Any]]] = {
     ],
     _OWNS: [
         {"apiGroups": ["kubeflow.org", *_VOLCANO], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["jobset.x-k8s.io", "trainer.kubeflow.org"], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": _READ},
         {"apiGroups": [""], "resources": ["pods/exec", "pods/attach", "pods/portforward"], "verbs": ["get", "create"]},
     ],

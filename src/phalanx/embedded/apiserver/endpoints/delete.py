@@ -39,7 +39,8 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _POLICIES = ("Background", "Foreground", "Orphan")
 _DELETED_BY = "phalanx.dev/deleted-by"
-_SIGNED_GROUPS = ("batch", "kubeflow.org")  # besides pods: kinds whose end somebody will ask about
+# Besides pods: kinds whose end somebody will ask about.
+_SIGNED_GROUPS = ("batch", "kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org")
 _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import EVENTS, PODS, SERVICES
-from phalanx.embedded.controllers.operators.training.definition import PYTORCH_JOBS, definition, install_training
+from phalanx.embedded.controllers.operators.install import install_operators
+from phalanx.embedded.controllers.operators.training.definition import PYTORCH_JOBS, definition
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 
@@ -22,7 +23,7 @@ def replicas(count: int, policy: str = "Never", **container: Any) -> Object:
 
 
 async def submit(here: Cluster, master: Object | None = None, worker: Object | None = None, **spec: Any) -> None:
-    await install_training(here.connection)
+    await install_operators(here.connection)
     specs = {name: one for name, one in (("Master", master), ("Worker", worker)) if one is not None}
     await here.make(PYTORCH_JOBS, "ddp", spec={"pytorchReplicaSpecs": specs, **spec})
 
@@ -162,7 +163,7 @@ def test_a_deadline_ends_it(api_server: ServerProcess) -> None:
 
 def test_what_makes_no_sense_is_refused(api_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
-        await install_training(here.connection)
+        await install_operators(here.connection)
         with pytest.raises(ApiRefusal, match="there is at most one Master"):
             await submit(here, replicas(2))
         with pytest.raises(ApiRefusal, match="Master and Worker only"):
@@ -183,7 +184,7 @@ WRONG: dict[str, Object] = {
 
 def test_what_is_no_training_job_is_refused(api_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
-        await install_training(here.connection)
+        await install_operators(here.connection)
         for name, wrong in WRONG.items():
             with pytest.raises(ApiRefusal) as refusal:
                 await here.make(PYTORCH_JOBS, "ddp", **wrong)

@@ -6,10 +6,9 @@ there already, the operator's own say, it is left alone.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
+from phalanx.client.connection import Object
 from phalanx.client.kind import CRDS, Kind
 from phalanx.embedded.controllers.operators.training.pods import MOST_REPLICAS
 
@@ -100,31 +99,3 @@ def definition() -> Object:
     spec = {"group": "kubeflow.org", "scope": "Namespaced", "names": names, "versions": [version]}
     meta = {"name": "pytorchjobs.kubeflow.org"}
     return {"apiVersion": CRDS.api_version, "kind": CRDS.name, "metadata": meta, "spec": spec}
-
-
-async def install_training(connection: Connection) -> None:
-    """The definition, if there is none; returns when it is served. What is not answered is asked again. Raises
-    ApiError."""
-    defined = False
-    for pause_s in (*(0.05,) * 20, *(0.5,) * 20, 0.0):
-        try:
-            if not defined:
-                defined = await _define(connection)
-            await connection.list(PYTORCH_JOBS, limit="1")
-            return
-        except ApiRefusal as error:
-            if error.code != 404 or not pause_s:
-                raise
-        except ApiUnknown:
-            if not pause_s:
-                raise
-        await asyncio.sleep(pause_s)
-
-
-async def _define(connection: Connection) -> bool:
-    try:
-        await connection.create(CRDS, definition())
-    except ApiRefusal as error:
-        if error.reason != "AlreadyExists":
-            raise
-    return True

@@ -1,0 +1,28 @@
+"""Conditions of a status: one of each type, whose time is that of its last change of status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.client.connection import Object
+
+Condition = dict[str, Any]
+
+
+def with_condition(
+    conditions: list[Condition], kind: str, value: bool, reason: str, message: str, now: str
+) -> list[Condition]:
+    """Return them with this one said. `now`: as a metav1.Time."""
+    status = "True" if value else "False"
+    old = next((one for one in conditions if one["type"] == kind), None)
+    if old is not None and (old["status"], old["reason"], old["message"]) == (status, reason, message):
+        return conditions
+    since = old["lastTransitionTime"] if old is not None and old["status"] == status else now
+    said = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+    return [*(one for one in conditions if one["type"] != kind), said]
+
+
+def is_true(obj: Object, kind: str) -> bool:
+    """Return whether the object's status says so."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == kind and one["status"] == "True" for one in conditions)

@@ -1,0 +1,57 @@
+"""The definitions of the job kinds that are run here, made where they are absent.
+
+They are those of their projects (`definitions.json`, made from the CustomResourceDefinitions that each publishes, with
+pod templates left open), so that manifests made for the operators are taken or refused as theirs are. Where a
+definition is there already, the operator's own say, it is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
+from phalanx.client.kind import CRDS, Kind
+from phalanx.embedded.controllers.operators.training.definition import definition
+
+
+def definitions() -> list[Object]:
+    """Return all of them."""
+    text = resources.files(__package__ or "").joinpath("definitions.json").read_bytes()
+    return [definition(), *msgspec.json.decode(text, type=list[dict[str, Any]])]
+
+
+async def install_operators(connection: Connection) -> None:
+    """Return when every kind is served. What is not answered is asked again. Raises ApiError."""
+    await asyncio.gather(*(_install(connection, body) for body in definitions()))
+
+
+async def _install(connection: Connection, body: Object) -> None:
+    spec, defined = body["spec"], False
+    names = spec["names"]
+    kind = Kind(group=spec["group"], version=spec["versions"][0]["name"], plural=names["plural"], name=names["kind"])
+    for pause_s in (*(0.05,) * 20, *(0.5,) * 20, 0.0):
+        try:
+            if not defined:
+                defined = await _define(connection, body)
+            await connection.list(kind, limit="1")
+            return
+        except ApiRefusal as error:
+            if error.code != 404 or not pause_s:
+                raise
+        except ApiUnknown:
+            if not pause_s:
+                raise
+        await asyncio.sleep(pause_s)
+
+
+async def _define(connection: Connection, body: Object) -> bool:
+    try:
+        await connection.create(CRDS, body)
+    except ApiRefusal as error:
+        if error.reason != "AlreadyExists":
+            raise
+    return True

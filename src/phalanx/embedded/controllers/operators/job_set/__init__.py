@@ -1,0 +1,8 @@
+"""JobSet, run as its operator runs it.
+
+Rooms, lowest first:
+
+    jobs        the Jobs that a JobSet is to have, and its Service
+    judge       what it has come to, from its Jobs: status, and what to make, change and delete
+    controller  does that
+"""

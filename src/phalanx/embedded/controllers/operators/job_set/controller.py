@@ -1,0 +1,82 @@
+"""Runs JobSets (jobset.x-k8s.io/v1alpha2): what their operator does on a cluster, for one machine.
+
+Level-triggered: look at the JobSet and its Jobs, let `judge` say what to do, do it, and write the status if it is
+another. Jobs are made and deleted by name, so that doing something twice does no harm.
+"""
+
+from __future__ import annotations
+
+import time
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.kind import JOB_SETS, JOBS, SERVICES, Kind
+from phalanx.embedded.controllers.operators.job_set.jobs import (
+    COMPONENT,
+    OPERATOR,
+    Replica,
+    make_job,
+    make_service,
+    template_patch,
+)
+from phalanx.embedded.controllers.operators.job_set.judge import Verdict, judge
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.work_queue import Retry
+
+
+class JobSetController:
+    """Run `loop`. `jobs`: finds the Jobs of a JobSet."""
+
+    def __init__(
+        self, calls: Calls, jobs: PodIndex, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+    ) -> None:
+        self._calls, self._index, self._recorder, self._clock = calls, jobs, recorder, clock
+        self.loop = Reconciler(calls, recorder, JOB_SETS, self._look, component=COMPONENT, owns=(JOBS,), retry=retry)
+
+    async def _look(self, job_set: Object) -> None:
+        if (job_set["spec"].get("managedBy") or OPERATOR) != OPERATOR:
+            return
+        job_set = {**job_set, "apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.name}
+        now_s = self._clock()
+        found = judge(job_set, self._index.owned_by(job_set["metadata"]["uid"]), now_s)
+        if found.over:
+            await self._calls.remove(JOB_SETS, job_set)
+            return
+        await self._do(job_set, found)
+        await self.loop.write_status(job_set, found.status)
+        if found.look_s:
+            self.loop.look_after(job_set, found.look_s - now_s)
+
+    async def _do(self, job_set: Object, found: Verdict) -> None:
+        for job in found.delete:
+            await self._calls.remove(JOBS, job)
+        if found.create and (service := make_service(job_set)) is not None:
+            await self._create(job_set, SERVICES, service)
+        suspended = bool(job_set["spec"].get("suspend"))
+        for replica in found.create:
+            await self._create(job_set, JOBS, make_job(job_set, replica, suspended=suspended))
+        for job in found.suspend:
+            await self._calls.patch(JOBS, job, {"spec": {"suspend": True}})
+        for replica, job in found.resume:
+            await self._resume(job_set, replica, job)
+
+    async def _resume(self, job_set: Object, replica: Replica, job: Object) -> None:
+        """With the template that the JobSet has by now. A Job that has run before has to forget it first."""
+        change = template_patch(job_set, replica, job)
+        if change and (job.get("status") or {}).get("startTime"):
+            job = await self._calls.patch(JOBS, job, {"status": {"startTime": None}}, subresource="status")
+        spec: Object = {"suspend": False, **({"template": change} if change else {})}
+        await self._calls.patch(JOBS, job, {"spec": spec})
+
+    async def _create(self, job_set: Object, kind: Kind, body: Object) -> None:
+        """Raises ApiError: it is tried again."""
+        try:
+            await self._calls.create(kind, body, job_set["metadata"]["namespace"])
+        except ApiRefusal as refusal:
+            if refusal.reason == "AlreadyExists":
+                return
+            text = f"{kind.name} {body['metadata']['name']} could not be created: {refusal}"
+            self._recorder.tell(COMPONENT, job_set, "Warning", f"{kind.name}CreationFailed", text)
+            raise

@@ -1,0 +1,135 @@
+"""Runs TrainJobs (trainer.kubeflow.org/v1alpha1): what the Kubeflow Trainer does on a cluster, for one machine.
+
+A TrainJob has a JobSet of its name, made at once, suspended while it is; while it is suspended the JobSet follows what
+the TrainJob says. The JobSet's end is the TrainJob's.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.client.kind import JOB_SETS, TRAIN_JOBS, Kind
+from phalanx.embedded.controllers.operators.conditions import is_true, with_condition
+from phalanx.embedded.controllers.operators.train_job.job_set import RuntimeFault, make_job_set
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.pod_state import controller_of
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.work_queue import Retry
+
+COMPONENT = "trainjob-controller"
+OPERATOR = "trainer.kubeflow.org/trainjob-controller"  # as managedBy names it
+_GROUP, _VERSION = TRAIN_JOBS.group, TRAIN_JOBS.version
+RUNTIMES: dict[str, Kind] = {
+    "TrainingRuntime": Kind(group=_GROUP, version=_VERSION, plural="trainingruntimes", name="TrainingRuntime"),
+    "ClusterTrainingRuntime": Kind(
+        group=_GROUP,
+        version=_VERSION,
+        plural="clustertrainingruntimes",
+        name="ClusterTrainingRuntime",
+        namespaced=False,
+    ),
+}
+_AGAIN_S = 5.0  # a runtime that is not there may come
+_ENDED = {"Completed": "Complete", "Failed": "Failed"}
+
+
+class TrainJobController:
+    """Run `loop`."""
+
+    def __init__(
+        self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+    ) -> None:
+        self._calls, self._recorder, self._clock = calls, recorder, clock
+        self._job_sets = calls.cache(JOB_SETS)
+        self._runtimes = {name: calls.cache(kind) for name, kind in RUNTIMES.items()}
+        self.loop = Reconciler(
+            calls, recorder, TRAIN_JOBS, self._look, component=COMPONENT, owns=(JOB_SETS,), retry=retry
+        )
+
+    async def _look(self, job: Object) -> None:
+        if (job["spec"].get("managedBy") or OPERATOR) != OPERATOR:
+            return
+        job = {**job, "apiVersion": TRAIN_JOBS.api_version, "kind": TRAIN_JOBS.name}
+        status: dict[str, Any] = dict(job.get("status") or {})
+        if not any(is_true(job, kind) for kind in _ENDED.values()):
+            fault = await self._follow(job)
+            status["conditions"] = self._conditions(job, fault)
+            if fault:
+                self.loop.look_after(job, _AGAIN_S)
+        made = self._made(job)
+        if made is not None:
+            status["jobsStatus"] = (made.get("status") or {}).get("replicatedJobsStatus") or []
+        await self.loop.write_status(job, status)
+
+    async def _follow(self, job: Object) -> str:
+        """Its JobSet is as it should be; what is wrong with it, or nothing."""
+        try:
+            wanted = make_job_set(job, self._runtime(job))
+        except RuntimeFault as fault:
+            return str(fault)
+        made, space = self._made(job), job["metadata"]["namespace"]
+        if made is None:
+            if f"{space}/{job['metadata']['name']}" in self._job_sets.objects:
+                return f"there is a JobSet {job['metadata']['name']} that it has not made: delete the one or the other"
+            await self._calls.create(JOB_SETS, wanted, space)
+        elif made["spec"].get("suspend"):
+            patches = {"spec": {key: wanted["spec"][key] for key in ("suspend", "replicatedJobs")}}
+            now = {"spec": {key: made["spec"].get(key) for key in ("suspend", "replicatedJobs")}}
+            if now != patches:
+                await self._calls.patch(JOB_SETS, made, patches)
+        elif wanted["spec"]["suspend"]:
+            await self._calls.patch(JOB_SETS, made, {"spec": {"suspend": True}})
+        return await self._end_in_time(job)
+
+    async def _end_in_time(self, job: Object) -> str:
+        limit_s, made = job["spec"].get("activeDeadlineSeconds"), self._made(job)
+        if limit_s is None or made is None or job["spec"].get("suspend"):
+            return ""
+        began = [one for one in self._said(job) if one["type"] == "Suspended" and one["status"] == "False"]
+        since = began[0]["lastTransitionTime"] if began else job["metadata"]["creationTimestamp"]
+        left_s = seconds(since) + float(limit_s) - self._clock()
+        if left_s > 0:
+            self.loop.look_after(job, left_s)
+            return ""
+        await self._calls.remove(JOB_SETS, made)
+        return "DeadlineExceeded"
+
+    def _conditions(self, job: Object, fault: str) -> list[dict[str, Any]]:
+        now, said = rfc3339(self._clock()), self._said(job)
+        made = self._made(job)
+        if job["spec"].get("suspend"):
+            said = with_condition(said, "Suspended", True, "Suspended", "TrainJob is suspended", now)
+        elif any(one["type"] == "Suspended" for one in said):
+            said = with_condition(said, "Suspended", False, "Resumed", "TrainJob is resumed", now)
+        if fault == "DeadlineExceeded":
+            text = "TrainJob was active longer than specified deadline"
+            return with_condition(said, "Failed", True, "DeadlineExceeded", text, now)
+        if fault:
+            return with_condition(said, "Failed", False, "TrainingRuntimeNotSupported", fault, now)
+        for one in (made or {}).get("status", {}).get("conditions") or ():
+            if one["status"] == "True" and one["type"] in _ENDED:
+                said = with_condition(said, _ENDED[one["type"]], True, one["reason"], one["message"], now)
+        return said
+
+    def _said(self, job: Object) -> list[dict[str, Any]]:
+        return list((job.get("status") or {}).get("conditions") or ())
+
+    def _made(self, job: Object) -> Object | None:
+        meta = job["metadata"]
+        found = self._job_sets.objects.get(f"{meta['namespace']}/{meta['name']}")
+        owner = controller_of(found) if found is not None else None
+        return found if owner is not None and owner["uid"] == meta["uid"] else None
+
+    def _runtime(self, job: Object) -> Object:
+        """Raises RuntimeFault."""
+        said = job["spec"].get("runtimeRef") or {}
+        kind, name = str(said.get("kind") or "ClusterTrainingRuntime"), str(said.get("name"))
+        key = name if kind == "ClusterTrainingRuntime" else f"{job['metadata']['namespace']}/{name}"
+        found = self._runtimes[kind].objects.get(key) if kind in self._runtimes else None
+        if found is None:
+            raise RuntimeFault(f"there is no {kind} {name}: apply it, or name another in runtimeRef")
+        return found
