@@ -78,7 +78,8 @@ class Claim:
     instead of its pods' own. `blocked`: why it may not start whatever room there is; with `drained` it may not run
     either, and is taken back. `options`: words of ours that count instead of what its members say. `roles`: of a gang
     of bare pods, what is declared of each role; those that are not named start with the others, but nothing waits for
-    them. `silent`: nothing is answered of it as long as it is so."""
+    them. `gate`: why it may not run yet though it may have its room: the room is reserved, and nothing of it is resumed
+    until that is so no more. `silent`: nothing is answered of it as long as it is so."""
 
     queue: str
     priority: int | None = None
@@ -87,12 +88,15 @@ class Claim:
     options: Mapping[str, str] = field(default_factory=dict)
     roles: Mapping[str, RoleClaim] = field(default_factory=dict)
     silent: bool = False
+    gate: Reason | None = None
 
 
 class Stage(StrEnum):
-    """How far a gang is. LEAVING: it gives way, or is taken back; its pods are not all gone."""
+    """How far a gang is. RESERVED: it has its room, and waits for what its claim's gate says. LEAVING: it gives way, or
+    is taken back; its pods are not all gone."""
 
     WAITING = "waiting"
+    RESERVED = "reserved"
     STARTING = "starting"
     RUNNING = "running"
     LEAVING = "leaving"
@@ -145,6 +149,10 @@ class Told:
     evicted: Eviction | None = None
     outcome: Outcome | None = None
     created_s: float = 0.0
+
+
+# What of an answer's status others write, and claims read.
+READ_BACK = ("admission", "admissionChecks", "requeueState")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

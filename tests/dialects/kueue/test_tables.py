@@ -63,9 +63,9 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     assert list(notes("ResourceFlavor", {"metadata": {}, "spec": spec})) == [
         "spec.nodeTaints has no effect: the taints that the nodes have keep pods away that do not tolerate them"
     ]
-    checks = {"admissionChecks": [{"name": "c", "onFlavors": ["f"]}]}
-    (said,) = notes("ClusterQueue", {"metadata": {}, "spec": {"admissionChecksStrategy": checks}})
-    assert said.startswith("spec.admissionChecksStrategy.admissionChecks[].onFlavors has no effect: ")
+    sets = {"podSets": [{"name": "main", "topologyRequest": {"required": "rack"}}]}
+    (said,) = notes("Workload", {"metadata": {}, "spec": sets})
+    assert said.startswith("spec.podSets[].topologyRequest has no effect: ")
     words = {"kueue.x-k8s.io/queue-name": "l", "kueue.x-k8s.io/elastic-job": "true", "kueue.x-k8s.io/odd": "1"}
     assert [text.partition(":")[0] for text in notes("Job", {"metadata": {"annotations": words}})] == [
         "kueue.x-k8s.io/elastic-job has no effect",

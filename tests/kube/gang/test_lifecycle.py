@@ -70,7 +70,7 @@ def test_a_stage_has_its_own_fields_and_no_others() -> None:
     """A preemption of who waits, a record of who never started: there is no such thing to be wrong about."""
     for kind, fields in {
         Waiting: {"spec"},
-        Starting: {"parts"},
+        Starting: {"parts", "held"},
         Running: {"parts", "bound_s", "unready"},
         Leaving: {"parts", "departure"},
     }.items():

@@ -13,7 +13,7 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame import Claim, Definitions, Dialect, Said
+from phalanx.dialects.frame import READ_BACK, Claim, Definitions, Dialect, Said
 from phalanx.kube.read.queue import QueueCache
 from phalanx.model.event import Event
 
@@ -51,7 +51,8 @@ class DialectWatch:
     def on_change(self, change: Change) -> bool:
         """Return whether it matters: a status that we wrote ourselves does not."""
         for name, dialect in self.dialects.items():
-            if _is_answer(dialect, change) and self._differs(change, False):
+            read_back = _read_back(change.old) != _read_back(change.new)
+            if _is_answer(dialect, change) and (read_back or self._differs(change, False)):
                 self._on_answer(dialect, change)
             if change.kind in dialect.definition_kinds and self._differs(change, change.kind in dialect.by_status):
                 self._stale[name] = None
@@ -134,3 +135,8 @@ class DialectWatch:
 
 def _is_answer(dialect: Dialect[Any], change: Change) -> bool:
     return change.kind in dialect.answer_kinds and change.kind not in dialect.definition_kinds
+
+
+def _read_back(obj: Object | None) -> list[Any]:
+    status = (obj or {}).get("status") or {}
+    return [status.get(key) for key in READ_BACK]

@@ -180,10 +180,11 @@ class GangLifecycle:
         )
         seats.plan(decided.placements)
         parts = self.new_parts(spec, record, seats)
-        self.state = Starting(parts=parts)
+        self.state = Starting(parts=parts, held=spec.gated)
         if gang:
             parts.elastic.grant([len(row.seats) for row in seats.rows])
-        self.resume_jobs(parts)
+        if not spec.gated:
+            self.resume_jobs(parts)
 
     def new_parts(self, spec: GangSpec, record: StartRecord, seats: GangSeats) -> StartedParts:
         start = GangStart(self.effects, self.objects, spec, record, seats)
@@ -224,6 +225,8 @@ class GangLifecycle:
     def advance(self, defaults: GangDefaults) -> None:
         self.wake_s = 0.0
         match self.state:
+            case Starting(held=True) as starting:
+                self._await_gate(starting, defaults)
             case Starting(parts=parts) | Running(parts=parts):
                 self._attend(parts, defaults)
             case Leaving() as leaving:
@@ -244,6 +247,23 @@ class GangLifecycle:
         if waiting.spec is None or spec.job != waiting.spec.job:
             self.effects.tell(Submitted(spec.job))
         waiting.spec = spec
+
+    def _await_gate(self, starting: Starting, defaults: GangDefaults) -> None:
+        """It has its room, and is resumed when whoever claims it says so."""
+        if self.objects.idle:
+            self._finish()
+            return
+        members = self.objects.waiting()
+        claim = claim_on(members, defaults) if members.jobs or members.pods else None
+        if claim is not None and claim.drained and claim.blocked is not None:
+            self.go_back(starting.parts, claim.blocked)
+        elif self._lost_a_member(starting.parts) or (claim is not None and claim.gate is not None):
+            return
+        else:
+            starting.held = False
+            starting.parts.start.since_s = self.effects.now_s()
+            self.resume_jobs(starting.parts)
+            self._attend(starting.parts, defaults)
 
     def _attend(self, parts: StartedParts, defaults: GangDefaults) -> None:
         if self.objects.idle:

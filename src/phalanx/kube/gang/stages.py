@@ -88,9 +88,11 @@ class Waiting:
 
 @dataclass(slots=True, kw_only=True)
 class Starting:
-    """Its Jobs are resumed, its pods come to exist, and nothing of it is bound before the barrier."""
+    """Its Jobs are resumed, its pods come to exist, and nothing of it is bound before the barrier. `held`: it has its
+    room, and nothing of it is resumed yet, as whoever claims it has others to ask first."""
 
     parts: StartedParts
+    held: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

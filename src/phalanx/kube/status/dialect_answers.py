@@ -101,7 +101,7 @@ class DialectAnswers:
             if id not in self._gangs:
                 self._watch.forget(id)
             return ()
-        if told.stage in (Stage.STARTING, Stage.RUNNING):
+        if told.stage in (Stage.RESERVED, Stage.STARTING, Stage.RUNNING):
             self._reasons.pop(id, None)
         if id not in known:
             for owner in told.owners:
@@ -214,7 +214,10 @@ class DialectAnswers:
         old = there.get("status") or {}
         if answer.status == old:
             return
-        body = {"metadata": {"uid": there["metadata"]["uid"]}, "status": {**dict.fromkeys(old), **answer.status}}
+        # What is as it should be is not sent: others may have written it since.
+        changed = {key: value for key, value in answer.status.items() if key not in old or old[key] != value}
+        gone = {key: None for key in old if key not in answer.status}
+        body = {"metadata": {"uid": there["metadata"]["uid"]}, "status": {**gone, **changed}}
         part = "" if answer.plain else "status"
         after = await self._api.patch(answer.kind, name, body, space, part, fieldManager=FIELD_MANAGER)
         informer.observe(after)

@@ -51,13 +51,17 @@ def tell(
         options={key: value for one in reversed(said) for key, value in one.items()},
         queue=gang.queue,
         priority=gang.spec.job.priority if gang.spec is not None else 0,
-        stage=Stage.FINISHED if over else _STAGES[gang.stage],
+        stage=Stage.FINISHED if over else Stage.RESERVED if _is_held(gang) else _STAGES[gang.stage],
         pod_sets=tuple(_job_sets(gang, jobs, owners) if jobs else _bare_sets(gang, owners)),
         reason=reason,
         evicted=evicted,
         outcome=outcome if over else None,
         created_s=min(epoch_s(owner["metadata"].get("creationTimestamp")) for owner in owners),
     )
+
+
+def _is_held(gang: GangLifecycle) -> bool:
+    return isinstance(gang.state, stages.Starting) and gang.state.held
 
 
 def outcome_of(pods: Sequence[Object]) -> Outcome:

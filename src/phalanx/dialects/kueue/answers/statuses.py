@@ -1,7 +1,7 @@
 """The status of ClusterQueues, LocalQueues and Cohorts: what is reserved and used of each flavor, and how many wait.
 
-A reservation counts what has quota (in Kueue before checks are passed), usage what is admitted. Here both come with the
-start, so they are the same.
+A reservation counts what has quota, usage what is admitted: what waits for admission checks has the one and not the
+other.
 
 Sources: apis/kueue/v1beta2/{clusterqueue,localqueue}_types.go; pkg/controller/core of v0.19.2.
 """
@@ -23,16 +23,19 @@ from phalanx.dialects.quantities import quantity
 
 IN_USE = f"{kinds.PREFIX}resource-in-use"  # finalizer
 INFINITE = 2**63 - 1  # a share beyond all bounds, as Kueue writes it
-_STARTED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
+_ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
 
 
 @dataclass(slots=True)
 class Use:
-    """What one queue has: amounts by (flavor, resource), and jobs."""
+    """What one queue has: amounts by (flavor, resource), and jobs. `amounts`: reserved; `admitted`: of these, what is
+    admitted, and so many jobs are."""
 
     amounts: dict[Cell, int] = field(default_factory=dict)
+    admitted: dict[Cell, int] = field(default_factory=dict)
     pending: int = 0
     reserving: int = 0
+    admitting: int = 0
 
 
 def uses(defined: KueueDefinitions, everyone: Iterable[Told]) -> tuple[dict[str, Use], dict[str, Use]]:
@@ -54,14 +57,18 @@ def uses(defined: KueueDefinitions, everyone: Iterable[Told]) -> tuple[dict[str,
 
 def _enter(use: Use, told: Told, node: Node | None) -> None:
     use.pending += told.stage is Stage.WAITING
-    if told.stage not in _STARTED:
+    admitted = told.stage in _ADMITTED
+    if not admitted and told.stage is not Stage.RESERVED:
         return
     use.reserving += 1
+    use.admitting += admitted
     for each in told.pod_sets:
         for resource, amount in each.request:
             flavor = kinds.flavor_of(each.flavor)
             cell = (node.flavor_of(flavor, resource) if node is not None else flavor, resource)
             use.amounts[cell] = use.amounts.get(cell, 0) + amount * each.placed
+            if admitted:
+                use.admitted[cell] = use.admitted.get(cell, 0) + amount * each.placed
 
 
 def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
@@ -111,9 +118,11 @@ def _cluster_queue(
 ) -> Object:
     conditions = Conditions(old.get("conditions") or (), now)
     conditions.set("Active", found.active, found.reason, found.message)
-    flavors = _flavors(found, use, borrowed=True)
     fair = {"fairSharing": {"weightedShare": _share(defined, found, use)}} if defined.configuration.fair else {}
-    usage = {"flavorsReservation": flavors, "flavorsUsage": flavors}
+    usage = {
+        "flavorsReservation": _flavors(found, use.amounts, borrowed=True),
+        "flavorsUsage": _flavors(found, use.admitted, borrowed=True),
+    }
     return {**_counts(use), "conditions": conditions.all(), **usage, **fair}
 
 
@@ -121,8 +130,10 @@ def _local_queue(defined: KueueDefinitions, local: LocalQueue, use: Use, old: Ma
     found = defined.cluster_queues.get(local.cluster_queue)
     conditions = Conditions(old.get("conditions") or (), now)
     conditions.set("Active", *_active(local, found))
-    flavors = _flavors(found, use, borrowed=False) if found is not None else []
-    return {**_counts(use), "conditions": conditions.all(), "flavorsReservation": flavors, "flavorsUsage": flavors}
+    reserved, used = (
+        _flavors(found, amounts, borrowed=False) if found is not None else [] for amounts in (use.amounts, use.admitted)
+    )
+    return {**_counts(use), "conditions": conditions.all(), "flavorsReservation": reserved, "flavorsUsage": used}
 
 
 def _active(local: LocalQueue, found: ClusterQueue | None) -> tuple[bool, str, str]:
@@ -139,15 +150,15 @@ def _counts(use: Use) -> Object:
     return {
         "pendingWorkloads": use.pending,
         "reservingWorkloads": use.reserving,
-        "admittedWorkloads": use.reserving,
+        "admittedWorkloads": use.admitting,
     }
 
 
-def _flavors(found: ClusterQueue, use: Use, *, borrowed: bool) -> list[Object]:
+def _flavors(found: ClusterQueue, amounts: Mapping[Cell, int], *, borrowed: bool) -> list[Object]:
     """In the order of the ClusterQueue's own quotas."""
     by_flavor: dict[str, list[Object]] = {}
     for (flavor, resource), nominal in found.node.nominal.items():
-        total = use.amounts.get((flavor, resource), 0)
+        total = amounts.get((flavor, resource), 0)
         entry = {"name": resource, "total": quantity(resource, total)}
         if borrowed:
             entry["borrowed"] = quantity(resource, max(0, total - nominal) if found.node.parent else 0)

@@ -13,11 +13,12 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from phalanx.client.moment import read_moment
+from phalanx.client.moment import read_moment, write_moment
 from phalanx.client.quantity import amount
 from phalanx.dialects.frame import Answer, Eviction, Object, Objects, PodSet, Said, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
+from phalanx.dialects.kueue.tree import checks
 from phalanx.dialects.kueue.tree.definitions import JOIN, Cell, KueueDefinitions
 from phalanx.dialects.peer_reasons import Peer, word
 from phalanx.dialects.quantities import quantity
@@ -90,20 +91,38 @@ def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) 
     there = objects.get(kinds.WORKLOADS, {}).get(key) or {}
     old = there.get("status") or {}
     status = workload_status(defined, told, old, now, objects)
-    end_s = _end_s(told, there, status)
+    end_s, again_s = _end_s(told, there, status), _again_s(status)
+    if again_s is not None and read_moment(now) >= again_s:
+        del status["requeueState"]
+        again_s = None
     over = end_s is not None and read_moment(now) >= end_s
-    if over:
+    why = ("MaximumExecutionTimeExceeded", "exceeding the maximum execution time") if over else _rejected(told, status)
+    if why is not None:
         said = Conditions(status["conditions"], now, 1)
-        said.set(_TARGET, True, "MaximumExecutionTimeExceeded", "exceeding the maximum execution time")
+        said.set(_TARGET, True, *why)
         status["conditions"] = said.all()
     return Answer(
         kind=kinds.WORKLOADS,
         key=key,
         body=_body(told),
-        spec={"active": False} if over else None,
+        spec={"active": False} if why is not None else None,
         status=status,
-        again_s=None if over else end_s,
+        again_s=min((at_s for at_s in (None if over else end_s, again_s) if at_s is not None), default=None),
     )
+
+
+def _again_s(status: Mapping[str, Any]) -> float | None:
+    """When it is tried again after a check asked for that (seconds since the epoch)."""
+    at = (status.get("requeueState") or {}).get("requeueAt")
+    return read_moment(at) if at else None
+
+
+def _rejected(told: Told, status: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Reason and message of its deactivation, if a check has rejected it."""
+    names = [str(one["name"]) for one in checks.in_state(status, checks.REJECTED)]
+    if not names or told.stage in (Stage.LEAVING, Stage.FINISHED):
+        return None
+    return "AdmissionCheck", f"AdmissionCheck in Rejected state: {', '.join(names)}"
 
 
 def _end_s(told: Told, there: Object, status: Mapping[str, Any]) -> float | None:
@@ -165,9 +184,11 @@ def workload_status(
     """Return what the status of the gang's Workload should say, after `old`."""
     said = Conditions(old.get("conditions") or (), now, 1)
     status: Object = {key: old[key] for key in _KEPT if key in old}
+    went = False
     if told.evicted is not None and not said.is_true("Evicted"):
         _evicted(defined, told, told.evicted, said, objects)
     if told.stage is not Stage.LEAVING and said.is_true("Evicted") and said.is_true("QuotaReserved"):
+        went = True
         status |= _left(old, said, now)
         status.pop("admission", None)
     if told.stage is not Stage.LEAVING and not _held(told):
@@ -176,6 +197,8 @@ def workload_status(
         case Stage.WAITING:
             status.pop("admission", None)
             status |= _waiting(defined, told, said)
+        case Stage.RESERVED:
+            status["admission"] = _reserved(defined, told, status.get("admission"), said)
         case Stage.STARTING | Stage.RUNNING:
             status["admission"] = _admitted(defined, told, status.get("admission"), said)
         case Stage.FINISHED:
@@ -184,21 +207,24 @@ def workload_status(
             pass
     if told.stage is not Stage.FINISHED:
         status.pop("admissionChecks", None)
-        if checks := list(_checks(defined, told, old, now)):
-            status["admissionChecks"] = checks
+        before = {name: checks.reset(one, now) if went else one for name, one in checks.states(old).items()}
+        if listed := list(_checks(defined, told, before, status, now)):
+            status["admissionChecks"] = listed
     return {"conditions": said.all(), **status}
 
 
-def _checks(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str) -> Iterator[Object]:
-    """Its ClusterQueue's checks, each as whoever decides it has left it."""
+def _checks(
+    defined: KueueDefinitions, told: Told, before: Mapping[str, Object], status: Object, now: str
+) -> Iterator[Object]:
+    """Its ClusterQueue's checks, each as whoever decides it has left it: those about its flavors, when it has some."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
-    before = {one.get("name"): one for one in old.get("admissionChecks") or ()}
-    for name in found.checks if found is not None else ():
-        yield before.get(name) or {"name": name, "state": "Pending", "message": "", "lastTransitionTime": now}
+    for name in found.checks_on(checks.flavors_of(status)) if found is not None else ():
+        fresh = {"name": name, "state": checks.PENDING, "message": "", "lastTransitionTime": now}
+        yield before.get(name) or fresh
 
 
 def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
-    """It was evicted, and nothing of it is left."""
+    """It was evicted, and nothing of it is left. Checks that are to be asked again later say when."""
     cause, text = said.reason("Evicted"), said.message("Evicted")
     counted, _, below = cause.partition("DueTo")
     ran_s = max(0, int(read_moment(now) - read_moment(said.since("Admitted") or now)))
@@ -206,10 +232,13 @@ def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
     said.set("Admitted", False, "NoReservation", "The workload has no reservation")
     said.set("Requeued", cause == "Preempted", cause, text)
     past_s = int(old.get(_PAST) or 0) + ran_s
-    return {"schedulingStats": _counted(old, counted, below), **({_PAST: past_s} if past_s else {})}
+    found = {"schedulingStats": _counted(old, counted, below), **({_PAST: past_s} if past_s else {})}
+    rest_s = max((float(one.get("requeueAfterSeconds") or 0) for one in checks.in_state(old, checks.RETRY)), default=0)
+    return found | ({"requeueState": {"requeueAt": write_moment(read_moment(now) + rest_s)}} if rest_s else {})
 
 
 _AGAIN = {
+    "AdmissionCheck": ("BackoffFinished", "The workload backoff was finished"),
     "ClusterQueueStopped": ("ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"),
     "LocalQueueStopped": ("LocalQueueRestarted", "The LocalQueue was restarted after being stopped"),
     "PodsReadyTimeout": ("BackoffFinished", "The workload backoff was finished"),
@@ -263,23 +292,29 @@ def _counted(old: Mapping[str, Any], cause: str, below: str) -> Object:
     return {"evictions": evictions}
 
 
-def _admitted(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
-    """Return the admission: as it was, if it began before."""
+def _reserved(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
+    """Return the admission: as it was, if its quota was reserved before."""
     queue = kinds.cluster_queue_of(told.queue)
     for kind in ("Evicted", "Preempted"):
         if said.is_true(kind):
             said.set(kind, False, "QuotaReserved", f"Previously: {said.message(kind)}")
     begun = said.is_true("QuotaReserved")
     said.set("QuotaReserved", True, "QuotaReserved", f"Quota reserved in ClusterQueue {queue}")
+    if begun and before:
+        return before
+    return {"clusterQueue": queue, "podSetAssignments": list(_assignments(defined, told))}
+
+
+def _admitted(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
+    begun = said.is_true("Admitted")
+    found = _reserved(defined, told, before, said)
     said.set("Admitted", True, "Admitted", "The workload is admitted")
     ready = told.stage is Stage.RUNNING and all(each.ready + each.succeeded >= each.placed for each in told.pod_sets)
     if ready and not said.is_true("PodsReady"):
         said.set("PodsReady", True, "Started", "All pods reached readiness and the workload is running")
     elif not ready and not (begun and said.is_true("PodsReady")):
         said.set("PodsReady", False, "WaitForStart", "Not all pods are ready or succeeded")
-    if begun and before:
-        return before
-    return {"clusterQueue": queue, "podSetAssignments": list(_assignments(defined, told))}
+    return found
 
 
 def _assignments(defined: KueueDefinitions, told: Told) -> Iterator[Object]:
@@ -312,6 +347,9 @@ def _evicted(defined: KueueDefinitions, told: Told, eviction: Eviction, said: Co
         cause = said.reason(_TARGET) if said.is_true(_TARGET) else ""
         text = "The workload is deactivated" + (f" due to {said.message(_TARGET)}" if cause else "")
         said.set("Evicted", True, f"DeactivatedDueTo{cause}" if cause else "Deactivated", text)
+        return
+    if by == checks.BY:
+        said.set("Evicted", True, "AdmissionCheck", eviction.reason.text)
         return
     if eviction.reason.code is ReasonCode.QUEUE_HELD:
         which = "LocalQueue" if by == "local-queue" else "ClusterQueue"

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 
 from phalanx.dialects.frame import Answered, Becomes, Ignored, Use
 
-_CHECKS = Ignored(
-    "admission checks of other controllers are not asked yet: a ClusterQueue whose checks are active admits"
-)
+_CHECKS = Ignored("for the controller of that name, which says its Active condition and decides")
+_GATE = Becomes("Claim.gate", "quota is reserved, then each is waited for; held while one is missing or not active")
 _MULTI = Ignored("one scheduler serves one cluster here")
 _AFS = Ignored("past usage orders jobs by Queue.order: multifactor, on queues of ours")
 _CONCURRENT = Ignored("an alpha feature of Kueue: flavors are chosen anew at each start")
@@ -47,17 +46,15 @@ CLUSTER_QUEUE: Mapping[str, Use] = {
     "spec.preemption.reclaimWithinCohort": Becomes("QueuePreemption.reclaim"),
     "spec.preemption.borrowWithinCohort.policy": Becomes("QueuePreemption.borrowing"),
     "spec.preemption.borrowWithinCohort.maxPriorityThreshold": Becomes("QueuePreemption.borrowing_threshold"),
-    "spec.admissionChecks": Becomes("Queue.state", "held while one is missing or not active; see AdmissionCheck"),
-    "spec.admissionChecksStrategy.admissionChecks[].name": Becomes(
-        "Queue.state", "held while one is missing or not active; see AdmissionCheck"
-    ),
-    "spec.admissionChecksStrategy.admissionChecks[].onFlavors": _CHECKS,
+    "spec.admissionChecks": _GATE,
+    "spec.admissionChecksStrategy.admissionChecks[].name": _GATE,
+    "spec.admissionChecksStrategy.admissionChecks[].onFlavors": Becomes("Claim.gate", "of jobs with these flavors"),
     "spec.stopPolicy": Becomes("Queue.state", "Hold starts nothing; HoldAndDrain stops Jobs that run as well"),
     "spec.admissionScope": _AFS,
     "spec.concurrentAdmissionPolicy": _CONCURRENT,
     **_CONDITIONS,
     **_FAIR_STATUS,
-    "status.flavorsReservation": Answered("the same as usage: quota and admission come together here"),
+    "status.flavorsReservation": Answered("more than usage where admission checks are waited for"),
     "status.flavorsUsage": Answered(),
     "status.pendingWorkloads": Answered(),
     "status.reservingWorkloads": Answered(),
@@ -125,9 +122,11 @@ WORKLOAD: Mapping[str, Use] = {
     "status.admission.podSetAssignments[].resourceUsage": Answered(),
     "status.admission.podSetAssignments[].topologyAssignment": _TOPOLOGY,
     "status.admission.podSetAssignments[].delayedTopologyRequest": _TOPOLOGY,
-    "status.admissionChecks": Answered("listed; what other controllers write there is kept, and not waited for"),
+    "status.admissionChecks": Becomes(
+        "Claim.gate", "Ready, Retry and Rejected as their controllers write them; podSetUpdates have no effect"
+    ),
     "status.resourceRequests": Answered(),
-    "status.requeueState": Ignored("a start that came to nothing is tried again at times of ours"),
+    "status.requeueState": Answered("after a check in Retry; other starts are tried again at times of ours"),
     "status.reclaimablePods": Ignored("what a finished pod gives back is in use by others at once, without being said"),
     "status.schedulingStats": Answered(),
     "status.accumulatedPastExecutionTimeSeconds": Answered(),

@@ -27,6 +27,7 @@ from phalanx.client.kind import NAMESPACES
 from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.dialects.frame import Claim, Definitions, Object, Objects, Said
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.tree import checks
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, DEFAULTS, Configuration, configuration
 from phalanx.dialects.kueue.tree.selectors import selects
 from phalanx.model.node import Flavor
@@ -87,16 +88,21 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQueue:
-    """`reason`, `message`: those of its condition Active; it admits only where the reason is Ready."""
+    """`reason`, `message`: those of its condition Active; it admits only where the reason is Ready. `checks`: each
+    AdmissionCheck, and the flavors that it is about; none: every flavor."""
 
     node: Node
-    checks: tuple[str, ...] = ()
+    checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     reason: str = "Ready"
     message: str = "Can admit new workloads"
 
     @property
     def active(self) -> bool:
         return self.reason == "Ready"
+
+    def checks_on(self, flavors: frozenset[str]) -> list[str]:
+        """Return the checks that decide about a job that has these flavors; none: about any."""
+        return [name for name, about in self.checks.items() if not about or about & flavors]
 
     @property
     def resources(self) -> frozenset[str]:
@@ -214,7 +220,7 @@ def _flavor(name: str, parts: Sequence[Object | None]) -> Flavor:
 
 
 def _cluster_queue(name: str, obj: Object, objects: Objects, node: Node) -> ClusterQueue:
-    checks = tuple(_checks(node.spec))
+    checks = dict(_checks(node.spec))
     said = ClusterQueue(node=node, checks=checks)
     if "deletionTimestamp" in obj["metadata"]:
         text = "Can't admit new workloads; clusterQueue is terminating"
@@ -246,10 +252,12 @@ def _faults(node: Node, checks: Iterable[str], objects: Objects) -> Iterator[tup
         yield "Unknown", node.fault
 
 
-def _checks(spec: Mapping[str, Any]) -> Iterator[str]:
-    yield from map(str, spec.get("admissionChecks") or ())
+def _checks(spec: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield each check, and the flavors that it is about; none: every flavor."""
+    for name in spec.get("admissionChecks") or ():
+        yield str(name), frozenset()
     for one in (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ():
-        yield str(one.get("name"))
+        yield str(one.get("name")), frozenset(map(str, one.get("onFlavors") or ()))
 
 
 def _is_active(check: Object) -> bool:
@@ -416,8 +424,12 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
     if ((workload or {}).get("spec") or {}).get("active") is False:
         why = Reason(code=ReasonCode.HELD, text="The workload is deactivated", numbers={"by": "deactivated"})
         return Claim(queue=queue, priority=priority, blocked=why, drained=True)
+    found, status = defined.cluster_queues.get(local.cluster_queue), (workload or {}).get("status") or {}
+    if found is not None and (down := checks.turned_down(status)) is not None:
+        return Claim(queue=queue, priority=priority, blocked=down, drained=True)
     blocked = _obstacle(defined, local, said)
-    return Claim(queue=queue, priority=priority, blocked=blocked, drained=_drains(defined, local))
+    gate = checks.gate(found.checks_on, status) if found is not None and found.checks else None
+    return Claim(queue=queue, priority=priority, blocked=blocked, drained=_drains(defined, local), gate=gate)
 
 
 def _drains(defined: KueueDefinitions, local: LocalQueue) -> bool:

@@ -63,10 +63,12 @@ PodSource: TypeAlias = JobPods | BarePods | FuturePods
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
-    """`sources` says for each of `job.roles` where its pods come from."""
+    """`sources` says for each of `job.roles` where its pods come from. `gated`: whoever claims it lets its start go on
+    only when it has been looked at again."""
 
     job: Job
     sources: tuple[PodSource, ...]
+    gated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +156,8 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         blocked=blocked,
         **said,
     )
-    return GangSpec(job=job, sources=tuple(source for _, source in rows))
+    gated = theirs is not None and theirs.gate is not None
+    return GangSpec(job=job, sources=tuple(source for _, source in rows), gated=gated)
 
 
 def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
