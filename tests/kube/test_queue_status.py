@@ -114,9 +114,6 @@ def test_volcanos_queues_are_told_in_its_words_where_ours_has_not_that_name() ->
         assert api.writes == 1
         assert api.obj["status"] == {
             "state": "Closing",
-            "inqueue": 0,
-            "pending": 1,
-            "running": 2,
             "allocated": {"memory": "0", "cpu": "6", "pods": "6"},
         }
         sight = StatusSource(standings=list, wrong=dict, objects=lambda: {"q": OBJ}, volcano=lambda: {"q": api.obj})

@@ -68,7 +68,7 @@ def test_a_group_on_a_server(server: ServerProcess) -> None:
                 deciding.cancel()
                 await asyncio.gather(deciding, return_exceptions=True)
             (condition,) = waits["status"]["conditions"]
-            assert condition["message"].startswith("NeverWithinLimit: ")
+            assert condition["message"].startswith("6/6 tasks in gang unschedulable: NeverWithinLimit: ")
 
     asyncio.run(scene())
 

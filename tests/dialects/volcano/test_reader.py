@@ -63,6 +63,17 @@ def test_what_cannot_be_is_said() -> None:
         read_pod_group({"minMember": "three"})
 
 
+def test_tasks_count_only_where_the_minimum_covers_them_all() -> None:
+    assert read_pod_group({"minMember": 1, "minTaskMember": {"a": 1, "b": 5}}).tasks == ()
+    assert read_pod_group({"minMember": 6, "minTaskMember": {"a": 1, "b": 5}}).tasks == (("a", 1), ("b", 5))
+
+
+def test_quotas_of_pods_are_no_room() -> None:
+    """Volcano's controllers write the names that a ResourceQuota has beside the resources."""
+    whole = {"cpu": 1, "count/pods": 2, "requests.cpu": 1, "limits.cpu": 1}
+    assert read_pod_group({"minResources": whole}).whole == (("cpu", 1000),)
+
+
 def test_a_queue() -> None:
     spec = {
         "weight": 4,
@@ -85,7 +96,7 @@ def test_a_queue() -> None:
     [
         ({"parent": "root"}, "Open", Queue(name="q")),
         ({}, "Closed", Queue(name="q", state=QueueState.CLOSED)),
-        ({}, "Closing", Queue(name="q", state=QueueState.DRAINING)),
+        ({}, "Closing", Queue(name="q", state=QueueState.CLOSED)),
     ],
 )
 def test_a_queue_that_says_little(spec: Any, state: str, expected: Queue) -> None:
@@ -105,17 +116,21 @@ def test_annotations_count_before_labels() -> None:
 
 
 def test_a_condition_keeps_its_time_while_it_says_the_same() -> None:
-    told = Told(phase=Phase.PENDING, reason=Reason(code=ReasonCode.NO_ROOM, text="placed 1 of 2"))
+    told = Told(phase=Phase.PENDING, pods=2, lacking=2, reason=Reason(code=ReasonCode.NO_ROOM, text="placed 1 of 2"))
     first = report(told, {}, NOW)
-    assert first["conditions"][0] | {"message": ""} == {
+    assert first["conditions"][0] == {
         "type": "Unschedulable",
         "status": "True",
         "reason": "NotEnoughResources",
-        "message": "",
+        "message": "2/2 tasks in gang unschedulable: NoRoom: placed 1 of 2",
         "lastTransitionTime": NOW,
     }
     assert report(told, first, "2027-01-01T00:00:00Z") == first
-    assert report(Told(phase=Phase.RUNNING, running=2), first, NOW)["conditions"][0]["type"] == "Scheduled"
+    both = report(Told(phase=Phase.RUNNING, running=2), first, NOW)["conditions"]
+    assert [(one["type"], one["reason"]) for one in both] == [
+        ("Unschedulable", "NotEnoughResources"),  # stays, as in Volcano; the newest counts
+        ("Scheduled", "tasks in gang are ready to be scheduled"),
+    ]
 
 
 def test_every_field_that_the_definitions_have_is_in_the_table() -> None:

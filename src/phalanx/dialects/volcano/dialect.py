@@ -8,6 +8,7 @@ from typing import Any, Final
 from phalanx.client.kind import Kind
 from phalanx.dialects.frame import Answer, Claim, Definitions, Object, Objects, Said, Told
 from phalanx.dialects.volcano import kinds
+from phalanx.dialects.volcano.admission import POLICIES
 
 
 class Volcano:
@@ -19,7 +20,7 @@ class Volcano:
     by_status: Final[frozenset[Kind]] = frozenset()
     answer_kinds: Final[tuple[Kind, ...]] = ()
     crds: Final = "volcano/definitions.json"
-    policies: Final[tuple[tuple[Kind, Object], ...]] = ()
+    policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
 
     def define(self, objects: Objects) -> Definitions:
         return Definitions()

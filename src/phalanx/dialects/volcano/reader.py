@@ -29,7 +29,8 @@ _QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 _TASK = "volcano.sh/task-spec"
 _PREEMPTABLE = "volcano.sh/preemptable"
 _WORDS = frozenset({*_GROUP_NAMES, _QUEUE_NAME, _TASK, _PREEMPTABLE})
-_STATES = {"Closed": QueueState.CLOSED, "Closing": QueueState.DRAINING}
+_QUOTA_NAMES = ("count/", "requests.", "limits.")  # its controllers write these beside the resources themselves
+_STATES = {"Closed": QueueState.CLOSED, "Closing": QueueState.CLOSED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,10 @@ _HYPERNODES = Ignored("there are no HyperNodes here: write phalanx.dev/closeness
 _CLUSTERS = Ignored("one scheduler serves one cluster here")
 POD_GROUP: Mapping[str, Use] = {
     "spec.minMember": Becomes("Role.minimum", "so many pods must exist, and are bound together; none or 0 means 1"),
-    "spec.minTaskMember": Becomes("Role.minimum", "of the role that the pods' annotation volcano.sh/task-spec names"),
+    "spec.minTaskMember": Becomes(
+        "Role.minimum",
+        "of the role that the pods' annotation volcano.sh/task-spec names, if minMember is at least the sum of these",
+    ),
     "spec.minResources": Becomes("Role (held)", "what the pods that exist do not ask of it is held for those to come"),
     "spec.queue": Becomes("Job.queue", "`default` if none is named"),
     "spec.priorityClassName": Becomes("Job.priority", "the highest of this and the pods' own"),
@@ -65,7 +69,7 @@ QUEUE: Mapping[str, Use] = {
     "spec.affinity": Ignored("node groups are flavors here: write a phalanx.dev Queue with quotas by flavor"),
     "spec.type": _CLUSTERS,
     "spec.extendClusters": _CLUSTERS,
-    "status.state": Becomes("Queue.state", "`Closing` drains, `Closed` starts nothing"),
+    "status.state": Becomes("Queue.state", "`Closing` and `Closed` start nothing; what runs goes on"),
 }
 POD: Mapping[str, Use] = {
     _GROUP_NAMES[0]: Becomes("Job.id", "the gang of the PodGroup of that name; it waits until there is one"),
@@ -116,12 +120,15 @@ SILENT = PodSays()
 def read_pod_group(spec: Any) -> PodGroup:
     """Raises Misread."""
     said = Fields(spec, ("spec",))
-    tasks = said.weights("minTaskMember")
+    tasks, minimum = said.weights("minTaskMember"), max(1, said.whole("minMember", 1))
+    counted = minimum >= sum(count for _, count in tasks)
     return PodGroup(
         queue=said.text("queue") or "default",
-        minimum=max(1, said.whole("minMember", 1)),
-        tasks=tuple((task, int(count)) for task, count in tasks if count >= 1),
-        whole=said.amounts("minResources"),
+        minimum=minimum,
+        tasks=tuple((task, int(count)) for task, count in tasks if count >= 1 and counted),
+        whole=tuple(
+            (name, amount) for name, amount in said.amounts("minResources") if not name.startswith(_QUOTA_NAMES)
+        ),
         priority_class=said.text("priorityClassName"),
         notes=tuple(notes(said.values, POD_GROUP)),
     )
@@ -191,7 +198,8 @@ def notes(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spec
 
 
 class Phase(StrEnum):
-    """Of a PodGroup. INQUEUE: it was decided to start it. UNKNOWN: it ended otherwise than well."""
+    """Of a PodGroup. INQUEUE: it was decided to start it. COMPLETED: all its pods have ended, well or not. UNKNOWN:
+    some of its pods run, and it cannot be scheduled."""
 
     PENDING = "Pending"
     INQUEUE = "Inqueue"
@@ -202,9 +210,12 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A gang's life as its PodGroup tells it. `reason`: why it waits."""
+    """A gang's life as its PodGroup tells it. `reason`: why it waits. `lacking`: so many of its `pods` it still
+    needs to have a node."""
 
     phase: Phase
+    pods: int = 0
+    lacking: int = 0
     running: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -222,12 +233,18 @@ def report(told: Told, old: Mapping[str, Any], now: str) -> dict[str, Any]:
 
 
 def _conditions(told: Told, old: Sequence[Mapping[str, Any]], now: str) -> Iterator[dict[str, Any]]:
-    if told.phase is Phase.PENDING and told.reason is not None:
+    """One of a type. What was said of another type stays, as there: the newest counts."""
+    said = {}
+    if told.phase in (Phase.PENDING, Phase.UNKNOWN) and told.reason is not None:
         word = PEERS[told.reason.code].volcano
         reason = word if isinstance(word, str) else str(told.reason.code)
-        yield _condition("Unschedulable", reason, f"{told.reason.code}: {told.reason.text}", old, now)
+        text = f"{told.lacking}/{told.pods} tasks in gang unschedulable: {told.reason.code}: {told.reason.text}"
+        said["Unschedulable"] = (reason, text)
     if told.phase in (Phase.RUNNING, Phase.COMPLETED):
-        yield _condition("Scheduled", "Ready", "its pods are on their nodes", old, now)
+        said["Scheduled"] = ("tasks in gang are ready to be scheduled", "")
+    yield from (dict(one) for one in old if one.get("type") not in said)
+    for kind, (reason, message) in said.items():
+        yield _condition(kind, reason, message, old, now)
 
 
 def _condition(kind: str, reason: str, message: str, old: Sequence[Mapping[str, Any]], now: str) -> dict[str, Any]:

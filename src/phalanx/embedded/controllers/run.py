@@ -38,8 +38,9 @@ from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.operators.job_set.controller import JobSetController
 from phalanx.embedded.controllers.operators.train_job.controller import TrainJobController
 from phalanx.embedded.controllers.operators.training.controller import TrainingController
-from phalanx.embedded.controllers.operators.volcano.commands import CommandController
+from phalanx.embedded.controllers.operators.volcano.commands import CommandController, QueueController
 from phalanx.embedded.controllers.operators.volcano.controller import VolcanoJobController
+from phalanx.embedded.controllers.operators.volcano.flows import CRONS, JobFlowController
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, Informers
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
@@ -135,4 +136,7 @@ def _loops(
         CommandController(calls, recorder, volcano.command, retry=retry).loop,
         JobSetController(calls, jobs, recorder, retry=retry, clock=clock).loop,
         TrainJobController(calls, recorder, retry=retry, clock=clock).loop,
+        QueueController(calls, recorder, retry=retry).loop,
+        JobFlowController(calls, recorder, retry=retry).loop,
+        CronJobController(calls, recorder, CRONS, retry=retry, clock=clock).loop,
     )

@@ -127,14 +127,25 @@ class PodGroupCache:
 
     def told(self, gang: str, phase: Phase) -> Told:
         """Return what its PodGroup is to say; `phase`: of its gang, as long as not all of its pods are over."""
-        phases = [pod.phase for pod in self._pods.get(gang, {}).values()]
-        succeeded, failed = phases.count("Succeeded"), phases.count("Failed")
-        if succeeded + failed == len(phases) and phases:
-            phase = Phase.UNKNOWN if failed else Phase.COMPLETED
+        pods = list(self._pods.get(gang, {}).values())
+        running, succeeded, failed = (
+            sum(pod.phase == name for pod in pods) for name in ("Running", "Succeeded", "Failed")
+        )
+        group = self._known.get(gang)
+        minimum, placed = (group.minimum if group is not None else 1), sum(pod.charged or pod.over for pod in pods)
+        reason = self._reasons.get(gang) if phase is Phase.PENDING else None
+        if pods and succeeded + failed == len(pods) >= minimum:
+            phase, reason = Phase.COMPLETED, None
+        elif placed >= minimum:
+            phase, reason = Phase.RUNNING, None
+        elif running and reason is not None:
+            phase = Phase.UNKNOWN
         return Told(
             phase=phase,
-            running=phases.count("Running"),
+            pods=len(pods),
+            lacking=max(0, minimum - placed),
+            running=running,
             succeeded=succeeded,
             failed=failed,
-            reason=self._reasons.get(gang) if phase is Phase.PENDING else None,
+            reason=reason,
         )

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 _REASONS = {QueueState.HELD: "Held", QueueState.DRAINING: "Draining", QueueState.CLOSED: "Closed"}
 _LEISURE = 50.0  # looking takes at most a fiftieth of the time
+_NOT_WRITTEN = frozenset({"pending", "running", "inqueue", "completed", "unknown"})  # of Volcano's queues
 _MUCH = 1e6  # a share beyond is as good as infinite, which JSON cannot say
 
 
@@ -76,7 +77,7 @@ async def write_statuses(
         if name in ours:
             status = queue_status(standing, wrong.get(name, ""), obj, now_s)
         else:
-            status = {**old, **volcano_status(standing, old)}
+            status = volcano_status(standing, old)
         if status == old or status == written.get(name):
             continue
         try:
@@ -101,12 +102,13 @@ async def _patch(api: Connection, name: str, body: Object, *, ours: bool) -> Non
 
 
 def volcano_status(standing: QueueStatus, old: Object) -> Object:
-    """What Volcano's tools read (`vcctl queue`): jobs where it counts PodGroups. Its state is what its users and its
-    controllers say; it is only begun here."""
+    """What Volcano writes: what its pods hold. Counts of PodGroups it has not written since 1.10: its tools count them.
+    Its state is what its users and its controllers say; it is only begun here."""
     used = {one.resource: exact(one.resource, one.used) for one in standing.usage if not one.flavor}
     allocated = {**dict.fromkeys(old.get("allocated") or (), "0"), **used}
     state = old.get("state") or "Open"
-    return {"state": state, "pending": standing.pending, "running": standing.running, "allocated": allocated}
+    kept = {key: value for key, value in old.items() if key not in _NOT_WRITTEN}
+    return {**kept, "state": state, "allocated": allocated}
 
 
 def queue_status(standing: QueueStatus, wrong: str, obj: Object, now_s: float) -> Object:

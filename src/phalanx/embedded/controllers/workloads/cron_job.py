@@ -2,18 +2,21 @@
 
 The name of a Job follows from its due time, so that none is made twice. What was missed while nobody looked is made up
 for by one Job, the latest, unless `startingDeadlineSeconds` says that it is too late. Without `timeZone` the time zone
-is the machine's. Source: k8s.io/kubernetes/pkg/controller/cronjob.
+is the machine's. Which kind of job it makes, and when one of these has ended, says `CronKind`. Source:
+k8s.io/kubernetes/pkg/controller/cronjob.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from phalanx.client.connection import ApiRefusal, Object
-from phalanx.client.kind import CRON_JOBS, JOBS
+from phalanx.client.kind import CRON_JOBS, JOBS, Kind
 from phalanx.embedded.controllers.job.view import is_finished
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import (
@@ -29,31 +32,72 @@ from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 from phalanx.embedded.controllers.workloads.schedule import Next, schedule
 
-COMPONENT = "cronjob-controller"
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _MOST_MISSED = 10_000  # due times that are gone through, one by one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronKind:
+    """`crons` make `jobs`. `scheduled_at`: the annotation with a job's due time. `ended_well`: of a job, None while it
+    has not ended. `completed_at`: when it ended well, as a metav1.Time; empty: it did not."""
+
+    crons: Kind
+    jobs: Kind
+    component: str
+    scheduled_at: str
+    ended_well: Callable[[Object], bool | None]
+    completed_at: Callable[[Object], str]
+
+
+def _ended_well(job: Object) -> bool | None:
+    return condition(job, "Complete") is not None if is_finished(job) else None
+
+
+def _completed_at(job: Object) -> str:
+    return str(job["status"].get("completionTime", "")) if condition(job, "Complete") else ""
+
+
+BATCH = CronKind(
+    crons=CRON_JOBS,
+    jobs=JOBS,
+    component="cronjob-controller",
+    scheduled_at=SCHEDULED_AT,
+    ended_well=_ended_well,
+    completed_at=_completed_at,
+)
 
 
 class CronJobController:
     """Run `loop`."""
 
     def __init__(
-        self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+        self,
+        calls: Calls,
+        recorder: Recorder,
+        kind: CronKind = BATCH,
+        *,
+        retry: Retry | None = None,
+        clock: Clock = time.time,
     ) -> None:
-        self._calls, self._recorder, self._clock = calls, recorder, clock
-        self._jobs = calls.cache(JOBS)
-        self.loop = Reconciler(calls, recorder, CRON_JOBS, self._look, component=COMPONENT, owns=(JOBS,), retry=retry)
+        self._calls, self._recorder, self._clock, self._kind = calls, recorder, clock, kind
+        self._jobs = calls.cache(kind.jobs)
+        self.loop = Reconciler(
+            calls, recorder, kind.crons, self._look, component=kind.component, owns=(kind.jobs,), retry=retry
+        )
+
+    def _tell(self, cron: Object, type: str, reason: str, text: str) -> None:
+        self._recorder.tell(self._kind.component, cron, type, reason, text)
 
     async def _look(self, cron: Object) -> None:
         space = f"{cron['metadata']['namespace']}/"
         own = [job for key, job in self._jobs.objects.items() if key.startswith(space) and _is_of(job, cron)]
         await self._clear(cron, own)
-        active = [job for job in own if not is_finished(job)]
-        status = _status(cron, own, active)
+        active = [job for job in own if self._kind.ended_well(job) is None]
+        status = self._status(cron, own, active)
         try:
             due, upcoming = _due(cron, self._clock())
         except (ValueError, OSError, KeyError) as error:
-            self._recorder.tell(COMPONENT, cron, "Warning", "UnparseableSchedule", str(error))
+            self._tell(cron, "Warning", "UnparseableSchedule", str(error))
             return
         if due is not None and not cron["spec"].get("suspend"):
             status = await self._make(cron, due, active, status)
@@ -67,31 +111,68 @@ class CronJobController:
         running = [job for job in active if not is_deleting(job)]
         if policy == "Forbid" and running:
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self._recorder.tell(COMPONENT, cron, "Normal", "JobAlreadyActive", text)
+            self._tell(cron, "Normal", "JobAlreadyActive", text)
             return status
         if policy == "Replace":
             for job in running:
-                await self._calls.remove(JOBS, job)
-        job = _job(cron, due_s)
+                await self._calls.remove(self._kind.jobs, job)
+        job = self._job(cron, due_s)
         try:
-            made = await self._calls.create(JOBS, job, job["metadata"]["namespace"])
+            made = await self._calls.create(self._kind.jobs, job, job["metadata"]["namespace"])
         except ApiRefusal as refusal:
             if refusal.code != 409:
                 raise
         else:
-            self._recorder.tell(COMPONENT, cron, "Normal", "SuccessfulCreate", f"Created job {job['metadata']['name']}")
+            self._tell(cron, "Normal", "SuccessfulCreate", f"Created job {job['metadata']['name']}")
             left = [] if policy == "Replace" else status.get("active") or []
-            status = {**status, "active": [*left, _reference(made)]}
+            status = {**status, "active": [*left, self._reference(made)]}
         return {**status, "lastScheduleTime": rfc3339(due_s)}
 
     async def _clear(self, cron: Object, own: list[Object]) -> None:
         """Delete the oldest of those that are finished, beyond the limits of the history."""
         spec = cron["spec"]
-        for kind, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
-            ended = [job for job in own if is_finished(job) and condition(job, kind) and not is_deleting(job)]
+        for well, limit in ((True, "successfulJobsHistoryLimit"), (False, "failedJobsHistoryLimit")):
+            ended = [job for job in own if self._kind.ended_well(job) is well and not is_deleting(job)]
             ended.sort(key=lambda job: str(job["metadata"]["creationTimestamp"]))
             for job in ended[: max(0, len(ended) - int(spec.get(limit, 1)))]:
-                await self._calls.remove(JOBS, job)
+                await self._calls.remove(self._kind.jobs, job)
+
+    def _job(self, cron: Object, due_s: float) -> Object:
+        meta, template = cron["metadata"], cron["spec"]["jobTemplate"]
+        said = template.get("metadata") or {}
+        return {
+            "apiVersion": self._kind.jobs.api_version,
+            "kind": self._kind.jobs.name,
+            "metadata": {
+                "name": f"{meta['name']}-{int(due_s) // 60}",
+                "namespace": meta["namespace"],
+                "labels": dict(said.get("labels") or {}),
+                "annotations": {**(said.get("annotations") or {}), self._kind.scheduled_at: rfc3339(due_s)},
+                "ownerReferences": [owner_reference(self._kind.crons, cron)],
+            },
+            "spec": template["spec"],
+        }
+
+    def _reference(self, job: Object) -> Object:
+        meta = job["metadata"]
+        return {
+            "kind": self._kind.jobs.name,
+            "namespace": meta["namespace"],
+            "name": meta["name"],
+            "uid": meta["uid"],
+            "apiVersion": self._kind.jobs.api_version,
+            "resourceVersion": meta["resourceVersion"],
+        }
+
+    def _status(self, cron: Object, own: list[Object], active: list[Object]) -> dict[str, Any]:
+        status = {key: value for key, value in (cron.get("status") or {}).items() if key != "active"}
+        if active:
+            known = {one["uid"]: one for one in (cron.get("status") or {}).get("active") or ()}
+            status["active"] = [known.get(uid_of(job)) or self._reference(job) for job in active]
+        ended = [self._kind.completed_at(job) for job in own]
+        if newest := max([*ended, status.get("lastSuccessfulTime") or ""]):
+            status["lastSuccessfulTime"] = newest
+        return status
 
 
 def _is_of(job: Object, cron: Object) -> bool:
@@ -125,43 +206,3 @@ def _latest(after: Next, since_s: float, now_s: float, zone: tzinfo | None) -> t
         if number == _MOST_MISSED - 2:  # nobody looked for very long: only the last hour counts
             moment = datetime.fromtimestamp(now_s - 3600, zone)
     return latest, None
-
-
-def _job(cron: Object, due_s: float) -> Object:
-    meta, template = cron["metadata"], cron["spec"]["jobTemplate"]
-    said = template.get("metadata") or {}
-    return {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.name,
-        "metadata": {
-            "name": f"{meta['name']}-{int(due_s) // 60}",
-            "namespace": meta["namespace"],
-            "labels": dict(said.get("labels") or {}),
-            "annotations": {**(said.get("annotations") or {}), SCHEDULED_AT: rfc3339(due_s)},
-            "ownerReferences": [owner_reference(CRON_JOBS, cron)],
-        },
-        "spec": template["spec"],
-    }
-
-
-def _reference(job: Object) -> Object:
-    meta = job["metadata"]
-    return {
-        "kind": JOBS.name,
-        "namespace": meta["namespace"],
-        "name": meta["name"],
-        "uid": meta["uid"],
-        "apiVersion": JOBS.api_version,
-        "resourceVersion": meta["resourceVersion"],
-    }
-
-
-def _status(cron: Object, own: list[Object], active: list[Object]) -> dict[str, Any]:
-    status = {key: value for key, value in (cron.get("status") or {}).items() if key != "active"}
-    if active:
-        known = {one["uid"]: one for one in (cron.get("status") or {}).get("active") or ()}
-        status["active"] = [known.get(uid_of(job)) or _reference(job) for job in active]
-    ended = [job["status"].get("completionTime", "") for job in own if condition(job, "Complete")]
-    if newest := max([*ended, status.get("lastSuccessfulTime") or ""]):
-        status["lastSuccessfulTime"] = newest
-    return status

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from phalanx.client.connection import Connection, Object
+from phalanx.client.connection import Object
 from phalanx.client.kind import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICES, VOLUME_CLAIMS
-from phalanx.dialects.volcano.dialect import VOLCANO
 from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, JOBS, POD_GROUPS, QUEUES
-from phalanx.kube.install.dialects import install_dialect
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 from tests.embedded.controllers.operators.volcano.written import task
 
 pytestmark = pytest.mark.slow  # real processes
-
-
-@pytest.fixture(autouse=True)
-def installed(api_server: ServerProcess) -> None:
-    async def install() -> None:
-        async with await Connection.open(api_server.kubeconfig) as api:
-            await install_dialect(api, VOLCANO)
-
-    asyncio.run(install())
 
 
 async def phase(here: Cluster, wanted: str, name: str = "j") -> Any:
@@ -43,7 +31,7 @@ async def begin(here: Cluster, *pods: Object) -> None:
         await here.connection.patch(PODS, pod["metadata"]["name"], body, here.namespace, "status")
 
 
-def test_a_job_from_its_creation_to_its_end(api_server: ServerProcess) -> None:
+def test_a_job_from_its_creation_to_its_end(volcano_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         plugins: Object = {"env": [], "svc": [], "ssh": []}
         made = await here.make(JOBS, "j", spec={"tasks": [task("master", 1), task("worker", 1)], "plugins": plugins})
@@ -76,10 +64,10 @@ def test_a_job_from_its_creation_to_its_end(api_server: ServerProcess) -> None:
             await here.gone(kind, name)
         assert len(await here.list(PODS)) == 2
 
-    scenario(api_server, play)
+    scenario(volcano_server, play)
 
 
-def test_a_failed_pod_restarts_the_job_until_its_retries_are_used_up(api_server: ServerProcess) -> None:
+def test_a_failed_pod_restarts_the_job_until_its_retries_are_used_up(volcano_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         policies = [{"event": "PodFailed", "action": "RestartJob"}]
         await here.make(JOBS, "j", spec={"tasks": [task("a", 2)], "policies": policies, "maxRetry": 2})
@@ -101,10 +89,10 @@ def test_a_failed_pod_restarts_the_job_until_its_retries_are_used_up(api_server:
         left = await here.pods(1)
         assert left[0]["metadata"]["name"] == "j-a-1"  # the last failure is kept
 
-    scenario(api_server, play)
+    scenario(volcano_server, play)
 
 
-def test_a_pod_that_somebody_deletes_is_evicted(api_server: ServerProcess) -> None:
+def test_a_pod_that_somebody_deletes_is_evicted(volcano_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         policies = [{"event": "PodEvicted", "action": "TerminateJob"}]
         await here.make(JOBS, "j", spec={"tasks": [task("a", 2)], "policies": policies})
@@ -114,7 +102,7 @@ def test_a_pod_that_somebody_deletes_is_evicted(api_server: ServerProcess) -> No
         await here.connection.delete(PODS, "j-a-1", here.namespace, {"gracePeriodSeconds": 0})
         await phase(here, "Terminated")
 
-    scenario(api_server, play)
+    scenario(volcano_server, play)
 
 
 def command(action: str, target: Object) -> Object:
@@ -122,7 +110,7 @@ def command(action: str, target: Object) -> Object:
     return {"action": action, "target": {"apiVersion": target["apiVersion"], "kind": target["kind"], **named}}
 
 
-def test_commands_abort_and_resume_a_job(api_server: ServerProcess) -> None:
+def test_commands_abort_and_resume_a_job(volcano_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         job = await here.make(JOBS, "j", spec={"tasks": [task("a", 1)]})
         (pod,) = await here.pods(1)
@@ -139,10 +127,10 @@ def test_commands_abort_and_resume_a_job(api_server: ServerProcess) -> None:
         )
         assert events
 
-    scenario(api_server, play)
+    scenario(volcano_server, play)
 
 
-def test_commands_close_and_open_a_queue_and_those_below(api_server: ServerProcess) -> None:
+def test_commands_close_and_open_a_queue_and_those_below(volcano_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         top, low = f"{here.namespace}-top", f"{here.namespace}-low"
         queue = await here.make(QUEUES, top, spec={})
@@ -171,6 +159,13 @@ def test_commands_close_and_open_a_queue_and_those_below(api_server: ServerProce
         assert "state" not in ((await here.get(QUEUES, top) or {}).get("status") or {})
         await ask("OpenQueue", below)
         await state(low, "Open")
+        await here.make(POD_GROUPS, "last", spec={"queue": low, "minMember": 1})
+        await here.until(lambda: here.list(POD_GROUPS), len)
+        await ask("CloseQueue", below)
+        await state(low, "Closing")
+        await here.connection.delete(POD_GROUPS, "last", here.namespace)
+        await state(low, "Closed")
+        await ask("OpenQueue", below)
         await ask("CloseQueue", queue)
         await state(top, "Closed")
         await state(low, "Closed")
@@ -179,10 +174,10 @@ def test_commands_close_and_open_a_queue_and_those_below(api_server: ServerProce
         await state(top, "Open")
         await state(low, "Open")
 
-    scenario(api_server, play)
+    scenario(volcano_server, play)
 
 
-def test_more_replicas_are_more_hosts(api_server: ServerProcess) -> None:
+def test_more_replicas_are_more_hosts(volcano_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         spec = {"tasks": [task("a", 1)], "plugins": {"svc": []}}
         await here.make(JOBS, "j", spec=spec)
@@ -192,10 +187,10 @@ def test_more_replicas_are_more_hosts(api_server: ServerProcess) -> None:
         config = await here.until(lambda: here.get(CONFIG_MAPS, "j-svc"), lambda one: one["data"]["VC_A_NUM"] == "2")
         assert config["data"]["a.host"] == "j-a-0.j\nj-a-1.j"
 
-    scenario(api_server, play)
+    scenario(volcano_server, play)
 
 
-def test_volumes_are_claimed_and_kept(api_server: ServerProcess) -> None:
+def test_volumes_are_claimed_and_kept(volcano_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
         volumes: list[Object] = [
@@ -214,10 +209,10 @@ def test_volumes_are_claimed_and_kept(api_server: ServerProcess) -> None:
         ]
         assert claims == [made[0]["metadata"]["name"], "data"]
 
-    scenario(api_server, play)
+    scenario(volcano_server, play)
 
 
-def test_a_finished_job_goes_after_its_time(api_server: ServerProcess) -> None:
+def test_a_finished_job_goes_after_its_time(volcano_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         await here.make(JOBS, "j", spec={"tasks": [task("a", 1)], "ttlSecondsAfterFinished": 0})
         (pod,) = await here.pods(1)
@@ -225,4 +220,4 @@ def test_a_finished_job_goes_after_its_time(api_server: ServerProcess) -> None:
         await here.gone(JOBS, "j")
         assert await here.get(JOBS, "j") is None
 
-    scenario(api_server, play)
+    scenario(volcano_server, play)

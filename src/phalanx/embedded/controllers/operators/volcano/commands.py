@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.informer import Change
 from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, COMPONENT, JOBS, POD_GROUPS, QUEUES
 from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
@@ -97,6 +98,24 @@ class CommandController:
         """Those below it; a queue that is its own parent is not below itself."""
         found = [one for one in self._queues.objects.values() if (one.get("spec") or {}).get("parent") == name]
         return [one for one in found if one["metadata"]["name"] != name]
+
+
+class QueueController:
+    """Makes Closed of Closing when the last PodGroup has left a queue. Run `loop`."""
+
+    def __init__(self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None) -> None:
+        self._calls, self._groups = calls, calls.cache(POD_GROUPS)
+        self.loop = Reconciler(calls, recorder, QUEUES, self._look, component=COMPONENT, owns=(), retry=retry)
+        self._groups.subscribe(self._group_changed)
+
+    def _group_changed(self, change: Change) -> None:
+        if change.new is None and change.old is not None:
+            self.loop.queue.add(_queue_of(change.old))
+
+    async def _look(self, queue: Object) -> None:
+        name, state = queue["metadata"]["name"], (queue.get("status") or {}).get("state")
+        if state == "Closing" and not any(_queue_of(one) == name for one in self._groups.objects.values()):
+            await self._calls.patch(QUEUES, queue, {"status": {"state": "Closed"}}, subresource="status")
 
 
 def _state(queue: Mapping[str, Object]) -> str:

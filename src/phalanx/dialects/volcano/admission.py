@@ -1,0 +1,196 @@
+"""What Volcano's webhooks refuse, as admission policies of the API server (CEL): no webhook can be down.
+
+Defaults that its webhooks write are read where they count (the Job controller), so an object stays as it was written.
+Not refused here but said by an Event, since CEL cannot look at other objects: a job for a queue that is closed, absent
+or no leaf, and tasks that depend on each other in a circle.
+
+Source: pkg/webhooks/admission of Volcano v1.15.1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame import Object
+from phalanx.dialects.volcano.kinds import NAME
+
+_GROUP = "admissionregistration.k8s.io"
+_POLICIES = Kind(group=_GROUP, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False)
+_BINDINGS = Kind(
+    group=_GROUP,
+    plural="validatingadmissionpolicybindings",
+    name="ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
+_PLUGINS = ("env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank")
+_EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
+_ACTIONS = (
+    *("AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition"),
+    *("TerminateJob", "CompleteJob", "ResumeJob"),
+)
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return "[" + ", ".join(f"'{word}'" for word in words) + "]"
+
+
+def _policies(of: str) -> dict[str, str]:
+    """What holds for the lifecycle policies of the job or a task (`of`). Message -> what must hold."""
+    said = "(has(p.event) ? [p.event] : []) + (has(p.events) ? p.events : [])"
+    each = f"!has({of}.policies) || {of}.policies.all(p, "
+    others = said.replace("p.", "o.")
+    return {
+        "must not specify event and exitCode simultaneously, and must specify one of them": (
+            f"{each}has(p.exitCode) != (size({said}) > 0))"
+        ),
+        "0 is not a valid error code": f"{each}!has(p.exitCode) || p.exitCode != 0)",
+        f"invalid policy event: there are {', '.join(_EVENTS)}": (f"{each}({said}).all(e, e in {_listed(_EVENTS)}))"),
+        f"invalid policy action: there are {', '.join(_ACTIONS)}": (
+            f"{each}has(p.action) && p.action in {_listed(_ACTIONS)})"
+        ),
+        "duplicate event in different policy": (
+            f"{each}({said}).all(e, {of}.policies.filter(o, e in ({others})).size() == 1))"
+        ),
+        "if there's * here, no other policy should be here": (
+            f"{each}!('*' in ({said})) || {of}.policies.filter(o, size({others}) > 0).size() == 1)"
+        ),
+    }
+
+
+def _of_tasks(checks: dict[str, str]) -> dict[str, str]:
+    return {f"a task: {text}": f"{_TASKS}.all(t, {rule})" for text, rule in checks.items()}
+
+
+_TASKS = "object.spec.tasks"
+_REPLICAS = "(has(t.replicas) ? t.replicas : 0)"
+_FEWEST = f"(has(t.minAvailable) ? t.minAvailable : {_REPLICAS})"
+_JOB = {
+    "No task specified in job spec": f"has({_TASKS}) && size({_TASKS}) > 0",
+    "a task's template needs containers": (
+        f"{_TASKS}.all(t, has(t.template) && has(t.template.spec) && has(t.template.spec.containers) && "
+        "size(t.template.spec.containers) > 0)"
+    ),
+    "duplicated task name": (
+        f"!has({_TASKS}) || {_TASKS}.all(t, !has(t.name) || "
+        f"{_TASKS}.filter(o, has(o.name) && o.name == t.name).size() == 1)"
+    ),
+    "job 'minAvailable' should not be greater than total replicas in tasks": (
+        f"!has(object.spec.minAvailable) || object.spec.minAvailable <= {_TASKS}.map(t, {_REPLICAS}).sum()"
+    ),
+    "'minAvailable' is greater than 'replicas' in a task": f"{_TASKS}.all(t, {_FEWEST} <= {_REPLICAS})",
+    "'totalPartitions' times 'partitionSize' is not 'replicas' in a task": (
+        f"{_TASKS}.all(t, !has(t.partitionPolicy) || "
+        f"t.partitionPolicy.totalPartitions * t.partitionPolicy.partitionSize == {_REPLICAS})"
+    ),
+    f"unable to find job plugin: there are {', '.join(_PLUGINS)}": (
+        f"!has(object.spec.plugins) || object.spec.plugins.all(p, p in {_listed(_PLUGINS)})"
+    ),
+    "the plugin mpi needs a task 'master', or --master=<its name>": (
+        "!has(object.spec.plugins) || !('mpi' in object.spec.plugins) || "
+        f"object.spec.plugins.mpi.exists(a, a.contains('-master')) || {_TASKS}.exists(t, has(t.name) && "
+        "t.name == 'master')"
+    ),
+    "can not submit job to root queue": "!has(object.spec.queue) || object.spec.queue != 'root'",
+    "a volume needs exactly one of volumeClaim and volumeClaimName, and a mountPath of its own": (
+        "!has(object.spec.volumes) || object.spec.volumes.all(v, has(v.mountPath) && "
+        "(has(v.volumeClaim) || has(v.volumeClaimName)) && "
+        "object.spec.volumes.filter(o, has(o.mountPath) && o.mountPath == v.mountPath).size() == 1)"
+    ),
+    "a task depends on a task that is not there, or on itself": (
+        f"{_TASKS}.all(t, !has(t.dependsOn) || !has(t.dependsOn.name) || t.dependsOn.name.all(d, "
+        f"{_TASKS}.exists(o, has(o.name) && o.name == d) && !(has(t.name) && t.name == d)))"
+    ),
+    **_policies("object.spec"),
+    **_of_tasks(_policies("t")),
+}
+
+
+def _same(field: str) -> str:
+    """The field of the spec did not change."""
+    new, old = f"object.spec.{field}", f"oldObject.spec.{field}"
+    return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
+
+
+_JOB_CHANGES = {
+    "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
+    "`PriorityClassName`": (
+        f"size({_TASKS}) == size(oldObject.spec.tasks) && {_TASKS}.all(t, oldObject.spec.tasks.exists(o, "
+        "has(o.name) == has(t.name) && (!has(o.name) || o.name == t.name) && o.template == t.template)) && "
+        + " && ".join(_same(field) for field in ("queue", "plugins", "policies"))
+    ),
+}
+_QUEUE = "object.spec"
+
+
+def _at_most(less: str, more: str, where: str) -> str:
+    """For each resource of both, `less` is at most `more`."""
+    return (
+        f"!({where}) || {less}.all(r, !(r in {more}) || "
+        f"quantity(string({less}[r])).compareTo(quantity(string({more}[r]))) <= 0)"
+    )
+
+
+_GUARANTEE = f"{_QUEUE}.guarantee.resource"
+_HAS_GUARANTEE = f"has({_QUEUE}.guarantee) && has({_GUARANTEE})"
+_QUEUES = {
+    "deserved should be less equal than capability": _at_most(
+        f"{_QUEUE}.deserved", f"{_QUEUE}.capability", f"has({_QUEUE}.deserved) && has({_QUEUE}.capability)"
+    ),
+    "guarantee should be less equal than deserved": _at_most(
+        _GUARANTEE, f"{_QUEUE}.deserved", f"{_HAS_GUARANTEE} && has({_QUEUE}.deserved)"
+    ),
+    "guarantee should be less equal than capability": _at_most(
+        _GUARANTEE, f"{_QUEUE}.capability", f"{_HAS_GUARANTEE} && has({_QUEUE}.capability)"
+    ),
+    "a queue is not below itself": f"!has({_QUEUE}.parent) || {_QUEUE}.parent != object.metadata.name",
+    "volcano.sh/hierarchy and volcano.sh/hierarchy-weights have the same length": (
+        "!has(object.metadata.annotations) || !('volcano.sh/hierarchy' in object.metadata.annotations) || "
+        "('volcano.sh/hierarchy-weights' in object.metadata.annotations && "
+        "size(object.metadata.annotations['volcano.sh/hierarchy'].split('/')) == "
+        "size(object.metadata.annotations['volcano.sh/hierarchy-weights'].split('/')))"
+    ),
+}
+_FLOWS = {
+    "a flow depends on a flow that is not there, or stands there twice": (
+        "!has(object.spec.flows) || object.spec.flows.all(f, "
+        "object.spec.flows.filter(o, o.name == f.name).size() == 1 && (!has(f.dependsOn) || "
+        "!has(f.dependsOn.targets) || f.dependsOn.targets.all(d, d != f.name && "
+        "object.spec.flows.exists(o, o.name == d))))"
+    ),
+}
+_CRONS = {
+    "TZ and CRON_TZ are not allowed in schedule: write timeZone": "!object.spec.schedule.contains('TZ=')",
+    "the name of a cron job has at most 52 characters": "size(object.metadata.name) <= 52",
+}
+
+
+def _checked(
+    name: str, group: str, plural: str, version: str, operations: tuple[str, ...], checks: dict[str, str]
+) -> list[tuple[Kind, Object]]:
+    """`checks`: message -> what must hold."""
+    full = f"{name}.{NAME}.phalanx.dev"
+    rule = {"apiGroups": [group], "apiVersions": [version], "operations": list(operations), "resources": [plural]}
+    going = "has(object.spec) && !has(object.metadata.deletionTimestamp)"
+    spec: Object = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "alive", "expression": going}],
+        "validations": [{"expression": text, "message": message} for message, text in checks.items()],
+    }
+    bound = {"policyName": full, "validationActions": ["Deny"]}
+    meta = {"metadata": {"name": full}}
+    return [
+        (_POLICIES, {"apiVersion": _POLICIES.api_version, "kind": _POLICIES.name, **meta, "spec": spec}),
+        (_BINDINGS, {"apiVersion": _BINDINGS.api_version, "kind": _BINDINGS.name, **meta, "spec": bound}),
+    ]
+
+
+_BATCH, _SCHEDULING = "batch.volcano.sh", "scheduling.volcano.sh"
+POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
+    *_checked("checked-jobs", _BATCH, "jobs", "v1alpha1", ("CREATE",), _JOB),
+    *_checked("changed-jobs", _BATCH, "jobs", "v1alpha1", ("UPDATE",), _JOB_CHANGES),
+    *_checked("checked-cronjobs", _BATCH, "cronjobs", "v1alpha1", ("CREATE",), _CRONS),
+    *_checked("checked-jobflows", "flow.volcano.sh", "jobflows", "v1alpha1", ("CREATE",), _FLOWS),
+    *_checked("checked-queues", _SCHEDULING, "queues", "v1beta1", ("CREATE", "UPDATE"), _QUEUES),
+)
