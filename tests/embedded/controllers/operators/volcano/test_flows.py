@@ -37,8 +37,10 @@ def test_jobs_follow_those_that_they_depend_on(volcano_server: ServerProcess) ->
         (job,) = await here.list(JOBS)
         assert job["metadata"]["labels"]["volcano.sh/createdByJobTemplate"] == f"{here.namespace}.a"
         await here.end(pod)
-        running = await in_state(here, "Running")
-        assert running["completedJobs"] == ["f-a"]
+        running = await here.until(
+            lambda: here.get(JOB_FLOWS, "f"), lambda flow: "completedJobs" in (flow.get("status") or {})
+        )
+        assert (running["status"]["state"], running["status"]["completedJobs"]) == ({"phase": "Running"}, ["f-a"])
         said = await here.until(
             lambda: here.list(EVENTS), lambda found: "FailedCreate" in {one["reason"] for one in found}
         )
