@@ -9,6 +9,7 @@ from phalanx.client.kind import Kind
 from phalanx.dialects.frame import Answer, Claim, Definitions, Object, Objects, Said, Told
 from phalanx.dialects.volcano import kinds
 from phalanx.dialects.volcano.admission import POLICIES
+from phalanx.dialects.volcano.tables import notes
 
 
 class Volcano:
@@ -16,7 +17,14 @@ class Volcano:
 
     name: Final = kinds.NAME
     scheduler_names: Final = frozenset({kinds.SCHEDULER_NAME})
-    definition_kinds: Final[tuple[Kind, ...]] = ()
+    definition_kinds: Final[tuple[Kind, ...]] = (
+        kinds.QUEUES,
+        kinds.POD_GROUPS,
+        kinds.JOBS,
+        kinds.JOB_FLOWS,
+        kinds.HYPER_NODES,
+        kinds.COLOCATIONS,
+    )
     by_status: Final[frozenset[Kind]] = frozenset()
     answer_kinds: Final[tuple[Kind, ...]] = ()
     crds: Final = "volcano/definitions.json"
@@ -35,7 +43,7 @@ class Volcano:
         return ""
 
     def notes(self, kind: str, obj: Object) -> Iterable[str]:
-        return ()
+        return notes(kind, obj)
 
     def answer(self, defined: Definitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
         return ()

@@ -15,6 +15,10 @@ _SCHEDULING = "scheduling.volcano.sh"
 JOBS: Final = Kind(group="batch.volcano.sh", version="v1alpha1", plural="jobs", name="Job")
 POD_GROUPS: Final = Kind(group=_SCHEDULING, version="v1beta1", plural="podgroups", name="PodGroup")
 QUEUES: Final = Kind(group=_SCHEDULING, version="v1beta1", plural="queues", name="Queue", namespaced=False)
+JOB_FLOWS: Final = Kind(group="flow.volcano.sh", version="v1alpha1", plural="jobflows", name="JobFlow")
+COLOCATIONS: Final = Kind(
+    group="config.volcano.sh", version="v1alpha1", plural="colocationconfigurations", name="ColocationConfiguration"
+)
 HYPER_NODES: Final = Kind(
     group="topology.volcano.sh", version="v1alpha1", plural="hypernodes", name="HyperNode", namespaced=False
 )

@@ -2,8 +2,7 @@
 
 A PodGroup is a gang whose pods exist by themselves: `minMember` of them must be there before any is bound, and what
 `minResources` asks beyond them is held for pods that are still to come (Spark's executors, which their driver creates
-when it runs). `TABLE` says of every field what it becomes, or why nothing; fields that it does not know come back as
-notes, and so do those that are ignored. `report` gives a gang's life back as the status that Volcano's tools read.
+when it runs). `report` gives a gang's life back as the status that Volcano's tools read.
 
 Sources: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.go; the meaning of `deserved` and
 `guarantee` is that of the plug-in capacity.
@@ -17,7 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from phalanx.dialects.fields import LONGEST_S, Fields
-from phalanx.dialects.peer_reasons import PEERS, Ignored
+from phalanx.dialects.peer_reasons import PEERS
 from phalanx.model.queue import Bounds, Queue, QueuePreemption, QueueState, Quota, ReclaimWithinCohort
 from phalanx.model.reason import Reason
 
@@ -33,75 +32,18 @@ _QUOTA_NAMES = ("count/", "requests.", "limits.")  # its controllers write these
 _STATES = {"Closed": QueueState.CLOSED, "Closing": QueueState.CLOSED}
 
 
-@dataclass(frozen=True, slots=True)
-class Becomes:
-    """`field` of our model has it; `how`: with what difference, if any."""
-
-    field: str
-    how: str = ""
-
-
-Use = Becomes | Ignored
-
-_HYPERNODES = Ignored("there are no HyperNodes here: write phalanx.dev/closeness, which names a label of nodes")
-_CLUSTERS = Ignored("one scheduler serves one cluster here")
-POD_GROUP: Mapping[str, Use] = {
-    "spec.minMember": Becomes("Role.minimum", "so many pods must exist, and are bound together; none or 0 means 1"),
-    "spec.minTaskMember": Becomes(
-        "Role.minimum",
-        "of the role that the pods' annotation volcano.sh/task-spec names, if minMember is at least the sum of these",
-    ),
-    "spec.minResources": Becomes("Role (held)", "what the pods that exist do not ask of it is held for those to come"),
-    "spec.queue": Becomes("Job.queue", "`default` if none is named"),
-    "spec.priorityClassName": Becomes("Job.priority", "the highest of this and the pods' own"),
-    "spec.networkTopology": _HYPERNODES,
-    "spec.subGroupPolicy": _HYPERNODES,
-}
-QUEUE: Mapping[str, Use] = {
-    "spec.weight": Becomes("Queue.weight"),
-    "spec.capability": Becomes("Quota.limit"),
-    "spec.deserved": Becomes("Quota.guaranteed", "its jobs reclaim what others borrowed of it"),
-    "spec.guarantee.resource": Becomes("Quota.lend", "so much of what is guaranteed is never lent"),
-    "spec.reclaimable": Becomes("Preemption.min_run_s", "`false`: nobody preempts its jobs, its own included"),
-    "spec.parent": Becomes("Queue.parent", "`root` is the unnamed root"),
-    "spec.priority": Becomes("Queue.priority"),
-    "spec.dequeueStrategy": Becomes("Queue.strict", "`fifo`: its first job holds up the others"),
-    "spec.affinity": Ignored("node groups are flavors here: write a phalanx.dev Queue with quotas by flavor"),
-    "spec.type": _CLUSTERS,
-    "spec.extendClusters": _CLUSTERS,
-    "status.state": Becomes("Queue.state", "`Closing` and `Closed` start nothing; what runs goes on"),
-}
-POD: Mapping[str, Use] = {
-    _GROUP_NAMES[0]: Becomes("Job.id", "the gang of the PodGroup of that name; it waits until there is one"),
-    _GROUP_NAMES[1]: Becomes("Job.id", "the same"),
-    _QUEUE_NAME: Becomes("Job.queue", "of pods without a PodGroup"),
-    _TASK: Becomes("Role.name"),
-    _PREEMPTABLE: Becomes("Job.preemptible", "without it, as the queue says"),
-    "scheduling.volcano.sh/group-min-member": Ignored("it is for the controller that makes PodGroups of owners"),
-    "volcano.sh/jdb-min-available": Ignored("write a PodDisruptionBudget, which is kept"),
-    "volcano.sh/jdb-max-unavailable": Ignored("write a PodDisruptionBudget, which is kept"),
-    "volcano.sh/cooldown-time": Ignored("queues say how long a job is spared: preemption.minRun"),
-    "volcano.sh/revocable-zone": Ignored("reservations set nodes aside for a time"),
-    "volcano.sh/numa-topology-policy": Ignored("zones of nodes are looked at without being asked to"),
-    "volcano.sh/sla-waiting-time": Ignored("backfill gives whoever waits longest a reservation"),
-}
-TABLE: Mapping[str, Mapping[str, Use]] = {"PodGroup": POD_GROUP, "Queue": QUEUE, "Pod (labels, annotations)": POD}
-
-
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
-    """`tasks`: how many pods of each task must be there besides. `whole`: what all of it needs. `notes`: what of it has
-    no effect, and why."""
+    """`tasks`: how many pods of each task must be there besides. `whole`: what all of it needs."""
 
     queue: str = "default"
     minimum: int = 1
     tasks: tuple[tuple[str, int], ...] = ()
     whole: Bounds = ()
     priority_class: str = ""
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +72,6 @@ def read_pod_group(spec: Any) -> PodGroup:
             (name, amount) for name, amount in said.amounts("minResources") if not name.startswith(_QUOTA_NAMES)
         ),
         priority_class=said.text("priorityClassName"),
-        notes=tuple(notes(said.values, POD_GROUP)),
     )
 
 
@@ -148,12 +89,12 @@ def read_pod(meta: Mapping[str, Any]) -> PodSays:
     )
 
 
-def read_queue(name: str, spec: Any, state: str = "") -> tuple[Queue, tuple[str, ...]]:
-    """The queue, and notes. `state`: that of its status. Raises Misread."""
+def read_queue(name: str, spec: Any, state: str = "") -> Queue:
+    """Return the queue. `state`: that of its status. Raises Misread."""
     said = Fields(spec, ("spec",))
     parent, quota = said.text("parent"), _quota(said)
     protected = not said.flag("reclaimable", True)
-    queue = Queue(
+    return Queue(
         name=name,
         parent="" if parent == ROOT else parent,
         quotas=(quota,) if quota != Quota() else (),
@@ -166,7 +107,6 @@ def read_queue(name: str, spec: Any, state: str = "") -> tuple[Queue, tuple[str,
         ),
         state=_STATES.get(state, QueueState.OPEN),
     )
-    return queue, tuple(notes(said.values, QUEUE))
 
 
 def _quota(said: Fields) -> Quota:
@@ -177,21 +117,6 @@ def _quota(said: Fields) -> Quota:
     return Quota(
         guaranteed=tuple(sorted(own.items())), limit=said.amounts("capability"), lend=tuple(sorted(kept.items()))
     )
-
-
-def notes(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spec") -> Iterator[str]:
-    """What of `values` has no effect here."""
-    for name, value in values.items():
-        here = f"{path}.{name}"
-        match table.get(here):
-            case Becomes():
-                pass
-            case Ignored(why):
-                yield f"{here} has no effect: {why}"
-            case None if isinstance(value, Mapping) and any(known.startswith(f"{here}.") for known in table):
-                yield from notes(value, table, here)
-            case None:
-                yield f"{here} is not known here, and has no effect"
 
 
 # --- reporting --------------------------------------------------------------------------------------------------------

@@ -84,8 +84,6 @@ class PodGroupCache:
             said = read_pod_group(obj.get("spec") or {})
         except Misread as error:
             return PodGroup(name=meta["name"], fault=str(error))
-        for note in said.notes:
-            log.info("PodGroup %s/%s: %s", meta["namespace"], meta["name"], note)
         return PodGroup(
             name=meta["name"],
             queue=said.queue,

@@ -169,13 +169,10 @@ def _read_volcano(obj: Object) -> tuple[Queue, str]:
     """The queue, and what of it cannot be read: then it is held."""
     name = obj["metadata"]["name"]
     try:
-        queue, notes = volcano.read_queue(name, obj.get("spec") or {}, (obj.get("status") or {}).get("state", ""))
+        return volcano.read_queue(name, obj.get("spec") or {}, (obj.get("status") or {}).get("state", "")), ""
     except Misread as error:
         log.warning("Volcano's queue %s is held: %s", name, error)
         return Queue(name=name, state=QueueState.HELD), str(error)
-    for note in notes:
-        log.info("Volcano's queue %s: %s", name, note)
-    return queue, ""
 
 
 def _name(change: Change) -> str:

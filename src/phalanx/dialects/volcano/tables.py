@@ -1,0 +1,203 @@
+"""What becomes of every field of Volcano's kinds, and of its labels and annotations on pods.
+
+The page docs/dialects/volcano.md is made from these tables; a test walks every field of every definition. What of an
+object has no effect is said by an Event on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from phalanx.dialects.frame import Answered, Becomes, Ignored, Object, Use, unused
+
+_HYPERNODES = Ignored("there are no HyperNodes here: write phalanx.dev/closeness, which names a label of nodes")
+_CLUSTERS = Ignored("one scheduler serves one cluster here")
+_NOT_COUNTED = Ignored("Volcano has not written it since 1.10; its tools count PodGroups")
+_NOT_WRITTEN = Ignored("not written")
+_ZONES = Ignored("zones of nodes are looked at without being asked to")
+_AGENTS = Ignored("Volcano's node agent reads it; there is none here")
+_CONTROLLER = "the Job controller"
+_CRON = "the CronJob controller"
+_FLOW = "the JobFlow controller"
+
+POD_GROUP: Mapping[str, Use] = {
+    "spec.minMember": Becomes("Role.minimum", "so many pods must exist, and are bound together; none or 0 means 1"),
+    "spec.minTaskMember": Becomes(
+        "Role.minimum",
+        "of the role that the pods' annotation volcano.sh/task-spec names, if minMember is at least the sum of these",
+    ),
+    "spec.minResources": Becomes(
+        "Role (held)", "what the pods that exist do not ask of it is held for those to come; names of quotas are not"
+    ),
+    "spec.queue": Becomes("Job.queue", "`default` if none is named"),
+    "spec.priorityClassName": Becomes("Job.priority", "the highest of this and the pods' own"),
+    "spec.networkTopology": _HYPERNODES,
+    "spec.subGroupPolicy": _HYPERNODES,
+    "status.phase": Answered("Pending, Inqueue, Running, Completed, Unknown: see below"),
+    "status.running": Answered(),
+    "status.succeeded": Answered(),
+    "status.failed": Answered(),
+    "status.conditions": Answered("Unschedulable and Scheduled, one of each; the newest counts"),
+    "status.conditions[].transitionID": Ignored("there are no cycles with an id here"),
+}
+QUEUE: Mapping[str, Use] = {
+    "spec.weight": Becomes("Queue.weight"),
+    "spec.capability": Becomes("Quota.limit"),
+    "spec.deserved": Becomes("Quota.guaranteed", "its jobs reclaim what others borrowed of it"),
+    "spec.guarantee.resource": Becomes("Quota.lend", "so much of what is guaranteed is never lent"),
+    "spec.reclaimable": Becomes("Preemption.min_run_s", "`false`: nobody preempts its jobs, its own included"),
+    "spec.parent": Becomes("Queue.parent", "`root` is the unnamed root"),
+    "spec.priority": Becomes("Queue.priority"),
+    "spec.dequeueStrategy": Becomes(
+        "Queue.strict", "`fifo`: its first job holds up the others; no code of Volcano 1.15 reads it"
+    ),
+    "spec.affinity": Ignored("node groups are flavors here: write a phalanx.dev Queue with quotas by flavor"),
+    "spec.type": _CLUSTERS,
+    "spec.extendClusters": _CLUSTERS,
+    "status.state": Becomes("Queue.state", "`Closing` and `Closed` start nothing; what runs goes on"),
+    "status.allocated": Answered("of what its jobs hold, `pods` too"),
+    "status.pending": _NOT_COUNTED,
+    "status.running": _NOT_COUNTED,
+    "status.inqueue": _NOT_COUNTED,
+    "status.completed": _NOT_COUNTED,
+    "status.unknown": _NOT_COUNTED,
+    "status.reservation": _NOT_COUNTED,
+}
+_JOB_SPEC: Mapping[str, Use] = {
+    "minAvailable": Becomes("PodGroup.minMember", "of all tasks; none or 0: the sum of theirs"),
+    "tasks[].name": Becomes("pod name", "`default<i>` if none is given"),
+    "tasks[].replicas": Becomes(_CONTROLLER, "may change while it runs"),
+    "tasks[].minAvailable": Becomes("PodGroup.minTaskMember", "none: all replicas"),
+    "tasks[].template": Becomes("pods", "taken as it is, with what the plugins add"),
+    "tasks[].policies": Becomes(_CONTROLLER, "they count before the job's"),
+    "tasks[].maxRetry": Becomes(_CONTROLLER, "so many restarts of containers are the event TaskFailed"),
+    "tasks[].dependsOn": Becomes(_CONTROLLER, "its pods come when these tasks have their minimum; `any`: one of them"),
+    "tasks[].topologyPolicy": _ZONES,
+    "tasks[].partitionPolicy.totalPartitions": Becomes(_CONTROLLER, "times partitionSize it is replicas"),
+    "tasks[].partitionPolicy.partitionSize": Becomes("label volcano.sh/partition-id", "for RestartPartition"),
+    "tasks[].partitionPolicy.minPartitions": Becomes("PodGroup.minTaskMember", "if minAvailable says nothing"),
+    "tasks[].partitionPolicy.networkTopology": _HYPERNODES,
+    "queue": Becomes("PodGroup.queue"),
+    "priorityClassName": Becomes("PodGroup.priorityClassName", "and of pods whose template names none"),
+    "schedulerName": Becomes("Pod.schedulerName", "of pods whose template names none; `volcano` if none is given"),
+    "plugins": Becomes(_CONTROLLER, "env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank"),
+    "policies": Becomes(_CONTROLLER, "see below"),
+    "maxRetry": Becomes(_CONTROLLER, "3 if it is absent or 0; the restart that reaches it never happens"),
+    "minSuccess": Becomes(_CONTROLLER, "so many pods that succeeded complete the job"),
+    "ttlSecondsAfterFinished": Becomes(_CONTROLLER),
+    "volumes": Becomes(_CONTROLLER, "claims are made, mounted, and kept until the job goes"),
+    "networkTopology": _HYPERNODES,
+    "runningEstimate": Ignored("Volcano's scheduler carries it and does not use it either; write phalanx.dev/limit"),
+}
+
+
+def _below(path: str, table: Mapping[str, Use]) -> dict[str, Use]:
+    return {f"{path}.{field}": use for field, use in table.items()}
+
+
+JOB: Mapping[str, Use] = {
+    **_below("spec", _JOB_SPEC),
+    "status.state": Answered("phase and lastTransitionTime; reason and message stay empty, as there"),
+    "status.conditions": Answered("one for each phase, the newest last"),
+    "status.minAvailable": Answered(),
+    "status.pending": Answered(),
+    "status.running": Answered(),
+    "status.succeeded": Answered(),
+    "status.failed": Answered(),
+    "status.terminating": Answered(),
+    "status.unknown": Answered(),
+    "status.taskStatusCount": Answered(),
+    "status.version": Answered("one more whenever the whole job is taken away"),
+    "status.retryCount": Answered(),
+    "status.runningDuration": Answered("from creation, as there"),
+    "status.controlledResources": Answered(),
+}
+COMMAND: Mapping[str, Use] = {
+    "action": Becomes(_CONTROLLER, "of Jobs; CloseQueue and OpenQueue of Queues"),
+    "target": Becomes("the Job in its namespace, or a Queue", "a Queue for commands in the namespace `default` only"),
+    "reason": Ignored("nobody reads it, there neither"),
+    "message": Ignored("nobody reads it, there neither"),
+}
+JOB_FLOW: Mapping[str, Use] = {
+    "spec.flows[].name": Becomes(_FLOW, "the JobTemplate; the Job is `<flow>-<template>`"),
+    "spec.flows[].dependsOn.targets": Becomes(_FLOW, "their Jobs are Completed first"),
+    "spec.flows[].dependsOn.probe": Ignored("no code of Volcano 1.15 reads it; a dependency is met by completion"),
+    "spec.flows[].patch": Ignored("no code of Volcano 1.15 reads it; write a JobTemplate of its own"),
+    "spec.jobRetainPolicy": Becomes(_FLOW, "`delete`: the Jobs go once all are Completed"),
+    "status.state": Answered("Pending, Running, Succeed, Failed"),
+    "status.pendingJobs": Answered(),
+    "status.runningJobs": Answered(),
+    "status.completedJobs": Answered(),
+    "status.failedJobs": Answered(),
+    "status.terminatedJobs": Answered(),
+    "status.unKnowJobs": Answered("in phases for which there is no other list"),
+    "status.conditions": Answered(),
+    "status.jobStatusList": Answered(),
+    "status.jobStatusList[].runningHistories": _NOT_WRITTEN,
+}
+JOB_TEMPLATE: Mapping[str, Use] = {
+    **_below("spec", _JOB_SPEC),
+    "status.jobDependsOnList": Ignored("not written: a JobFlow's status names its Jobs"),
+}
+CRON_JOB: Mapping[str, Use] = {
+    "spec.schedule": Becomes(_CRON),
+    "spec.timeZone": Becomes(_CRON),
+    "spec.startingDeadlineSeconds": Becomes(_CRON),
+    "spec.concurrencyPolicy": Becomes(_CRON),
+    "spec.suspend": Becomes(_CRON),
+    "spec.successfulJobsHistoryLimit": Becomes(_CRON),
+    "spec.failedJobsHistoryLimit": Becomes(_CRON),
+    "spec.jobTemplate": Becomes("Job", "with its labels and annotations"),
+    "status.active": Answered(),
+    "status.lastScheduleTime": Answered(),
+    "status.lastSuccessfulTime": Answered(),
+}
+HYPER_NODE: Mapping[str, Use] = {"spec": _HYPERNODES, "status": _HYPERNODES}
+TABLES: Mapping[str, Mapping[str, Use]] = {
+    "PodGroup": POD_GROUP,
+    "Queue": QUEUE,
+    "Job": JOB,
+    "Command": COMMAND,
+    "JobFlow": JOB_FLOW,
+    "JobTemplate": JOB_TEMPLATE,
+    "CronJob": CRON_JOB,
+    "HyperNode": HYPER_NODE,
+    "Numatopology": {"spec": _ZONES},
+    "NodeShard": {"spec": _CLUSTERS, "status": _CLUSTERS},
+    "ColocationConfiguration": {"spec": _AGENTS, "status": _AGENTS},
+}
+WORDS: Mapping[str, Use] = {
+    "scheduling.k8s.io/group-name": Becomes(
+        "Job.id", "the gang of the PodGroup of that name; it waits until there is one"
+    ),
+    "scheduling.volcano.sh/group-name": Becomes("Job.id", "the same; Volcano's scheduler reads only the first"),
+    "scheduling.volcano.sh/queue-name": Becomes("Job.queue", "of pods without a PodGroup"),
+    "volcano.sh/task-spec": Becomes("Role.name"),
+    "volcano.sh/preemptable": Becomes("Job.preemptible", "a pod that does not say may be, as in Volcano since 1.8"),
+    "scheduling.volcano.sh/group-min-member": Ignored("it is for the controller that makes PodGroups of owners"),
+    "volcano.sh/jdb-min-available": Ignored("write a PodDisruptionBudget, which is kept"),
+    "volcano.sh/jdb-max-unavailable": Ignored("write a PodDisruptionBudget, which is kept"),
+    "volcano.sh/cooldown-time": Ignored("queues say how long a job is spared: preemption.minRun"),
+    "volcano.sh/revocable-zone": Ignored("reservations set nodes aside for a time"),
+    "volcano.sh/numa-topology-policy": _ZONES,
+    "volcano.sh/sla-waiting-time": Ignored("backfill gives whoever waits longest a reservation"),
+    "volcano.sh/task-topology-affinity": Ignored("write affinity in the tasks' templates"),
+    "volcano.sh/task-topology-anti-affinity": Ignored("write affinity in the tasks' templates"),
+    "volcano.sh/task-priority": Ignored("write priorityClassName in the tasks' templates"),
+    "volcano.sh/qos-level": _AGENTS,
+    "volcano.sh/hierarchy": Ignored("of queues: write spec.parent"),
+    "volcano.sh/hierarchy-weights": Ignored("of queues: write spec.parent and spec.weight"),
+}
+
+
+def notes(kind: str, obj: Object) -> Iterator[str]:
+    """Yield a sentence for each field, label and annotation without effect."""
+    table = TABLES.get(kind, {})
+    if isinstance(whole := table.get("spec"), Ignored):
+        yield f"it has no effect: {whole.why}"
+        return
+    yield from unused(obj.get("spec") or {}, table)
+    said = {**(obj["metadata"].get("labels") or {}), **(obj["metadata"].get("annotations") or {})}
+    for key in said:
+        if isinstance(use := WORDS.get(key), Ignored):
+            yield f"{key} has no effect: {use.why}"

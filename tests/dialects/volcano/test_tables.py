@@ -1,0 +1,50 @@
+"""Every field of Volcano's kinds stands in a table, and docs/dialects/volcano.md shows them.
+
+`PHALANX_REWRITE=1 pytest tests/dialects/volcano/test_tables.py` writes the page's tables anew.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.dialects.volcano.dialect import VOLCANO
+from phalanx.dialects.volcano.tables import TABLES, WORDS
+from tests.dialects.pages import PAGES, definitions, differences, with_tables
+
+DEFINITIONS = definitions(VOLCANO.crds)
+
+
+def test_every_definition_has_a_table() -> None:
+    assert set(DEFINITIONS) == set(TABLES)
+
+
+@pytest.mark.parametrize("kind", DEFINITIONS)
+def test_every_field_of_every_definition_is_in_its_table(kind: str) -> None:
+    missing, dead = differences(DEFINITIONS[kind], TABLES[kind])
+    assert not missing, "say in tables.py what becomes of it"
+    assert not dead, "there is no such field"
+
+
+def test_the_page_shows_the_tables() -> None:
+    before, now = with_tables(PAGES / "volcano.md", {**TABLES, "Labels and annotations": WORDS})
+    assert before == now, "PHALANX_REWRITE=1 .venv/bin/pytest tests/dialects/volcano/test_tables.py"
+
+
+def test_what_has_no_effect_is_said_of_the_object() -> None:
+    group = {"metadata": {}, "spec": {"minMember": 2, "networkTopology": {"mode": "hard"}, "odd": 1}}
+    assert list(VOLCANO.notes("PodGroup", group)) == [
+        "spec.networkTopology has no effect: there are no HyperNodes here: write phalanx.dev/closeness, which names a "
+        "label of nodes",
+        "spec.odd is not known here, and has no effect",
+    ]
+    tasks = [{"name": "a", "topologyPolicy": "restricted", "template": {"spec": {}}}]
+    notes = {"volcano.sh/sla-waiting-time": "1h", "volcano.sh/preemptable": "true"}
+    job = {"metadata": {"annotations": notes}, "spec": {"minAvailable": 1, "tasks": tasks}}
+    assert [text.partition(" has")[0] for text in VOLCANO.notes("Job", job)] == [
+        "spec.tasks[].topologyPolicy",
+        "volcano.sh/sla-waiting-time",
+    ]
+    (said,) = VOLCANO.notes("HyperNode", {"metadata": {}, "spec": {"tier": 1}})
+    assert said.startswith("it has no effect: there are no HyperNodes")
+    flow = {"metadata": {}, "spec": {"flows": [{"name": "a", "patch": {"jobSpec": {}}}]}}
+    assert [text.partition(" has")[0] for text in VOLCANO.notes("JobFlow", flow)] == ["spec.flows[].patch"]
