@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from phalanx.dialects.volcano.dialect import VOLCANO
@@ -30,8 +32,20 @@ def test_the_page_shows_the_tables() -> None:
     assert before == now, "PHALANX_REWRITE=1 .venv/bin/pytest tests/dialects/volcano/test_tables.py"
 
 
+def of(group: str) -> dict[str, Any]:
+    return {"apiVersion": f"{group}.volcano.sh/v1"}
+
+
+def test_a_job_of_another_group_has_other_fields() -> None:
+    assert list(VOLCANO.notes("Job", {"apiVersion": "batch/v1", "metadata": {}, "spec": {"template": {}}})) == []
+
+
 def test_what_has_no_effect_is_said_of_the_object() -> None:
-    group = {"metadata": {}, "spec": {"minMember": 2, "networkTopology": {"mode": "hard"}, "odd": 1}}
+    group = {
+        **of("scheduling"),
+        "metadata": {},
+        "spec": {"minMember": 2, "networkTopology": {"mode": "hard"}, "odd": 1},
+    }
     assert list(VOLCANO.notes("PodGroup", group)) == [
         "spec.networkTopology has no effect: there are no HyperNodes here: write phalanx.dev/closeness, which names a "
         "label of nodes",
@@ -39,12 +53,12 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     ]
     tasks = [{"name": "a", "topologyPolicy": "restricted", "template": {"spec": {}}}]
     notes = {"volcano.sh/sla-waiting-time": "1h", "volcano.sh/preemptable": "true"}
-    job = {"metadata": {"annotations": notes}, "spec": {"minAvailable": 1, "tasks": tasks}}
+    job = {**of("batch"), "metadata": {"annotations": notes}, "spec": {"minAvailable": 1, "tasks": tasks}}
     assert [text.partition(" has")[0] for text in VOLCANO.notes("Job", job)] == [
         "spec.tasks[].topologyPolicy",
         "volcano.sh/sla-waiting-time",
     ]
-    (said,) = VOLCANO.notes("HyperNode", {"metadata": {}, "spec": {"tier": 1}})
+    (said,) = VOLCANO.notes("HyperNode", {**of("topology"), "metadata": {}, "spec": {"tier": 1}})
     assert said.startswith("it has no effect: there are no HyperNodes")
-    flow = {"metadata": {}, "spec": {"flows": [{"name": "a", "patch": {"jobSpec": {}}}]}}
+    flow = {**of("flow"), "metadata": {}, "spec": {"flows": [{"name": "a", "patch": {"jobSpec": {}}}]}}
     assert [text.partition(" has")[0] for text in VOLCANO.notes("JobFlow", flow)] == ["spec.flows[].patch"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import msgspec
 import yaml
@@ -16,6 +16,7 @@ from phalanx.cli.terminal.output import counted, note, print_json
 from phalanx.dialects.kai import migration as kai
 from phalanx.dialects.kueue.fields import migration as kueue
 from phalanx.dialects.moved import Moved
+from phalanx.dialects.volcano import migration as volcano
 from phalanx.dialects.yunikorn.checks import read
 from phalanx.dialects.yunikorn.configuration import ConfigurationError
 from phalanx.dialects.yunikorn.queues import Translation, translate
@@ -26,8 +27,25 @@ class Peer(StrEnum):
     """Whose queues are read."""
 
     KUEUE = "kueue"
+    VOLCANO = "volcano"
     KAI = "kai"
     YUNIKORN = "yunikorn"
+
+
+class Migration(Protocol):
+    """The module of a dialect that says what its objects become. `STEPS`: what to do, in order."""
+
+    @property
+    def STEPS(self) -> Sequence[str]: ...  # noqa: N802 - a constant of a module
+
+    def moved(self, objects: list[dict[str, Any]], /) -> Sequence[Moved]: ...
+
+
+_PEERS: dict[Peer, tuple[Migration, str]] = {
+    Peer.KUEUE: (kueue, "of kueue.x-k8s.io"),
+    Peer.VOLCANO: (volcano, "of volcano.sh"),
+    Peer.KAI: (kai, "of scheduling.run.ai"),
+}
 
 
 def migrate(
@@ -44,14 +62,17 @@ def migrate(
     YuniKorn: a `queues.yaml`, or a manifest of its ConfigMap `yunikorn-configs`. Its queues are printed as manifests;
     what is different is said beside them, on standard error. A file that YuniKorn refuses is refused, with the line.
 
-    Kueue and KAI: manifests, or what `kubectl get -o yaml` printed. Their objects stay as they are, so what is printed
-    is what each of them, and each job that names a queue of theirs, becomes; and then what to do in which order.
+    All others: manifests, or what `kubectl get -o yaml` printed. Their objects stay as they are, so what is printed is
+    what each of them, and each job that names a queue of theirs, becomes; and then what to do in which order. Of
+    Volcano the ConfigMap of its scheduler is read, too.
 
     For example:
 
         phalanx migrate queues.yaml --from yunikorn
         kubectl get clusterqueues,cohorts,localqueues,resourceflavors,jobs -A -o yaml > now.yaml
         phalanx migrate now.yaml --from kueue
+        kubectl get queues.scheduling.volcano.sh,vcjob,cm -A -o yaml > now.yaml
+        phalanx migrate now.yaml --from volcano
         kubectl get queues.scheduling.run.ai,podgroups.scheduling.run.ai,jobs -A -o yaml > now.yaml
         phalanx migrate now.yaml --from kai
         kubectl get configmap -n yunikorn yunikorn-configs -o yaml > now.yaml
@@ -64,11 +85,9 @@ def migrate(
     json
         Print JSON: the queues and the notes together.
     """
-    if source is Peer.KUEUE:
-        _show(file, kueue.moved(_objects(file)), kueue.STEPS, "of kueue.x-k8s.io", json)
-        return
-    if source is Peer.KAI:
-        _show(file, kai.moved(_objects(file)), kai.STEPS, "of scheduling.run.ai", json)
+    if source in _PEERS:
+        migration, whose = _PEERS[source]
+        _show(file, migration.moved(_objects(file)), migration.STEPS, whose, json)
         return
     try:
         found = translate(read(configuration_text(file)))

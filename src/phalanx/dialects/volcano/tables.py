@@ -16,6 +16,7 @@ _NOT_COUNTED = Ignored("Volcano has not written it since 1.10; its tools count P
 _NOT_WRITTEN = Ignored("not written")
 _ZONES = Ignored("zones of nodes are looked at without being asked to")
 _AGENTS = Ignored("Volcano's node agent reads it; there is none here")
+_GROUPS = ".volcano.sh/"  # of an apiVersion
 _CONTROLLER = "the Job controller"
 _CRON = "the CronJob controller"
 _FLOW = "the JobFlow controller"
@@ -191,12 +192,15 @@ WORDS: Mapping[str, Use] = {
 
 
 def notes(kind: str, obj: Object) -> Iterator[str]:
-    """Yield a sentence for each field, label and annotation without effect."""
-    table = TABLES.get(kind, {})
+    """Yield a sentence for each field, label and annotation without effect. Of objects of other groups, which have a
+    Job as well, only the words are looked at."""
+    theirs = _GROUPS in str(obj.get("apiVersion") or "")
+    table = TABLES.get(kind, {}) if theirs else {}
     if isinstance(whole := table.get("spec"), Ignored):
         yield f"it has no effect: {whole.why}"
         return
-    yield from unused(obj.get("spec") or {}, table)
+    if table:
+        yield from unused(obj.get("spec") or {}, table)
     said = {**(obj["metadata"].get("labels") or {}), **(obj["metadata"].get("annotations") or {})}
     for key in said:
         if isinstance(use := WORDS.get(key), Ignored):

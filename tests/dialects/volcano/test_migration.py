@@ -1,0 +1,72 @@
+"""What `phalanx migrate --from volcano` says of each object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx.dialects.volcano.migration import moved
+from tests.cli.test_command_line import call
+from tests.dialects.kueue.test_examples import documents
+from tests.dialects.volcano.test_examples import EXAMPLES
+
+SCHEDULING, BATCH = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
+CONFIGURATION = 'actions: "enqueue, allocate, shuffle"\ntiers:\n- plugins: [{name: gang}, {name: odd}]\n'
+
+
+def becomes(kind: str, spec: Any, version: str = SCHEDULING, **fields: Any) -> tuple[str, tuple[str, ...]]:
+    (found,) = moved([{"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec, **fields}])
+    return found.becomes, found.notes
+
+
+def test_queues_groups_and_jobs() -> None:
+    assert becomes("Queue", {"parent": "lab"}, status={"state": "Closing"}) == ("the queue a below lab, closed", ())
+    assert becomes("PodGroup", {"minMember": 3, "queue": "q"}) == ("a gang of at least 3 in the queue q", ())
+    said, notes = becomes("Job", {"networkTopology": {"mode": "hard"}}, BATCH)
+    assert said == "run as it is, in the queue default"
+    assert notes[0].startswith("spec.networkTopology has no effect")
+    said, notes = becomes("Queue", {"weight": "x"})
+    assert (said, "spec.weight" in notes[0]) == ("nothing, as it cannot be read", True)
+    template = {"template": {"spec": {"schedulerName": "volcano"}}}
+    assert becomes("Deployment", template, "apps/v1")[0] == "pods that we bind as they are"
+    assert moved([{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "b"}, "spec": {}}]) == ()
+
+
+def test_the_schedulers_configuration() -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    (found,) = moved([{**body, "data": {"volcano-scheduler.conf": CONFIGURATION}}])
+    assert found.notes == (
+        "the action enqueue: done always",
+        "the action allocate: done always",
+        "the action shuffle: nothing is moved that runs",
+        "the plugin gang: done always",
+        "the plugin odd: not known here, and has no effect",
+    )
+    (found,) = moved([{**body, "data": {"volcano-scheduler.conf": "- 1"}}])
+    assert found.notes[0].startswith("volcano-scheduler.conf cannot be read")
+    assert moved([body]) == ()
+
+
+def test_every_example_is_told_of() -> None:
+    objects = [obj for file in EXAMPLES for obj in documents(file) if "apiVersion" in obj and obj.get("metadata")]
+    theirs = [obj for obj in objects if ".volcano.sh/" in obj["apiVersion"]]
+    told = moved(objects)
+    assert len(told) >= len(theirs) > 60
+    unknown = [note for one in told for note in one.notes if "not known here" in note and "kind" not in note]
+    assert sorted(set(unknown)) == [  # fields that no version of the definitions has, and a plugin of a reader's own
+        "spec.guarantee.deviceclass/gpu.nvidia.com is not known here, and has no effect",
+        "spec.tasks[].networkTopology is not known here, and has no effect",
+        "spec.tasks[].volumes is not known here, and has no effect",
+        "the plugin magic: not known here, and has no effect",
+    ]
+
+
+def test_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "now.yaml"
+    file.write_text(f"{{apiVersion: {SCHEDULING}, kind: Queue, metadata: {{name: a}}, spec: {{}}}}")
+    assert call(monkeypatch, "migrate", str(file), "--from", "volcano") == 0
+    out = capsys.readouterr().out
+    assert "Queue a: the queue a, open" in out
+    assert "stop Volcano's scheduler" in out
