@@ -123,3 +123,55 @@ def test_a_file_without_anything_of_kueues_is_said(
     file.write_text("kind: ConfigMap\nmetadata: {name: x}\n")
     assert call(monkeypatch, "migrate", str(file), "--from", "kueue") == 1
     assert "has no object of kueue.x-k8s.io" in capsys.readouterr().err
+
+
+KOORDINATOR = """
+kind: List
+items:
+- apiVersion: scheduling.sigs.k8s.io/v1alpha1
+  kind: ElasticQuota
+  metadata:
+    name: a
+    namespace: kube-system
+    labels: {quota.scheduling.koordinator.sh/parent: top, quota.scheduling.koordinator.sh/tree-id: t}
+  spec: {min: {cpu: 1}, max: {cpu: 2}}
+- {apiVersion: scheduling.sigs.k8s.io/v1beta9, kind: ElasticQuota, metadata: {name: odd}}
+- {apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g}, spec: {minMember: 3}}
+- {apiVersion: scheduling.koordinator.sh/v1alpha1, kind: Reservation, metadata: {name: r}, spec: {}}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: p, labels: {pod-group.scheduling.sigs.k8s.io: g, quota.scheduling.koordinator.sh/name: a}}
+  spec: {schedulerName: koord-scheduler}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: d}
+  spec:
+    template:
+      metadata: {annotations: {gang.scheduling.koordinator.sh/mode: Strict}}
+      spec: {schedulerName: koord-scheduler}
+- {apiVersion: v1, kind: Pod, metadata: {name: other}, spec: {}}
+"""
+
+
+def test_each_object_of_koordinators_and_what_it_becomes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "now.yaml"
+    file.write_text(KOORDINATOR)
+    assert call(monkeypatch, "migrate", str(file), "--from", "koordinator") == 0
+    said, _, steps = capsys.readouterr().out.partition("\n\n")
+    assert [line.partition(" has no effect")[0] for line in said.splitlines()] == [
+        "ElasticQuota a: the queue koordinator/a below koordinator/top",
+        "    its parent top is not among these objects: its jobs wait until it is there",
+        "    quota.scheduling.koordinator.sh/tree-id",
+        "ElasticQuota odd: nothing",
+        "PodGroup g: a gang of 3 pods",
+        "Reservation r: nothing",
+        "    it",
+        "Pod p: pods of the gang g, in the queue koordinator/a",
+        "Deployment d: pods one by one, in the queue koordinator/koordinator-default-quota",
+        "    gang.scheduling.koordinator.sh/mode",
+    ]
+    assert "1. stop Koordinator's scheduler" in steps
+    assert call(monkeypatch, "migrate", str(file), "--from", "koordinator", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["objects"]) == 6

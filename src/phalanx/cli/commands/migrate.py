@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from phalanx.cli.files.configuration_file import configuration_text
 from phalanx.cli.terminal.output import counted, note, print_json
 from phalanx.dialects.kai import migration as kai
+from phalanx.dialects.koordinator import migration as koordinator
 from phalanx.dialects.kueue.fields import migration as kueue
 from phalanx.dialects.moved import Moved
 from phalanx.dialects.volcano import migration as volcano
@@ -29,6 +30,7 @@ class Peer(StrEnum):
     KUEUE = "kueue"
     VOLCANO = "volcano"
     KAI = "kai"
+    KOORDINATOR = "koordinator"
     YUNIKORN = "yunikorn"
 
 
@@ -45,6 +47,7 @@ _PEERS: dict[Peer, tuple[Migration, str]] = {
     Peer.KUEUE: (kueue, "of kueue.x-k8s.io"),
     Peer.VOLCANO: (volcano, "of volcano.sh"),
     Peer.KAI: (kai, "of scheduling.run.ai"),
+    Peer.KOORDINATOR: (koordinator, "of Koordinator's groups"),
 }
 
 
@@ -75,6 +78,8 @@ def migrate(
         phalanx migrate now.yaml --from volcano
         kubectl get queues.scheduling.run.ai,podgroups.scheduling.run.ai,jobs -A -o yaml > now.yaml
         phalanx migrate now.yaml --from kai
+        kubectl get elasticquotas.scheduling.sigs.k8s.io,pods,jobs -A -o yaml > now.yaml
+        phalanx migrate now.yaml --from koordinator
         kubectl get configmap -n yunikorn yunikorn-configs -o yaml > now.yaml
         phalanx migrate now.yaml --from yunikorn | kubectl apply -f -
 

@@ -11,6 +11,7 @@ Rooms, lowest first:
     admission    what its webhooks refuse, as admission policies
     tables       what becomes of every field, label and annotation
     notes        what of an object has no effect
+    migration    what each object of a cluster becomes, before it moves
     dialect      all of it, as `frame.Dialect`
 
 Source: koordinator-sh/koordinator v1.8.0.
