@@ -95,6 +95,11 @@ class Blocked:
         self.had_room[number] |= self.pending.capacity.behind > 0
         return True
 
+    def gangs_of_flavors(self, found: PendingClass) -> list[Gang]:
+        """Return the gang of a class whose queue names flavors, in each way to give them; empty: its queue names
+        none."""
+        return [self._of(way).combination.gang for way in found.ways]
+
     def fail(self, draft: Draft, gang: Gang, placed: int) -> None:
         """A trial of the gang failed; so many pods of its one role, if it has but one, found room."""
         for counts in (True, False):

@@ -107,11 +107,13 @@ class Telling:
     def never_starts(self, line: CellQueue, found: PendingClass) -> bool:
         """Return whether the cell, which has no room, could not start even if nothing ran: so it holds up nobody in
         a strict queue. What it was told is forgotten if that says something else."""
-        reason, never = self.reason_of_class(found), explain.never(self.cluster, self.state.draft, line.key.gang)
-        if reason is not None and (reason.code in NEVER) != (never is not None):
+        gangs = self.state.blocked.gangs_of_flavors(found) or [line.key.gang]
+        reason = self.reason_of_class(found)
+        never = all(explain.never(self.cluster, self.state.draft, gang) is not None for gang in gangs)
+        if reason is not None and (reason.code in NEVER) != never:
             self.explained.pop(found.combination, None)
             found.reason = None
-        return never is not None
+        return never
 
     def explains(self, found: PendingClass) -> bool:
         """Return whether the class, which has no room, is to be explained anew: it had room when the cycle began,

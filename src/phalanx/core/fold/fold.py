@@ -351,9 +351,13 @@ def wait(cluster: Cluster, action: Wait) -> None:
     record.reason = action.reason
     if action.reason.code in SHORT and record.short_since_s is None:
         record.short_since_s = cluster.now_s
-    if action.reason.code in NEVER and record.job.array_cap is not None and record.phase is Phase.QUEUED:
+    if record.job.array_cap is None or record.phase is not Phase.QUEUED:
+        return
+    if action.reason.code in NEVER:
         cluster.dependencies.rest(record.job)
         cluster.dependencies.passed[action.job] = None
+    elif Request(action.job) in cluster.pending.hopeless:
+        cluster.pending.refresh(Request(action.job))  # it can start some day after all: for that it needs a turn
 
 
 def decided_record(cluster: Cluster, action: Action) -> JobRecord:
