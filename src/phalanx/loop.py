@@ -25,10 +25,10 @@ WHOLE = 400  # sweeps until everything is
 
 
 class World(Protocol):
-    """What the loop needs of a world; worlds need not import it."""
+    """The methods that the loop needs of a world; worlds need not import it."""
 
     def events(self) -> Sequence[Event]:
-        """What happened since the last call, in order."""
+        """Return what happened since the last call, in order."""
 
     def apply(self, plan: Plan) -> None:
         """Take the plan up. Never raises for expected refusals: answers come as events."""
@@ -44,7 +44,7 @@ class Applier(Protocol):
 
 
 def step(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier) -> Plan:
-    """One cycle. `now_s`: seconds since the epoch."""
+    """Play one cycle and return its plan. `now_s`: seconds since the epoch."""
     news: tuple[Event, ...] = (Ticked(now_s), *events)
     fold(cluster, news if cluster.policy is policy else (PolicySeen(policy), *news))
     plan = decide(cluster, policy, now_s)

@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def _write_no_more() -> None:
-    """What is left to be written would fail once more at the very end."""
+    """Discard further output. What is left to be written would fail once more at the very end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -16,7 +16,7 @@ from phalanx.state.cluster import Cluster
 
 
 def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
-    """What to do now. `now_s`: seconds since the epoch."""
+    """Return the plan of one cycle. `now_s`: seconds since the epoch."""
     if conclude.is_idle(cluster, now_s):
         return Plan(wake_s=min(conclude.appointments(cluster, now_s, (), ()), default=None))
     cycle = Cycle(cluster, policy, now_s)

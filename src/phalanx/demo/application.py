@@ -32,7 +32,7 @@ def queue(name: str, *, gang: bool) -> Object:
 
 
 def access_secret(namespace: str, server: str, token: str, ca: str) -> Object:
-    """What a driver needs to talk to the API, for its environment."""
+    """Return what a driver needs to talk to the API, for its environment."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -42,7 +42,7 @@ class WordCount:
             raise PhalanxError(f"{self._open} parts are not counted and every executor is lost; see their logs")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One executor, from its hello to its end. Strangers are hung up on."""
+        """Serve one executor, from its hello to its end. Strangers are hung up on."""
         try:
             match await receive(reader):
                 case Hello(token, name) if hmac.compare_digest(token, self._token):

@@ -58,7 +58,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """What the demo claims is what was seen."""
+        """Return whether what the demo claims is what was seen."""
         return (
             self.without.deadlocked
             and self.without.finished == 0

@@ -92,7 +92,7 @@ def table(trial: Trial) -> Table:
 
 
 def why(application: Application) -> str:
-    """What the scheduler says of its first pod that waits."""
+    """Return what the scheduler says of the application's first pod that waits."""
     return next((pod.why for pod in application.pods if pod.state is State.WAITING and pod.why), "")
 
 

@@ -14,7 +14,7 @@ SUFFIXES = (".svg", ".png", ".pdf")
 
 
 class Doing(Enum):
-    """What an application does during a span: its character, its terminal style and its colour in the picture."""
+    """The doing of an application during a span: its character, its terminal style and its colour in the picture."""
 
     WAITS = (".", "dim", "#d9d9d9", "waits and holds nothing")
     HOLDS = ("!", "red", "#d1495b", "driver runs, executors do not")
@@ -47,7 +47,7 @@ class Span:
 
 
 def spans(application: Application, trial_s: float) -> list[Span]:
-    """What the application did until it was over, or until the trial was (`trial_s`)."""
+    """Return what the application did until it was over, or until the trial was (`trial_s`)."""
     driver = application.driver
     if driver is None:
         return [Span(Doing.WAITS, 0.0, trial_s)]

@@ -36,7 +36,7 @@ class State(StrEnum):
 
     @property
     def holds(self) -> bool:
-        """It holds its CPU."""
+        """Return whether the pod holds its CPU."""
         return self in {State.STARTING, State.RUNNING}
 
     @property
@@ -46,7 +46,7 @@ class State(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class PodStory:
-    """What was seen of one pod: (seconds since the trial began, state) at every change."""
+    """The states of one pod that were seen: (seconds since the trial began, state) at every change."""
 
     name: str
     role: str
@@ -171,7 +171,7 @@ def state_of(pod: Object) -> State:
 
 
 def why_waiting(pod: Object) -> str:
-    """What the scheduler says of a pod without a node."""
+    """Return what the scheduler says of a pod without a node."""
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message", ""))

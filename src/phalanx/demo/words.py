@@ -33,7 +33,7 @@ class Summary:
     digest: str
 
     def line(self) -> str:
-        """One line of JSON."""
+        """Return the word as a line of JSON."""
         return msgspec.json.encode(asdict(self)).decode()
 
 

@@ -29,7 +29,7 @@ class Admissions(Collector):
         self._took = Spread(CALL_BOUNDS_S)
 
     def note(self, resource: str, operation: str, outcome: str, took_s: float) -> None:
-        """What anybody may send makes no labels of its own."""
+        """Count an admission review. What anybody may send makes no labels of its own."""
         known = resource in _KNOWN and operation in _OPERATIONS
         self._made[(resource, operation, outcome) if known else ("other", "other", outcome)] += 1
         self._took.add(took_s)

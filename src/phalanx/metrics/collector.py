@@ -31,9 +31,9 @@ _QUOTA = ("queue", "flavor", "resource")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
-    """What only the process that leads can tell. `standings` and `overview`: as last looked at. `unanswered`: objects
-    with writes that were not answered yet; `unsent`: of those, which wait for a free connection. `breaches`: how often
-    a decision broke an invariant."""
+    """The figures that only the process that leads can tell. `standings` and `overview`: as last looked at.
+    `unanswered`: objects with writes that were not answered yet; `unsent`: of those, which wait for a free connection.
+    `breaches`: how often a decision broke an invariant."""
 
     decisions: Decisions
     standings: Callable[[], Sequence[QueueStatus]]

@@ -90,7 +90,7 @@ class Outcome(StrEnum):
 
 
 class GangSize(StrEnum):
-    """What happens to the pods between a role's minimum and its count."""
+    """The treatment of the pods between a role's minimum and its count."""
 
     ELASTIC = "elastic"  # it starts with as many as fit, grows when there is room, and gives the surplus back first
     FIXED_AT_START = "fixed-at-start"  # as many as fit when it starts, and so it stays (Kueue's partial admission)

@@ -28,7 +28,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One device of a node, by name. `resource` is what counts it (`nvidia.com/gpu`); `zone` is its NUMA zone."""
+    """A device of a node, by name. `resource` is what counts it (`nvidia.com/gpu`); `zone` is its NUMA zone."""
 
     name: str
     resource: str

@@ -93,14 +93,14 @@ ACTION_NAMES: Final[Mapping[type[Action], str]] = {
 
 
 class Told(NamedTuple):
-    """What a cell is told (`state.pending.pending.ROOM` and its like), and why; `reason` None: as its class is."""
+    """The message to a cell (`state.pending.pending.ROOM` and its like), and why; `reason` None: as its class is."""
 
     told: int
     reason: Reason | None = None
 
 
 class Findings(NamedTuple):
-    """What deciding found out about those who wait, taken in with the plan so that the next cycle costs less.
+    """The findings of a decision about those who wait, taken in with the plan so that the next cycle costs less.
 
     Nothing is lost but time, and who is told what, if it is not folded. `version` is the state's at the time: what was
     found before the latest event is not taken in. `received`: requests that are in a cell now; `parked` ones wait for

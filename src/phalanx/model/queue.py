@@ -57,7 +57,7 @@ class Strategy(StrEnum):
 
 
 class VictimOrder(StrEnum):
-    """Who goes first of those who may be asked (`core.preemption.victim_sets`)."""
+    """The order of victims among those who may be asked (`core.preemption.victim_sets`)."""
 
     FAIREST = "fairest"  # of the queue whose share is highest just then; of each the cheapest
     CHEAPEST = "cheapest"  # the cheapest, of whatever queue; of those that cost the same the fairest
@@ -65,7 +65,7 @@ class VictimOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePreemption:
-    """What the jobs of a queue may preempt, and what protects its own.
+    """The rights of a queue's jobs to preempt, and what protects its own.
 
     `within`, `reclaim`, `down_to`: whom jobs of this queue may preempt; `victims`: whom first.
     `borrowing`: they may preempt also while their own queue borrows: victims of lower priority, at most
@@ -113,8 +113,8 @@ class QueueOrder(StrEnum):
 
 
 class QueueState(StrEnum):
-    """Whether a queue takes and starts jobs, as the states of a Slurm partition: UP, DOWN, DRAIN, INACTIVE. Running
-    jobs go on in all of them."""
+    """The state of a queue, in which it takes and starts jobs or not, as the states of a Slurm partition: UP, DOWN,
+    DRAIN, INACTIVE. Running jobs go on in all of them."""
 
     OPEN = "open"  # takes jobs and starts them
     HELD = "held"  # takes jobs and starts none

@@ -90,7 +90,7 @@ class Reason:
 
 
 class ReasonDetails(Protocol):
-    """What a lazy reason is made from: an immutable value, equal to another exactly if both say the same."""
+    """The facts that a lazy reason is made from: an immutable value, equal to another exactly if both say the same."""
 
     def text(self) -> str:
         """Return the sentence for people."""
@@ -128,7 +128,7 @@ class LazyReason(Reason):
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        """What the sentence is made from, made when first read."""
+        """Return the numbers of the sentence, made when first read."""
         try:
             return self._numbers
         except AttributeError:

@@ -134,7 +134,7 @@ def drawn(user: str, number: int) -> bytes:
 
 
 class ForecastRun:
-    """One play. `ended`: the job that ended last, at the time that is being played."""
+    """A run of the forecast. `ended`: the job that ended last, at the time that is being played."""
 
     def __init__(self, book: Cluster, policy: Policy, now_s: float, jobs: Iterable[str], run_time_s: RunTime) -> None:
         self.book, self.policy, self.now_s, self.run_time_s = book, policy, now_s, run_time_s

@@ -36,7 +36,7 @@ Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
 
 
 class Charge(NamedTuple):
-    """What a started or nominated job is charged with: to its queue and all above, and to its user and group there.
+    """The charge of a started or nominated job: to its queue and all above, and to its user and group there.
 
     `jobs`: how many running jobs the charge counts as; 0 for pods that a started job has besides."""
 
@@ -49,7 +49,7 @@ class Charge(NamedTuple):
 
 
 class SubjectUsage:
-    """What one user, group or job has in a queue and below: running jobs, and amounts by resource."""
+    """The usage of one user, group or job in a queue and below: running jobs, and amounts by resource."""
 
     __slots__ = ("running", "used")
 
@@ -64,7 +64,7 @@ class SubjectUsage:
 
 
 class QueueUsage:
-    """What is charged to a branch.
+    """The usage that is charged to a branch.
 
     `total`: by key, by the queue and all below.
     `own`: of that, by the queue's own jobs, if it has children.
@@ -228,7 +228,7 @@ class Branch:
             self.states = (queue, *self.states)
 
     def treatment(self) -> tuple[object, ...]:
-        """What decides how jobs of the queue are received; if it changes, they are received anew."""
+        """Return what decides how jobs of the queue are received; if it changes, they are received anew."""
         return (
             self.fault,
             self.states,

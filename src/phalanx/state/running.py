@@ -255,7 +255,7 @@ class ExpectedEnds:
 
 
 class LargestConsumers:
-    """What each job holds of each resource, and which jobs hold most.
+    """The amounts that jobs hold of each resource, and which jobs hold most.
 
     `held`: resource -> job -> amount."""
 

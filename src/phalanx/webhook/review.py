@@ -46,7 +46,7 @@ _OPERATIONS = frozenset({"CREATE", "UPDATE"})
 
 
 class Unreadable(Exception):
-    """What was sent is no AdmissionReview; the text says why."""
+    """The request is no AdmissionReview; the text says why."""
 
 
 class _Named(msgspec.Struct, frozen=True, kw_only=True):

@@ -95,7 +95,7 @@ class Files:
 
 
 class Answerer:
-    """One request in, one answer out."""
+    """The answers to requests: one request in, one answer out."""
 
     def __init__(self, admissions: Admissions, clock_s: Callable[[], float] = time.perf_counter) -> None:
         self._admissions, self._clock_s = admissions, clock_s
@@ -161,7 +161,7 @@ async def _sweep(opened: set[Connection]) -> None:
 
 
 async def _finish(opened: set[Connection]) -> None:
-    """What is being answered is answered."""
+    """Wait until what is being answered is answered."""
     tasks = [task for one in tuple(opened) if (task := one.finish()) is not None]
     if tasks:
         await asyncio.wait(tasks, timeout=1.0)

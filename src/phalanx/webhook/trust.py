@@ -39,7 +39,7 @@ _CURE = "deploy/overlays/webhook makes it, and the right to it"
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Who signs, and whose certificates are trusted: its own first."""
+    """The authority that signs, and whose certificates are trusted: its own first."""
 
     pair: Pair
     trusted: tuple[x509.Certificate, ...]

@@ -36,7 +36,7 @@ _SIGNALS = range(129, 193)  # a shell's exit codes of programs that a signal end
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
-    """One job's objects: uid -> (created, what it is, how it ended). `ends`: pod uid -> (exit code, signal, end).
+    """The objects of one job: uid -> (created, what it is, how it ended). `ends`: pod uid -> (exit code, signal, end).
     `causes`: uid -> why it ended, in words."""
 
     members: dict[str, tuple[str, str, tuple[Outcome, float | None, bool] | None]] = field(default_factory=dict)
@@ -189,7 +189,8 @@ def _pod_outcome(obj: Object, end: tuple[int, int, float | None] | None) -> tupl
 
 
 def _counts(obj: Object) -> bool:
-    """Its exit code is the program's own, and not that of a pod which was told to go to make room."""
+    """Return whether the pod's exit code is the program's own, and not that of a pod which was told to go to make
+    room."""
     return "deletionTimestamp" not in obj["metadata"] or (obj.get("status") or {}).get("phase") == "Succeeded"
 
 

@@ -36,7 +36,7 @@ class Attendance:
 
 @dataclass(slots=True, kw_only=True)
 class _Watch:
-    """What is known of the Job so far."""
+    """The state of the Job as far as it is known."""
 
     job: Object
     say: Say
@@ -110,7 +110,7 @@ def _outcome(state: str, watch: _Watch, pods: list[Object]) -> Attendance:
 
 
 def _last_words(pod: Object) -> list[str]:
-    """What the node says of containers that ended: StartError, OOMKilled and their like."""
+    """Return what the node says of containers that ended: StartError, OOMKilled and their like."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     ended = ((container.get("state") or {}).get("terminated") or {} for container in statuses)
     told = (t for t in ended if t.get("reason") not in {None, "Completed", "Error"})

@@ -157,7 +157,7 @@ async def look(connection: Connection, namespace: str = "") -> Snapshot:
 
 
 async def _may_see(connection: Connection, namespace: str) -> bool:
-    """Whether pods and Jobs of the namespace, "" of all, may be listed. Who cannot say is taken to let us."""
+    """Return whether pods and Jobs of the namespace, "" of all, may be listed. Who cannot say is taken to let us."""
     for kind in (PODS, JOBS):
         what = {"verb": "list", "group": kind.group, "resource": kind.plural, "namespace": namespace}
         asked = {"resourceAttributes": what}

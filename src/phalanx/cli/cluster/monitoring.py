@@ -45,5 +45,5 @@ def unreachable(tally: Tally, now_s: float) -> str:
 
 
 def overdue(scheduler: Scheduler) -> str:
-    """It began to lead, and may not write any more."""
+    """Return whether the scheduler began to lead, and may not write any more."""
     return "the lease has run out" if scheduler.leader is not None and not scheduler.leads else ""

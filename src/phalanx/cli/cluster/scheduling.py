@@ -157,7 +157,7 @@ class Glance:
 
 
 def seen(world: KubeWorld, glance: Glance, informers: Callable[[Kind], Informer], lease: Lease) -> StatusSource:
-    """What the writer of statuses sees."""
+    """Return what the writer of statuses sees."""
     return StatusSource(
         standings=glance.look,
         wrong=lambda: world.queues.wrong,

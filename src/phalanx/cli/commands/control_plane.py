@@ -123,7 +123,7 @@ async def _run_all(
 
 
 def _is_bound_here(spec: Mapping[str, Any]) -> bool:
-    """There is no other scheduler here: a pod of the default one is bound, too. If its image is not there, the node
+    """Return True: there is no other scheduler here, so a pod of the default one is bound, too. If its image is not there, the node
     says so (ErrImagePull), and starts it as soon as it is."""
     return True
 

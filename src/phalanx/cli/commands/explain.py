@@ -64,7 +64,7 @@ async def explain(
 
 
 def without_effect(view: JobView, snapshot: Snapshot) -> list[str]:
-    """What the job says in words of a dialect that has no effect here, and why."""
+    """Return what the job says in words of a dialect that has no effect here, and why."""
     gang = snapshot.gangs.get(view.id)
     found: dict[str, None] = {}
     jobs = [(job.adapter.kind, job.key) for job in gang.jobs.values()] if gang is not None else []

@@ -96,7 +96,7 @@ async def _watch(connection: Connection, scope: Scope, finished: bool, json: boo
 def _print_changes(
     found: list[JobView], known: dict[str, JobView], now_s: float, scope: Scope, json: bool
 ) -> dict[str, JobView]:
-    """What is now known. Jobs that went are told once, as gone."""
+    """Print what changed among the jobs. Jobs that went are told once, as gone."""
     now = {view.id: view for view in found}
     gone = [replace(view, state="gone", reason=None, message="") for job, view in known.items() if job not in now]
     for view in [*(view for job, view in now.items() if known.get(job) != view), *gone]:

@@ -132,7 +132,7 @@ def _show(file: Path, found: Sequence[Moved], steps: Sequence[str], whose: str, 
 
 
 def _objects(file: Path) -> list[dict[str, Any]]:
-    """Those of a file of manifests, and of lists in it. Raises PhalanxError."""
+    """Return the objects of a file of manifests, and of lists in it. Raises PhalanxError."""
     try:
         parts = list(yaml.safe_load_all(file.read_text()))
     except (OSError, UnicodeDecodeError) as error:

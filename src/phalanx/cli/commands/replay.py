@@ -115,7 +115,7 @@ def shortened(head: str, found: list[str]) -> Iterator[str]:
 
 
 def event_line(event: Event) -> str:
-    """Its kind and whom it is about."""
+    """Return the event's kind and whom it is about."""
     plain = written(event)
     names = [value for key, value in plain.items() if key in {"is", "job", "name", "pod", "queue"} and value]
     inner = [value.get("id") or value.get("name") for value in plain.values() if isinstance(value, dict)]

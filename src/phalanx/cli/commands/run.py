@@ -96,7 +96,7 @@ def _conclude(made: Object, outcome: Attendance, json: bool) -> int:
 
 
 async def _interrupted(connection: Connection, made: Object) -> int:
-    """Somebody at a terminal is asked; else the Job goes, for nobody waits for it any more."""
+    """A user at a terminal is asked; else the Job goes, for nobody waits for it any more."""
     meta = made["metadata"]
     name = f"{meta['namespace']}/{meta['name']}"
     if sys.stdin.isatty() and sys.stderr.isatty() and not await asyncio.to_thread(_wants_deletion, name):

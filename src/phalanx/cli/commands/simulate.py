@@ -100,7 +100,7 @@ def simulate(
 
 
 def _of_all(source: Source, chance: Chance, results: Results) -> Cell:
-    """What all that is played has in common."""
+    """Return what all that is played has in common."""
     return Cell(
         source=source,
         policy="",
@@ -183,7 +183,7 @@ def _tell_never(workload: Workload, setups: Sequence[Setup]) -> bool:
 def _play(
     cells: Sequence[Cell], jobs: int, processes: int | None, stopped: Callable[[], bool]
 ) -> tuple[list[Outcome], str]:
-    """What came, and why some is lost (empty: none is)."""
+    """Return what came, and why some is lost (empty: none is)."""
     rounds = len(cells) // max(1, len({cell.source for cell in cells}))
     outcomes = list[Outcome]()
     with progress_bar(jobs * rounds) as progress:

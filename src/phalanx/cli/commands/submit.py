@@ -113,7 +113,8 @@ def _documents(
 async def _look(
     connection: Connection, objects: Sequence[tuple[Document, Object]], wishes: WishOptions, namespace: str
 ) -> list[str]:
-    """What lets them wait, and is known before they are created. Raises PhalanxError for what would do so for ever."""
+    """Return what lets the jobs wait, and is known before they are created. Raises PhalanxError for what would do so
+    for ever."""
     queues = {obj["metadata"].get("name") for _, obj in objects if obj["kind"] == QUEUES.name}
     named = ((name, document.place()) for document, obj in objects if (name := queue_of(obj)))
     warnings = await require_queues(connection, [(name, where) for name, where in named if name not in queues])
@@ -125,7 +126,8 @@ async def _look(
 async def _create_all(
     connection: Connection, objects: Sequence[tuple[Document, Object]], namespace: str, *, tell: bool
 ) -> list[Object]:
-    """One after the other; each is told as soon as it is there, so that it is known where an error left off."""
+    """Create the objects one after the other; each is told as soon as it is there, so that it is known where an error
+    left off."""
     created = []
     for document, obj in objects:
         created.append(await create_document(connection, document, obj, namespace))

@@ -119,7 +119,7 @@ async def _serve(
 
 
 async def _unenforced(cluster: LocalCluster) -> str:
-    """What this machine does not enforce, as its node says; "" if there is nothing."""
+    """Return what this machine does not enforce, as its node says; "" if there is nothing."""
     try:
         async with await Connection.open(cluster.directory.kubeconfig) as connection:
             nodes = (await connection.list(NODES))["items"]

@@ -40,7 +40,7 @@ PATIENCE_S = 60.0  # of this machine's time, for each of the two futures
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What is supposed to be otherwise."""
+    """The changes that are supposed."""
 
     file: Annotated[tuple[Path, ...], Parameter(alias="-f", consume_multiple=True)] = ()
     """Files of YAML or JSON (`-` is standard input) with Jobs, Queues, Flavors, Reservations, Nodes: added, or changed

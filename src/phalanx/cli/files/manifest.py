@@ -33,7 +33,7 @@ _QUOTED = re.compile(r'"([A-Za-z][\w.\[\]/-]*)"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One object of a file. `lines`: the line of every field in it, from 1."""
+    """An object of a file. `lines`: the line of every field in it, from 1."""
 
     file: str
     obj: Object
@@ -134,7 +134,7 @@ def _taken(document: Document, error: ApiRefusal) -> PhalanxError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a job of one command asks. `command` is an argument vector: no shell sees it."""
+    """The request of a job of one command. `command` is an argument vector: no shell sees it."""
 
     name: str
     command: tuple[str, ...]

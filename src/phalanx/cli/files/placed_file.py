@@ -16,7 +16,7 @@ Read = TypeVar("Read")
 
 
 def read_placed(file: Path, read: Callable[[Fields], Read]) -> Read:
-    """What `read` makes of the mapping in the file. Raises PhalanxError with file, line and field."""
+    """Return what `read` makes of the mapping in the file. Raises PhalanxError with file, line and field."""
     try:
         text = file.read_text()
         node = yaml.compose(text, Loader=yaml.CSafeLoader)

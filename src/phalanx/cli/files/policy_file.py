@@ -38,7 +38,7 @@ class Settings:
 
 
 def settings_of(file: Path | None, default_queue: str | None = None) -> Settings:
-    """What the file says, or the defaults; `default_queue` wins over the file's. Raises PhalanxError."""
+    """Return the settings of the file, or the defaults; `default_queue` wins over the file's. Raises PhalanxError."""
     values = dict({} if file is None else _values(file))
     if default_queue is not None:
         values["defaultQueue"] = default_queue
@@ -46,7 +46,7 @@ def settings_of(file: Path | None, default_queue: str | None = None) -> Settings
 
 
 def settings_from(text: str) -> Settings:
-    """What another process said (`Settings.text`); the defaults where it cannot be read."""
+    """Return the settings that another process said (`Settings.text`); the defaults where it cannot be read."""
     try:
         values = msgspec.json.decode(text or "{}", type=dict[str, Any])
         dialects = frozenset(map(str, values.pop(_DIALECTS, ())))

@@ -56,7 +56,7 @@ def _queue(entry: Fields) -> Queue:
 
 
 def _within(name: str, read: Callable[[], Read]) -> Read:
-    """What is wrong in there, with the path from the top."""
+    """Return what `read` reads. Raises `Misread` with the path from the top."""
     try:
         return read()
     except Misread as misread:

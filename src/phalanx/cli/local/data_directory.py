@@ -96,7 +96,7 @@ def owned(directory: DataDirectory, port: int) -> Iterator[None]:
 
 
 def is_running(directory: DataDirectory) -> bool:
-    """Whether a `phalanx up` has the directory now."""
+    """Return whether a `phalanx up` has the directory now."""
     try:
         file = os.open(directory.lock, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -131,7 +131,7 @@ def _holder(content: bytes) -> str:
 
 
 def unwritable(path: Path, error: OSError) -> PhalanxError:
-    """What a failed write under `path` means to the user."""
+    """Return what a failed write under `path` means to the user."""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
             cure = "The disk is full; free some space there, or use --data with a directory on another disk"

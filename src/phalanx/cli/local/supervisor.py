@@ -33,8 +33,8 @@ _BIRTH = "--- started"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """It writes one line to its standard output when it does its work, and nothing else; all other words go to
-    standard error, which is its log."""
+    """A program to keep alive. It writes one line to its standard output when it does its work, and nothing else; all
+    other words go to standard error, which is its log."""
 
     name: str
     argv: tuple[str, ...]
@@ -44,7 +44,7 @@ class Program:
 
 
 class Child:
-    """One program, kept alive."""
+    """A program that is kept alive."""
 
     def __init__(self, program: Program, tell: Tell) -> None:
         self.program = program
@@ -132,7 +132,7 @@ async def _spawn(program: Program) -> Process:
 
 
 async def _said_ready(process: Process) -> str:
-    """Its line. A program that closes its output without a word is never ready."""
+    """Return the program's line. A program that closes its output without a word is never ready."""
     assert process.stdout is not None
     line = await process.stdout.readline()
     if not line:
@@ -153,7 +153,8 @@ def _ending(returncode: int) -> str:
 
 
 def _last_words(log: Path) -> str:
-    """What it wrote since its start: from its own error message on, if it has one, else the last lines."""
+    """Return what the program wrote since its start: from its own error message on, if it has one, else the last
+    lines."""
     if not log.exists():
         return "  (none)"
     with log.open("rb") as file:

@@ -127,7 +127,8 @@ def placed_on(workload: Workload, site: Site) -> Workload:
 
 
 def _check_reservations(workload: Workload) -> None:
-    """Nobody waits for one that there is not, and none is of nodes that there are not. Raises PhalanxError."""
+    """Check that no job waits for a reservation that there is not, and none is of nodes that there are not. Raises
+    PhalanxError."""
     known, nodes = {each.name for each in workload.reservations}, {node.name for node in workload.nodes}
     for reservation in workload.reservations:
         if missing := [name for name in reservation.nodes if name not in nodes]:
@@ -282,7 +283,8 @@ def run_all(
 
 @contextmanager
 def _nobody_left(context: BaseContext) -> Iterator[None]:
-    """Who gives up, as after a second Ctrl-C, does not wait for what is still played."""
+    """Kill the workers if the block ends by an error. Who gives up, as after a second Ctrl-C, does not wait for what is
+    still played."""
     try:
         yield
     except BaseException:

@@ -57,7 +57,7 @@ Row = dict[str, Any]
 
 
 def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
-    """One per trace, policy and way of estimating, in order; compared with the first policy of its trace."""
+    """Return a row per trace, policy and way of estimating, in order; compared with the first policy of its trace."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for outcome, measures in zip(outcomes, distinct(outcomes), strict=True):
         key = (str(outcome.cell.source.trace), outcome.cell.policy, outcome.cell.estimates)
@@ -142,7 +142,8 @@ def _cell(row: Row, name: str, form: str) -> str:
 
 
 def flat(row: Mapping[str, Any]) -> Row:
-    """One level: `by_queue`, `by_size`, `ci95` and `versus` become `by_queue.a.mean_wait_s` and the like."""
+    """Return the row with one level: `by_queue`, `by_size`, `ci95` and `versus` become `by_queue.a.mean_wait_s` and the
+    like."""
     found: Row = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
@@ -223,7 +224,7 @@ def _write_table(schedule: Schedule, out: TextIO) -> None:
 
 
 def _write_swf(schedule: Schedule, out: TextIO) -> None:
-    """Whoever has a name that is no number gets one, which the header tells."""
+    """Write the schedule in SWF. A job, user or queue whose name is no number gets one, which the header tells."""
     workload, tasks = schedule.workload, [fate.task for fate in schedule.fates]
     jobs = _numbered(task.job.id for task in tasks)
     users, groups = _numbered(task.job.user for task in tasks), _numbered(task.job.group for task in tasks)

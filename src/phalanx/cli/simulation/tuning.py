@@ -60,8 +60,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is asked. `search`, `aside`: how the parts of the log are played, but for the policy. `jobs`: how many the
-    log has. `wait_s`, `fairness`: bounds; None: those of `easy`."""
+    """The question to the tuner. `search`, `aside`: how the parts of the log are played, but for the policy. `jobs`:
+    how many the log has. `wait_s`, `fairness`: bounds; None: those of `easy`."""
 
     file: Path
     trials: int
@@ -178,7 +178,7 @@ class Search:
         return self.judged(study, bounds)
 
     def study(self) -> Any:
-        """What was tried before, of the same log and question, is in it."""
+        """Return the study: what was tried before, of the same log and question, is in it."""
         storage = self.optuna.storages
         journal = storage.journal.JournalFileBackend(str(self.plan.journal))
         study = self.optuna.create_study(
@@ -235,7 +235,7 @@ class Search:
         return Found(settings=settings, trials=len(whole), bounds=bounds, best=measures, aside=aside)
 
     def play(self, cells: Sequence[Cell]) -> list[Outcome]:
-        """Those that were played to the end."""
+        """Return the cells that were played to the end."""
         before = self.over
 
         def told(done: int) -> None:
@@ -247,7 +247,7 @@ class Search:
 
 
 def proposed(trial: Any) -> Settings:
-    """What Optuna proposes to try."""
+    """Return what Optuna proposes to try."""
     found: Settings = {
         "backfillOrder": trial.suggest_categorical("backfillOrder", ["queue", "shortest", "shortest-learned"]),
         "order": trial.suggest_categorical("order", ["fifo", "multifactor"]),

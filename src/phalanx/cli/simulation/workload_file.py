@@ -21,7 +21,7 @@ from phalanx.simulator.workload.workload import GPU, MILLI_CPU, Task, Workload, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a file says: jobs, a cluster, and how to make more jobs. `like`: the trace to draw them from."""
+    """The content of a file: jobs, a cluster, and how to make more jobs. `like`: the trace to draw them from."""
 
     tasks: list[Task]
     site: Site

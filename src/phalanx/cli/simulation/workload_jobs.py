@@ -36,7 +36,7 @@ class Matching(StrEnum):
 
 
 class Aligned(StrEnum):
-    """Whether all that a pod asks comes from one NUMA zone."""
+    """The setting whether all that a pod asks comes from one NUMA zone."""
 
     NO = "no"
     PREFERRED = "preferred"
@@ -73,7 +73,7 @@ def _waiting(task: Task, at: int, members: Members, made: Set[str]) -> Task:
 
 
 def _tasks(said: Fields, at: int) -> list[Task]:
-    """One, or those of its array."""
+    """Return the task, or those of its array."""
     submitted_s, run_s = said.seconds("submit"), said.seconds_or_none("run")
     if run_s is None:
         raise Misread((*said.path, "run"), "a job says how long it runs")
@@ -179,7 +179,7 @@ def _role(said: Fields) -> Role:
 
 
 def read_shape(said: Fields) -> Shape:
-    """What one pod asks, and of which nodes. Raises Misread."""
+    """Return what one pod asks, and of which nodes. Raises Misread."""
     aligned = said.choice("aligned", Aligned.NO)
     return Shape(
         requests=amounts(dict(said.amounts("requests"))),

@@ -83,7 +83,8 @@ def _taint(said: Fields) -> Taint:
 
 
 def _devices(said: Fields, room: dict[str, int]) -> tuple[Device, ...]:
-    """Those that are listed, which are as many as the node's amounts say, or say how many; else its GPUs, alike."""
+    """Return the devices that are listed, which are as many as the node's amounts say, or say how many; else its GPUs,
+    alike."""
     listed = [device for entry in said.each("devices") for device in _alike(entry)]
     for resource, count in Counter(device.resource for device in listed).items():
         if room.setdefault(resource, count) != count:

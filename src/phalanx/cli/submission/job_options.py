@@ -20,7 +20,7 @@ _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes: no vowels, so 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """What the pods of the job ask, and where they run."""
+    """The options that say what the pods of the job ask, and where they run."""
 
     name: str | None = None
     """The Job's name. [default: the program's, and five letters]"""

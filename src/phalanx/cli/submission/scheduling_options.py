@@ -125,7 +125,7 @@ def _next(hour: int, minute: int, now_s: float) -> float:
 
 
 def awaited(after: Sequence[str]) -> list[str]:
-    """One or several in each, with commas between. Raises PhalanxError."""
+    """Return the dependencies, one or several in each, with commas between. Raises PhalanxError."""
     for text in after:
         try:
             jobs = [each.job for each in dependencies(text, "here")]

@@ -53,12 +53,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One document, indented: for `jq` and for eyes."""
+    """Print one document, indented: for `jq` and for eyes."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
 def print_json_line(value: Any) -> None:
-    """One line: for a stream of them."""
+    """Print one line: for a stream of them."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
 

@@ -250,7 +250,8 @@ def _preempted_lines(view: JobView) -> Iterator[str]:
 
 
 def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
-    """Its place in the queue's order. Order is not a barrier: who fits may start before who does not."""
+    """Return the lines about the job's place in the queue's order. Order is not a barrier: who fits may start before
+    who does not."""
     if view.state not in _WAITS or snapshot.partial:
         return
     queue = [place.job for place in queue_positions(snapshot.cluster, view.queue, len(snapshot.cluster.jobs))]
@@ -347,7 +348,8 @@ def _suspended_s(obj: Object) -> float:
 
 
 def _limit_s(snapshot: Snapshot, record: JobRecord) -> float | None:
-    """What it states, else what its queue gives it; of what runs, what it was given when it started."""
+    """Return the limit that the job states, else what its queue gives it; of what runs, what it was given when it
+    started."""
     job, gang = record.job, snapshot.gangs.get(record.job.id)
     if str(record.phase) == "queued":
         known = snapshot.cluster.queue_of(job) in snapshot.cluster.queues

@@ -131,7 +131,7 @@ def _unknown(snapshot: Snapshot) -> Iterator[QueueView]:
 
 
 def _charged(records: Iterable[JobRecord]) -> Iterator[ResourceUsage]:
-    """What jobs hold whose queue was deleted while they ran."""
+    """Return what jobs hold whose queue was deleted while they ran."""
     used = defaultdict[Key, Amount](int)
     for record in records:
         for key, amount in record.charge.cost if record.charge else ():

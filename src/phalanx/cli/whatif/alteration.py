@@ -83,7 +83,7 @@ def _another(node: Node, name: str) -> Node:
 
 
 def _without_node(book: Cluster, name: str) -> Iterator[Event]:
-    """What runs there is gone with it: started jobs want another node for those pods."""
+    """Remove the node. What runs there is gone with it: started jobs want another node for those pods."""
     yield from (Vacated(pod) for pod, (node, _) in book.foreign.items() if node == name)
     for job, record in book.jobs.items():
         lost = tuple(slot for slot, node in record.placements.items() if node == name)

@@ -18,7 +18,7 @@ COLUMNS = ("JOB", "QUEUE", "NOW", "BEFORE", "AFTER", "DIFFERENCE", "PREEMPTED BY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospect:
-    """What becomes of a job without the changes, and with them; None: it is not there then."""
+    """The prospect of a job without the changes, and with them; None: it is not there then."""
 
     job: str
     before: Course | None
@@ -37,7 +37,7 @@ class Prospect:
 
     @property
     def untouched(self) -> bool:
-        """It runs, and nothing ends that before its time."""
+        """Return whether the job runs, and nothing ends that before its time."""
         return all(each is not None and each.ran and not each.evictions for each in (self.before, self.after))
 
     @property
@@ -65,7 +65,7 @@ class Outlook:
         return (*COLUMNS, EXPECTED) if self.expected else COLUMNS
 
     def prospects(self) -> list[Prospect]:
-        """What is new first, then by when it starts; all but those that just go on running."""
+        """Return the prospects: what is new first, then by when it starts; all but those that just go on running."""
         before, after = self.before.courses, self.after.courses
         found = [Prospect(job=job, before=before.get(job), after=after.get(job)) for job in {**after, **before}]
         return sorted((each for each in found if not each.untouched), key=_place)
@@ -99,7 +99,7 @@ def expected_start(job: str, outlook: Outlook) -> str:
 
 
 def notes(outlook: Outlook) -> Iterator[str]:
-    """What a reader of the table should know."""
+    """Return what a reader of the table should know."""
     if others := outlook.untouched():
         yield f"{counted(others, 'running job')} not listed: nobody makes {'it' if others == 1 else 'them'} give way."
     if unlimited := outlook.after.unlimited:

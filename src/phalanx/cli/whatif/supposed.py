@@ -61,8 +61,8 @@ READERS: Mapping[Kind, Callable[[Object], Any]] = {
 
 
 def supposed(documents: Sequence[Document], listed: Objects, book: Cluster, namespace: str) -> Objects:
-    """What is listed, with the documents' objects added, or in place of those of their names. Raises PhalanxError with
-    file and line."""
+    """Return what is listed, with the documents' objects added, or in place of those of their names. Raises
+    PhalanxError with file and line."""
     theirs = [kind for kind in VOLCANO if kind in listed]
     found = {kind: dict(listed.get(kind, {})) for kind in dict.fromkeys((*REQUIRED, *LOOKED_UP, *theirs))}
     for number, document in enumerate(documents, 1):
@@ -77,8 +77,8 @@ def supposed(documents: Sequence[Document], listed: Objects, book: Cluster, name
 
 
 def told(objects: Objects, book: Cluster, default_queue: str, now_s: float) -> tuple[Event, ...]:
-    """What the scheduler would be told first in a cluster of these objects. `book`: knows queues and flavors that
-    are not among them."""
+    """Return what the scheduler would be told first in a cluster of these objects. `book`: knows queues and flavors
+    that are not among them."""
     nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # never spoken to
     caches = {kind: Informer(nowhere, kind) for kind in objects}
     for kind, each in objects.items():

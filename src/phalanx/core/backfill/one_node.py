@@ -28,12 +28,12 @@ WHEN = itemgetter(0)
 
 
 def alone(cluster: Cluster, draft: Draft) -> bool:
-    """Whether the cluster is one node, and nothing is charged to any other."""
+    """Return whether the cluster is one node, and nothing is charged to any other."""
     return len(draft.rows) == 1 == len(cluster.columns.row_of)
 
 
 def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
-    """What those pods hold together."""
+    """Return what those pods hold together."""
     total: Amounts = {}
     for placement in placements:
         for resource, amount in gang.demands[placement.role].asks:
@@ -88,12 +88,12 @@ class OneNode:
         return self.shadow_s < INFINITE_S
 
     def fits(self, gang: Gang) -> bool:
-        """Whether it fits beside the first at the shadow time."""
+        """Return whether the gang fits beside the first at the shadow time."""
         left = self.left
         return not [resource for resource, amount in gang.asked().items() if amount > left.get(resource, 0)]
 
     def take(self, gang: Gang, placements: Sequence[Placement]) -> None:
-        """It runs beyond the shadow time."""
+        """The gang runs beyond the shadow time."""
         for resource, amount in taken(gang, placements).items():
             self.left[resource] -= amount
 
@@ -104,7 +104,7 @@ class OneNode:
                 self.left[resource] += sign * int(amounts.sum())
 
     def kept(self) -> Free:
-        """What is left, by row."""
+        """Return what is left, by row."""
         free = {resource: column.copy() for resource, column in self.draft.columns.free.items()}
         for resource, amount in self.left.items():
             free[resource][self.draft.rows] = amount

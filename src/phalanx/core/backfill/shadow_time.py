@@ -34,7 +34,7 @@ PLENTY = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class HeldCapacity:
-    """What a job holds: its rows, each once, and per resource how much on each of them."""
+    """The rows that a job holds, each once, and per resource how much on each of them."""
 
     rows: NDArray[np.intp]
     amounts: dict[str, NDArray[np.int64]]

@@ -65,7 +65,7 @@ def charge_nodes(cluster: Cluster, record: JobRecord, placements: Iterable[Place
 
 
 def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
-    """Those slots hold and want nothing any more."""
+    """The job's slots hold and want nothing any more."""
     freed = [0] * len(record.job.roles)
     cluster.ends.derived.pop(record.job.id, None)
     for slot in slots:
@@ -96,7 +96,7 @@ def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement
 
 
 def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[Slot] | None = None) -> None:
-    """What it was promised is promised no more; or no more for those slots."""
+    """The job's nomination is withdrawn; or that of those slots alone."""
     for slot in list(record.nominated if slots is None else slots):
         cluster.release_slot(record, slot, record.nominated.pop(slot))
     if not record.nominated:
@@ -126,7 +126,7 @@ def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], gra
 
 
 def changed(cluster: Cluster, record: JobRecord) -> None:
-    """What it holds has changed: for those who look for somebody to give way."""
+    """Note that what the job holds has changed: for those who look for somebody to give way."""
     if cluster.running_pods is not None:
         cluster.running_pods.touch(record.job.id)
         cluster.pending.stir()
@@ -181,7 +181,7 @@ def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
 
 
 def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
-    """What the queue is charged with for the job; None: nothing, and it does not count as running."""
+    """Return what the queue is charged with for the job; None: nothing, and it does not count as running."""
     if record.phase is not Phase.QUEUED and record.phase is not Phase.STOPPING:
         pods = charged_pods(cluster, record)
         if record.nominated:

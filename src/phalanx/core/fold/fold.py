@@ -248,8 +248,8 @@ def watch_deadline(cluster: Cluster, job: Job) -> None:
 
 
 def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -> None:
-    """Those slots want a node; what they held is given back. A slot that is open already keeps its arrival. Beyond a
-    size that was fixed at the start a job wants nothing."""
+    """The job's slots want a node; what they held is given back. A slot that is open already keeps its arrival. Beyond
+    a size that was fixed at the start a job wants nothing."""
     check_roles(record, slots)
     record.make_ready()
     for slot in slots:
@@ -308,7 +308,7 @@ def place(cluster: Cluster, action: Place) -> None:
 
 
 def preempt(cluster: Cluster, action: Preempt) -> None:
-    """It holds its room until the world says that its pods are gone; it wants no more."""
+    """The victim holds its nodes until the world says that its pods are gone; it wants no more."""
     record = decided_record(cluster, action)
     release(cluster, record, tuple(record.open))
     record.phase, record.reason = Phase.STOPPING, action.reason

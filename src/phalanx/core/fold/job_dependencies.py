@@ -30,7 +30,7 @@ CIRCLE_STEPS = 1000  # a circle of more jobs than that is not recognised: its jo
 
 
 class DependencyState(Enum):
-    """Whether a dependency is met."""
+    """How far a dependency is: met, not yet, or never."""
 
     YES = auto()
     NOT_YET = auto()
@@ -116,7 +116,7 @@ def queued(cluster: Cluster, name: str) -> bool:
 
 
 def waits_idly(cluster: Cluster, name: str) -> bool:
-    """It is queued, and is not going to be looked at anyway."""
+    """Return whether the job is queued, and is not going to be looked at anyway."""
     return queued(cluster, name) and Request(name) not in cluster.pending.fresh
 
 

@@ -44,7 +44,8 @@ def cell_of(
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
-    """What tells the job from others that ask the same. `by_person`: reservations are for some users or groups only."""
+    """Return what tells the job from others that ask the same. `by_person`: reservations are for some users or groups
+    only."""
     factors = branch.by_factors
     plain = DETAILS(job) == PLAIN_DETAILS and branch.longest_s is None
     if plain and not (by_person or branch.by_user or branch.by_group or factors):

@@ -66,7 +66,7 @@ def account_association(
 
 
 class AssociationShare(NamedTuple):
-    """What `sshare -l` shows of an association.
+    """The fields that `sshare -l` shows of an association.
 
     `part`: NormShares, among the siblings in Fair Tree, of everything in the classic formula.
     `usage`: the effective usage.

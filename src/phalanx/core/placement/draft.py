@@ -36,7 +36,7 @@ RENEW_PART = 25  # the order is renewed when 1/25 of the nodes was taken from
 
 
 class Draft:
-    """One cycle's free capacity. Positions are those of `node_order`.
+    """The free capacity of one cycle. Positions are those of `node_order`.
 
     `expected`: which pods are to be expected, for scores by fragmentation.
     `objections`: demand -> how many nodes had the capacity for its last pod that found none, and how many of them each

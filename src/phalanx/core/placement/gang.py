@@ -67,7 +67,7 @@ def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement
 
 
 class PlacementAttempt:
-    """One attempt to place a gang with groups or topology requests.
+    """An attempt to place a gang with groups or topology requests.
 
     `shares`: what is placed so far.
     `left`: members above a group's minimum, to be tried later.

@@ -51,7 +51,7 @@ class ResourceColumn(NamedTuple):
 
 
 class ResourceRequest:
-    """What a pod asks of the order.
+    """The request of a pod, as the order is asked.
 
     `each`: per resource, its view and the amount.
     `counted`: those resources that tell where the pod may fit, with their columns.

@@ -225,8 +225,8 @@ def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) 
 
 
 class ExactSearch:
-    """One search. `free[n][r]`: what node n has left of resource r; `asks[role][r]`; `may[role][n]`: whether the role
-    matches."""
+    """An exact search. `free[n][r]`: what node n has left of resource r; `asks[role][r]`; `may[role][n]`: whether the
+    role matches."""
 
     def __init__(self, draft: Draft, gang: Gang, roles: Sequence[int], positions: Sequence[int]) -> None:
         demands = gang.demands

@@ -34,7 +34,7 @@ ATTEMPTS = 8
 
 
 class MovePolicy(PreemptionPolicy):
-    """Whom a job may have moved: any job that may be moved."""
+    """The rule of consolidation: a job may have any job moved that may be moved."""
 
     preempts = False
 

@@ -31,8 +31,8 @@ from phalanx.state.queue_tree import Cost
 
 
 class ReservationGuard:
-    """What is kept for reservations while a job, which would be charged `cost`, looks for victims. Without a forecast
-    (`forecast` None) nothing is."""
+    """The room that is kept for reservations while a job, which would be charged `cost`, looks for victims. Without a
+    forecast (`forecast` None) nothing is."""
 
     def __init__(
         self, forecast: BackfillForecast | None, context: PreemptionContext, record: JobRecord, cost: Cost

@@ -37,7 +37,7 @@ PATIENCE_S = 600.0  # beyond the grace period: so long others may take to leave
 
 
 class NominationState(Enum):
-    """What is to become of a nomination."""
+    """The next step of a nomination."""
 
     FREE = "free"
     KEPT = "kept"
@@ -140,8 +140,8 @@ def makes_uneven(demand: Demand, other: Demand) -> bool:
 
 
 def is_astray(cluster: Cluster, record: JobRecord, slot: Slot, node: str) -> bool:
-    """Whether pods that the slot must be near run elsewhere, and none beside it. (Where none runs at all it is the
-    first, which was found out when it was promised that place.)"""
+    """Return whether pods that the slot must be near run elsewhere, and none beside it. (Where none runs at all it is
+    the first, which was found out when it was promised that place.)"""
     shape = record.gang.demands[slot.role].shape
     terms = [term for term in shape.near if not term.weight]
     if not terms:

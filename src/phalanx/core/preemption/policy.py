@@ -215,8 +215,8 @@ class PreemptionPolicy:
     # What allows it just now, given who goes already
 
     def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
-        """What allows that job (by number) to be made to go now, `whole` or in part. `loss`: what it is charged with,
-        of what would go."""
+        """Return the rule that allows that job (by number) to be made to go now, `whole` or in part. `loss`: what it is
+        charged with, of what would go."""
         residents = self.running_pods
         queue = residents.queues[residents.of_jobs("queue")[number]]
         if whole and self._budget(queue) <= 0:
@@ -336,7 +336,7 @@ class FinalShare(PreemptionPolicy):
 
 
 def in_turn(strategy: Strategy) -> Sequence[type[PreemptionPolicy]]:
-    """What is tried, one after the other."""
+    """Return the strategies to try, one after the other."""
     match strategy:
         case Strategy.INITIAL_SHARE:
             return (PreemptionPolicy,)
@@ -356,7 +356,7 @@ class ByRight(PreemptionPolicy):
         )
 
     def due(self) -> bool:
-        """Whether what it would have then is its queue's, or a side's above, by right."""
+        """Return whether what the queue would have then is its queue's, or a side's above, by right."""
         for branch in self.branch.path:
             keys = [key for key in self._asked if key in branch.guaranteed]
             if keys and self._stays_within(branch, keys):

@@ -97,7 +97,8 @@ def find_quota_victims(
 
 
 def at_once_if_there_is_room(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
-    """Nobody has to go. Nor need anybody leave whose room is kept for somebody that the job may push: it starts."""
+    """Return the plan, with its placements where nobody has to go: nor need anybody leave whose room is kept for
+    somebody that the job may push."""
     placements = gang.place(context.draft, at_minimum(context.cluster, found.offer.gang))
     if isinstance(placements, gang.PlacementShortfall):
         return found
@@ -107,8 +108,8 @@ def at_once_if_there_is_room(context: PreemptionContext, found: PreemptionPlan) 
 def may_help(
     context: PreemptionContext, job: Job, cost: Cost, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> bool:
-    """Somebody is leaving, or could be asked to: else the job, which found no room, finds none now. Most searches end
-    here: among queues that have what is theirs nobody may ask anybody."""
+    """Return whether a job is leaving, or could be a victim: else the job, which found no room, finds none now. Most
+    searches end here: among queues that have what is theirs nobody may ask anybody."""
     leaving = bool(context.leaving) or next(nomination.leaving_slots(context.cluster, context.now_s), None) is not None
     return leaving or rights(context, job, cost).anybody()
 
@@ -131,7 +132,7 @@ def whole_slices(crew: Gang, at: int, role: Role) -> int:
 
 
 class VictimSearch:
-    """One search for victims. `at_once`: the job has its nodes as they are, and victims are needed for quota alone."""
+    """A search for victims. `at_once`: the job has its nodes as they are, and victims are needed for quota alone."""
 
     def __init__(
         self,
@@ -207,7 +208,7 @@ class VictimSearch:
         return still <= extra or not self.by_amounts
 
     def more_go(self, count: int) -> bool:
-        """What is lacking cannot be counted: so many of those that may be asked go, in victim order; if any did."""
+        """Let so many candidates go, in victim order, as the shortage cannot be counted. Return whether any did."""
         field, known = self.candidates.field, len(self.candidates.going)
         left = (~field.gone).nonzero()[0]
         keys = (field.ran_s[left], field.priority[left], field.tier[left])

@@ -55,7 +55,8 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class SearchForVictims(Protocol):
-    """What a set is tried on: a search that has found victims. `at_once`: nodes are free, and quota alone is short."""
+    """The search that sets of victims are tried on: one that has found victims. `at_once`: nodes are free, and quota
+    alone is short."""
 
     draft: Draft
     gang: Gang
@@ -102,7 +103,7 @@ def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
 
 
 def fewest(going: Collection[int], there: Collection[int]) -> list[int]:
-    """Those on a node or two, those of them that go first; and if they are few enough, all others that go."""
+    """Return the candidates on a node or two, those that go first; and if they are few enough, all others that go."""
     found = sorted(there, key=lambda candidate: candidate not in going)[:MOST_UNITS]
     others = [candidate for candidate in going if candidate not in there]
     return found + others if len(found) + len(others) <= MOST_UNITS else found
@@ -241,12 +242,12 @@ class Choice:
     # One set
 
     def _go(self, chosen: int) -> bool:
-        """Its candidates go, the richest queue's first, and of these the smallest; whether they all may, and leave
-        enough quota."""
+        """The set's candidates go, the richest queue's first, and of these the smallest. Return whether they all may,
+        and leave enough quota."""
         return all(map(self.candidates.evict, self._in_turn(self._members(chosen)))) and self.hunt.quota_short() is None
 
     def _in_turn(self, left: list[int]) -> Iterator[int]:
-        """Whoever asks for the next has let go the last, or asks no more."""
+        """Yield the candidates in turn. The caller has let go the last before it asks for the next."""
         share_of, field, held = self.hunt.rights.share_of, self.field, self.hunt.scarce()
         while left:
             shares = {
@@ -297,7 +298,8 @@ class Choice:
         return not any(self._could_be_replaced(candidate, chosen) for candidate in asked)
 
     def _could_be_replaced(self, candidate: int, chosen: int) -> bool:
-        """Whether, were it not asked, richer queues could be, each of them richer just then than its own would be."""
+        """Return whether, were the candidate not asked, richer queues could be, each of them richer just then than its
+        own would be."""
         rule, rest = self.candidates.going[candidate], chosen ^ self.bit_of[candidate]
         self.candidates.restore(candidate)
         found = any(
@@ -316,7 +318,8 @@ class Choice:
         yield from sorted(extras, key=lambda extra: extra.bit_count())
 
     def _could_go_besides(self, extra: int, candidate: int) -> bool:
-        """Those, as long as the queue whose turn it is would be richer than the candidate's."""
+        """Return whether the extra candidates could go, as long as the queue whose turn it is would be richer than the
+        candidate's."""
         rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
             richer = rights.share_of(int(self.field.group[each])) > rights.share_of(group)

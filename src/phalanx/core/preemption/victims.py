@@ -50,7 +50,7 @@ class CandidatePods(NamedTuple):
 
 
 class Evictions(Protocol):
-    """What the search may evict, given what is evicted already."""
+    """The jobs and pods that the search may evict, given what is evicted already."""
 
     def evict(self, candidate: int) -> bool:
         """Evict the candidate if that is allowed, so that its capacity is free on the draft; return whether it was."""
@@ -105,7 +105,7 @@ class CandidateTable:
         return self._by_unit[self._starts[candidate] : self._starts[candidate + 1]]
 
     def units_on(self, position: int) -> list[int]:
-        """Whoever holds anything there."""
+        """Return the units that hold anything on the node."""
         return list(dict.fromkeys(self.candidate[self.position == position].tolist()))
 
     def holdings(self, candidate: int) -> list[CandidatePods]:
@@ -233,7 +233,7 @@ class VictimPackages:
         return holds
 
     def _waste(self, freed: NDArray[Any], gain: Ints) -> NDArray[np.float64]:
-        """What is freed and not used, as a part of what a pod asks."""
+        """Return what is freed and not used, as a part of what a pod asks."""
         waste: NDArray[np.float64] = freed / self.demand.amounts[self.scarce] - np.minimum(gain, self.need)
         return waste
 

@@ -33,7 +33,7 @@ TRIED = 8  # ways to leave groups out, with the same flavors
 
 
 class FlavorAssignment(NamedTuple):
-    """One way to give a gang's roles flavors, and to leave optional members out.
+    """A way to give a gang's roles flavors, and to leave optional members out.
 
     `gang`: what is placed then.
     `charge`: what its queue is charged with.

@@ -108,7 +108,7 @@ class QuotaLedger:
         return len(self._log)
 
     def since(self, mark: int) -> list[Charge]:
-        """What was charged, or given back, since `mark`."""
+        """Return what was charged, or given back, since `mark`."""
         return [charge for charge, _ in self._log[mark:]]
 
     def rewind(self, mark: int) -> None:
@@ -256,7 +256,7 @@ def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
-    """Whether the root's pool has what is asked beyond the keeps on the way, others' keeps counted as used."""
+    """Return whether the root's pool has what is asked beyond the keeps on the way, others' keeps counted as used."""
     pool, path = ledger.tree.pool, branch.path
     root = ledger.account(path[-1])
     for key, asked in cost:

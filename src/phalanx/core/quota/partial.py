@@ -36,7 +36,7 @@ class OptionalMember(NamedTuple):
 
 
 class PartialAdmission(NamedTuple):
-    """One way to leave members out.
+    """A way to leave members out.
 
     `groups`: how many members of each group are left out.
     `roles`: the roles left out.

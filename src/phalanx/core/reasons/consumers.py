@@ -24,7 +24,7 @@ PODS = 4096  # looked at for what is held on some of the nodes; of jobs beyond, 
 
 
 class CycleGrants(LargestConsumers):
-    """What a cycle has granted to which jobs so far, and where."""
+    """The grants of a cycle: what it has given to which jobs so far, and where."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,8 @@ class CycleGrants(LargestConsumers):
 
 
 class ResourceConsumers:
-    """What each job holds of the resource on nodes that a pod may use, with what this cycle has granted it."""
+    """The amount that each job holds of the resource on nodes that a pod may use, with what this cycle has granted
+    it."""
 
     def __init__(self, cluster: Cluster, granted: CycleGrants, resource: str, where: NodeConstraints) -> None:
         self.cluster, self.granted, self.resource = cluster, granted, resource

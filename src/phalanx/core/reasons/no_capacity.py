@@ -117,7 +117,7 @@ def scarcest(asks: Amounts, left: Amounts) -> int:
 
 
 def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:
-    """What the pod that found no room met."""
+    """Return, in words, what the pod that found no room met."""
     if left[resource] >= asks[resource]:
         return f"no {'other ' if placed else ''}node has {written(tuple(asks.items()))} free at once"
     has, asked = format_amount(resource, left[resource]), format_amount(resource, asks[resource])

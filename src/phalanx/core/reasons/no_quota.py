@@ -100,7 +100,7 @@ def pods_within(gang: Gang, lack: QuotaShortfall) -> tuple[int, int] | None:
 
 
 def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
-    """It would be short even if nothing ran."""
+    """Return the reason of quota that would be short even if nothing ran."""
     bar, queue = lack.bar, f"queue {whose(lack.bar.queue, own)}"
     asked, allowed = amount(bar.key, lack.asked), amount(bar.key, lack.allowed)
     numbers: dict[str, object] = {"queue": bar.queue, "rule": str(bar.rule)}
@@ -145,7 +145,7 @@ def short(
 
 
 def had(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> QuotaConsumers:
-    """Who has most of what the bar counts, what this cycle has granted included."""
+    """Return who has most of what the bar counts, what this cycle has granted included."""
     remembered = ledger.had.setdefault(bar.queue, {})
     known: QuotaConsumers | None = remembered.get(bar)
     if known is None:
@@ -187,7 +187,7 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bar: Bar, job: str) -> Amo
 
 
 def counts(bar: Bar, record: JobRecord, path: Sequence[Branch]) -> bool:
-    """Whether the bar counts what the job is charged with. `path`: of its queue."""
+    """Return whether the bar counts what the job is charged with. `path`: of its queue."""
     if all(branch.name != bar.queue for branch in path):
         return False
     if bar.rule in {Rule.USER, Rule.USER_RUNNING}:
@@ -224,8 +224,8 @@ def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) ->
 
 
 def largest(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> Holders:
-    """Who uses most of it, what this cycle has granted included: the queues below that one, or if there are none, its
-    jobs; of what a user or group may use, their jobs."""
+    """Return who uses most of it, what this cycle has granted included: the queues below that one, or if there are
+    none, its jobs; of what a user or group may use, their jobs."""
     branch = cluster.tree.branch(bar.queue)
     if branch.children and bar.rule not in OF_SOMEBODY:
         found = [
@@ -264,7 +264,7 @@ def those_that_run(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> tuple[str
 
 
 def use(cluster: Cluster, ledger: QuotaLedger, job: str, key: Key) -> Amount:
-    """What the job is charged with, or will be when this cycle is folded in."""
+    """Return what the job is charged with, or will be when this cycle is folded in."""
     charge, granted = cluster.jobs[job].charge, ledger.of_jobs.get(job, ())
     if charge is None and not granted:
         return 0  # as most, where many wait

@@ -58,7 +58,7 @@ class PreemptedDetails(NamedTuple):
         }
 
     def names(self, job: str) -> bool:
-        """Nobody is said to hold what is lacking."""
+        """Return False: nobody is said to hold what is lacking."""
         return False
 
 

@@ -33,8 +33,8 @@ CODES: Final[dict[Rule, ReasonCode]] = {
 
 
 class QuotaConsumers(NamedTuple):
-    """Who has most of what a bar counts: `holders`, queues or jobs; of started jobs, where these are counted, a few
-    that are `running`; and where queues are named, the largest `jobs`."""
+    """The largest consumers of what a bar counts: `holders`, queues or jobs; of started jobs, where these are counted,
+    a few that are `running`; and where queues are named, the largest `jobs`."""
 
     consumers: Holders = ()
     running: tuple[str, ...] = ()

@@ -60,7 +60,7 @@ class Agenda(Generic[What]):
         return order
 
     def take(self) -> tuple[int, What] | None:
-        """What happens next; None: nothing ever will."""
+        """Return what happens next; None: nothing ever will."""
         heap, next_s = self._heap, self._next_s
         if heap and (heap[0][0] < next_s or (heap[0][0] == next_s and heap[0][1] < Kind.SUBMISSION)):
             self.now_s, kind, order, what = heappop(heap)
@@ -75,8 +75,8 @@ class Agenda(Generic[What]):
         return 0, what
 
     def joins_next(self, kind: int) -> bool:
-        """Whether what was taken is known with what happens next: a new estimate; and an end that was foreseen, if that
-        is at the same instant, and before the turn of the first such end."""
+        """Return whether what was taken is known with what happens next: a new estimate; and an end that was foreseen,
+        if that is at the same instant, and before the turn of the first such end."""
         if kind == Kind.OUTLIVED or self._next_s == self.now_s:
             return True
         if not self._heap or self._heap[0][0] > self.now_s:

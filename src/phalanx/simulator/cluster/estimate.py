@@ -30,10 +30,11 @@ class Estimator:
         return task.job
 
     def ended(self, task: Task, ran_s: float, now_s: float) -> None:
-        """It ran that long."""
+        """Learn that the task ran that long."""
 
     def outlived(self, task: Task, corrections: int) -> float | None:
-        """It still runs when its estimate is over: how long it is expected to run now; None: nothing else is told."""
+        """The task still runs when its estimate is over. Return how long it is expected to run now; None: nothing else
+        is told."""
         return None
 
 
@@ -52,7 +53,8 @@ class Scaled(Estimator):
 
 
 class LastTwo(Estimator):
-    """What ends at the very moment of a submission is not known to it yet: submissions come before ends."""
+    """The mean of a user's last two run times. What ends at the very moment of a submission is not known to it yet:
+    submissions come before ends."""
 
     def __init__(self) -> None:
         self._ran: dict[str, tuple[float, ...]] = {}  # user -> the last two run times

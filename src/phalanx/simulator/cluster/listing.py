@@ -59,11 +59,11 @@ class Live:
         return 1.0 if len(self.placed) == self.pods else len(self.placed) / self.pods
 
     def expect(self, limit_s: float) -> None:
-        """It is expected to run that long in all."""
+        """Set how long the job is expected to run in all."""
         self.job, self.limit_s = replace(self.job, limit_s=limit_s), limit_s
 
     def stop_s(self) -> float | None:
-        """It is stopped when it has run that long: by its user's limit, else by that of its queue."""
+        """Return after how long a run the job is stopped: by its user's limit, else by that of its queue."""
         return self.fate.task.stop_s if self.job.limit_s is not None else self.limit_s
 
     def missing(self) -> tuple[Slot, ...]:

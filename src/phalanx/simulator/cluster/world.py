@@ -108,7 +108,7 @@ class World:
         return self.agenda.now_s
 
     def happenings(self) -> Iterator[Sequence[Event]]:
-        """What is told of each thing that happens, in order; at first, that there are nodes and queues."""
+        """Yield what is told of each thing that happens, in order; at first, that there are nodes and queues."""
         yield everything(self.nodes.values(), self.queues, self.reservations, (), {})
         agenda, rounds = self.agenda, self.rounds
         while (taken := agenda.take()) is not None:
@@ -135,7 +135,8 @@ class World:
         return self.agenda.left() == self._mere_faults and not self._unheard
 
     def apply(self, plan: Plan) -> None:
-        """What is decided of a job that is over, since the message has not arrived yet, comes too late."""
+        """Apply the plan. What is decided of a job that is over, since the message has not arrived yet, comes too
+        late."""
         for action in plan.actions:
             live = self.live.get(action.job)
             if live is None:
@@ -221,7 +222,8 @@ class World:
         self.agenda.put(gone_s, Kind.POD, partial(self._go_back, live, live.number, GAVE_WAY))
 
     def _cascade(self, fate: Fate, by: str) -> None:
-        """It gives way to one that may itself have given way before, and so has no room."""
+        """Note how long the chain of evictions is: the job gives way to one that may itself have given way before, and
+        so has no room."""
         winner = self.live.get(by)
         fate.cascade = 1 + (winner.fate.cascade if winner is not None else 0)
         self.cascades.append(fate.cascade)
@@ -240,7 +242,7 @@ class World:
         return self._tell(live.job.id, Opened(live.job.id, tuple(live.open)))
 
     def _order_pods(self, factory: Factory, live: Live) -> None:
-        """Its pods come into being as fast as the cluster's controllers make them."""
+        """The job's pods come into being as fast as the cluster's controllers make them."""
         if not factory.orders:
             self.agenda.put(self.now_s + factory.creation.every_s, Kind.POD, self._create_some)
         slots = [Slot(placed.role, placed.ordinal) for placed in live.placed] or [
@@ -265,13 +267,13 @@ class World:
         return events
 
     def _expire(self, live: Live, number: int) -> Sequence[Event]:
-        """It has been active for as long as it may, whether its pods ran or not."""
+        """The job has been active for as long as it may, whether its pods ran or not."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
         return self._over(live, Outcome.FAILED)
 
     def _begin_soon(self, live: Live) -> None:
-        """Its pods run now, or when they have come up."""
+        """The job's pods run now, or when they have come up."""
         delay_s = self.disturbance.start_delay_s(live.job.id) if self.disturbance is not None else 0.0
         if not delay_s:
             self._unheard += self._begin(live, live.number)
@@ -298,7 +300,7 @@ class World:
         return (*self._tell(live.job.id, Started(live.job.id, live.attempt)), *self._open_missing(live))
 
     def _open_missing(self, live: Live) -> Sequence[Event]:
-        """What it could grow by asks for nodes."""
+        """The pods that the job could grow by ask for nodes."""
         if not (missing := live.missing()):
             return ()
         live.open.update(dict.fromkeys(missing))
@@ -319,7 +321,7 @@ class World:
             live.ticket = self.agenda.put(end_s, kind, partial(self._end, live, live.plan))
 
     def _rework(self, live: Live) -> None:
-        """Its pods, or whether they work, are about to change: what it has done so far is done."""
+        """The job's pods, or whether they work, are about to change: what it has done so far is done."""
         if live.phase is Phase.QUEUED:
             return
         live.worked_s += (self.now_s - live.since_s) * live.rate
@@ -344,12 +346,12 @@ class World:
         return self._leave(live, outcome)
 
     def _give_up(self, live: Live) -> Sequence[Event]:
-        """Its user withdraws it: it would begin anew for ever."""
+        """The job's user withdraws it: it would begin anew for ever."""
         live.fate.reason = f"given up: {live.fruitless} times a node of it failed before anything that it did was saved"
         return self._leave(live, Outcome.DELETED)
 
     def _leave(self, live: Live, outcome: Outcome) -> Sequence[Event]:
-        """It is in the cluster no more."""
+        """The job leaves the cluster."""
         del self.live[live.job.id]
         self.running.pop(live.job.id, None)
         if self.disturbance is not None:
@@ -363,7 +365,7 @@ class World:
         return self._tell(live.job.id, Finished(live.job.id, outcome))
 
     def _go_back(self, live: Live, number: int, reason: Reason) -> Sequence[Event]:
-        """It stops whole and waits again."""
+        """The job stops whole and waits again."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
         if live.rate:

@@ -58,7 +58,7 @@ def fewest(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: Ste
 
 
 def busiest(schedule: Schedule) -> list[Job]:
-    """Who ran at the first moment at which most was held, with what each held."""
+    """Return who ran at the first moment at which most was held, with what each held."""
     span = max(spans(schedule), key=lambda span: span.busy, default=None)
     if span is None:
         return []
@@ -88,7 +88,7 @@ def held_by(job: Job, placements: Sequence[Placement], at_s: float) -> Job:
 
 
 def fits(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: Step) -> bool:
-    """Whether all of them find their places there."""
+    """Return whether all of them find their places there."""
     cluster, now_s, started = Cluster(), float(len(jobs)), 0
     events: Sequence[Event] = (*map(NodeSeen, nodes), QueueSeen(Queue(name=CELL)), *map(Submitted, jobs))
     plan = step(cluster, events, policy, now_s, Nobody())

@@ -35,7 +35,7 @@ def punctuality(due: Sequence[tuple[Fate, float]]) -> dict[str, float]:
 
 
 def value_attained(fates: Sequence[Fate]) -> dict[str, float]:
-    """What jobs were worth, by what they would have been worth had all been over at once."""
+    """Return what jobs were worth, by what they would have been worth had all been over at once."""
     worths = [(fate, worth) for fate in fates if (worth := worth_of(fate.task))]
     most = fsum(max(value for _, value in worth) for _, worth in worths)
     return {"value_attained_ratio": fsum(attained(*each) for each in worths) / most} if most else {}

@@ -35,7 +35,7 @@ def lines_of(parties: Iterable[str], queues: Sequence[Queue], default: str, coun
 
 
 def due(lines: Mapping[str, Line], demand: Mapping[str, float], has: float) -> dict[str, float]:
-    """What each party that demands something gets of `has`."""
+    """Return what each party that demands something gets of `has`."""
     children: dict[tuple[str, float], list[str]] = {}
     for party in sorted(demand):
         children.setdefault(lines[party][0] if lines[party] else ITSELF, []).append(party)

@@ -88,7 +88,7 @@ def asks(shape: Shape, device_bytes: float) -> dict[str, float]:
 
 
 def sampled(schedule: Schedule) -> Iterator[Free]:
-    """What is free at evenly spread moments of the window."""
+    """Return what is free at evenly spread moments of the window."""
     since_s, until_s = window(schedule)
     row_of = {node.name: row for row, node in enumerate(schedule.workload.nodes)}
     free = capacities(schedule)

@@ -59,7 +59,7 @@ def measure(schedule: Schedule) -> dict[str, Any]:
 
 
 def speed(schedule: Schedule, done: int) -> dict[str, float]:
-    """What the run took here: of this machine, but for `passes`."""
+    """Return what the run took here: of this machine, but for `passes`."""
     since_s, until_s = window(schedule)
     per_s = 1.0 / schedule.wall_s if schedule.wall_s else 0.0
     return {

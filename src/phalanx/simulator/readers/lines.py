@@ -42,7 +42,7 @@ class TraceError(PhalanxError):
 
 
 class BadRecord(Exception):
-    """One record is wrong, at a column (counted from 1) of its line."""
+    """A record is wrong, at a column (counted from 1) of its line."""
 
     def __init__(self, why: str, column: int | None = None, line: int | None = None) -> None:
         super().__init__(why)
@@ -50,7 +50,7 @@ class BadRecord(Exception):
 
 
 class Source:
-    """One file being read: its faults, and the records left out for a reason that is none of the file's."""
+    """A file that is being read: its faults, and the records left out for a reason that is none of the file's."""
 
     def __init__(self, path: Path, on_error: OnError = OnError.STOP) -> None:
         self.path, self.on_error = path, on_error
@@ -115,7 +115,7 @@ class Source:
     def workload(
         self, tasks: Sequence[Task], *, nodes: tuple[Node, ...] = (), counted: str = CPU, unit: int = MILLI_CPU
     ) -> Workload:
-        """What was read, with what was not."""
+        """Return the workload that was read, with what was not."""
         return Workload(
             name=self.path.name,
             tasks=in_order(tasks),
@@ -138,7 +138,7 @@ def cells_of(text: str) -> list[str]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Iterable[bytes]]:
-    """Its lines, unpacked. Raises `TraceError` for a pipe, which could be read only once."""
+    """Open the file and yield its lines, unpacked. Raises `TraceError` for a pipe, which could be read only once."""
     with path.open("rb") as file:
         if not S_ISREG(os.fstat(file.fileno()).st_mode):
             raise TraceError(f"{path}: this is no file but a pipe or a device; put it into a file, it is read twice")

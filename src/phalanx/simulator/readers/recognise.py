@@ -52,7 +52,7 @@ def names_in(header: str) -> set[str]:
 
 
 def is_node_list(path: Path) -> bool:
-    """Whether it is openb's list of nodes."""
+    """Return whether the file is openb's list of nodes."""
     for _, text in Source(path, OnError.SKIP).lines():
         return names_in(text).issuperset(openb.NODE_COLUMNS)
     return False

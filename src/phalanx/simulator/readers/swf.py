@@ -70,7 +70,8 @@ def read(
 
 
 def following(tasks: list[Task]) -> list[Task]:
-    """Who follows a job that is there, and has a lower number: nobody waits for what never is over."""
+    """Return the tasks. A task follows only a job that is there and has a lower number: none waits for what never is
+    over."""
     known = {task.job.id for task in tasks}
     return [
         task

@@ -48,8 +48,8 @@ class Assumptions:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """It was told to leave at `at_s` (seconds since the epoch) for the job `by`; empty: it lacked pods. It had run for
-    `ran_s`, which is lost."""
+    """An eviction of a job: it was told to leave at `at_s` (seconds since the epoch) for the job `by`; empty: it lacked
+    pods. It had run for `ran_s`, which is lost."""
 
     at_s: float
     by: str
@@ -58,7 +58,7 @@ class Eviction:
 
 @dataclass(slots=True, kw_only=True)
 class Course:
-    """What becomes of one job; times in seconds since the epoch. `ran`: it ran at the beginning. `starts_s`: when it
+    """The course of one job; times in seconds since the epoch. `ran`: it ran at the beginning. `starts_s`: when it
     starts, again after each eviction. `end_s`: when its last start ends, None: it waits to the last. `waited_s`: how
     long it waits in all, from the beginning. `reason`: why it waits still when all is played."""
 
@@ -180,7 +180,7 @@ class Ahead:
     # The beginning
 
     def _resumed(self, job: str, record: JobRecord) -> Iterator[Event]:
-        """What is under way goes on."""
+        """A job that is under way goes on."""
         gone_s = max(0.0, self.book.leaving.get(job, 0.0) - self.now_s)
         lacks = not record.gang.enough(record.placed)
         if record.phase is Phase.QUEUED or record.phase is Phase.STOPPING or lacks:
@@ -209,12 +209,12 @@ class Ahead:
     # Starts
 
     def _open(self, job: str) -> Sequence[Event]:
-        """Its pods exist and want nodes."""
+        """The job's pods exist and want nodes."""
         roles = self.book.jobs[job].job.roles
         return (Opened(job, tuple(Slot(at, n) for at, role in enumerate(roles) for n in range(role.count))),)
 
     def _placed(self, job: str) -> Sequence[Event]:
-        """It has more pods than before: perhaps all that it lacked."""
+        """The job has more pods than before: perhaps all that it lacked."""
         record = self.book.jobs[job]
         if job not in self.waiting or not record.gang.enough(record.placed):
             return ()
@@ -224,7 +224,7 @@ class Ahead:
         return ()
 
     def _begin(self, job: str) -> Sequence[Event]:
-        """It runs from now on."""
+        """The job runs from now on."""
         record, course = self.book.jobs[job], self.courses[job]
         self._renew(job)
         self.waiting.pop(job, None)
@@ -245,7 +245,7 @@ class Ahead:
         return (Opened(record.job.id, slots),) if slots else ()
 
     def _released(self, job: str, slots: tuple[Slot, ...]) -> Sequence[Event]:
-        """What it gave up is free, and it would have it back one day."""
+        """The slots that the job gave up are free, and it would have it back one day."""
         return (Released(job, slots), Opened(job, slots))
 
     # Ends
@@ -264,7 +264,7 @@ class Ahead:
         self._renew(job)
 
     def _give_up(self, job: str) -> Sequence[Event]:
-        """It has had its time to find nodes for the pods that it lacks."""
+        """The job has had its time to find nodes for the pods that it lacks."""
         record = self.book.jobs[job]
         if record.gang.enough(record.placed):
             return ()

@@ -48,7 +48,7 @@ def play(
     progress: Callable[[int], None] = lambda done: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Schedule:
-    """What comes of it; when it is `stopped`, what has come of it so far. `progress` is told how many jobs are over."""
+    """Return the schedule; when `stopped`, what has come of it so far. `progress` is told how many jobs are over."""
     fates = [Fate(index, task) for index, task in enumerate(queued(workload.tasks, setup))]
     queues = queues_of(setup, workload.tasks)
     world = World(
@@ -125,7 +125,8 @@ def in_queue(job: Job, queue: str) -> Job:
 
 
 def queues_of(setup: Setup, tasks: Iterable[Task]) -> tuple[Queue, ...]:
-    """Those of the setup, and one for each name that only the trace has; jobs that name none are in the default one."""
+    """Return the queues of the setup, and one for each name that only the trace has; jobs that name none are in the
+    default one."""
     if setup.of_each is None:
         return setup.queues
     known = {queue.name for queue in setup.queues}

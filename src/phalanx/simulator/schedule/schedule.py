@@ -20,7 +20,7 @@ MICROSECONDS = 1_000_000
 
 
 class Fate:
-    """What became of one task. `work_s`: how long it has to run with all its pods (a disturbance may stretch it);
+    """The fate of one task. `work_s`: how long it has to run with all its pods (a disturbance may stretch it);
     `ran_s`: how long it ran for good, to its end or to its user's limit. `start_s`, `end_s`: its first start and its
     end, None: it never did. `lost_s`: time that it ran for nothing; `preemptions`: how often it gave way whole.
     `cascade`: how long the chain of those who gave way for one another was when it last did, itself included.

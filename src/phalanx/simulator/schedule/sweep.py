@@ -30,7 +30,7 @@ class Wait(NamedTuple):
 
 
 def sizes(schedule: Schedule) -> list[float]:
-    """What each task asks in all."""
+    """Return what each task asks in all."""
     workload, of_roles, found = schedule.workload, dict[int, float](), list[float]()
     device_bytes = workload.device_bytes
     for fate in schedule.fates:
@@ -43,7 +43,7 @@ def sizes(schedule: Schedule) -> list[float]:
 
 
 def held(schedule: Schedule) -> list[float]:
-    """What each stint holds."""
+    """Return what each stint holds."""
     workload, fates = schedule.workload, schedule.fates
     whole, found, device_bytes = sizes(schedule), list[float](), workload.device_bytes
     for stint in schedule.stints:
@@ -57,7 +57,7 @@ def held(schedule: Schedule) -> list[float]:
 
 
 def capacity(schedule: Schedule) -> float:
-    """What the cluster has."""
+    """Return what the cluster has."""
     workload = schedule.workload
     return sum(dict(node.allocatable).get(workload.counted, 0) for node in workload.nodes) / workload.unit
 

@@ -45,7 +45,7 @@ class Task:
 
     @property
     def stop_s(self) -> float | None:
-        """It is stopped when it has run that long."""
+        """Return after how long a run the task is stopped."""
         return None if self.overruns else self.job.limit_s
 
 
@@ -99,7 +99,8 @@ def of_resource(roles: Sequence[Role], resource: str, device_bytes: float = 0.0)
 
 
 def processors(count: int) -> Role:
-    """One pod that asks that many processors: how a log's machine, which is counted and not placed, is asked."""
+    """Return the shape of one pod that asks that many processors: how a log's machine, which is counted and not placed,
+    is asked."""
     return Role(name="", count=1, minimum=1, shape=Shape(requests=amounts({CPU: count * MILLI_CPU})))
 
 

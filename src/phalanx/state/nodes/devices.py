@@ -31,8 +31,8 @@ NO_ZONE = -1  # the zone of a device that says none
 
 
 class DeviceUse(NamedTuple):
-    """What one pod holds of a device that counts as `resource`. Of any other device, and if `resource` is empty, the
-    pod holds all, which the amounts of its node count already."""
+    """The part that one pod holds of a device that counts as `resource`. Of any other device, and if `resource` is
+    empty, the pod holds all, which the amounts of its node count already."""
 
     resource: str = ""
     milli: int = 0

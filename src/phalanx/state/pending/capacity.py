@@ -51,7 +51,7 @@ class Capacity:
         return number
 
     def release(self, number: int) -> None:
-        """One class less refers to that demand."""
+        """Note that a class less refers to that demand."""
         self.users[number] -= 1
         if not self.users[number]:
             demand = self.demands[number]

@@ -38,7 +38,7 @@ class DeviceAllocation(NamedTuple):
 
 
 class DeviceDraft:
-    """What the draft has left of each device and zone.
+    """The devices and zones as the draft has them: what is left of each.
 
     Most cycles take from a few rows and look at no other: so rows are copied when something is taken there, and the
     columns when all are looked at after that."""

@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 
 
 class DeviceRequest(NamedTuple):
-    """What one pod asks for: cpu in millicores, how many devices, and how many thousandths of each."""
+    """The request of one pod: cpu in millicores, how many devices, and how many thousandths of each."""
 
     cpu: int
     devices: int
