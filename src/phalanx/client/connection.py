@@ -95,7 +95,8 @@ class Connection:
 
     @classmethod
     async def open(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
-        """From a kubeconfig file, else $KUBECONFIG, else ~/.kube/config, else the pod's service account.
+        """Return a connection from a kubeconfig file, else $KUBECONFIG, else ~/.kube/config, else the pod's service
+        account.
 
         Raises PhalanxError if there is none, or its credentials cannot be had."""
         cluster, user = read_credentials(kubeconfig, context)

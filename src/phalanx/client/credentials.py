@@ -31,8 +31,8 @@ _REREAD_S = 30.0  # how old may what was read from files be
 
 
 def read_credentials(kubeconfig: str | Path | None, context: str | None) -> tuple[Cluster, User]:
-    """Like kubectl, KUBECONFIG may name several files, of which those that exist are merged. Raises PhalanxError if
-    there is none, or it cannot be used."""
+    """Return the credentials. As for kubectl, KUBECONFIG may name several files, of which those that exist are merged.
+    Raises PhalanxError if there is none, or it cannot be used."""
     said = str(kubeconfig or os.environ.get("KUBECONFIG") or "")
     there = _existing(said or _DEFAULT)
     if said and not there:

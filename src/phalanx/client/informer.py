@@ -61,7 +61,8 @@ def version_of(obj: Object) -> int:
 
 
 def _decoder(lean: type | None) -> Callable[[bytes], Any]:
-    """Of the lines of a watch. What is not as the type has it is decoded whole: no odd object may end a watch.
+    """Return the decoder of a watch's lines. What is not as the type has it is decoded whole: no odd object may end a
+    watch.
 
     Of a lean type, specs that are the same to the byte are one object: most events say nothing new of it, and objects
     are made from templates."""
@@ -107,8 +108,8 @@ class Informer:
     def __init__(
         self, connection: Connection, kind: Kind, *, namespace: str = "", lean: type | None = None, **selectors: str
     ) -> None:
-        """`selectors`: labelSelector and fieldSelector as the API takes them. `lean`: a TypedDict of the fields that
-        are kept, for who needs few of many; None: all."""
+        """Make an empty cache. `selectors`: labelSelector and fieldSelector as the API takes them. `lean`: a TypedDict
+        of the fields that are kept, for who needs few of many; None: all."""
         self.kind = kind
         self.objects: dict[str, Object] = {}
         self.synced = asyncio.Event()  # the first list is in `objects`
@@ -129,8 +130,8 @@ class Informer:
             self._tell_one(subscriber, Change(kind=self.kind, old=None, new=obj))
 
     async def follow(self, subscriber: Subscriber, most_s: float = 0.02) -> None:
-        """As `subscribe`, in pieces: after `most_s` seconds of it others get their turn. What changes meanwhile is told
-        once: an object of which nothing was told yet comes as an addition, as it is then."""
+        """Tell the subscriber as `subscribe` does, in pieces: after `most_s` seconds of it others get their turn. What
+        changes meanwhile is told once: an object of which nothing was told yet comes as an addition, as it is then."""
         clock = asyncio.get_running_loop().time
         untold = set(self.objects)
 

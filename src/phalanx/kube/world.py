@@ -50,7 +50,7 @@ async def open_world(
     fence: Callable[[], float] | None = None,
     breaches: Callable[[], int] = lambda: 0,
 ) -> AsyncIterator[KubeWorld]:
-    """A running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
+    """Yield a running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
     `fence`: the event loop's time after which no write may be sent (`leader`); None: there is no other scheduler.
     `breaches`: how many decisions broke a promise so far, such as the capacity of a node."""
     settings = settings or KubeSettings()
@@ -130,8 +130,8 @@ class KubeWorld:
         self._news = asyncio.Event()
 
     async def sync(self) -> None:
-        """Until every cache that decisions need was listed once and is routed, and it is known what was used in the
-        past. Others get their turn meanwhile: the lease is kept."""
+        """Wait until every cache that decisions need was listed once and is routed, and it is known what was used in
+        the past. Others get their turn meanwhile: the lease is kept."""
         with _without_collection():
             await self.caches.sync(self._api)
             self._out += await load_usage(self._api)
@@ -229,9 +229,9 @@ class KubeWorld:
             self.answers.defined()
 
     def _recover(self) -> Iterator[None]:
-        """Once: how jobs ended that are over, for those that wait for them, and how long the last of them ran; then the
-        starts of before, in the order in which they hold room. Gang by gang, so that others can have their turn
-        between."""
+        """Tell, once: how jobs ended that are over, for those that wait for them, and how long the last of them ran;
+        then the starts of before, in the order in which they hold room. Gang by gang, so that others can have their
+        turn between."""
         if self._recovered:
             return
         self._recovered = True
@@ -315,8 +315,8 @@ class KubeWorld:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """What is made inside is here to stay, and is not walked for garbage, now or later: of 100,000 pods that takes
-    seconds, in which nobody else gets a turn."""
+    """Collect no garbage: what is made inside is here to stay, and is not walked for garbage, now or later: of 100,000
+    pods that takes seconds, in which nobody else gets a turn."""
     enabled = gc.isenabled()
     gc.disable()
     try:

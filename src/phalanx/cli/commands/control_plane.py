@@ -123,8 +123,8 @@ async def _run_all(
 
 
 def _is_bound_here(spec: Mapping[str, Any]) -> bool:
-    """Return True: there is no other scheduler here, so a pod of the default one is bound, too. If its image is not there, the node
-    says so (ErrImagePull), and starts it as soon as it is."""
+    """Return True: there is no other scheduler here, so a pod of the default one is bound, too. If its image is not
+    there, the node says so (ErrImagePull), and starts it as soon as it is."""
     return True
 
 

@@ -53,8 +53,8 @@ class JobEffects(Protocol):
     def suspend(
         self, gang: str, job: BatchJob, why: Reason, mark: PreemptionMark | None, hold: str, answered: Answered
     ) -> None:
-        """`hold`: why it is not to be started again before somebody says so; empty: it may be. The text of the answer
-        is what the Job controller said about pods that it could not create."""
+        """Suspend the Job again. `hold`: why it is not to be started again before somebody says so; empty: it may be.
+        The text of the answer is what the Job controller said about pods that it could not create."""
 
     def resize(self, gang: str, job: BatchJob, parallelism: int, answered: Answered) -> None: ...
 
@@ -73,8 +73,8 @@ class PodEffects(Protocol):
         """Tell the claims of the pod for which node their volumes are to be made."""
 
     def read_budgets(self, gang: str, by: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
-        """`answered`: with what a PodDisruptionBudget says against the eviction of these pods and of the other victims
-        of the preemptor `by`, all together, or nothing."""
+        """Ask the budgets. `answered`: with what a PodDisruptionBudget says against the eviction of these pods and of
+        the other victims of the preemptor `by`, all together, or nothing."""
 
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None: ...
 

@@ -139,8 +139,8 @@ class GangLifecycle:
             self.state.unready.pop(pod.uid, None)
 
     def _rejected(self, pod: Pod) -> None:
-        """A kubelet would not have the pod: its Job says so, also if it fails by that (backoffLimit 0). For a while the
-        gang's pods rather go to other nodes."""
+        """Note that a kubelet would not have the pod: its Job says so, also if it fails by that (backoffLimit 0). For a
+        while the gang's pods rather go to other nodes."""
         now_s, avoid_s = self.effects.now_s(), self.effects.timeouts.avoid_s
         if pod.node:
             self.history.avoided[pod.node] = max(now_s + avoid_s, self.history.avoided.get(pod.node, 0.0))

@@ -89,8 +89,9 @@ def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None
 
 
 def _unsigned(gang: GangLifecycle, jobs: Iterable[BatchJob], now_s: float) -> StartRecord | None:
-    """Jobs that run with pods of ours on nodes, and records without a code: an older version started them since there
-    was a key. What the records say is not believed: the start is of what is bound, as the Jobs themselves ask for."""
+    """Return the start of Jobs that run with pods of ours on nodes, and records without a code: an older version
+    started them since there was a key. What the records say is not believed: the start is of what is bound, as the Jobs
+    themselves ask for."""
     begun = [job for job in jobs if not job.suspended and not job.pinned and job.record and not job.record.mac]
     uids = {job.uid for job in begun}
     bound = sum(bool(pod.node) and pod.owner is not None and pod.owner[1] in uids for pod in gang.pods.values())
@@ -175,8 +176,8 @@ def _go_on(gang: GangLifecycle, parts: StartedParts, begun: UnfinishedStart) -> 
 
 
 def _missing_members(parts: StartedParts) -> int:
-    """Pods that the start needed when it was decided, and that nobody will create any more. A Job of which something
-    has succeeded had its pods."""
+    """Return how many pods the start needed when it was decided, and that nobody will create any more. A Job of which
+    something has succeeded had its pods."""
     objects, record = parts.start.objects, parts.start.record
     if any(map(objects.has_succeeded, objects.jobs.values())):
         return 0
@@ -205,8 +206,9 @@ def _seat_pods(parts: StartedParts) -> None:
 
 
 def _recall_seats(parts: StartedParts) -> None:
-    """Seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given. Not more than
-    were placed at the start, or have a pod on a node: what its user asked for since is asked of the core, as ever."""
+    """Add the seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given. Not more
+    than were placed at the start, or have a pod on a node: what its user asked for since is asked of the core, as
+    ever."""
     rows, counts = parts.start.seats.rows, list[int]()
     for number, row in enumerate(rows):
         job = parts.start.job_of_role(number)

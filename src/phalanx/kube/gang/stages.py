@@ -56,8 +56,8 @@ class StartedParts:
         )
 
     def resume_jobs(self, resumed: Callable[[Answer, str], None]) -> None:
-        """Every member Job that does not carry this start's record is to get it, and to run. Roles of one object are
-        resumed by one write."""
+        """Resume the Jobs: every member Job that does not carry this start's record is to get it, and to run. Roles of
+        one object are resumed by one write."""
         start, together = self.start, dict[str, list[BatchJob]]()
         for job in start.objects.jobs.values():
             known = job.record is not None and job.record.attempt == start.record.attempt and not job.suspended

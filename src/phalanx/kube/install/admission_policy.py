@@ -239,7 +239,8 @@ class AdmissionMode(Enum):
 
 
 async def install_policy(api: Connection) -> AdmissionMode:
-    """Which is in force; policies and bindings are created where neither is, if the server serves and allows them.
+    """Return which is in force; policies and bindings are created where neither is, if the server serves and allows
+    them.
 
     Servers of 1.34 and 1.35 serve policies as v1beta1, where that is enabled. What is there stays as it is: who
     installed it (deploy/) keeps it up to date, and no right to write is needed."""

@@ -32,8 +32,8 @@ async def until_answered(call: Callable[[], Awaitable[Found]]) -> Found:
 
 
 async def until_surely_refused(call: Callable[[], Awaitable[Found]]) -> Found:
-    """As `until_answered`; a 403 is believed when it comes again and again. An API server that has just started answers
-    before it has read all roles."""
+    """Return the answer as `until_answered` does; a 403 is believed when it comes again and again. An API server that
+    has just started answers before it has read all roles."""
     for pause_s in _REFUSED_S:
         try:
             return await until_answered(call)

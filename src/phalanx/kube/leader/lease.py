@@ -150,8 +150,8 @@ class Lease:
 
 @asynccontextmanager
 async def leading(lease: Lease) -> AsyncIterator[Lease]:
-    """Inside, this process leads; if it cannot any more, LeaseLost ends the inside. What keeps the event loop, so that
-    the lease could be lost, is logged."""
+    """Lead: inside, this process leads; if it cannot any more, LeaseLost ends the inside. What keeps the event loop, so
+    that the lease could be lost, is logged."""
     await lease.acquire()
     try:
         async with asyncio.TaskGroup() as group:

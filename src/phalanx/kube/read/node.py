@@ -51,8 +51,8 @@ class _Zone(msgspec.Struct, frozen=True):
 
 
 def _devices(meta: Object) -> tuple[Device, ...]:
-    """What its annotation lists: `[{"name": "0", "memory": "80Gi", "zone": "0"}]`. One that cannot be read counts as
-    none: its devices are then counted, and not told apart."""
+    """Return the devices that its annotation lists: `[{"name": "0", "memory": "80Gi", "zone": "0"}]`. One that cannot
+    be read counts as none: its devices are then counted, and not told apart."""
     try:
         listed = read_json((meta.get("annotations") or {}).get(DEVICES, "[]"), list[_Device])
         return tuple(

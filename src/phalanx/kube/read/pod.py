@@ -111,9 +111,9 @@ def read_pod(
     words: Callable[[str, Object, str], Mapping[str, str]] = lambda kind, meta, scheduler: _NOTHING,
     binds_alone: Callable[[Object], bool] = lambda spec: False,
 ) -> Pod:
-    """`answers_to`: the scheduler names of pods that we bind. `binds_alone`: which pods of the default scheduler we
-    bind, too, by their specs, each by itself, whoever owns it. `owner`: whose it is. `words`: what dialects make of a
-    pod's labels and annotations."""
+    """Return the pod. `answers_to`: the scheduler names of pods that we bind. `binds_alone`: which pods of the default
+    scheduler we bind, too, by their specs, each by itself, whoever owns it. `owner`: whose it is. `words`: what
+    dialects make of a pod's labels and annotations."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     annotations = meta.get("annotations") or {}
     scheduler = spec.get("schedulerName", "")
@@ -166,8 +166,8 @@ def read_pod(
 
 
 def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
-    """The pod that was read from `old`, as `new` has it, if nothing but its node and its status was changed: all else
-    that was read stays. None: it must be read anew."""
+    """Return the pod that was read from `old`, as `new` has it, if nothing but its node and its status was changed: all
+    else that was read stays. None: it must be read anew."""
     before, after = old["metadata"], new["metadata"]
     if pod.claims or old is new or pod.resource_version != before["resourceVersion"]:
         return None
@@ -213,8 +213,8 @@ def _ready(status: Object) -> bool:
 
 
 def _awaited(spec: Object, status: Object) -> str:
-    """The node that another scheduler's pod is about to be bound to: it was nominated there, or may run nowhere else
-    (so are the pods of DaemonSets made)."""
+    """Return the node that another scheduler's pod is about to be bound to: it was nominated there, or may run nowhere
+    else (so are the pods of DaemonSets made)."""
     if "nominatedNodeName" in status:
         return str(status["nominatedNodeName"])
     node = (spec.get("affinity") or _NOTHING).get("nodeAffinity") or _NOTHING
@@ -244,8 +244,8 @@ def _words(meta: Object, *, others: bool) -> tuple[str, Mapping[str, str]]:
 
 
 def _said(meta: Object) -> dict[str, str]:
-    """What the pod says in words of `phalanx.dev`; its own labels win over its annotations. Who made it, nobody can
-    attest."""
+    """Return what the pod says in words of `phalanx.dev`; its own labels win over its annotations. Who made it, nobody
+    can attest."""
     found: dict[str, str] = {}
     for words in (meta.get("annotations") or {}, meta.get("labels") or {}):
         for key in words:

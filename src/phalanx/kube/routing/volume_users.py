@@ -62,8 +62,8 @@ class VolumeUsers:
             self.volumes.asks(job.namespace, job.name, volume_claims(template))
 
     def pod(self, pod: Pod) -> Pod:
-        """The pod, of which only its spec was read, with what its claims mean. It is noted that it uses them, or no
-        longer does; who waits for one that is for one pod alone looks again."""
+        """Return the pod, of which only its spec was read, with what its claims mean. It is noted that it uses them, or
+        no longer does; who waits for one that is for one pod alone looks again."""
         if not pod.claims:
             return pod
         for claim in pod.claims if self.volumes is not None else ():

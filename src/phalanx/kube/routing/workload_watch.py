@@ -52,8 +52,8 @@ class WorkloadWatch:
         self.foreign_pods = ForeignPods(self._pods, self._excess)
 
     def read_again(self, on_job: Take, on_pod: Take) -> Iterator[None]:
-        """Somebody selects pods by a label that nobody did before: it belongs to the shape of all that carry it. Object
-        by object, so that others can have their turn between."""
+        """Read again what has another shape since somebody selects pods by a label that nobody did before: it belongs
+        to the shape of all that carry it. Object by object, so that others can have their turn between."""
         selecting = self._caches.admission.shapes.selecting
         while new := list(selecting)[self._selecting :]:
             self._selecting += len(new)

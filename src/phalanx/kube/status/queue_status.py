@@ -102,8 +102,8 @@ async def _patch(api: Connection, name: str, body: Object, *, ours: bool) -> Non
 
 
 def volcano_status(standing: QueueStatus, old: Object) -> Object:
-    """What Volcano writes: what its pods hold. Counts of PodGroups it has not written since 1.10: its tools count them.
-    Its state is what its users and its controllers say; it is only begun here."""
+    """Return what Volcano writes: what its pods hold. Counts of PodGroups it has not written since 1.10: its tools
+    count them. Its state is what its users and its controllers say; it is only begun here."""
     used = {one.resource: exact(one.resource, one.used) for one in standing.usage if not one.flavor}
     allocated = {**dict.fromkeys(old.get("allocated") or (), "0"), **used}
     state = old.get("state") or "Open"

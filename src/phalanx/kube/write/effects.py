@@ -41,8 +41,9 @@ class ApiEffects:
         tell: Callable[[Event], None],
         conclude: Callable[[str], None],
     ) -> None:
-        """`writes`: how many are on their way at once. `clock`: seconds since the epoch. `fence`: the event loop's time
-        after which no write may be sent; None: there is no other scheduler. `key` signs the records of starts."""
+        """Connect gangs to the API. `writes`: how many are on their way at once. `clock`: seconds since the epoch.
+        `fence`: the event loop's time after which no write may be sent; None: there is no other scheduler. `key` signs
+        the records of starts."""
         self.allocations, self.timeouts = allocations, timeouts
         self.writer = Writer(api, fence, writes)
         self.may_write = _may_write(fence)

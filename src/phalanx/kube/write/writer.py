@@ -197,8 +197,8 @@ class Writer:
         return await self._look(turn)
 
     async def _look(self, turn: _Turn) -> _Ended | None:
-        """What the object says about the write. Until it can be read nobody knows, and what the write would hold stays
-        held."""
+        """Return what the object says about the write. Until it can be read nobody knows, and what the write would hold
+        stays held."""
         try:
             obj = await self._fenced(turn.write.read(self._api))
         except ApiError as error:

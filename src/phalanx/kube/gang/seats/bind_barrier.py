@@ -91,8 +91,8 @@ class BindBarrier:
         return self.gate_open
 
     def _select_nodes(self) -> bool:
-        """Whether volumes of pods that could be bound are still to be made; their claims are told where, once in a
-        while (who makes them may have given that node up)."""
+        """Return whether volumes of pods that could be bound are still to be made; their claims are told where, once in
+        a while (who makes them may have given that node up)."""
         now_s, waits = self._effects.now_s(), False
         for slot in self.pending:
             seat = self._seats[slot]

@@ -82,8 +82,8 @@ class ElasticParallelism:
         self._offer_s = self._effects.now_s() + self._effects.timeouts.regrow_s
 
     def _lower(self, number: int) -> None:
-        """What the role's Job was given is what it has without the seats that leave: never below the minimum, unless it
-        goes with a member that its group can do without."""
+        """Set what the role's Job was given to what it has without the seats that leave: never below the minimum,
+        unless it goes with a member that its group can do without."""
         row = self._seats.rows[number]
         has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
         going = sum(slot.role == number for slot in self.leaving)
@@ -160,7 +160,7 @@ class ElasticParallelism:
                 self.granted[job.uid] = max(self.granted[job.uid], min(planned, job.requested_parallelism))
 
     def withdraw(self) -> float:
-        """What a Job was given comes back where its seats above the minimum have had no node for `place_s`: its pods
+        """Take back what a Job was given where its seats above the minimum have had no node for `place_s`: its pods
         would only wait. Returns when that is (0: never)."""
         due_s = [self._withdraw(number, row) for number, row in enumerate(self._seats.rows)]
         return min((at_s for at_s in due_s if at_s), default=0.0)

@@ -53,8 +53,8 @@ class Seating:
             self._barrier.release([slot])
 
     def _has_driver(self) -> bool:
-        """A driver may create a failed executor anew, and a dialect may say that whoever made them does; nobody does so
-        for other pods that no driver leads."""
+        """Return whether somebody makes its lost pods anew: a driver may create a failed executor anew, and a dialect
+        may say that whoever made them does; nobody does so for other pods that no driver leads."""
         group, pods = self._start.objects.group, self._start.objects.pods
         led = (group is not None and group.whole) or any(not _REPLACED.isdisjoint(pod.options) for pod in pods.values())
         return bool(pods) and bool(led)

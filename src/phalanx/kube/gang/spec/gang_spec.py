@@ -281,8 +281,8 @@ def _group_rows(group: PodGroup, pods: Sequence[Pod], largest: Mapping[str, int]
 
 
 def bare_pod_roles(pods: Sequence[Pod], minimum: int, tasks: Mapping[str, int] = NO_TASKS) -> list[RoleSource]:
-    """A role for each (role label, shape); the `minimum` oldest pods are those that must start together, and so many of
-    each role as `tasks` says."""
+    """Return a role for each (role label, shape); the `minimum` oldest pods are those that must start together, and so
+    many of each role as `tasks` says."""
     count: dict[BarePods, int] = {}
     needed: dict[BarePods, int] = {}
     of_task: dict[str, int] = {}

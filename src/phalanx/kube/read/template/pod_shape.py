@@ -75,8 +75,8 @@ class ShapeCache:
         )
 
     def of_pod(self, spec: Spec, status: Mapping[str, Any] | None = None, meta: Spec = _NO_META) -> PodRequirements:
-        """`status` counts only for a pod that was bound: its kubelet may have resized it. Of `meta` the namespace, the
-        labels and the annotations."""
+        """Return the shape of the pod. `status` counts only for a pod that was bound: its kubelet may have resized it.
+        Of `meta` the namespace, the labels and the annotations."""
         granted = resized_resources(status) if spec.get("nodeName") else None
         seen = self._seen(meta)
         last, last_seen, found = self._last
@@ -132,8 +132,8 @@ class ShapeCache:
 
 
 def volume_claims(spec: Spec, pod: str = "") -> tuple[str, ...]:
-    """Names of the claims of a pod, or of what its template names. An ephemeral volume's claim is made for its `pod`
-    and named after it, so its class is said too: `NAME~CLASS`, of a template `~CLASS`."""
+    """Return the names of the claims of a pod, or of what its template names. An ephemeral volume's claim is made for
+    its `pod` and named after it, so its class is said too: `NAME~CLASS`, of a template `~CLASS`."""
     found = []
     for volume in spec.get("volumes") or ():
         if "persistentVolumeClaim" in volume:
@@ -146,8 +146,8 @@ def volume_claims(spec: Spec, pod: str = "") -> tuple[str, ...]:
 
 
 def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
-    """A pod of the shape `real` may go where one of the shape `planned` was given room. `narrower`: its selector may
-    say more, since its nodes were chosen by a flavor."""
+    """Return whether a pod of the shape `real` may go where one of the shape `planned` was given room. `narrower`: its
+    selector may say more, since its nodes were chosen by a flavor."""
     if planned is real or planned == real:
         return True
     room = dict(planned.requests)
@@ -162,9 +162,9 @@ def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
 
 
 def with_limit_ranges(spec: Spec, limit_ranges: Iterable[Spec]) -> Spec:
-    """The spec as the LimitRanger admission plug-in will leave it: its default requests where a container says neither
-    request nor limit, and its default limits. (The API server has already derived defaultRequest from default and max
-    when the LimitRange was written.)"""
+    """Return the spec as the LimitRanger admission plug-in will leave it: its default requests where a container says
+    neither request nor limit, and its default limits. (The API server has already derived defaultRequest from default
+    and max when the LimitRange was written.)"""
     defaults: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     for limit_range in limit_ranges:

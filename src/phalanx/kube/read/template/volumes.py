@@ -209,8 +209,8 @@ class VolumeClaims:
 
 
 def with_claims(ask: PodRequirements, found: ClaimConstraints | None, *, ours: bool) -> PodRequirements:
-    """The ask of a pod with those claims. None: what becomes of claims cannot be seen. `ours`: we bind it; who else
-    does sees to its claims itself."""
+    """Return the ask of a pod with those claims. None: what becomes of claims cannot be seen. `ours`: we bind it; who
+    else does sees to its claims itself."""
     if found is None:
         return ask if not ours or ask.obstacle is not None else PodRequirements(ask.shape, _BLIND, ask.claims)
     shape = replace(

@@ -92,8 +92,8 @@ class BatchJob:
         return not self.externally_managed and (labels.QUEUE in self.options or labels.JOB in self.options)
 
     def size(self, seen_succeeded: int = 0) -> int:
-        """Pods that it could still use at once, if it was given all it asks. `seen_succeeded`: pods seen to succeed,
-        for the status comes later."""
+        """Return how many pods it could still use at once, if it was given all it asks. `seen_succeeded`: pods seen to
+        succeed, for the status comes later."""
         succeeded = max(self.succeeded, seen_succeeded)
         if self.finished:
             return 0
