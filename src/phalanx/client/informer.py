@@ -102,8 +102,8 @@ def _trimmer(lean: type) -> Callable[[Any], Any]:
 
 
 class Informer:
-    """`objects` maps `namespace/name` to the newest known state. Subscribers are called in order, synchronously; one
-    that raises misses that change and is told the next."""
+    """The cache of one kind. `objects` maps `namespace/name` to the newest known state. Subscribers are called in
+    order, synchronously; one that raises misses that change and is told the next."""
 
     def __init__(
         self, connection: Connection, kind: Kind, *, namespace: str = "", lean: type | None = None, **selectors: str

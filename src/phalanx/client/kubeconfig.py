@@ -44,8 +44,8 @@ class Pem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """`server_name`: what its certificate says, if not the host of its URL. `proxy`: how it is reached, if said.
-    `plugin_words`: what the cluster tells credential plug-ins."""
+    """A cluster of a kubeconfig. `server_name`: what its certificate says, if not the host of its URL. `proxy`: how it
+    is reached, if said. `plugin_words`: what the cluster tells credential plug-ins."""
 
     server: str
     authority: Pem = field(default_factory=Pem)

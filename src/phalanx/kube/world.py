@@ -67,8 +67,9 @@ async def open_world(
 
 
 class KubeWorld:
-    """`World` of `phalanx.loop`. `gangs`: all there are, by id. `installed`: what Phalanx found or brought here. Its
-    key signs the records of starts and tells at a restart which of them are ours; without one, all count."""
+    """A Kubernetes cluster as the `World` of `phalanx.loop`. `gangs`: all there are, by id. `installed`: what Phalanx
+    found or brought here. Its key signs the records of starts and tells at a restart which of them are ours; without
+    one, all count."""
 
     def __init__(
         self,

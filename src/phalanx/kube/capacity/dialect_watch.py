@@ -23,10 +23,11 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class DialectWatch:
-    """`defined`: by dialect, its definitions as they were last read. `claimed`: gang -> its dialect; of those that are
-    `silent` nothing is answered. `written`: annotations that we write. `objects`: the
-    caches of a dialect's kinds, those that are served. `note`: called with what of an object has no effect. `news`:
-    called when somebody wrote an object that a dialect answers on, and that is about no gang yet."""
+    """The definitions of other schedulers, and what they say of gangs. `defined`: by dialect, its definitions as they
+    were last read. `claimed`: gang -> its dialect; of those that are `silent` nothing is answered. `written`:
+    annotations that we write. `objects`: the caches of a dialect's kinds, those that are served. `note`: called with
+    what of an object has no effect. `news`: called when somebody wrote an object that a dialect answers on, and that is
+    about no gang yet."""
 
     def __init__(
         self,

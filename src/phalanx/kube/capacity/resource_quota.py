@@ -29,8 +29,8 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodQuotaUsage:
-    """What one pod takes of each name that a quota can limit, and what scopes ask about it. `unsaid`: such names of cpu
-    and memory that some container of it leaves open."""
+    """The usage of one pod: what it takes of each name that a quota can limit, and what scopes ask about it. `unsaid`:
+    such names of cpu and memory that some container of it leaves open."""
 
     takes: Amounts
     unsaid: frozenset[str] = frozenset()

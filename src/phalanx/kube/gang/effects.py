@@ -23,8 +23,8 @@ Member: TypeAlias = BatchJob | Pod
 
 
 class Answer(Enum):
-    """What became of a write. `GONE`: its object is, or is another of that name. `CHANGED`: its object is no longer
-    what the write was decided on, and it did not happen: to be decided again."""
+    """The answer to a write: what became of it. `GONE`: its object is, or is another of that name. `CHANGED`: its
+    object is no longer what the write was decided on, and it did not happen: to be decided again."""
 
     DONE = "done"
     GONE = "gone"

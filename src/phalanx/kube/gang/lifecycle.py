@@ -33,8 +33,9 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 class GangLifecycle:
-    """`wake_s`: `advance` is to be called again then, though nothing changes (0: no need). `departure`: how it left, or
-    leaves, its nodes the last time; it may be over within one `advance`."""
+    """A gang, from its first member to its last pod. `wake_s`: `advance` is to be called again then, though nothing
+    changes (0: no need). `departure`: how it left, or leaves, its nodes the last time; it may be over within one
+    `advance`."""
 
     def __init__(self, id: str, effects: Effects) -> None:
         self.id, self.effects = id, effects

@@ -10,8 +10,8 @@ from phalanx.model.job import Outcome
 
 
 class GangObjects:
-    """`id`: the gang's, as the core knows it. `jobs`: all that still exist, by uid. `pods`: those that are neither over
-    nor gone, by uid. `group`: the PodGroup whose members its pods are."""
+    """The objects of one gang. `id`: the gang's, as the core knows it. `jobs`: all that still exist, by uid. `pods`:
+    those that are neither over nor gone, by uid. `group`: the PodGroup whose members its pods are."""
 
     def __init__(self, id: str) -> None:
         self.id = id

@@ -37,8 +37,9 @@ class LeaseDurations:
 
 
 class Lease:
-    """`identity` must differ between processes (host name and process id will do). `policy`: how the leader decides, as
-    it is written; it stands in an annotation, so that who explains decisions can make the same ones."""
+    """The Lease of the leader, as one process has it or waits for it. `identity` must differ between processes (host
+    name and process id will do). `policy`: how the leader decides, as it is written; it stands in an annotation, so
+    that who explains decisions can make the same ones."""
 
     def __init__(
         self,

@@ -31,11 +31,12 @@ _NOTHING: Object = {}
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: ten times faster than a dataclass
-    """`owner` is the (name, uid) of the Job that controls it. `index` is its completion index, if any. `ours`: we plan
-    it, and bind it unless it is `pinned`: then another scheduler does, to the node `pin` once that is said. `gated`: by
-    gates of others. `devices`: those of its node that we gave it. `grace_s`: how long it may take to end. `group`: the
-    PodGroup of Volcano's whose member it is. `claims`: its volume claims; those `unplaced` wait to be told its node.
-    `awaited`: of a pod of others, the node that it is about to be bound to."""
+    """A pod as the scheduler plans with it. `owner` is the (name, uid) of the Job that controls it. `index` is its
+    completion index, if any. `ours`: we plan it, and bind it unless it is `pinned`: then another scheduler does, to the
+    node `pin` once that is said. `gated`: by gates of others. `devices`: those of its node that we gave it. `grace_s`:
+    how long it may take to end. `group`: the PodGroup of Volcano's whose member it is. `claims`: its volume claims;
+    those `unplaced` wait to be told its node. `awaited`: of a pod of others, the node that it is about to be bound
+    to."""
 
     uid: str
     namespace: str

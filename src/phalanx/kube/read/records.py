@@ -28,10 +28,10 @@ Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=253402300799.0)]  # until t
 
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`at_s`: when it was decided (seconds since the epoch). `gang=False`: its pods are placed one by one. `flavors`:
-    the flavor of each role, if its queue names any. `limit_s`: it is stopped when it has run that long. `placed`: how
-    many pods were given a node, at least `count`. `mac`: the message authentication code of all that and of the
-    object's uid, in hexadecimal digits."""
+    """The record of a start, as it stands on objects. `at_s`: when it was decided (seconds since the epoch).
+    `gang=False`: its pods are placed one by one. `flavors`: the flavor of each role, if its queue names any. `limit_s`:
+    it is stopped when it has run that long. `placed`: how many pods were given a node, at least `count`. `mac`: the
+    message authentication code of all that and of the object's uid, in hexadecimal digits."""
 
     attempt: Annotated[int, Meta(ge=1, le=MOST)]
     queue: str

@@ -48,8 +48,8 @@ Informers: TypeAlias = Callable[[Kind], Informer]  # the running cache of a kind
 
 
 class ObjectCaches:
-    """`served`: the kinds besides the required ones that there are caches of. `job_kinds`: Jobs, and what is read like
-    them. `admission`: what admission will add to templates."""
+    """The caches that decisions are made on. `served`: the kinds besides the required ones that there are caches of.
+    `job_kinds`: Jobs, and what is read like them. `admission`: what admission will add to templates."""
 
     def __init__(self, informers: Informers, settings: KubeSettings) -> None:
         self.settings = settings

@@ -19,9 +19,10 @@ from phalanx.model.node import Node
 
 
 class CapacityWatch:
-    """`with_places`: a node with the volumes that CSI drivers can attach there. `tell`: hands events to the core.
-    `queue_changed`: called with a queue's name. `dialects`: those that are on, whose definitions `objects` has, by
-    kind; `gang_changed`: called with a gang that they have a claim on; `note`: with what of an object has no effect."""
+    """Nodes, queues, flavors and reservations, as events for the core. `with_places`: a node with the volumes that CSI
+    drivers can attach there. `tell`: hands events to the core. `queue_changed`: called with a queue's name. `dialects`:
+    those that are on, whose definitions `objects` has, by kind; `gang_changed`: called with a gang that they have a
+    claim on; `note`: with what of an object has no effect."""
 
     def __init__(
         self,

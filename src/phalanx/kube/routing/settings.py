@@ -18,10 +18,10 @@ from phalanx.kube.write.events import ReportRate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
-    """`writes`: how many are on their way at once. `dialects`: whose scheduler names we answer to, and whose kinds we
-    read, besides our own: `volcano`, `kubeflow`. `alone`: which pods of the default scheduler we bind,
-    too, by their specs, each by itself: where no other scheduler does. `sole`: no other is here at all, so all pods of
-    a gang are ours to bind."""
+    """How Phalanx is to behave on a cluster. `writes`: how many are on their way at once. `dialects`: whose scheduler
+    names we answer to, and whose kinds we read, besides our own: `volcano`, `kubeflow`. `alone`: which pods of the
+    default scheduler we bind, too, by their specs, each by itself: where no other scheduler does. `sole`: no other is
+    here at all, so all pods of a gang are ours to bind."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32

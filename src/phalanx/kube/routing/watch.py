@@ -27,9 +27,9 @@ from phalanx.model.event import Event
 
 
 class ClusterWatch:
-    """`gangs`: all of them, by id; `gang_of` makes those that are not there. `tell`: hands events to the core. `mark`:
-    has a gang draw its conclusions. `wake`: something happened that may concern the core, or a gang. `invalid`: an
-    object cannot be taken in, and why. `note`: something of it has no effect, and why."""
+    """All that is watched, routed. `gangs`: all of them, by id; `gang_of` makes those that are not there. `tell`: hands
+    events to the core. `mark`: has a gang draw its conclusions. `wake`: something happened that may concern the core,
+    or a gang. `invalid`: an object cannot be taken in, and why. `note`: something of it has no effect, and why."""
 
     def __init__(
         self,

@@ -27,8 +27,8 @@ from phalanx.model.pod import Amounts
 
 
 class WorkloadWatch:
-    """`gang_of`: the gang of that id, which is made if there is none. `changed`: called with a gang that something
-    changed for."""
+    """Jobs and pods, routed to their gangs. `gang_of`: the gang of that id, which is made if there is none. `changed`:
+    called with a gang that something changed for."""
 
     def __init__(
         self,

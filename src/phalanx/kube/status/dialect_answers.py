@@ -34,8 +34,8 @@ _LEISURE = 20.0  # looking at all takes at most a twentieth of the time
 
 
 class DialectAnswers:
-    """`run` writes until cancelled. `served`: the kinds that there are caches of. `may_write`: false past the leader's
-    deadline."""
+    """The writer of what dialects show of gangs and queues. `run` writes until cancelled. `served`: the kinds that
+    there are caches of. `may_write`: false past the leader's deadline."""
 
     def __init__(
         self,

@@ -29,8 +29,8 @@ _PHASES = {
 
 
 class PodGroupStatusWriter:
-    """`run` writes until cancelled. `objects`: the PodGroups, by namespace/name. `may_write`: false past the leader's
-    deadline."""
+    """The writer of PodGroups' status. `run` writes until cancelled. `objects`: the PodGroups, by namespace/name.
+    `may_write`: false past the leader's deadline."""
 
     def __init__(
         self,

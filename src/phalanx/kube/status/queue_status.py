@@ -35,8 +35,8 @@ _MUCH = 1e6  # a share beyond is as good as infinite, which JSON cannot say
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSource:
-    """What the writer sees: how queues stand now, what cannot be read of some (queue -> text), their objects by name
-    (`volcano`: those of Volcano's), and whether it may write (false past the leader's deadline)."""
+    """The source of a queue's status: how queues stand now, what cannot be read of some (queue -> text), their objects
+    by name (`volcano`: those of Volcano's), and whether it may write (false past the leader's deadline)."""
 
     standings: Callable[[], Iterable[QueueStatus]]
     wrong: Callable[[], Mapping[str, str]]

@@ -34,8 +34,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRate:
-    """`settle_s`: a reason younger than this is not written. `per_object_s`: between two writes to one object.
-    `writes_per_s`: of all objects together. `events_kept`: Events that wait for their turn; older ones are dropped."""
+    """How often people are told. `settle_s`: a reason younger than this is not written. `per_object_s`: between two
+    writes to one object. `writes_per_s`: of all objects together. `events_kept`: Events that wait for their turn; older
+    ones are dropped."""
 
     settle_s: float = 1.0
     per_object_s: float = 60.0

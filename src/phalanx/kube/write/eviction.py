@@ -109,8 +109,8 @@ class MarkPod(Write):
 
 
 class EvictPod(Write):
-    """`grace_s`: so long may it take to end; None: as it says itself. A budget may refuse it (429):
-    when to ask again is decided with what was to be gained by it."""
+    """The eviction of a pod. `grace_s`: so long may it take to end; None: as it says itself. A budget may refuse it
+    (429): when to ask again is decided with what was to be gained by it."""
 
     retried = frozenset()
 

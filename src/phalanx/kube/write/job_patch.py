@@ -61,9 +61,10 @@ class JobPatch(Write):
 
 
 class ResumeJob(JobPatch):
-    """`suspend: false` and the record of the start, in one write: a Job that runs without the record was not started by
-    us, and one with it was. What kept it waiting is no longer true and goes. An elastic Job gets the `parallelism` that
-    was placed, and the time limit of the start becomes the Job's own, so that its controller stops it.
+    """The PATCH that starts a Job: `suspend: false` and the record of the start, in one write: a Job that runs without
+    the record was not started by us, and one with it was. What kept it waiting is no longer true and goes. An elastic
+    Job gets the `parallelism` that was placed, and the time limit of the start becomes the Job's own, so that its
+    controller stops it.
 
     The same write changes the template, for only that of a suspended Job may change (KEP-2926): where another scheduler
     binds the pods, our gate goes in; and pods that are given a flavor get its labels and tolerations. Before Kubernetes
@@ -169,9 +170,9 @@ def _flavored(own: Object, now: Object, flavor: Flavor | None) -> Object:
 
 
 class SuspendJob(JobPatch):
-    """`suspend: true`, without a record: the start is taken back. Its Job controller is asked what went wrong first,
-    so that the reason can quote it (`quote`). With a `mark` it gives way to another, and nothing went wrong. With a
-    `hold` it is not to be started again before somebody removes that."""
+    """The PATCH that takes a start back: `suspend: true`, without a record. Its Job controller is asked what went wrong
+    first, so that the reason can quote it (`quote`). With a `mark` it gives way to another, and nothing went wrong.
+    With a `hold` it is not to be started again before somebody removes that."""
 
     def __init__(
         self, job: BatchJob, reason: Reason, obj: Object, mark: PreemptionMark | None = None, hold: str = ""

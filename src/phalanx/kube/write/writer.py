@@ -52,9 +52,10 @@ class Verdict(Enum):
 
 
 class Write(ABC):
-    """`key` names the object: writes with the same key are sent one after the other. `begins`: it makes more work for
-    others (a Job that is resumed gets pods); such writes wait for those that finish what is begun, or free room.
-    `retried`: codes of refusals that may pass by themselves, such as a webhook's *not now* (429)."""
+    """A write to one object. `key` names the object: writes with the same key are sent one after the other. `begins`:
+    it makes more work for others (a Job that is resumed gets pods); such writes wait for those that finish what is
+    begun, or free room. `retried`: codes of refusals that may pass by themselves, such as a webhook's *not now*
+    (429)."""
 
     key: str
     begins = False
@@ -94,7 +95,8 @@ class _Ended(NamedTuple):
 
 
 class Writer:
-    """`put` never waits; `run` sends until cancelled. `fence`: the event loop's time after which nothing is sent.
+    """The queue of all writes. `put` never waits; `run` sends until cancelled. `fence`: the event loop's time after
+    which nothing is sent.
 
     `width` writes are on their way at once, each on a connection of its own: what the server does not take yet waits
     here. So that a burst of starts does not hold up the gangs that are whole already, what only begins goes last."""

@@ -20,8 +20,8 @@ _MOST_REST_S = 30.0
 
 
 class BindBarrier:
-    """`gate_open`: the barrier was reached. `pending`: slots that are ready and not bound. `resting`: slots whose
-    binding was refused, and when another node is asked for."""
+    """The barrier of one start. `gate_open`: the barrier was reached. `pending`: slots that are ready and not bound.
+    `resting`: slots whose binding was refused, and when another node is asked for."""
 
     def __init__(self, start: GangStart, *, gate_open: bool) -> None:
         self.gate_open = gate_open

@@ -27,8 +27,8 @@ _GIVE_UP = 3  # refusals of an eviction in a row: the pod stays
 
 
 class ElasticParallelism:
-    """`granted`: elastic Jobs -> the parallelism that their placed pods come to. `leaving`: seats that were told to be
-    given up, and why."""
+    """The parallelism of a start's elastic Jobs. `granted`: elastic Jobs -> the parallelism that their placed pods come
+    to. `leaving`: seats that were told to be given up, and why."""
 
     def __init__(self, start: GangStart, barrier: BindBarrier) -> None:
         self.granted: dict[str, int] = {}

@@ -17,9 +17,9 @@ from phalanx.model.pod import NodePreference
 
 
 class GangStart:
-    """`spec`: as it was planned. `phase`: as the core has it. `since_s`: when it began, or its last seat lost its node.
-    `guarded_s`: a PodDisruptionBudget protects it until then (0: none does). `resuming`: Jobs whose resume is not
-    answered yet."""
+    """One start of a gang. `spec`: as it was planned. `phase`: as the core has it. `since_s`: when it began, or its
+    last seat lost its node. `guarded_s`: a PodDisruptionBudget protects it until then (0: none does). `resuming`: Jobs
+    whose resume is not answered yet."""
 
     def __init__(
         self, effects: Effects, objects: GangObjects, spec: GangSpec, record: StartRecord, seats: GangSeats

@@ -18,8 +18,8 @@ from phalanx.model.job import Placement, Role, Slot
 
 @dataclass(slots=True)
 class Seat:
-    """`node` empty: none is promised. `devices`: those of the node that its pod is given. `asked`: the core was told
-    that it wants one. `sent`: a binding is on its way."""
+    """A slot of a started gang, and its pod. `node` empty: none is promised. `devices`: those of the node that its pod
+    is given. `asked`: the core was told that it wants one. `sent`: a binding is on its way."""
 
     node: str = ""
     devices: tuple[str, ...] = ()

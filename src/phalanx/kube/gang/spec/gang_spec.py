@@ -110,7 +110,7 @@ PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and how many p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangDefaults:
-    """What holds for all gangs: the queue of who names none, whether a queue starts its jobs as gangs, the largest
+    """The defaults of all gangs: the queue of who names none, whether a queue starts its jobs as gangs, the largest
     amount of each resource that any node has, why a namespace's quotas would refuse so many pods of these Jobs, and
     what the definitions of a dialect say of a gang (`dialects`: some are on)."""
 

@@ -23,8 +23,8 @@ FRAMEWORK_KINDS: tuple[Kind, ...] = tuple(FRAMEWORKS)
 
 @dataclass(frozen=True, slots=True)
 class JobAdapter:
-    """`role`: of a framework's job; empty for a Job. `made`: the object that the framework's operator has made of it,
-    where the roles stand there."""
+    """How an object is read as a Job, and changed as one. `role`: of a framework's job; empty for a Job. `made`: the
+    object that the framework's operator has made of it, where the roles stand there."""
 
     kind: Kind = JOBS
     role: str = ""

@@ -26,11 +26,12 @@ _JOB_CONTROLLER = "kubernetes.io/job-controller"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJob:
-    """`parallelism` is what it may run now, `requested_parallelism` what its user asked for: less was given to an
-    elastic one. `failed` counts failed indexes. `scheduler` is that of its pods, `gates` are their scheduling gates.
-    `externally_managed`: another controller manages it. `active_s`: the activeDeadlineSeconds that its user gave it.
-    `outcome`: how it ended, if it did; `ended_s`: when (seconds since the epoch), as its status says; 0: it does not.
-    `preempted`: how often it was. `adapter`: what of which object it is."""
+    """A Job, or a role of a framework's job, as the scheduler plans with it. `parallelism` is what it may run now,
+    `requested_parallelism` what its user asked for: less was given to an elastic one. `failed` counts failed indexes.
+    `scheduler` is that of its pods, `gates` are their scheduling gates. `externally_managed`: another controller
+    manages it. `active_s`: the activeDeadlineSeconds that its user gave it. `outcome`: how it ended, if it did;
+    `ended_s`: when (seconds since the epoch), as its status says; 0: it does not. `preempted`: how often it was.
+    `adapter`: what of which object it is."""
 
     uid: str
     namespace: str
