@@ -18,12 +18,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from phalanx.client import credentials
+from phalanx.client.access import credentials
+from phalanx.client.access.credentials import Identity, read_credentials
+from phalanx.client.access.kubeconfig import ConfigError, read_kubeconfig
+from phalanx.client.access.plugin import ask
 from phalanx.client.connection import ApiUnknown, Connection
-from phalanx.client.credentials import Identity, read_credentials
 from phalanx.client.http import Answer
-from phalanx.client.kubeconfig import ConfigError, read_kubeconfig
-from phalanx.client.plugin import ask
 from phalanx.embedded.apiserver.auth.certificates import ensure
 from phalanx.errors import PhalanxError
 

@@ -33,7 +33,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from phalanx import __version__
-from phalanx.client.credentials import Identity, read_credentials
+from phalanx.client.access.credentials import Identity, read_credentials
 from phalanx.client.http import Http
 from phalanx.client.kind import Kind
 from phalanx.client.proxy import Proxy, find_proxy

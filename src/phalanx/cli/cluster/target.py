@@ -16,9 +16,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from phalanx.cli.local.data_directory import default_directory, is_running
+from phalanx.client.access.kubeconfig import context_namespace
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.client.kind import NAMESPACES
-from phalanx.client.kubeconfig import context_namespace
 from phalanx.errors import PhalanxError
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")

@@ -18,7 +18,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from phalanx.client.kubeconfig import Cluster, ConfigError, User, read_kubeconfig
+from phalanx.client.access.kubeconfig import Cluster, ConfigError, User, read_kubeconfig
 from phalanx.errors import PhalanxError
 
 Object = dict[str, Any]

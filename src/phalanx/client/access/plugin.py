@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.client.kubeconfig import Cluster, ConfigError, Plugin
+from phalanx.client.access.kubeconfig import Cluster, ConfigError, Plugin
 from phalanx.client.moment import MomentError, read_moment
 
 _PATIENCE_S = 60.0  # a plug-in that asks nobody answers by then

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from phalanx.client.kubeconfig import Cluster, ConfigError, Pem, User, read_kubeconfig
-from phalanx.client.plugin import LEEWAY_S, Credential, ask
+from phalanx.client.access.kubeconfig import Cluster, ConfigError, Pem, User, read_kubeconfig
+from phalanx.client.access.plugin import LEEWAY_S, Credential, ask
 from phalanx.errors import PhalanxError
 
 log = logging.getLogger(__name__)
