@@ -142,6 +142,7 @@ def _companions(
             resources=resources,
             images=images,
             shared=machines.shared,
+            static_cpus=machines.static_cpus,
             device_plugins=machines.device_plugins,
             devices=machines.local_devices,
             default_memory_bytes=None if memory is None else amount("memory", memory),

@@ -23,7 +23,12 @@ from phalanx.client.connection import ApiError, Connection
 from phalanx.client.kind import NODES
 from phalanx.metrics.serving import address, url
 
-_ENFORCED = ("ResourceLimitsEnforced", "ImagesSupported", "NetworkIsolated")  # conditions of a node of this machine
+_ENFORCED = (
+    "ResourceLimitsEnforced",
+    "ImagesSupported",
+    "CpusStatic",
+    "NetworkIsolated",
+)  # conditions of a node of this machine
 
 
 async def up(

@@ -28,7 +28,7 @@ from phalanx.embedded.node.machine.devices.listed import read_devices
 from phalanx.errors import PhalanxError
 
 HOST = "127.0.0.1"
-_FLAGS = ("local_node", "shared")
+_FLAGS = ("local_node", "shared", "static_cpus")
 
 _Count = Annotated[int, Parameter(validator=Number(gte=0))]
 
@@ -56,6 +56,10 @@ class Machines:
     local_default_memory: str | None = None
     """Limit of containers that state none: a quantity, or 0 for no limit. With --shared it is the machine's memory
     divided by its cpus, otherwise none."""
+
+    static_cpus: Annotated[bool, Parameter(negative=())] = False
+    """Containers of Guaranteed pods that ask whole cpus have them for themselves, as by the kubelet's static policy
+    (docs/guide/devices.md)."""
 
     device_plugins: Path | None = None
     """Let device plugins of vendors register in this folder, as with a kubelet: most look for
@@ -108,7 +112,11 @@ class Machines:
         paths = {name: getattr(self, name) for name in ("local_images", "device_plugins", "local_devices")}
         given |= {name: path.resolve() for name, path in paths.items() if path is not None}
         said = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-        return (*said, "--local-node" if self.local_node else "--no-local-node", *(["--shared"] if self.shared else []))
+        return (
+            *said,
+            "--local-node" if self.local_node else "--no-local-node",
+            *(f"--{name.replace('_', '-')}" for name in ("shared", "static_cpus") if getattr(self, name)),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -67,11 +67,11 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
     name = settings.name or host_name()
     gpus = await asyncio.to_thread(find_gpus)
     allocatable = capacity(settings.data_dir, gpus, settings.max_pods, settings.resources)
-    cgroups = Cgroups.of_this_process(f"phalanx-{name}", amount("cpu", allocatable["cpu"]))
+    cgroups = _cgroups(name, allocatable, settings)
     isolation = await asyncio.to_thread(find_isolation, settings.pods_dir)
     _require_confinement(settings, isolation)
-    pods = informers(PODS)
-    naming = Naming(name, home, connection.server, settings.pods_dir, pods, informers(SERVICES))
+    pods, services = informers(PODS), informers(SERVICES)
+    naming = Naming(name, home, connection.server, settings.pods_dir, pods, services)
     registration: Registration | None = None
 
     async def changed() -> None:
@@ -79,14 +79,13 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
             with suppress(ApiError):  # the next heartbeat tells it
                 nodes.observe(await register(connection, registration))
 
-    devices = DevicePool(allocatable, changed)
     around = Surroundings(
         connection=connection,
         settings=settings,
         name=name,
         allocatable=allocatable,
         gpus=gpus,
-        devices=devices,
+        devices=DevicePool(allocatable, changed),
         cgroups=cgroups,
         home=home,
         naming=naming,
@@ -94,6 +93,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         isolation=isolation,
         owners=Owners(informers(NAMESPACES)) if settings.shared else None,
         tell=Occurrences(connection, name),
+        shared_cpus=set(),
         pressures=set(),
         observe=pods.observe,
     )
@@ -120,8 +120,13 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
             }
             for what, loop in loops.items():
                 group.create_task(endless(what, loop))
-            for work in (*_device_sources(settings, devices), agent.run(pods)):
+            for work in (*_device_sources(settings, around.devices), agent.run(pods)):
                 group.create_task(work)
+
+
+def _cgroups(name: str, allocatable: Mapping[str, str], settings: NodeSettings) -> Cgroups:
+    cpu_milli = amount("cpu", allocatable["cpu"])
+    return Cgroups.of_this_process(f"phalanx-{name}", cpu_milli, pinned=settings.static_cpus)
 
 
 def _device_sources(settings: NodeSettings, devices: DevicePool) -> Iterator[Coroutine[Any, Any, None]]:
@@ -222,6 +227,9 @@ def _isolation_conditions(around: Surroundings) -> Iterator[tuple[str, str, str,
         yield "ImagesSupported", "True", "Copied", text
     else:
         yield "ImagesSupported", "True", "Overlayfs", "containers have the files of their images for their root"
+    if around.settings.static_cpus and "cpuset" not in around.cgroups.enforced:
+        text = "no container has cpus of its own: version 1 of cgroups with cpuset cannot be had or written here"
+        yield "CpusStatic", "False", "NoCpuset", text
     if around.settings.shared:
         text = "pods share the machine's network: a pod reaches what listens on it, whoever's it is"
         yield "NetworkIsolated", "False", "SharedNetwork", text

@@ -16,6 +16,7 @@ from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import NODES, PODS
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.embedded.node.agent import disk
+from phalanx.embedded.node.agent.cpus import allot_cpus, machine_cpus
 from phalanx.embedded.node.agent.pod import Pod
 from phalanx.embedded.node.container import cgroup
 from phalanx.embedded.node.container.attempt import Running, attempts
@@ -42,6 +43,7 @@ class Agent:
         self._around, self._nodes = around, nodes
         self._refused: set[str] = set()  # uids that were turned away
         self._last_address = ""
+        self._cpus = machine_cpus()
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self, pods: Informer) -> None:
@@ -120,15 +122,40 @@ class Agent:
                 f"Available: {free}, which is unexpected"
             )
             return Rejection(reason="UnexpectedAdmissionError", message=text)
+        cpus: dict[str, tuple[int, ...]] = {}
+        if around.settings.static_cpus:
+            try:
+                cpus = allot_cpus(pod["spec"], self._cpus, self._own_cpus())
+            except LookupError as error:
+                text = "not enough cpus available to satisfy request: requested={}, available={}".format(*error.args)
+                return Rejection(reason="UnexpectedAdmissionError", message=text)
         address = self._address(pod, taken)
-        record = PodRecord.of(pod, address, at(time.time()), devices, named)
+        record = PodRecord.of(pod, address, at(time.time()), devices, named, cpus)
         try:
             record.write(around.pod_dir(record.uid))
         except OSError as error:
             text = f"{around.pod_dir(record.uid)}: {error.strerror}; free some space on the node"
             return Rejection(reason="UnexpectedAdmissionError", message=text)
         self._keep(pod, record)
+        self._share_cpus()
         return None
+
+    def _own_cpus(self) -> set[int]:
+        """Cpus that are some container's own."""
+        held = (one.record.cpus.values() for one in self.pods.values() if one.holds)
+        return {cpu for cpus in held for own in cpus for cpu in own}
+
+    def _share_cpus(self, *, again: bool = False) -> None:
+        """Keep everybody else to the cpus that are left. `again`: also those who have been kept to just these, of whom
+        one may have started meanwhile."""
+        shared = set(self._cpus) - self._own_cpus()
+        if not self._around.settings.static_cpus or (shared == self._around.shared_cpus and not again):
+            return
+        self._around.shared_cpus.clear()
+        self._around.shared_cpus.update(shared)
+        for pod in self.pods.values():
+            for container in pod.containers.values():
+                container.move()
 
     def _free_devices(self, taken: Sequence[PodRecord]) -> dict[str, Sequence[str]]:
         """Resource -> ids of its healthy devices that no pod has."""
@@ -205,6 +232,7 @@ class Agent:
         node's pressures."""
         while True:
             await asyncio.sleep(self._around.settings.patience.disk_look_s)
+            self._share_cpus(again=True)  # those of pods that have ended are everybody's again
             free_bytes, low = await asyncio.to_thread(disk.room, self._around.settings.pods_dir, self._reserve_bytes)
             self._around.pressures.add(DISK_PRESSURE) if low else self._around.pressures.discard(DISK_PRESSURE)
             await told()
@@ -241,6 +269,7 @@ class Agent:
                 self._keep(mine[record.uid], record)
             else:
                 self._spawn(self._end_orphan(record))
+        self._share_cpus()
 
     async def _end_orphan(self, record: PodRecord) -> None:
         folder = self._around.pod_dir(record.uid)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from phalanx.client.connection import ApiError, Object
 from phalanx.embedded.node.agent.cause import out_of_memory
+from phalanx.embedded.node.agent.cpus import listed
 from phalanx.embedded.node.agent.root import capabilities, resolver, root_of, security_context
 from phalanx.embedded.node.container import cgroup
 from phalanx.embedded.node.container.attempt import (
@@ -216,6 +217,14 @@ class Container:
             self._hold("ImagePullBackOff", f'Back-off pulling image "{image}": {text}', patience.backoff_most_s)
         return None
 
+    def move(self) -> None:
+        """To the cpus that are everybody's now, unless it has its own."""
+        if self._attempt is None or self._record.cpus.get(self.name) or not isinstance(self.known.state, Running):
+            return
+        if file := self._attempt.spec.cpus_file:
+            with suppress(OSError):  # it has just ended
+                Path(file).write_text(listed(self._around.shared_cpus))
+
     def image_changed(self) -> None:
         self.known = replace(self.known, waiting=None)
 
@@ -250,21 +259,9 @@ class Container:
             place = around.pod_dir(self._record.uid) / VOLUMES / f"{_ROOT}{self.name}-{number}"
             files = (*((path, path) for path in own), *((one.source, one.target) for one in granted.files))
             root = await asyncio.to_thread(root_of, image, place, around.isolation, spec, pod, files)
-        ask, most = requests(spec), limits(spec)
-        default = around.default_memory_bytes
-        memory = most.get("memory") or (max(default, ask.get("memory", 0)) if default else None)
-        group_of = around.cgroups.create(
-            self._record.uid,
-            f"{self.name}-{number}",
-            cgroup.Limits(
-                cpu_request_milli=ask.get("cpu", 0),
-                cpu_limit_milli=most.get("cpu"),
-                memory_limit_bytes=memory,
-                pids_limit=_PIDS if owner is not None else None,
-                others_files=around.others_files((*own, *(one.source for one in granted.files))),
-            ),
-            demand(pod["spec"]).get("cpu", 0),
-        )
+        limit = self._limits(owner, around.others_files((*own, *(one.source for one in granted.files))))
+        asked_by_pod = demand(pod["spec"]).get("cpu", 0)
+        group_of = around.cgroups.create(self._record.uid, f"{self.name}-{number}", limit, asked_by_pod)
         return RunSpec(
             argv=command_line(spec, env, image),
             env=env,
@@ -276,15 +273,29 @@ class Container:
             cgroup_dirs=group_of.dirs,
             oom_files=group_of.oom_files,
             peak_files=group_of.peak_files,
+            cpus_file=group_of.cpus_file,
             user=user,
             group=group,
             groups=owner.groups if owner is not None else (),
             confined=owner is not None,
             root=root,
             image_id=image.digest,
-            memory_limit_bytes=memory or 0,
+            memory_limit_bytes=limit.memory_limit_bytes or 0,
             capabilities=None if root is None else () if owner is not None else capabilities(spec, pod),
             no_new_rights=security_context(spec, pod).get("allowPrivilegeEscalation") is False,
+        )
+
+    def _limits(self, owner: Owner | None, others_files: tuple[str, ...]) -> cgroup.Limits:
+        """What the kernel holds the container to."""
+        around, ask, most = self._around, requests(self.spec), limits(self.spec)
+        default = around.default_memory_bytes
+        return cgroup.Limits(
+            cpu_request_milli=ask.get("cpu", 0),
+            cpu_limit_milli=most.get("cpu"),
+            memory_limit_bytes=most.get("memory") or (max(default, ask.get("memory", 0)) if default else None),
+            pids_limit=_PIDS if owner is not None else None,
+            cpus=listed(self._record.cpus.get(self.name) or around.shared_cpus),
+            others_files=others_files,
         )
 
     def _mounts(

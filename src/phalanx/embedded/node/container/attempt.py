@@ -79,6 +79,7 @@ class RunSpec:
     cgroup_dirs: tuple[str, ...] = ()
     oom_files: tuple[str, ...] = ()
     peak_files: tuple[str, ...] = ()
+    cpus_file: str = ""
     user: int | None = None
     group: int | None = None
     groups: tuple[int, ...] = ()

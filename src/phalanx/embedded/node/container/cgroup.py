@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CONTROLLERS = ("cpu", "memory", "pids")
-_BESIDES = ("devices",)  # used where version 1 has it
+_ONE_ALONE = ("devices", "cpuset")  # used where version 1 has them
 _CPU_PERIOD_US = 100_000
 _LEAF = "phalanx-agent"  # where the agent itself goes: a v2 group with children may hold no process
 
@@ -31,6 +31,7 @@ class Limits:
     cpu_limit_milli: int | None = None
     memory_limit_bytes: int | None = None
     pids_limit: int | None = None
+    cpus: str = ""  # on which it runs; empty: on all
     others_files: tuple[str, ...] = ()  # device files that it may not open
 
 
@@ -52,9 +53,10 @@ class Group:
     procs: tuple[str, ...] = ()
     oom_files: tuple[str, ...] = ()
     peak_files: tuple[str, ...] = ()
+    cpus_file: str = ""
 
 
-def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
+def hierarchies(mountinfo: str, membership: str, besides: tuple[str, ...] = ("devices",)) -> list[Hierarchy]:
     """Of the texts of /proc/self/mountinfo and /proc/self/cgroup; nothing is tried yet."""
     own: dict[frozenset[str], str] = {}
     for line in membership.splitlines():
@@ -68,7 +70,7 @@ def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
         root, mount = fields[3], Path(fields[4])
         if fstype == "cgroup":
             for names, path in own.items():
-                used = tuple(name for name in (*CONTROLLERS, *_BESIDES) if name in names and name not in taken)
+                used = tuple(name for name in (*CONTROLLERS, *besides) if name in names and name not in taken)
                 if names and used and names <= frozenset(options.split(",")):
                     taken.update(used)
                     found.append(Hierarchy(version=1, controllers=used, own=_below(mount, root, path)))
@@ -113,17 +115,19 @@ class Cgroups:
         self.enforced = frozenset(enforced)
 
     @classmethod
-    def of_this_process(cls, name: str, cpu_milli: int = 1000) -> Cgroups:
+    def of_this_process(cls, name: str, cpu_milli: int = 1000, *, pinned: bool = False) -> Cgroups:
+        """`pinned`: containers are kept to cpus."""
         try:
             texts = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
         except OSError:
             texts = "", ""
-        return cls(hierarchies(*texts), name, cpu_milli)
+        found = hierarchies(*texts, besides=_ONE_ALONE if pinned else _ONE_ALONE[:1])
+        return cls(found, name, cpu_milli)
 
     def create(self, pod: str, container: str, limits: Limits, pod_cpu_milli: int = 0) -> Group:
         """`pod_cpu_milli`: what all containers of the pod ask. Raises OSError."""
         whole = Limits(cpu_request_milli=max(pod_cpu_milli, limits.cpu_request_milli))
-        dirs, procs, oom_files, peak_files = [], [], [], []
+        dirs, procs, oom_files, peak_files, cpus_file = [], [], [], [], ""
         for hierarchy in self.usable:
             above = hierarchy.own / self._name / pod
             place = above / container
@@ -133,6 +137,8 @@ class Cgroups:
                 _delegate(above, hierarchy.controllers)
             _write(above, settings(hierarchy, whole))
             _write(place, settings(hierarchy, limits))
+            if "cpuset" in hierarchy.controllers:
+                cpus_file = str(place / "cpuset.cpus")
             if "devices" in hierarchy.controllers:
                 for entry in filter(None, map(_device, limits.others_files)):
                     _write(place, {"devices.deny": entry})
@@ -142,7 +148,13 @@ class Cgroups:
                 two = hierarchy.version == 2
                 oom_files.append(str(place / ("memory.events" if two else "memory.oom_control")))
                 peak_files.append(str(place / ("memory.peak" if two else "memory.max_usage_in_bytes")))
-        return Group(dirs=tuple(dirs), procs=tuple(procs), oom_files=tuple(oom_files), peak_files=tuple(peak_files))
+        return Group(
+            dirs=tuple(dirs),
+            procs=tuple(procs),
+            oom_files=tuple(oom_files),
+            peak_files=tuple(peak_files),
+            cpus_file=cpus_file,
+        )
 
     def close(self) -> None:
         """Take away what is empty; groups of containers that still run stay, and the next agent uses them."""
@@ -151,6 +163,10 @@ class Cgroups:
     def _prepare(self, hierarchy: Hierarchy) -> None:
         place = hierarchy.own / self._name
         place.mkdir(exist_ok=True)
+        if "cpuset" in hierarchy.controllers:  # a group without cpus may hold no process; those below take ours over
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                _write(place, {file: (hierarchy.own / file).read_text()})
+            _write(place, {"cgroup.clone_children": "1"})
         if hierarchy.version == 2:
             try:
                 _delegate(hierarchy.own, hierarchy.controllers)
@@ -205,6 +221,8 @@ def settings(hierarchy: Hierarchy, limits: Limits) -> Mapping[str, str]:
         found |= {"cpu.max": f"{quota} {_CPU_PERIOD_US}"} if quota else {}
     if "memory" in hierarchy.controllers and memory:
         found |= {"memory.limit_in_bytes": str(memory)} if one else {"memory.max": str(memory), "memory.oom.group": "1"}
+    if "cpuset" in hierarchy.controllers and limits.cpus:
+        found |= {"cpuset.cpus": limits.cpus}
     if "pids" in hierarchy.controllers and pids:
         found |= {"pids.max": str(pids)}
     return found

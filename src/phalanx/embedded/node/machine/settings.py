@@ -39,6 +39,7 @@ class NodeSettings:
     images: Mapping[str, Image] = field(default_factory=dict)  # besides `host`
     device_plugins: Path | None = None  # the folder in which device plugins register; None: none may
     devices: Path | None = None  # a file that lists devices
+    static_cpus: bool = False  # the kubelet's --cpu-manager-policy=static
     shared: bool = False
     default_memory_bytes: int | None = None  # of containers that state no limit, 0: none; None: see Surroundings
     disk_reserve_bytes: int | None = None  # with less free, pods are evicted; None: 1 GiB, or 5 % of the disk if less

@@ -47,6 +47,7 @@ class Surroundings:
     isolation: Isolation
     owners: Owners | None  # None: the machine is not shared, and pods run as the agent does, or as they say
     tell: Occurrences
+    shared_cpus: set[int]  # of containers that have none of their own; empty: all
     pressures: set[str]  # of the node's conditions, those that are bad now; see Registration
     observe: Callable[[Object], Any]  # takes in the answer to a write, before the watch tells it
 

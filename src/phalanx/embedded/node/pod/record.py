@@ -19,9 +19,9 @@ _NAME = "pod.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
-    """`devices`: container -> ids of the GPUs it alone may use; `named`: container -> resource -> ids of other devices.
-    `failure`: why the node ended it (reason, message).
-    `disrupted`: through no fault of its own."""
+    """`devices`: container -> ids of the GPUs it alone may use; `named`: container -> resource -> ids of other devices;
+    `cpus`: container -> its own. `failure`: why the node ended it (reason, message). `disrupted`: through no fault of
+    its own."""
 
     uid: str
     namespace: str
@@ -30,6 +30,7 @@ class PodRecord:
     start_time: str
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     failure: tuple[str, str] | None = None
     disrupted: bool = False
 
@@ -41,6 +42,7 @@ class PodRecord:
         start_time: str,
         devices: Mapping[str, tuple[str, ...]],
         named: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None,
+        cpus: Mapping[str, tuple[int, ...]] | None = None,
     ) -> PodRecord:
         meta = pod["metadata"]
         return cls(
@@ -51,6 +53,7 @@ class PodRecord:
             start_time=start_time,
             devices=devices,
             named=named or {},
+            cpus=cpus or {},
         )
 
     def write(self, folder: Path) -> None:
