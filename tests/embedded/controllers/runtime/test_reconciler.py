@@ -32,7 +32,9 @@ class Told(Recorder):
         self.events.append((component, reason))
 
 
-def played(scene: Callable[[Informer, Informer, list[str]], None], *, fails: bool = False) -> tuple[list[str], Told]:
+def played(
+    scene: Callable[[Informer, Informer, list[str]], None], *, fails: bool = False, gather_s: float = 0.0
+) -> tuple[list[str], Told]:
     """What was looked at, in order, after a scene of changes."""
 
     async def run() -> tuple[list[str], Told]:
@@ -47,7 +49,7 @@ def played(scene: Callable[[Informer, Informer, list[str]], None], *, fails: boo
                 raise KeyError("spec")
 
         calls = Calls(nobody, lambda kind: caches[kind])
-        loop = Reconciler(calls, told, JOBS, look, component="c", retry=Retry(first_s=60.0))
+        loop = Reconciler(calls, told, JOBS, look, component="c", gather_s=gather_s, retry=Retry(first_s=60.0))
         loop.start()
         scene(caches[JOBS], caches[PODS], looked)
         working = asyncio.ensure_future(loop.run())
@@ -71,6 +73,15 @@ def test_an_object_is_looked_at_when_it_or_what_it_controls_changes() -> None:
         pods.observe(obj(PODS, "p", 3, owner="batch.example/v1alpha1"))
 
     assert played(scene)[0] == ["a"]
+
+
+def test_changes_of_what_it_controls_are_gathered() -> None:
+    def scene(jobs: Informer, pods: Informer, looked: list[str]) -> None:
+        pods.observe(obj(PODS, "p", 1, owner="batch.example/v1alpha1"))
+        jobs.objects["n/a"] = obj(JOBS, "a", 2)  # there, but nothing was told of it
+
+    assert played(scene)[0] == ["a"]
+    assert played(scene, gather_s=60.0)[0] == []
 
 
 def test_a_pod_of_a_job_of_another_group_is_another_controllers() -> None:

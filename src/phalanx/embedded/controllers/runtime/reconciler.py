@@ -23,8 +23,9 @@ _AGAIN_S = 0.1  # after a status that somebody else wrote meanwhile
 
 
 class Reconciler:
-    """`start`, then `run`. `owns`: the kinds whose objects it controls. What `reconcile` raises is tried again; a
-    defect is told at the object, as an Event of `component`."""
+    """`start`, then `run`. `owns`: the kinds whose objects it controls; their changes are gathered for `gather_s`,
+    where looking at an object costs as much as it has of them. What `reconcile` raises is tried again; a defect is
+    told at the object, as an Event of `component`."""
 
     def __init__(
         self,
@@ -35,9 +36,11 @@ class Reconciler:
         *,
         component: str,
         owns: tuple[Kind, ...] = (PODS,),
+        gather_s: float = 0.0,
         workers: int = 4,
         retry: Retry | None = None,
     ) -> None:
+        self._gather_s = gather_s
         self._calls, self._kind, self._owns, self._reconcile = calls, kind, owns, reconcile
         self._cache = calls.cache(kind)
         self.queue = WorkQueue(kind.name, self._look, workers=workers, retry=retry)
@@ -89,7 +92,8 @@ class Reconciler:
             if obj is None or owner is None or owner["kind"] != self._kind.name:
                 continue
             if owner["apiVersion"].rpartition("/")[0] == self._kind.group:
-                self.queue.add(f"{obj['metadata']['namespace']}/{owner['name']}")
+                key = f"{obj['metadata']['namespace']}/{owner['name']}"
+                self.queue.add_after(key, self._gather_s)
 
     async def _look(self, key: str) -> None:
         obj = self.objects.get(key)

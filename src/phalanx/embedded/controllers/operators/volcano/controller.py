@@ -36,6 +36,7 @@ from phalanx.embedded.controllers.runtime.timestamp import seconds
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 _CLAIM_CHARS = 12
+_GATHER_S = 0.1  # what pods do: a look counts all pods of the job
 
 
 class VolcanoJobController:
@@ -58,7 +59,14 @@ class VolcanoJobController:
         self._taking: set[str] = set()  # uids of pods that go because of us
         self._hosts: dict[str, int] = {}  # uid of a job -> the generation that its ConfigMap was made for
         self.loop = Reconciler(
-            calls, recorder, JOBS, self._look, component=COMPONENT, owns=(PODS, POD_GROUPS), retry=retry
+            calls,
+            recorder,
+            JOBS,
+            self._look,
+            component=COMPONENT,
+            owns=(PODS, POD_GROUPS),
+            gather_s=_GATHER_S,
+            retry=retry,
         )
         calls.cache(PODS).subscribe(self._pod_changed)
         calls.cache(JOBS).subscribe(self._job_changed)

@@ -12,7 +12,7 @@ from typing import Any
 
 from phalanx.client.connection import Object
 
-MOST_PODS = 10_000  # of one task
+MOST_PODS = 10_000  # of one job
 _RETRIES = 3
 _WITH_SERVICE = frozenset({"tensorflow", "pytorch", "mpi", "ray"})
 
@@ -74,6 +74,8 @@ def read_job(job: Object) -> JobSpec:
     tasks = tuple(_task(at, one) for at, one in enumerate(spec.get("tasks") or ()))
     if not tasks:
         raise JobFault("No task specified in job spec")
+    if (pods := sum(task.replicas for task in tasks)) > MOST_PODS:
+        raise JobFault(f"its tasks ask for {pods} pods together, which are more than {MOST_PODS}: make several jobs")
     ttl = spec.get("ttlSecondsAfterFinished")
     return JobSpec(
         name=meta["name"],
@@ -96,8 +98,6 @@ def read_job(job: Object) -> JobSpec:
 
 def _task(at: int, said: Mapping[str, Any]) -> Task:
     name, replicas = said.get("name") or f"default{at}", int(said.get("replicas") or 0)
-    if replicas > MOST_PODS:
-        raise JobFault(f"task {name} asks for {replicas} pods, which are more than {MOST_PODS}")
     partitions = said.get("partitionPolicy") or {}
     depends = said.get("dependsOn") or {}
     minimum = said.get("minAvailable")
