@@ -12,6 +12,7 @@ import pytest
 from phalanx.embedded.node.container.isolation import find_isolation
 from tests.cli.upstart import PHALANX, started
 from tests.embedded.node.images.roots import archive, layout, small_root
+from tests.kubectl import KUBECTL
 
 RELEASES = ("bookworm", "trixie")
 
@@ -80,3 +81,11 @@ def test_two_jobs_of_one_gang_run_under_two_releases(tmp_path: Path, real: bool)
         for release in RELEASES:
             up.kubectl("wait", f"job/{release}", "--for=condition=Complete", "--timeout=90s")
             assert f"VERSION_CODENAME={release}\n" in up.kubectl("logs", f"job/{release}")
+        up.kubectl("run", "shell", "--image=debian:trixie", "--restart=Never", "--command", "--", "sleep", "600")
+        up.kubectl("wait", "pod/shell", "--for=condition=Ready", "--timeout=60s")
+        assert "VERSION_CODENAME=trixie" in up.kubectl("exec", "shell", "--", "cat", "/etc/os-release")
+        missing = up.call(KUBECTL, "exec", "shell", "--", "no-such-program")
+        assert (missing.returncode, "executable file not found" in missing.stderr) == (127, True)
+        failed = up.call(KUBECTL, "exec", "shell", "--", "sh", "-c", "exit 9")
+        assert failed.returncode == 9
+        up.kubectl("delete", "pod", "shell", "--now")

@@ -146,6 +146,24 @@ def test_probes_and_hooks_run_as_the_user_too(api_server: ServerProcess, tmp_pat
     scenario(api_server, test, shared=True)
 
 
+def test_the_environment_of_a_pod_is_its_programs_alone(api_server: ServerProcess, tmp_path: Path) -> None:
+    """What enters a container for a probe is root's until it is in: variables of the dynamic linker, by which a user
+    could have root load a library of his, must not reach it. ld.so(8) writes LD_DEBUG_OUTPUT for whoever it starts."""
+    traces = tmp_path / "root-alone"
+    traces.mkdir(mode=0o700)
+
+    async def test(api: Client) -> None:
+        await owned(api)
+        env = [{"name": "LD_DEBUG", "value": "files"}, {"name": "LD_DEBUG_OUTPUT", "value": str(traces / "trace")}]
+        probe = {"exec": {"command": ["sh", "-c", "echo $LD_DEBUG; exit 1"]}, "periodSeconds": 1, "failureThreshold": 1}
+        box = container("main", "sleep", "1000", livenessProbe=probe, env=env)
+        await api.run(box, terminationGracePeriodSeconds=1)
+        assert "files" in (await api.phase("Failed"))["status"]["message"]
+
+    scenario(api_server, test, shared=True)
+    assert list(traces.iterdir()) == []
+
+
 def test_a_kill_and_an_exit_code_are_told_as_without_confinement(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         await owned(api)

@@ -13,9 +13,9 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 
 from phalanx.embedded.node.container.attempt import Attempt, Running, RunSpec
 from phalanx.embedded.node.container.shim.starting import shim_command
@@ -23,6 +23,16 @@ from phalanx.embedded.node.container.shim.starting import shim_command
 _OUTPUT_BYTES = 10 * 1024  # of a probe's words that are kept
 _ENTERED = ("cwd", "user", "group", "groups", "confined", "user_namespace", "capabilities", "no_new_rights")
 _LET_GO_S = 1.0  # what was killed is gone in a moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """How a process is made that becomes a command beside a container. `handles`: open files that it needs."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str | None
+    handles: tuple[int, ...] = ()
 
 
 async def execute(attempt: Attempt, command: Sequence[str], timeout_s: float | None) -> tuple[int, str]:
@@ -47,16 +57,17 @@ async def execute(attempt: Attempt, command: Sequence[str], timeout_s: float | N
 
 def _spawn(spec: RunSpec, pid: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Raises OSError."""
-    enter = entering(spec, pid)
-    return subprocess.Popen(
-        [*enter, *command],
-        env=dict(spec.env),
-        cwd=None if enter else spec.cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    with entering(spec, pid, command, spec.env) as entrance:
+        return subprocess.Popen(
+            entrance.argv,
+            env=dict(entrance.env),
+            cwd=entrance.cwd,
+            pass_fds=entrance.handles,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 async def _ended(process: subprocess.Popen[bytes], words: bytearray) -> None:
@@ -104,21 +115,37 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def entering(spec: RunSpec, pid: int) -> list[str]:
-    """nsenter(1) into what the container has of its own; our own program where that is a root: of an image's files
-    none is trusted."""
-    if spec.root is not None:
-        words = {field: getattr(spec, field) for field in _ENTERED}
-        return [*shim_command("--enter", json.dumps(words | {"root": asdict(spec.root)}), str(pid))]
+@contextmanager
+def entering(spec: RunSpec, pid: int, command: Sequence[str], env: Mapping[str, str]) -> Iterator[Entrance]:
+    """Into what the container has of its own: by nsenter(1), or by our own program where the container is another
+    user's or has a root of its own.
+
+    That program is ours, with our rights, until it is inside. So the pod's environment, of which the dynamic linker
+    reads some variables, reaches it as text, in a file that has no name, and becomes one when the command is run."""
+    if spec.root is None and not spec.confined:
+        nsenter = _nsenter(spec, pid)
+        yield Entrance(argv=(*nsenter, *command), env=env, cwd=None if nsenter else spec.cwd)
+        return
+    words = {field: getattr(spec, field) for field in _ENTERED}
+    root = None if spec.root is None else asdict(spec.root)
+    handle = os.memfd_create("entrance")
+    try:
+        text = json.dumps({**words, "root": root, "env": dict(env), "argv": list(command), "pid": pid})
+        with os.fdopen(os.dup(handle), "wb") as file:
+            file.write(text.encode())
+        os.lseek(handle, 0, os.SEEK_SET)
+        yield Entrance(argv=shim_command("--enter", str(handle)), env={}, cwd="/", handles=(handle,))
+    finally:
+        os.close(handle)
+
+
+def _nsenter(spec: RunSpec, pid: int) -> list[str]:
     if not spec.mounts and not spec.host_name:
         return []
     own = ["--user", "--preserve-credentials"] if spec.user_namespace else []
-    if spec.confined:  # with the rights of its user, and no way to more
-        own = ["--pid", "--ipc", f"--setuid={spec.user}", f"--setgid={spec.group}"]
     own += ["--mount"] if spec.mounts else []
     own += ["--uts"] if spec.host_name else []
-    less = ["setpriv", "--no-new-privs"] if spec.confined else []
-    return [*less, "nsenter", f"--target={pid}", *own, f"--wd={spec.cwd}", "--"]
+    return ["nsenter", f"--target={pid}", *own, f"--wd={spec.cwd}", "--"]
 
 
 async def run_hook(attempt: Attempt, command: Sequence[str], timeout_s: float | None) -> str:

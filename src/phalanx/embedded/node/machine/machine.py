@@ -15,6 +15,7 @@ from phalanx import __version__
 from phalanx.embedded.node.pod.demand import GPU
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # the API names them as Go does
+_HUGE_PAGES = {"hugepages-1Gi": 1 << 20, "hugepages-2Mi": 2 << 10}
 _NVIDIA_SMI_S = 20.0
 # Files that programs on any NVIDIA GPU open besides the GPU's own.
 SHARED_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
@@ -42,17 +43,28 @@ def host_name() -> str:
 def capacity(data_dir: Path, gpus: tuple[Gpu, ...], max_pods: int, overrides: Mapping[str, str]) -> dict[str, str]:
     """What the node offers, as quantities; `overrides` win."""
     memory_kib = int(Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0])
+    pages = huge_pages()
+    memory_kib -= sum(count * size_kib for size_kib, count in pages.items())  # they are set aside: nobody else's memory
     found = {
         "cpu": str(os.cpu_count() or 1),
         "memory": f"{memory_kib}Ki",
         "ephemeral-storage": f"{shutil.disk_usage(data_dir).total // 1024}Ki",
         "pods": str(max_pods),
-        "hugepages-1Gi": "0",
-        "hugepages-2Mi": "0",
+        **{name: str(pages.get(size_kib, 0) * size_kib * 1024) for name, size_kib in _HUGE_PAGES.items()},
     }
     if gpus:
         found[GPU] = str(len(gpus))
     return found | dict(overrides)
+
+
+def huge_pages(folder: Path = Path("/sys/kernel/mm/hugepages")) -> dict[int, int]:
+    """Return size in KiB -> how many pages of that size the machine has set aside."""
+    found = {}
+    for place in folder.glob("hugepages-*kB"):
+        count = _text(str(place / "nr_hugepages"))
+        if count.isdigit():
+            found[int(place.name.removeprefix("hugepages-").removesuffix("kB"))] = int(count)
+    return found
 
 
 def find_gpus() -> tuple[Gpu, ...]:

@@ -164,6 +164,11 @@ class _Sources:
 
 async def _make(volume: Object, place: Path, sources: _Sources) -> None:
     match volume:
+        case {"emptyDir": {"medium": str(medium)}} if medium.startswith("HugePages"):
+            raise ConfigError(
+                f"emptyDir of medium {medium} is not supported on this node; programs use huge pages by mmap "
+                "or shmget here, and ask them as hugepages-2Mi or hugepages-1Gi"
+            )
         case {"emptyDir": source}:
             _make_empty(place, (source or {}).get("medium") == "Memory", sources.pod["metadata"]["uid"])
         case {"hostPath": source}:

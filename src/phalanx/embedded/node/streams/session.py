@@ -35,20 +35,21 @@ class Session:
     @classmethod
     def start(cls, spec: RunSpec, pid: int, command: Sequence[str], *, tty: bool, stdin: bool) -> Session:
         """Run `command` beside the container that runs as `pid`. Raises OSError."""
-        enter = entering(spec, pid)
-        argv = [*enter, *_as_its_user(spec, enter), *command]
+        env = dict(spec.env) | ({"TERM": "xterm"} if tty else {})
         own, its = _terminal() if tty else _pipes(stdin)
         try:
-            process = subprocess.Popen(
-                argv,
-                env=dict(spec.env) | ({"TERM": "xterm"} if tty else {}),
-                cwd=None if enter else spec.cwd,
-                stdin=its[0],
-                stdout=its[1],
-                stderr=its[2],
-                start_new_session=True,
-                preexec_fn=_joining(spec, tty),  # noqa: PLW1509 - the agent forks from one thread
-            )
+            with entering(spec, pid, [*_as_its_user(spec), *command], env) as entrance:
+                process = subprocess.Popen(
+                    entrance.argv,
+                    env=dict(entrance.env),
+                    cwd=entrance.cwd,
+                    pass_fds=entrance.handles,
+                    stdin=its[0],
+                    stdout=its[1],
+                    stderr=its[2],
+                    start_new_session=True,
+                    preexec_fn=_joining(spec, tty),  # noqa: PLW1509 - the agent forks from one thread
+                )
         except OSError:
             for one in {*own} - {-1}:
                 os.close(one)
@@ -149,14 +150,9 @@ def _pipes(stdin: bool) -> tuple[Three, Three]:
     return (given[1], output[0], errors[0]), (given[0], output[1], errors[1])
 
 
-def _as_its_user(spec: RunSpec, enter: Sequence[str]) -> list[str]:
-    """setpriv(1) to the container's user, where entering it has not done that."""
-    if (
-        spec.user is None
-        or spec.user_namespace
-        or spec.root is not None
-        or any(one.startswith("--setuid") for one in enter)
-    ):
+def _as_its_user(spec: RunSpec) -> list[str]:
+    """setpriv(1) to the container's user, where entering it does not do that."""
+    if spec.user is None or spec.user_namespace or spec.root is not None or spec.confined:
         return []
     group = spec.user if spec.group is None else spec.group
     return ["setpriv", f"--reuid={spec.user}", f"--regid={group}", "--clear-groups", "--"]

@@ -65,17 +65,16 @@ def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:
         raise Refused(f'exec: "{argv[0]}": {why}') from None
 
 
-def enter(spec: dict[str, Any], pid: int, argv: list[str]) -> NoReturn:
-    """Become a command beside process `pid` of a container with a root of its own; the environment is the current
-    one."""
+def enter(spec: dict[str, Any]) -> NoReturn:
+    """Become a command beside a process of a container that is another user's or has a root of its own."""
     try:
-        _join(pid, user_namespace=bool(spec.get("user_namespace")))
+        _join(spec["pid"], user_namespace=bool(spec.get("user_namespace")))
         if program := os.fork():  # into the namespace of processes, which is for children alone
             _end_as(program)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         become_user(spec)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        _execute({**spec, "env": dict(os.environ)}, argv)
+        _execute(spec, spec["argv"])
     except (Refused, OSError) as error:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()

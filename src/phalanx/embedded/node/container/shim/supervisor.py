@@ -249,8 +249,10 @@ def main(words: list[str]) -> None:
             _answer(probe(source, target, os.geteuid() != 0))
         case ["--probe-root", root]:
             _answer(probe_root(json.loads(root), os.geteuid() != 0))
-        case ["--enter", spec, pid, *argv]:
-            enter(json.loads(spec), int(pid), argv)
+        case ["--enter", handle]:
+            with os.fdopen(int(handle), "rb") as file:
+                spec = json.load(file)
+            enter(spec)
         case [stem]:
             supervise(stem)
     os._exit(0)
