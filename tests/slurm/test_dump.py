@@ -40,7 +40,7 @@ def test_a_coordinator_may_stand_above_his_account() -> None:
 def test_what_has_no_meaning_is_told() -> None:
     site = Site()
     text = (
-        "Cluster - 'c':MaxJobs=4\nAccount - 'a':GrpWall=60:MaxJobs=7\nParent - 'a'\nUser - 'u':GrpJobs=2\nWCKey - 'w'\n"
+        "Cluster - 'c':MaxJobs=4\nAccount - 'a':GrpWall=60:MaxJobs=7\nParent - 'a'\nUser - 'u':GrpJobs=2\nWCKey - 'w'"
     )
     told = read_dump(text, site)
     assert [one.text for one in told if not one.taken] == [

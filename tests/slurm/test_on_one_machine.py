@@ -358,9 +358,7 @@ def test_a_command_answers_in_a_moment(shell: Shell) -> None:
 
 
 def test_a_site_of_slurms_is_taken_over(shell: Shell) -> None:
-    (shell.folder / "slurm.conf").write_text(
-        "AuthType=auth/munge\nPartitionName=batch Nodes=ALL Default=YES MaxTime=60\n"
-    )
+    (shell.folder / "slurm.conf").write_text("AuthType=auth/munge\nPartitionName=b Nodes=ALL Default=YES MaxTime=60\n")
     (shell.folder / "dump.cfg").write_text(
         "Cluster - 'old'\nParent - 'root'\nAccount - 'lab':Fairshare=7:MaxJobs=3\nAccount - 'other'\nParent - 'lab'\n"
         f"Account - 'vision':Fairshare=2\nParent - 'vision'\nUser - '{ME}':DefaultAccount='vision':Fairshare=5\n"
