@@ -65,6 +65,10 @@ class Api:
             raise Unreachable("this kubeconfig has a credential plug-in or a proxy, which Slurm's commands do not use")
         return cls(cluster, user)
 
+    def another(self) -> Api:
+        """The same server and user, over a connection of its own: one is for one thread."""
+        return Api(self._cluster, self._user)
+
     def call(self, method: str, path: str, body: Any = None, kind: str = "application/json", **query: str) -> bytes:
         """The answer's content. Raises Refused, Unreachable."""
         target = f"{path}?{urlencode(query)}" if query else path

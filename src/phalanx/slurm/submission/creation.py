@@ -5,11 +5,14 @@ from __future__ import annotations
 import secrets
 import shlex
 import sys
+from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from threading import Thread
 
 import msgspec
 
+from phalanx.errors import PhalanxError
 from phalanx.slurm.accounts.enforced import POLICY, check
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import JOBS, SECRETS, Api, Object, Refused
@@ -23,6 +26,8 @@ from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import dependency, manifest, numbers
 from phalanx.slurm.submission.environment import variables
 from phalanx.slurm.submission.request import FAILED, Hardware, Request, fails, require_room
+
+_CONNECTIONS, _MANY = 8, 64
 
 
 def hardware(api: Api, partition: site.Partition | None) -> Hardware:
@@ -53,6 +58,7 @@ def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[st
     of_each = "aftercorr" in (asked.said.get("dependency") or "")
     shared: dict[str, str] = {}
     owners: list[Object] = []
+    parts: list[Object] = []
     try:
         for at, number in enumerate(given):
             ask = asked.ask if asked.array is None else _task(asked.ask, asked.array, first, at)
@@ -64,7 +70,9 @@ def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[st
                 require_room(shared)
                 api.create(SECRETS, manifest.secret(number, ask, shared))
             own = {name: text for name, text in around.items() if shared[name] != text}
-            owners.append(_create(api, here, number, ask, needs, args, own))
+            words = scheduling_words(ask, needs)
+            parts.append(manifest.job(number, ask, here, words, args, manifest.default_image(), own))
+        create_all(api, parts, owners)
     finally:
         secret = f"{SECRETS}/{secret_of(first, asked.ask)}"
         if owners:
@@ -115,23 +123,40 @@ def _dependency(api: Api, asked: Request, task: int | None) -> dependency.Needs:
         raise fails(str(error)) from None
 
 
-def _create(
-    api: Api,
-    here: site.Site,
-    number: int,
-    ask: Ask,
-    needs: dependency.Needs,
-    args: list[str],
-    own: Mapping[str, str],
-) -> Object:
-    """The reference to the Job that was made."""
-    words = scheduling_words(ask, needs)
-    job = manifest.job(number, ask, here, words, args, manifest.default_image(), own)
+def create_all(api: Api, parts: list[Object], owners: list[Object]) -> None:
+    """Create these Jobs, over several connections where they are many: calls that come together are brought to the
+    server's disk at once. Few are made one after the other, so that they start in their order. `owners` gets a
+    reference to each that was made, also where one fails; then the rest are not begun. Raises Usage, Unreachable."""
+    left = deque(parts)
+    failed: list[PhalanxError] = []
+
+    def work(connection: Api) -> None:
+        while left and not failed:
+            try:
+                job = left.popleft()
+            except IndexError:  # another was faster
+                return
+            try:
+                meta = connection.create(JOBS, job)["metadata"]
+            except Refused as error:
+                failed.append(fails(error.message))
+            except PhalanxError as error:
+                failed.append(error)
+            else:
+                owners.append({"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]})
+
+    connections = _CONNECTIONS if len(parts) >= _MANY else 1
+    others = [Thread(target=work, args=(api.another(),)) for _ in range(connections - 1)]
+    for other in others:
+        other.start()
     try:
-        meta = api.create(JOBS, job)["metadata"]
-    except Refused as error:
-        raise fails(error.message) from None
-    return {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]}
+        work(api)
+    finally:
+        left.clear()  # after Ctrl-C nobody begins another
+        for other in others:
+            other.join()
+    if failed:
+        raise failed[0]
 
 
 def scheduling_words(ask: Ask, needs: dependency.Needs) -> dict[str, str]:
