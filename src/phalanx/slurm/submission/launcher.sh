@@ -6,7 +6,10 @@ if [ "${JOB_COMPLETION_INDEX:-0}" != 0 ] || [ -z "$PHALANX_SCRIPT" ]; then
     while :; do sleep 3600 & wait $!; done
 fi
 _err() { printf 'slurmstepd-%s: error: %s\n' "$SLURMD_NODENAME" "$1"; }
-[ -n "$PHALANX_PYTHON" ] && { eval "exec $PHALANX_PYTHON.stepd batch" & _stepd=$!; }
+# A job of a moment on one node is over before anybody could speak to its daemon, which costs more than the job.
+_later=
+[ "$SLURM_JOB_NUM_NODES" = 1 ] && [ -z "$PHALANX_WARNING" ] && _later='sleep 1;'
+[ -n "$PHALANX_PYTHON" ] && { eval "$_later exec $PHALANX_PYTHON.stepd batch" & _stepd=$!; }
 _folder=$(umask 077; mktemp -d "${TMPDIR:-/tmp}/phalanx-slurm.XXXXXX") || exit 1
 printf '%s' "$PHALANX_SCRIPT" > "$_folder/slurm_script" || exit 1
 chmod 700 "$_folder/slurm_script"
@@ -15,7 +18,7 @@ if [ "$SLURM_JOB_NUM_NODES" != 1 ] && [ -n "$PHALANX_PYTHON" ]; then
 fi
 eval "_restarts=\$PHALANX_RESTARTS_$SLURM_JOB_ID; unset PHALANX_RESTARTS_$SLURM_JOB_ID"
 [ -n "$_restarts" ] && export SLURM_RESTART_COUNT="$_restarts"
-unset PHALANX_STEP_KEY PHALANX_POD_IP PHALANX_PYTHON PHALANX_WARNING
+unset PHALANX_STEP_KEY PHALANX_POD_IP PHALANX_PYTHON PHALANX_WARNING _later
 if ! cd "$PHALANX_WORKDIR" 2> /dev/null; then
     _moved=$(_err "couldn't chdir to \`$PHALANX_WORKDIR': No such file or directory: going to /tmp instead")
     cd /tmp || exit 1
