@@ -11,7 +11,7 @@ import pytest
 
 from phalanx import loop
 from phalanx.client.connection import ApiRefusal, Connection, Object
-from phalanx.client.kind import CRDS, PODS
+from phalanx.client.kind import CRDS, NODES, PODS
 from phalanx.dialects.volcano.dialect import VOLCANO
 from phalanx.dialects.volcano.kinds import QUEUES
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
@@ -92,5 +92,31 @@ def test_what_the_definition_does_not_allow(server: ServerProcess) -> None:
             await install_dialect(user, VOLCANO)
             with pytest.raises(ApiRefusal, match="dequeueStrategy"):
                 await user.create(QUEUES, body(QUEUES, "odd", spec={"dequeueStrategy": "lifo"}))
+
+    asyncio.run(scene())
+
+
+def test_a_definition_without_a_status_subresource(server: ServerProcess) -> None:
+    """Volcano's own is so: its scheduler writes the whole object."""
+
+    async def scene() -> None:
+        async with await Connection.open(server.kubeconfig) as user, SharedInformers(user) as informers:
+            await install_dialect(user, VOLCANO)
+            name = f"{POD_GROUPS.plural}.{POD_GROUPS.group}"
+            definition = await user.get(CRDS, name)
+            (version,) = definition["spec"]["versions"]
+            await user.patch(CRDS, name, {"spec": {"versions": [{**version, "subresources": {}}]}})
+            if not (await user.list(NODES))["items"]:
+                await furnish(user)
+            await user.create(POD_GROUPS, body(POD_GROUPS, "plain", spec={"minMember": 1}), "default")
+            pod = member("plain-0", "plain")
+            pod["spec"]["containers"][0]["image"] = "x"
+            await user.create(PODS, {"apiVersion": "v1", "kind": "Pod", **pod}, "default")
+            async with open_world(user, informers, KubeSettings(dialects=ON)) as world:
+                deciding = asyncio.ensure_future(loop.run(world, Cluster(), Policy(), time.time))
+                found = await until_phase(user, "plain", "Running")
+                deciding.cancel()
+                await asyncio.gather(deciding, return_exceptions=True)
+            assert found["spec"]["minMember"] == 1
 
     asyncio.run(scene())

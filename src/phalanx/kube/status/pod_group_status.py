@@ -20,6 +20,7 @@ from phalanx.kube.read.pod_group import POD_GROUPS, PodGroupCache, pod_group_key
 
 log = logging.getLogger(__name__)
 
+_NOT_FOUND = 404
 _PHASES = {
     Stage.WAITING: Phase.PENDING,
     Stage.STARTING: Phase.INQUEUE,
@@ -64,7 +65,17 @@ class PodGroupStatusWriter:
                 POD_GROUPS, meta["name"], body, meta["namespace"], "status", fieldManager=FIELD_MANAGER
             )
         except ApiRefusal as error:
+            if error.code == _NOT_FOUND:  # Volcano's own definition has no such subresource, or the group is gone
+                await self._write_plainly(obj, body)
+                return
             log.info("the status of PodGroup %s/%s was not written: %s", meta["namespace"], meta["name"], error)
         except ApiError as error:
             log.info("the status of PodGroup %s/%s was not written: %s", meta["namespace"], meta["name"], error)
             self._groups.touch(name)
+
+    async def _write_plainly(self, obj: Object, body: Object) -> None:
+        meta = obj["metadata"]
+        try:
+            await self._api.patch(POD_GROUPS, meta["name"], body, meta["namespace"], fieldManager=FIELD_MANAGER)
+        except ApiError as error:
+            log.info("the status of PodGroup %s/%s was not written: %s", meta["namespace"], meta["name"], error)
