@@ -198,3 +198,18 @@ def test_nothing_is_written_past_the_fence() -> None:
 
     ask(busy, fenced)
     assert seen == ["PATCH", "PATCH", "GET"]
+
+
+def test_a_call_may_be_made_as_another_user_and_no_name_becomes_a_header_or_another_group() -> None:
+    seen: list[tuple[str, list[str]]] = []
+
+    async def note(request: web.Request) -> web.Response:
+        seen.append((request.headers["impersonate-user"], request.headers.getall("impersonate-group", [])))
+        return web.json_response({"metadata": {}})
+
+    ask(note, lambda c: c.create(PODS, {}, "default", acting=("sue", "a", "b")))
+    assert seen == [("sue", ["a", "b"])]
+    for acting in (("sue\r\nimpersonate-group: system:masters",), ("sue", "a,system:masters"), ("", "a"), ("s\u00fc",)):
+        with pytest.raises(PhalanxError, match="nothing was sent"):
+            ask(note, lambda c: c.create(PODS, {}, "default", acting=acting))  # noqa: B023
+    assert len(seen) == 1

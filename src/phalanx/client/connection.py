@@ -23,7 +23,7 @@ import asyncio
 import os
 import random
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -136,12 +136,13 @@ class Connection:
         body: Any = None,
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
+        acting: Sequence[str] = (),
     ) -> Any:
-        """Return the decoded answer.
+        """Return the decoded answer. `acting`: a user and groups of his, as whom it is asked.
 
         Raises ApiRefusal (4xx: nothing changed) or ApiUnknown (no answer or 5xx)."""
         data = b"" if body is None else msgspec.json.encode(body)
-        kind = f"content-type: {content_type}\r\n" if data else ""
+        kind = (f"content-type: {content_type}\r\n" if data else "") + _impersonating(acting)
         target = _target(path, params)
         busy = broken = 0
         refused: str | None = None
@@ -217,9 +218,19 @@ class Connection:
                 return
 
     async def create(
-        self, kind: Kind, body: Object, namespace: str = "", subresource: str = "", name: str = ""
+        self,
+        kind: Kind,
+        body: Object,
+        namespace: str = "",
+        subresource: str = "",
+        name: str = "",
+        *,
+        acting: Sequence[str] = (),
     ) -> Object:
-        return await self._object("POST", kind.path(namespace, name, subresource), body=body)
+        """`acting`: a user, and groups of his, whom the server is to take for who asks."""
+        path = kind.path(namespace, name, subresource)
+        answer: Object = await self.request("POST", path, body=body, acting=acting)
+        return answer
 
     async def replace(self, kind: Kind, body: Object, subresource: str = "") -> Object:
         meta = body["metadata"]
@@ -282,6 +293,21 @@ class Connection:
 
     def _unknown(self, method: str, path: str, error: OSError) -> ApiUnknown:
         return ApiUnknown(f"{method} {self.server}{path}: {error or type(error).__name__}")
+
+
+def _impersonating(acting: Sequence[str]) -> str:
+    """The header lines that ask as a user and groups of his. Raises PhalanxError for names that no header can have: what
+    is in them must not become a header of its own, nor a comma another group."""
+    if not acting:
+        return ""
+    user, *groups = acting
+    if (
+        not user
+        or any(not name.isprintable() or not name.isascii() for name in acting)
+        or any("," in g for g in groups)
+    ):
+        raise PhalanxError(f"nothing was sent: {user!r}, or a group of his, cannot be named in a request")
+    return f"impersonate-user: {user}\r\n" + "".join(f"impersonate-group: {group}\r\n" for group in groups)
 
 
 def _is_json(headers: Mapping[str, str]) -> bool:

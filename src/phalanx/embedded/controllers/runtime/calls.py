@@ -8,7 +8,7 @@ controller never decides from a cache that does not know its own writes, so it c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -96,6 +96,11 @@ class Calls:
     async def create(self, kind: Kind, body: Object, namespace: str = "") -> Object:
         async with self._room:
             return self._told(kind, await self._connection.create(kind, body, namespace))
+
+    async def create_as(self, user: str, groups: Sequence[str], kind: Kind, body: Object, namespace: str) -> Object:
+        """Create as that user: he must be allowed to. Raises ApiError."""
+        async with self._room:
+            return self._told(kind, await self._connection.create(kind, body, namespace, acting=(user, *groups)))
 
     async def replace(self, kind: Kind, body: Object, subresource: str = "") -> Object:
         async with self._room:
