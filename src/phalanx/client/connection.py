@@ -296,8 +296,8 @@ class Connection:
 
 
 def _impersonating(acting: Sequence[str]) -> str:
-    """The header lines that ask as a user and groups of his. Raises PhalanxError for names that no header can have: what
-    is in them must not become a header of its own, nor a comma another group."""
+    """The header lines that ask as a user and groups of his. Raises PhalanxError for names that no header can have:
+    what is in them must not become a header of its own, nor a comma another group."""
     if not acting:
         return ""
     user, *groups = acting

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from phalanx.dialects.appwrapper.dialect import APP_WRAPPER_DIALECT
 from phalanx.dialects.frame import Dialect
 from phalanx.dialects.kai.dialect import KAI
 from phalanx.dialects.koordinator.dialect import KOORDINATOR
@@ -20,4 +21,5 @@ DIALECTS: Final[Mapping[str, Dialect[Any]]] = {
     SCHEDULER_PLUGINS.name: SCHEDULER_PLUGINS,
     VOLCANO.name: VOLCANO,
     KAI.name: KAI,
+    APP_WRAPPER_DIALECT.name: APP_WRAPPER_DIALECT,
 }

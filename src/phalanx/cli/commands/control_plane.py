@@ -31,6 +31,7 @@ from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
 from phalanx.client.quantity import amount
+from phalanx.dialects.appwrapper.wrapping import WRAPPING
 from phalanx.dialects.enabled import DIALECTS as FRAMED
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
@@ -131,7 +132,8 @@ def _is_bound_here(spec: Mapping[str, Any]) -> bool:
 def _companions(
     connection: Connection, informers: Informers, directory: DataDirectory, machines: Machines
 ) -> Iterator[Coroutine[Any, Any, None]]:
-    yield run_controllers(connection, informers, ControllerSettings(root_ca=directory.authority.read_text()))
+    settings = ControllerSettings(root_ca=directory.authority.read_text(), wrapping=WRAPPING)
+    yield run_controllers(connection, informers, settings)
     if machines.local_node:
         asked = {"cpu": machines.local_cpu, "memory": machines.local_memory, "nvidia.com/gpu": machines.local_gpu}
         resources = {name: str(amount) for name, amount in asked.items() if amount is not None}

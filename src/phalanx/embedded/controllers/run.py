@@ -34,6 +34,8 @@ from phalanx.embedded.controllers.lifetime.ttl import TtlController
 from phalanx.embedded.controllers.lifetime.volume_protection import VolumeProtection
 from phalanx.embedded.controllers.nodes.node_health import NodeHealth
 from phalanx.embedded.controllers.nodes.taint_eviction import TaintEviction
+from phalanx.embedded.controllers.operators.appwrapper.controller import AppWrapperController
+from phalanx.embedded.controllers.operators.appwrapper.wrapping import Wrapping
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.operators.job_set.controller import JobSetController
 from phalanx.embedded.controllers.operators.train_job.controller import TrainJobController
@@ -63,7 +65,8 @@ class Settings:
     """`in_flight`: calls at a time of all controllers together. `events_window_s`: how long Events are gathered.
     `namespace_again_s`: how often a namespace that is going is looked at. `node_grace_s`: a node whose Lease was not
     renewed for that long is lost. `most_finished_pods`: more than these are deleted, the oldest first. `root_ca`: the
-    certificate of the API's authority (PEM), published to pods; empty: none is."""
+    certificate of the API's authority (PEM), published to pods; empty: none is. `wrapping`: what AppWrappers are; None:
+    none are run."""
 
     in_flight: int = 64
     events_per_s: float = 100.0
@@ -74,6 +77,7 @@ class Settings:
     most_finished_pods: int = 12_500
     root_ca: str = ""
     job: JobSettings = field(default_factory=JobSettings)
+    wrapping: Wrapping | None = None
 
 
 async def run_controllers(
@@ -98,7 +102,10 @@ async def run_controllers(
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
     evictions = TaintEviction(calls, recorder, clock=clock)
     protection, groups = VolumeProtection(calls), PodGroupProtection(calls)
-    loops = _loops(calls, index, job_index, recorder, settings.job.retry, clock)
+    loops = [*_loops(calls, index, job_index, recorder, settings.job.retry, clock)]
+    if settings.wrapping is not None:
+        retry = settings.job.retry
+        loops.append(AppWrapperController(calls, recorder, settings.wrapping, retry=retry, clock=clock).loop)
     others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups)
     for controller in (jobs, *others):
         controller.start()

@@ -7,5 +7,6 @@ Rooms, lowest first:
     volcano     Job, Command, JobFlow and CronJob of Volcano
     job_set     JobSet
     train_job   TrainJob of the Kubeflow Trainer
+    appwrapper  AppWrapper of the CodeFlare project
     install     their definitions
 """

@@ -2,7 +2,8 @@
 
 A JobSet makes Jobs, and these make pods; a TrainJob makes a JobSet. Controllers are followed upwards through the caches
 as far as they are of kinds that we read: the topmost is who waits in a queue, and whatever is below it is a part of it.
-Spark's executors are controlled by their driver's pod: they name their application.
+Spark's executors are controlled by their driver's pod: they name their application; so do pods of an AppWrapper whose
+controllers are not read.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import NamedTuple
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
+from phalanx.dialects.appwrapper.kinds import APP_WRAPPERS
+from phalanx.dialects.appwrapper.kinds import LABEL as WRAPPED_BY
 from phalanx.dialects.frameworks.job_set import JOB_SET
 from phalanx.dialects.frameworks.known import FRAMEWORKS
 from phalanx.dialects.frameworks.spark import SPARK
@@ -121,10 +124,13 @@ class Ancestors:
         owner = _controller(meta)
         if owner is None:
             return None
+        labels = meta.get("labels") or _NOTHING
         kind, name = kinds.get(owner["kind"]), owner["name"]
         kind = kind if kind is not None and _is_of(owner, kind) else None
-        if kind is None and SPARK.kind.name in kinds and _APPLICATION in (meta.get("labels") or _NOTHING):
-            kind, name, owner = SPARK.kind, meta["labels"][_APPLICATION], None
+        if kind is None and SPARK.kind.name in kinds and _APPLICATION in labels:
+            kind, name, owner = SPARK.kind, labels[_APPLICATION], None
+        if kind is None and APP_WRAPPERS.name in kinds and WRAPPED_BY in labels:  # of a Deployment, say
+            kind, name, owner = APP_WRAPPERS, labels[WRAPPED_BY], None
         obj = self._objects(kind).get(f"{meta['namespace']}/{name}") if kind is not None else None
         if kind is None or obj is None or (owner is not None and obj["metadata"]["uid"] != owner["uid"]):
             return None

@@ -1,0 +1,124 @@
+"""What AppWrapper's webhook does, as admission policies.
+
+An AppWrapper is created suspended, and signed: who created it stands in annotations that nobody can change, and what it
+wraps is created with his rights (`embedded.controllers.operators.appwrapper`). So nobody gets by wrapping what he may
+not create himself: instead of asking at the door whether he may, as upstream does, he is the one who creates it, when
+it is created. What it wraps does not change.
+
+Source: internal/webhook/appwrapper_webhook.go of v1.2.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from phalanx.client.kind import Kind
+from phalanx.dialects.appwrapper import kinds
+from phalanx.dialects.frame import Object
+
+_GROUP = "admissionregistration.k8s.io"
+_NOTES, _OLD_NOTES = "object.metadata.annotations", "oldObject.metadata.annotations"
+_PARTS = "object.spec.components"
+Made = tuple[Kind, Object]
+
+
+def _kind(plural: str, name: str) -> Kind:
+    return Kind(group=_GROUP, plural=plural, name=name, namespaced=False)
+
+
+_MUTATING = _kind("mutatingadmissionpolicies", "MutatingAdmissionPolicy")
+_MUTATING_BINDING = _kind("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding")
+_VALIDATING = _kind("validatingadmissionpolicies", "ValidatingAdmissionPolicy")
+_VALIDATING_BINDING = _kind("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding")
+
+
+def _policy(name: str, kind: Kind, operation: str, conditions: dict[str, str], spec: Object) -> list[Made]:
+    full = f"{name}.appwrapper.phalanx.dev"
+    rule: Object = {
+        "apiGroups": [kinds.GROUP],
+        "apiVersions": [kinds.APP_WRAPPERS.version],
+        "operations": [operation],
+        "resources": [kinds.APP_WRAPPERS.plural],
+    }
+    body: dict[str, Any] = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": key, "expression": text} for key, text in conditions.items()],
+        **spec,
+    }
+    validating = kind == _VALIDATING
+    bound = _VALIDATING_BINDING if validating else _MUTATING_BINDING
+    binding = {"policyName": full, **({"validationActions": ["Deny"]} if validating else {})}
+    return [_made(kind, full, body), _made(bound, full, binding)]
+
+
+def _made(kind: Kind, name: str, spec: Object) -> Made:
+    return kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, "spec": spec}
+
+
+def _mutations(expression: str) -> Object:
+    return {
+        "reinvocationPolicy": "IfNeeded",
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
+    }
+
+
+def _validations(checks: dict[str, str]) -> Object:
+    return {
+        "validations": [{"expression": text, "message": said, "reason": "Forbidden"} for said, text in checks.items()]
+    }
+
+
+def _kept(key: str) -> str:
+    """CEL: the annotation is as it was."""
+    now, then = (f'has({of}) && "{key}" in {of}' for of in (_NOTES, _OLD_NOTES))
+    return f'(({now}) == ({then})) && (!({now}) || {_NOTES}["{key}"] == {_OLD_NOTES}["{key}"])'
+
+
+# A group whose name has a comma cannot be named where several are; whoever is in it acts without it.
+_GROUPS = 'request.userInfo.groups.filter(g, !g.contains(",")).join(",")'
+_SIGNATURE = (
+    "Object{metadata: Object.metadata{annotations: {"
+    f'"{kinds.CREATOR}": request.userInfo.username, "{kinds.CREATOR_GROUPS}": {_GROUPS}}}}}}}'
+)
+_LABELS = (
+    f'Object{{metadata: Object.metadata{{labels: {{"{kinds.USER}": request.userInfo.username.replace(":", "-")}}}}}}'
+)
+_SUSPEND = "Object{spec: Object.spec{suspend: true}}"
+_OURS = {"ours": f'!has(object.spec.managedBy) || object.spec.managedBy == "{kinds.MANAGER}"'}
+_NAME = "^[A-Za-z0-9]([A-Za-z0-9_.:-]{0,61}[A-Za-z0-9])?$"
+_CREATE = {
+    "an AppWrapper is not wrapped": f'!{_PARTS}.exists(c, c.template.kind == "{kinds.APP_WRAPPERS.name}")',
+    "what is wrapped is of the namespace of its AppWrapper": (
+        f"{_PARTS}.all(c, !has(c.template.metadata) || !has(c.template.metadata.namespace) || "
+        'c.template.metadata.namespace == "" || c.template.metadata.namespace == object.metadata.namespace)'
+    ),
+    "it wraps from 1 to 64 objects": f"size({_PARTS}) > 0 && size({_PARTS}) <= 64",
+}
+_UPDATE = {
+    "components are immutable, but for podSetInfos": (
+        f"{_PARTS}.map(c, c.template) == oldObject.spec.components.map(c, c.template) && "
+        f"{_PARTS}.map(c, has(c.podSets) ? c.podSets : []) == "
+        "oldObject.spec.components.map(c, has(c.podSets) ? c.podSets : [])"
+    ),
+    "managedBy is immutable": (
+        "has(object.spec.managedBy) == has(oldObject.spec.managedBy) && "
+        "(!has(object.spec.managedBy) || object.spec.managedBy == oldObject.spec.managedBy)"
+    ),
+    f"nobody changes {kinds.CREATOR} and {kinds.CREATOR_GROUPS}: they say who created it": (
+        f"{_kept(kinds.CREATOR)} && {_kept(kinds.CREATOR_GROUPS)}"
+    ),
+}
+POLICIES: Final[tuple[Made, ...]] = (
+    *_policy("created", _MUTATING, "CREATE", {}, _mutations(_SIGNATURE)),
+    *_policy("suspended", _MUTATING, "CREATE", _OURS, _mutations(_SUSPEND)),
+    *_policy(
+        "labelled",
+        _MUTATING,
+        "CREATE",
+        {"is-a-label": f"request.userInfo.username.matches('{_NAME}')"},
+        _mutations(_LABELS),
+    ),
+    *_policy("checked", _VALIDATING, "CREATE", {}, _validations(_CREATE)),
+    *_policy("immutable", _VALIDATING, "UPDATE", {}, _validations(_UPDATE)),
+)

@@ -1,0 +1,119 @@
+"""An AppWrapper as the scheduler sees it: one batch/v1 Job for each of its sets of pods, all of one gang.
+
+It waits while `suspend` is true, which its policy makes it when it is created; whoever admits it sets it to false, and
+then its controller creates what it wraps. It is in the queue that its labels name, else in the default one. What a
+flavor adds to a template stands in `podSetInfos`, as Kueue writes it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from phalanx.client.kind import Kind
+from phalanx.dialects.appwrapper import kinds
+from phalanx.dialects.appwrapper.pod_sets import PodSet, WrapError, avoid_unhealthy, inject, pod_sets
+from phalanx.dialects.frameworks.form import Object, as_job, manager, patched
+
+_QUEUES: Final = ("phalanx.dev/queue", "kueue.x-k8s.io/queue-name")
+_DEFAULT_QUEUE: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class AppWrappers:
+    """`frameworks.form.Framework` of AppWrapper."""
+
+    kind: Kind = field(default=kinds.APP_WRAPPERS, init=False)
+    suspend: tuple[str, ...] = field(default=("suspend",), init=False)
+
+    def roles(self, obj: Object, made: Object | None = None) -> list[str]:
+        return [one.role for one in _sets(obj) if one.replicas]
+
+    def role_of(self, labels: Mapping[str, str]) -> str:
+        return str(labels.get(kinds.POD_SET) or ("0-0" if kinds.LABEL in labels else ""))
+
+    def view(self, obj: Object, role: str, made: Object | None = None) -> Object:
+        spec = obj["spec"]
+        one = next(one for one in _sets(obj) if one.role == role)
+        labels = obj["metadata"].get("labels") or {}
+        named = any(queue in labels for queue in _QUEUES)
+        return as_job(
+            obj,
+            role,
+            roles=self.roles(obj),
+            count=one.replicas,
+            template=_with_info(spec, one),
+            suspended=spec.get("suspend"),
+            words={} if named else {_QUEUES[0]: _DEFAULT_QUEUE},
+            status={"conditions": _ended(obj.get("status") or {})},
+            managedBy=manager(spec.get("managedBy"), kinds.MANAGER),
+        )
+
+    def edit(self, spec: Object, role: str, patch: Object) -> Object:
+        found = dict(spec)
+        if "suspend" in patch:
+            found["suspend"] = patch["suspend"]
+        if "template" in patch:
+            one = next(one for one in pod_sets(spec) if one.role == role)
+            wanted = patched(_with_info(spec, one), patch["template"])
+            found["components"] = _informed(spec, one, wanted.get("spec") or {})
+        return found
+
+
+APP_WRAPPER: Final = AppWrappers()
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _sets(obj: Object) -> tuple[PodSet, ...]:
+    try:
+        return pod_sets(obj.get("spec") or {})
+    except (WrapError, TypeError, ValueError, AttributeError, KeyError):
+        return ()  # its controller says what is wrong with it
+
+
+def _with_info(spec: Object, one: PodSet) -> Object:
+    infos = spec["components"][one.component].get("podSetInfos") or ()
+    template = copy.deepcopy(one.template)
+    for info in infos[one.index : one.index + 1]:
+        try:
+            inject(template, info)
+        except WrapError:
+            break  # its controller says so
+    avoid_unhealthy(template)
+    return template
+
+
+def _informed(spec: Object, one: PodSet, wanted: Object) -> list[Object]:
+    """The components, where what is wanted besides the template stands in the `podSetInfos`."""
+    own = one.template.get("spec") or {}
+    selector = {
+        k: v for k, v in (wanted.get("nodeSelector") or {}).items() if (own.get("nodeSelector") or {}).get(k) != v
+    }
+    tolerations = [each for each in wanted.get("tolerations") or () if each not in (own.get("tolerations") or ())]
+    more: dict[str, Any] = {"nodeSelector": selector, "tolerations": tolerations}
+    components = [dict(each) for each in spec["components"]]
+    here = components[one.component]
+    infos = [dict(info) for info in here.get("podSetInfos") or ()]
+    infos += [{} for _ in range(one.index + 1 - len(infos))]
+    kept = {key: value for key, value in infos[one.index].items() if key not in more}
+    infos[one.index] = {**kept, **{key: value for key, value in more.items() if value}}
+    here.pop("podSetInfos", None)
+    if any(infos):
+        here["podSetInfos"] = infos
+    return components
+
+
+def _ended(status: Mapping[str, Any]) -> list[Object]:
+    """In a Job's words. One that failed has ended when what it wrapped is gone."""
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    deployed = conditions.get("ResourcesDeployed", {})
+    since = {key: deployed[key] for key in ("lastTransitionTime",) if key in deployed}
+    if status.get("phase") == "Succeeded":
+        return [{"type": "Complete", "status": "True", **since}]
+    if status.get("phase") == "Failed" and deployed.get("status") != "True":
+        return [{"type": "Failed", "status": "True", **since}]
+    return []

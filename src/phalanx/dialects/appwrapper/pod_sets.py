@@ -1,0 +1,206 @@
+"""The templates of pods in what an AppWrapper wraps: declared, or inferred for the kinds that are known.
+
+What is created carries the AppWrapper's name as a label, on itself and on its pods, and its pods say by a label which
+set they are of: so the scheduler knows them, whoever makes them. What the queue wrote into `podSetInfos` is put into
+the template, and pods that ask for devices keep away from nodes that Autopilot (a label) says are unhealthy.
+
+Source: pkg/utils/utils.go and internal/controller/appwrapper/resource_management.go of v1.2.1.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from phalanx.dialects.appwrapper import kinds
+from phalanx.dialects.frame import Object
+from phalanx.errors import PhalanxError
+
+MOST: Final = 8  # sets in one AppWrapper
+_PART = re.compile(r"([A-Za-z0-9_-]+)(?:\[(\d+)\])?")
+_KUBEFLOW: Final = {"PyTorchJob": ("pytorchReplicaSpecs", ("Master", "Worker"))}
+_TEMPLATE: Final = "template.spec.template"
+# Autopilot: what is asked for -> the label of nodes that says how it is there.
+_HEALTH: Final = {"nvidia.com/gpu": "autopilot.ibm.com/gpuhealth"}
+WARN, TESTING, LEAVE = "WARN", "TESTING", "EVICT"
+_WARN_WEIGHT: Final = 50
+
+
+class WrapError(PhalanxError):
+    """What is wrapped cannot be created, whatever comes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """Pods of one template. `component`: which it is of, by position; `index`: which of its sets; `path`: where in it
+    the template is."""
+
+    component: int
+    index: int
+    path: str
+    replicas: int
+    template: Object
+
+    @property
+    def role(self) -> str:
+        """Return its name within its AppWrapper."""
+        return f"{self.component}-{self.index}"
+
+
+def pod_sets(spec: Mapping[str, Any]) -> tuple[PodSet, ...]:
+    """Return all sets of pods in the spec of an AppWrapper. Raises WrapError."""
+    components = spec.get("components") or ()
+    found = tuple(one for at, each in enumerate(components) for one in component_sets(at, each))
+    if not 1 <= len(found) <= MOST:
+        raise WrapError(f"it has {len(found)} templates of pods; it must have from 1 to {MOST}: declare podSets")
+    return found
+
+
+def component_sets(at: int, component: Mapping[str, Any]) -> list[PodSet]:
+    """Return the sets of pods of one component. Raises WrapError."""
+    obj = component.get("template") or {}
+    inferred = dict(_inferred(obj))
+    declared = {str(one["path"]): _count(one.get("replicas"), 1) for one in component.get("podSets") or ()}
+    if inferred and declared and declared != inferred:
+        raise WrapError(f"component {at}: the podSets {declared} are not those of the {obj.get('kind')}: {inferred}")
+    return [
+        PodSet(component=at, index=index, path=path, replicas=replicas, template=_at(component, path))
+        for index, (path, replicas) in enumerate((declared or inferred).items())
+    ]
+
+
+def component_name(app_wrapper: Object, at: int) -> str:
+    """Return what a component is called; where its name is to be generated, it is always the same."""
+    meta = (app_wrapper["spec"]["components"][at].get("template") or {}).get("metadata") or {}
+    if meta.get("name") or not meta.get("generateName"):
+        return str(meta.get("name") or "")
+    digest = hashlib.sha256(f"{app_wrapper['metadata']['uid']}/{at}".encode()).hexdigest()
+    return f"{meta['generateName']}{digest[:5]}"
+
+
+def component_object(app_wrapper: Object, at: int) -> Object:
+    """Return what is created of a component. Raises WrapError."""
+    meta = app_wrapper["metadata"]
+    component = copy.deepcopy(app_wrapper["spec"]["components"][at])
+    infos = component.get("podSetInfos") or ()
+    for number, one in enumerate(component_sets(at, component)):
+        template = _at(component, one.path)
+        for info in infos[number : number + 1]:
+            inject(template, info)
+        avoid_unhealthy(template)
+        said = template.setdefault("metadata", None) or {}
+        template["metadata"] = said
+        said["labels"] = {**(said.get("labels") or {}), kinds.LABEL: meta["name"], kinds.POD_SET: one.role}
+    obj: Object = component["template"]
+    own = obj.setdefault("metadata", {})
+    own["labels"] = {**(own.get("labels") or {}), kinds.LABEL: meta["name"]}
+    own["namespace"], own["name"] = meta["namespace"], component_name(app_wrapper, at)
+    if not own["name"]:
+        raise WrapError(f"component {at}, a {obj.get('kind')}, has no name")
+    return obj
+
+
+def inject(template: Object, info: Mapping[str, Any]) -> None:
+    """Put into the template what the queue said of its pods. Raises WrapError where the template says otherwise."""
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    template["metadata"], template["spec"] = meta, spec
+    for into, name in ((meta, "labels"), (meta, "annotations"), (spec, "nodeSelector")):
+        there = into.get(name) or {}
+        for key, value in (info.get(name) or {}).items():
+            if there.get(key, value) != value:
+                raise WrapError(f"the {name} of its pods say {key}: {there[key]}, its queue says {value}")
+        if info.get(name):
+            into[name] = {**there, **info[name]}
+    for name in ("tolerations", "schedulingGates"):
+        if info.get(name):
+            spec[name] = [*(spec.get(name) or ()), *info[name]]
+
+
+def health(spec: Mapping[str, Any]) -> list[str]:
+    """Return the labels that say how a node's devices are that pods of this spec ask for."""
+    asked = set()
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = container.get("resources") or {}
+        asked |= {*(resources.get("requests") or {}), *(resources.get("limits") or {})}
+    return [label for resource, label in _HEALTH.items() if resource in asked]
+
+
+def avoid_unhealthy(template: Object) -> None:
+    """Keep pods of the template away from nodes whose devices are unhealthy, if they ask for some."""
+    spec = template.get("spec") or {}
+    for label in health(spec):
+        affinity = dict(spec.get("affinity") or {})
+        node = dict(affinity.get("nodeAffinity") or {})
+        rule = {"key": label, "operator": "NotIn", "values": [TESTING, LEAVE]}
+        must = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {"nodeSelectorTerms": [{}]}
+        terms = [
+            {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), rule]}
+            for term in must["nodeSelectorTerms"]
+        ]
+        wish = {"matchExpressions": [{"key": label, "operator": "NotIn", "values": [WARN]}]}
+        wishes = node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        node["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+        node["preferredDuringSchedulingIgnoredDuringExecution"] = [
+            *wishes,
+            {"weight": _WARN_WEIGHT, "preference": wish},
+        ]
+        template["spec"] = spec = {**spec, "affinity": {**affinity, "nodeAffinity": node}}
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _inferred(obj: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield (path, pods) of the kinds that are known."""
+    kind, spec = str(obj.get("kind")), obj.get("spec") or {}
+    match kind:
+        case "Pod":
+            yield "template", 1
+        case "Deployment" | "StatefulSet":
+            yield _TEMPLATE, _count(spec.get("replicas"), 1)
+        case "Job":
+            width = _count(spec.get("parallelism"), 1)
+            yield _TEMPLATE, min(width, _count(spec.get("completions"), width))
+        case "JobSet":
+            for at, job in enumerate(spec.get("replicatedJobs") or ()):
+                inner = (job.get("template") or {}).get("spec") or {}
+                width = _count(inner.get("parallelism"), 1)
+                pods = _count(job.get("replicas"), 1) * min(width, _count(inner.get("completions"), width))
+                yield f"template.spec.replicatedJobs[{at}].template.spec.template", pods
+        case "PyTorchJob":
+            where, roles = _KUBEFLOW[kind]
+            for role in roles:
+                if role in (spec.get(where) or {}):
+                    pods = _count(spec[where][role].get("replicas"), 1)
+                    yield f"template.spec.{where}.{role}.template", pods
+        case "RayCluster":
+            yield from _ray("template.spec", spec)
+        case "RayJob":
+            yield from _ray("template.spec.rayClusterSpec", spec.get("rayClusterSpec") or {})
+
+
+def _ray(root: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    yield f"{root}.headGroupSpec.template", 1
+    for at, group in enumerate(spec.get("workerGroupSpecs") or ()):
+        yield f"{root}.workerGroupSpecs[{at}].template", _count(group.get("replicas"), 1)
+
+
+def _at(component: Mapping[str, Any], path: str) -> Object:
+    """What is at the path, in the component itself. Raises WrapError."""
+    here: Any = component
+    for part in path.split("."):
+        found = _PART.fullmatch(part)
+        here = here.get(found[1]) if found and isinstance(here, dict) else None
+        if found and found[2] is not None:
+            here = here[int(found[2])] if isinstance(here, list) and int(found[2]) < len(here) else None
+    if not isinstance(here, dict) or not path.startswith("template"):
+        raise WrapError(f"there is no template of pods at {path}")
+    return here
+
+
+def _count(value: Any, default: int) -> int:
+    return default if value is None else max(0, int(value))

@@ -1,0 +1,241 @@
+"""Runs AppWrappers (workload.codeflare.dev/v1beta2): what CodeFlare's controller does on a cluster.
+
+While one is suspended nothing of it is there; the scheduler lets it go when all its pods have a place. Each component
+is then created as the user who created the AppWrapper, whom an admission policy wrote on it (`dialects.appwrapper`): so
+he gets nothing that he may not create himself, and every check of the server is made of him.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from phalanx.client.connection import ApiError, ApiRefusal, Object
+from phalanx.client.informer import Change
+from phalanx.client.kind import DEPLOYMENTS, JOBS, NODES, PODS, Kind
+from phalanx.embedded.controllers.operators.appwrapper.phases import Do, Seen, Step, step
+from phalanx.embedded.controllers.operators.appwrapper.settings import settings_of
+from phalanx.embedded.controllers.operators.appwrapper.wrapping import Wrapping
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
+from phalanx.embedded.controllers.runtime.discovery import Catalog, discover
+from phalanx.embedded.controllers.runtime.pod_state import condition, controller_of, owner_reference
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339
+from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.errors import PhalanxError
+
+COMPONENT: Final = "appwrapper"
+_POLL_S: Final = 2.0  # what is being removed, and kinds whose changes are not watched here
+_ASK_S: Final = 2.0  # a kind that is not served is asked for again after so long
+_FATAL: Final = frozenset({400, 403, 404, 405, 409, 422})
+_WATCHED: Final = (PODS, JOBS, DEPLOYMENTS)
+
+
+class AppWrapperController:
+    """Run `loop`. `wrapping`: what is known of the kind."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        recorder: Recorder,
+        wrapping: Wrapping,
+        *,
+        retry: Retry | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        self._calls, self._recorder, self._wrapping, self._clock = calls, recorder, wrapping, clock
+        self._catalog: Catalog | None = None
+        self._asked_s = 0.0  # when what is served was asked for last
+        self._pods: dict[str, dict[str, Object]] = {}  # of each AppWrapper (namespace/name), by uid
+        self._faults: dict[str, tuple[str, bool]] = {}  # uid -> why a component cannot be created; whether ever
+        self.loop = Reconciler(
+            calls, recorder, wrapping.kind, self._look, component=COMPONENT, owns=_WATCHED, retry=retry
+        )
+        calls.cache(PODS).subscribe(self._on_pod)
+
+    def _on_pod(self, change: Change) -> None:
+        """Pods are its own by their label, whoever made them."""
+        obj = change.new or change.old
+        name = (obj["metadata"].get("labels") or {}).get(self._wrapping.label) if obj is not None else None
+        if obj is None or not name:
+            return
+        meta = obj["metadata"]
+        key = f"{meta['namespace']}/{name}"
+        if change.new is not None:
+            self._pods.setdefault(key, {})[meta["uid"]] = change.new
+        elif key in self._pods:
+            self._pods[key].pop(meta["uid"], None)
+            if not self._pods[key]:
+                del self._pods[key]
+        self.loop.queue.add(key)
+
+    async def _look(self, obj: Object) -> None:
+        if (obj["spec"].get("managedBy") or self._wrapping.manager) != self._wrapping.manager:
+            return
+        uid, now_s = obj["metadata"]["uid"], self._clock()
+        seen = await self._see(obj)
+        suspended = bool(obj["spec"].get("suspend"))
+        found = step(obj.get("status") or {}, suspended, seen, settings_of(obj["metadata"]), now_s)
+        if found.do is Do.CREATE:
+            await self._create(obj)
+            found.look_s = now_s + (_POLL_S if uid in self._faults and not self._faults[uid][1] else 0.0)
+        elif found.do is not Do.NOTHING:
+            await self._remove(obj, forced=found.do is Do.FORCE)
+            found.look_s = min(found.look_s or now_s + _POLL_S, now_s + _POLL_S)
+        found.status["componentStatus"] = await self._components(obj, found)
+        if found.status["phase"] not in ("Resuming", "Failed"):
+            self._faults.pop(uid, None)
+        for reason, message in found.events:
+            self._recorder.tell(COMPONENT, obj, "Normal", reason, message)
+        await self.loop.write_status(obj, found.status)
+        if found.look_s:
+            self.loop.look_after(obj, max(0.05, found.look_s - now_s))
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    async def _see(self, obj: Object) -> Seen:
+        meta = obj["metadata"]
+        pods = list(self._pods.get(f"{meta['namespace']}/{meta['name']}", {}).values())
+        try:
+            expected = self._wrapping.expected(obj["spec"])
+        except PhalanxError as error:
+            return Seen(pods=pods, expected=0, missing=["a component"], fault=str(error), fatal=True)
+        parts = [(self._name(obj, at), await self._find(obj, at)) for at in _each(obj)]
+        failed = (f"{name}: {text}" for name, found in parts if found is not None and (text := _failure(found)))
+        fault, fatal = self._faults.get(meta["uid"], ("", False))
+        return Seen(
+            pods=pods,
+            expected=expected,
+            missing=[name for name, found in parts if found is None],
+            there=any(found is not None for _, found in parts),
+            failed=next(failed, ""),
+            fault=fault,
+            fatal=fatal,
+            evicted=any(self._leaves(pod) for pod in pods),
+        )
+
+    def _leaves(self, pod: Object) -> bool:
+        """Autopilot says that its node's devices are to be left, and it has some."""
+        node = self._calls.cache(NODES).objects.get((pod.get("spec") or {}).get("nodeName") or "")
+        labels = (node or {}).get("metadata", {}).get("labels") or {}
+        return bool(labels) and self._wrapping.must_leave(pod["spec"], labels)
+
+    def _name(self, obj: Object, at: int) -> str:
+        return f"{obj['spec']['components'][at]['template'].get('kind')} {self._wrapping.component_name(obj, at)}"
+
+    async def _find(self, obj: Object, at: int) -> Object | None:
+        """The component, if it is there and this AppWrapper's."""
+        kind = await self._kind(obj["spec"]["components"][at]["template"])
+        name = self._wrapping.component_name(obj, at)
+        if kind is None or not name:
+            return None
+        space = obj["metadata"]["namespace"]
+        if kind in _WATCHED:
+            found = self._calls.cache(kind).objects.get(f"{space}/{name}")
+        else:
+            found = await self._get(kind, name, space)
+        owner = controller_of(found) if found is not None else None
+        if found is None or owner is None or owner["uid"] != obj["metadata"]["uid"]:
+            return None
+        return {**found, "kind": kind.name}
+
+    async def _get(self, kind: Kind, name: str, space: str) -> Object | None:
+        try:
+            return await self._calls.get(kind, name, space)
+        except ApiRefusal as refusal:
+            if refusal.code != 404:
+                raise
+            return None
+
+    async def _kind(self, template: Object) -> Kind | None:
+        """As the server serves it now; None: it does not."""
+        key = str(template.get("apiVersion")), str(template.get("kind"))
+        if self._catalog is None or (key not in self._catalog.named and self._clock() >= self._asked_s + _ASK_S):
+            self._asked_s = self._clock()
+            self._catalog = await discover(self._calls)
+        found = self._catalog.named.get(key)
+        return found if found is not None and found.namespaced else None
+
+    # --- writes -------------------------------------------------------------------------------------------------------
+
+    async def _create(self, obj: Object) -> None:
+        """In their order; what cannot be created now is remembered, and said by the next step."""
+        uid = obj["metadata"]["uid"]
+        for at in _each(obj):
+            if await self._find(obj, at) is not None:
+                continue
+            try:
+                await self._create_one(obj, at)
+            except PhalanxError as error:
+                fatal = not isinstance(error, ApiError) or (isinstance(error, ApiRefusal) and error.code in _FATAL)
+                self._faults[uid] = f"{self._name(obj, at)}: {error}", fatal
+                return
+        self._faults.pop(uid, None)
+
+    async def _create_one(self, obj: Object, at: int) -> None:
+        meta = obj["metadata"]
+        body = self._wrapping.component(obj, at)
+        kind = await self._kind(body)
+        if kind is None:
+            raise PhalanxError(f"no namespaced {body.get('kind')} of {body.get('apiVersion')} is served")
+        notes = meta.get("annotations") or {}
+        creator = str(notes.get(self._wrapping.creator) or "")
+        if not creator:
+            raise PhalanxError(f"nobody is known to have created it: it has no annotation {self._wrapping.creator}")
+        body["metadata"]["ownerReferences"] = [owner_reference(self._wrapping.kind, obj)]
+        groups = tuple(filter(None, str(notes.get(self._wrapping.groups, "")).split(",")))
+        await self._calls.create_as(creator, groups, kind, body, meta["namespace"])
+
+    async def _remove(self, obj: Object, *, forced: bool) -> None:
+        meta = obj["metadata"]
+        for at in _each(obj):
+            found, kind = await self._find(obj, at), await self._kind(obj["spec"]["components"][at]["template"])
+            if found is not None and kind is not None and "deletionTimestamp" not in found["metadata"]:
+                await self._calls.remove(kind, found)
+        for pod in list(self._pods.get(f"{meta['namespace']}/{meta['name']}", {}).values()) if forced else ():
+            try:
+                await self._calls.delete(PODS, pod, grace_s=0)
+            except ApiRefusal as refusal:
+                if not gone(refusal):
+                    raise
+
+    async def _components(self, obj: Object, found: Step) -> list[Object]:
+        """What is said of each component."""
+        old = (obj.get("status") or {}).get("componentStatus") or ()
+        fault, _ = self._faults.get(obj["metadata"]["uid"], ("", False))
+        said: list[Object] = []
+        for at, component in enumerate(obj["spec"]["components"]):
+            template = component["template"]
+            there = await self._find(obj, at) is not None
+            wrong = fault if fault.startswith(f"{self._name(obj, at)}: ") else ""
+            known = next(iter((old[at].get("conditions") or ()) if at < len(old) else ()), None)
+            one = {
+                "name": self._wrapping.component_name(obj, at),
+                "kind": str(template.get("kind")),
+                "apiVersion": str(template.get("apiVersion")),
+                "podSets": list(self._wrapping.pod_sets(at, component)),
+            }
+            if there or wrong or known is not None:
+                one["conditions"] = [_deployed(known, there, wrong, found.now_s)]
+            said.append(one)
+        return said
+
+
+def _each(obj: Object) -> range:
+    return range(len(obj["spec"]["components"]))
+
+
+def _failure(obj: Object) -> str:
+    """What a component says of its failure; of other kinds this is left to their pods, as upstream does."""
+    said = condition(obj, "Failed") if obj["kind"] in ("Job", "PyTorchJob") else None
+    return str(said.get("message") or "failed") if said is not None and said["status"] == "True" else ""
+
+
+def _deployed(known: Object | None, there: bool, fault: str, now_s: float) -> Object:
+    """Whether a component was created; `CompononetDeleted` is how the reason is spelled there."""
+    reason = "ComponentCreatedSuccessfully" if there else "ComponentCreationErrored" if fault else "CompononetDeleted"
+    status = "True" if there else "False"
+    since = known["lastTransitionTime"] if known is not None and known["status"] == status else rfc3339(now_s)
+    said = {"type": "ResourcesDeployed", "status": status, "reason": reason, "message": fault}
+    return {**said, "lastTransitionTime": since}

@@ -1,0 +1,249 @@
+"""How far an AppWrapper is: a pure step from its status, and from what is seen of what it wraps, to the next.
+
+    Suspended -> Resuming -> Running -> Succeeded | Failed
+    Running, Resuming -> Resetting -> Resuming        what failed is removed and created again, after a pause
+    Resuming, Running, Resetting -> Suspending -> Suspended
+
+A reset keeps the quota, and so its place with the scheduler; success gives it back at once. Success is by pods, not by
+what the owners of the pods say, and one failed pod that is still there stands in its way.
+
+Source: internal/controller/appwrapper/appwrapper_controller.go of v1.2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.embedded.controllers.operators.appwrapper.settings import Settings
+from phalanx.embedded.controllers.runtime.pod_state import condition, is_deleting, phase
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+
+
+class Do(Enum):
+    """What is to be done besides writing the status."""
+
+    NOTHING = "nothing"
+    CREATE = "create"  # what is missing of the components
+    DELETE = "delete"  # all components
+    FORCE = "force"  # and their pods, without grace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What there is. `expected`: pods that there are to be. `missing`: components, by name, that are not there.
+    `there`: some component is. `failed`: one that says it failed. `fault`: why a component cannot be created; `fatal`:
+    ever. `evicted`: a pod is on a node that is to be left."""
+
+    pods: Sequence[Object]
+    expected: int
+    missing: Sequence[str] = ()
+    there: bool = False
+    failed: str = ""
+    fault: str = ""
+    fatal: bool = False
+    evicted: bool = False
+
+
+@dataclass(slots=True)
+class Step:
+    """The next status, what is to be done, and when to look again (seconds since the epoch; 0: no need)."""
+
+    status: Object
+    now_s: float
+    do: Do = Do.NOTHING
+    look_s: float = 0.0
+    events: list[tuple[str, str]] = field(default_factory=list)
+
+    def to(self, phase: str) -> None:
+        self.status["phase"] = phase
+        self.look_s = self.now_s
+
+    def set(self, kind: str, value: bool, reason: str, message: str = "") -> None:
+        """The condition says this from now on; its time is that of its last change."""
+        entries: list[dict[str, Any]] = self.status.setdefault("conditions", [])
+        old = next((one for one in entries if one["type"] == kind), None)
+        status = "True" if value else "False"
+        since = old["lastTransitionTime"] if old is not None and old["status"] == status else rfc3339(self.now_s)
+        said = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+        if old is None:
+            entries.append(said)
+        else:
+            old.update(said)
+
+    def since(self, kind: str) -> float:
+        """Return when the condition got its status; now, if it has none."""
+        found = self.condition(kind)
+        return seconds(found["lastTransitionTime"]) if found is not None else self.now_s
+
+    def condition(self, kind: str) -> dict[str, Any] | None:
+        """Return the condition of that type; None: there is none."""
+        return condition({"status": self.status}, kind)
+
+    def wait(self, until_s: float) -> bool:
+        """Return whether that is over; else it is looked at again then."""
+        if until_s > self.now_s:
+            self.look_s = min(self.look_s, until_s) if self.look_s else until_s
+        return until_s <= self.now_s
+
+    def unhealthy(self, reason: str, message: str) -> None:
+        self.set("Unhealthy", True, reason, message)
+        self.events.append(("Unhealthy", f"{reason}: {message}"))
+
+
+def step(status: Object, suspended: bool, seen: Seen, settings: Settings, now_s: float) -> Step:
+    """Return the next step of an AppWrapper whose status that is."""
+    at = Step(status={**status, "conditions": [dict(one) for one in status.get("conditions") or ()]}, now_s=now_s)
+    now = status.get("phase") or ""
+    if suspended and now in ("Resuming", "Running", "Resetting"):
+        at.events.append(("Suspending", f"Externally suspended while in the {now} phase"))
+        at.to("Suspending")
+        return at
+    match now:
+        case "":
+            at.set("QuotaReserved", False, "Suspended")
+            at.set("ResourcesDeployed", False, "Suspended")
+            at.to("Suspended")
+        case "Suspended" if not suspended:
+            _resume(at)
+        case "Resuming":
+            _resuming(at, seen, settings)
+        case "Running":
+            _running(at, seen, settings)
+        case "Suspending":
+            if _removed(at, seen, settings):
+                for kind in ("QuotaReserved", "ResourcesDeployed", "PodsReady", "Unhealthy"):
+                    at.set(kind, False, "Suspended")
+                at.to("Suspended")
+        case "Resetting":
+            _resetting(at, seen, settings)
+        case "Failed":
+            _failed(at, seen, settings)
+        case "Succeeded":
+            _succeeded(at, seen, settings)
+    return at
+
+
+# --- phases -----------------------------------------------------------------------------------------------------------
+
+
+def _resume(at: Step) -> None:
+    at.set("QuotaReserved", True, "Resuming", "Suspend is false")
+    at.set("ResourcesDeployed", True, "Resuming", "Suspend is false")
+    at.set("PodsReady", False, "Resuming")
+    at.set("Unhealthy", False, "Resuming")
+    at.to("Resuming")
+
+
+def _resuming(at: Step, seen: Seen, settings: Settings) -> None:
+    if not seen.missing:
+        at.to("Running")
+    elif seen.fault and seen.fatal:
+        at.unhealthy("CreateFailed", seen.fault)
+        at.to("Failed")
+    elif seen.fault and at.wait(at.since("ResourcesDeployed") + settings.admission_s):
+        at.unhealthy("CreateFailed", seen.fault)
+        _reset(at, seen, settings)
+    else:
+        at.do = Do.CREATE
+
+
+def _running(at: Step, seen: Seen, settings: Settings) -> None:
+    counts = {one: sum(phase(pod) == one for pod in seen.pods) for one in ("Pending", "Running", "Succeeded", "Failed")}
+    if seen.missing:
+        at.unhealthy("MissingComponent", f"found that {', '.join(seen.missing)} is gone")
+        at.to("Failed")
+    elif seen.failed:
+        at.unhealthy("FailedComponent", seen.failed)
+        _reset(at, seen, settings)
+    elif counts["Succeeded"] >= seen.expected and not (counts["Pending"] or counts["Running"] or counts["Failed"]):
+        at.set("QuotaReserved", False, "Succeeded")
+        at.set("ResourcesDeployed", True, "Succeeded")
+        at.to("Succeeded")
+    elif counts["Failed"]:
+        found = at.condition("Unhealthy")
+        if found is None or found["reason"] != "FoundFailedPods":
+            at.unhealthy("FoundFailedPods", f"{counts['Failed']} failed pods are there")
+        if at.wait(at.since("Unhealthy") + settings.failure_s):
+            _reset(at, seen, settings)
+    elif seen.evicted:
+        at.unhealthy("AutopilotNoExecute", "a pod is on a node that is to be left")
+        at.set("PodsReady", False, "Resetting")
+        at.to("Resetting")
+    else:
+        at.set("Unhealthy", False, "FoundNoFailedPods")
+        _ready(at, seen, settings, counts)
+
+
+def _ready(at: Step, seen: Seen, settings: Settings, counts: dict[str, int]) -> None:
+    running = counts["Running"] + counts["Succeeded"]
+    text = f"{counts['Running']} pods running; {counts['Succeeded']} pods succeeded; {seen.expected} expected"
+    if running >= seen.expected:
+        at.set("PodsReady", True, "SufficientPodsReady", text)
+        return
+    at.set("PodsReady", False, "InsufficientPodsReady", text)
+    patience_s = settings.warmup_s if running + counts["Pending"] >= seen.expected else settings.admission_s
+    if at.wait(at.since("ResourcesDeployed") + patience_s):
+        at.unhealthy("InsufficientPodsReady", text)
+        _reset(at, seen, settings)
+
+
+def _reset(at: Step, seen: Seen, settings: Settings) -> None:
+    """Again, unless it was tried as often as it may be, or a program ended in a way that is final."""
+    tried = int(at.status.get("resettingCount") or 0)
+    at.set("PodsReady", False, "Resetting")
+    if tried >= settings.retries or any(settings.ends(code) for pod in seen.pods for code in _codes(pod)):
+        at.to("Failed")
+        return
+    at.status["resettingCount"] = tried + 1
+    at.to("Resetting")
+
+
+def _resetting(at: Step, seen: Seen, settings: Settings) -> None:
+    if not _removed(at, seen, settings):
+        return
+    at.set("ResourcesDeployed", False, "Resetting")
+    if at.wait(at.since("Unhealthy") + settings.pause_s):
+        _resume(at)
+
+
+def _failed(at: Step, seen: Seen, settings: Settings) -> None:
+    deployed = at.condition("ResourcesDeployed")
+    if deployed is not None and deployed["status"] != "True":
+        return
+    if at.wait(at.since("Unhealthy") + settings.on_failure_s) and _removed(at, seen, settings):
+        at.set("PodsReady", False, "Failed")
+        at.set("QuotaReserved", False, "Failed")
+        at.set("ResourcesDeployed", False, "Failed")
+
+
+def _succeeded(at: Step, seen: Seen, settings: Settings) -> None:
+    deployed = at.condition("ResourcesDeployed")
+    if deployed is None or deployed["status"] != "True":
+        return
+    if at.wait(at.since("QuotaReserved") + settings.success_s) and _removed(at, seen, settings):
+        at.set("ResourcesDeployed", False, "Succeeded", "Time to live after success expired")
+
+
+def _removed(at: Step, seen: Seen, settings: Settings) -> bool:
+    """Whether nothing is left; else it is to go, and after a while its pods without grace."""
+    if not seen.there and not seen.pods:
+        if at.condition("DeletingResources") is not None:
+            at.set("DeletingResources", False, "DeletionComplete")
+        return True
+    at.set("DeletingResources", True, "DeletionInitiated")
+    forced = at.wait(at.since("DeletingResources") + settings.forceful_s)
+    at.do = Do.FORCE if forced else Do.DELETE
+    return False
+
+
+def _codes(pod: Object) -> list[int]:
+    """The exit codes of its containers that ended."""
+    if is_deleting(pod):
+        return []
+    entries = (pod.get("status") or {}).get("containerStatuses") or ()
+    ends = [((entry.get("state") or {}).get("terminated") or {}) for entry in entries]
+    return [int(end["exitCode"]) for end in ends if "exitCode" in end]

@@ -1,0 +1,40 @@
+"""What the controller is told of the kind AppWrapper (`phalanx.dialects.appwrapper.wrapping`), from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from phalanx.client.connection import Object
+from phalanx.client.kind import Kind
+
+
+class Wrapping(Protocol):
+    """`label`: of what is made, and of its pods: the AppWrapper's name. `manager`: this controller, where an AppWrapper
+    names one. `creator`, `groups`: annotations that say who created it."""
+
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def manager(self) -> str: ...
+    @property
+    def creator(self) -> str: ...
+    @property
+    def groups(self) -> str: ...
+
+    def expected(self, spec: Mapping[str, Any]) -> int:
+        """Return how many pods there are to be. Raises PhalanxError for what cannot be created, ever."""
+
+    def pod_sets(self, at: int, component: Mapping[str, Any]) -> Sequence[Object]:
+        """Return the `podSets` of a component, as its status shows them."""
+
+    def component_name(self, app_wrapper: Object, at: int) -> str:
+        """Return what a component is called; empty: it has no name."""
+
+    def component(self, app_wrapper: Object, at: int) -> Object:
+        """Return what is created of a component. Raises PhalanxError for what cannot be, ever."""
+
+    def must_leave(self, pod: Mapping[str, Any], node_labels: Mapping[str, str]) -> bool:
+        """Return whether a pod of this spec is to leave a node with these labels."""

@@ -1,0 +1,162 @@
+"""How far an AppWrapper is: each phase, what moves it, and what its conditions say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.embedded.controllers.operators.appwrapper.phases import Do, Seen, Step, step
+from phalanx.embedded.controllers.operators.appwrapper.settings import Settings, settings_of
+
+SETTINGS = settings_of({})
+NOTHING = Seen(pods=(), expected=2, missing=["Job j"])
+
+
+def pods(**phases: int) -> list[Object]:
+    """So many of each phase."""
+    return [
+        {"metadata": {"uid": f"{name}{n}"}, "status": {"phase": name}} for name in phases for n in range(phases[name])
+    ]
+
+
+def running(*, code: int | None = None, **phases: int) -> Seen:
+    found = pods(**phases)
+    if code is not None:
+        found[0]["status"]["containerStatuses"] = [{"state": {"terminated": {"exitCode": code}}}]
+    return Seen(pods=found, expected=2, there=True)
+
+
+class Life:
+    """One AppWrapper, step by step."""
+
+    def __init__(self, settings: Settings = SETTINGS) -> None:
+        self.status: Object = {}
+        self.now_s, self.settings, self.suspended = 1000.0, settings, False
+
+    def step(self, seen: Seen, *, later_s: float = 0.0) -> Step:
+        self.now_s += later_s
+        found = step(self.status, self.suspended, seen, self.settings, self.now_s)
+        self.status = found.status
+        return found
+
+    def until_running(self) -> Life:
+        self.step(NOTHING)
+        self.step(NOTHING)
+        assert self.step(NOTHING).do is Do.CREATE
+        self.step(running())
+        assert self.phase == "Running"
+        return self
+
+    @property
+    def phase(self) -> str:
+        return str(self.status["phase"])
+
+    def says(self, kind: str) -> str:
+        one: dict[str, Any] = next(each for each in self.status["conditions"] if each["type"] == kind)
+        return f"{one['status']} {one['reason']}"
+
+
+def test_nothing_is_created_while_it_is_suspended() -> None:
+    life = Life()
+    life.suspended = True
+    for _ in range(3):
+        assert life.step(NOTHING).do is Do.NOTHING
+    assert life.phase == "Suspended"
+    assert life.says("QuotaReserved") == "False Suspended"
+    life.suspended = False
+    life.step(NOTHING)
+    assert (life.phase, life.says("QuotaReserved")) == ("Resuming", "True Resuming")
+    assert life.step(NOTHING).do is Do.CREATE
+
+
+def test_it_succeeds_by_its_pods_gives_its_quota_back_at_once_and_its_components_after_a_week() -> None:
+    life = Life().until_running()
+    life.step(running(Running=2))
+    assert life.says("PodsReady") == "True SufficientPodsReady"
+    life.step(running(Succeeded=1, Running=1))
+    assert life.phase == "Running"
+    life.step(running(Succeeded=2))
+    assert (life.phase, life.says("QuotaReserved")) == ("Succeeded", "False Succeeded")
+    assert life.says("ResourcesDeployed") == "True Succeeded"
+    found = life.step(running(Succeeded=2))
+    assert (found.do, found.look_s) == (Do.NOTHING, life.now_s + 7 * 86_400)
+    assert life.step(running(Succeeded=2), later_s=7 * 86_400.0).do is Do.DELETE
+    life.step(NOTHING)
+    assert life.says("ResourcesDeployed") == "False Succeeded"
+
+
+def test_a_failed_pod_has_a_minute_then_all_is_made_anew_after_a_pause_and_the_quota_is_kept() -> None:
+    life = Life().until_running()
+    failing = running(Failed=1, Running=1)
+    found = life.step(failing)
+    assert (life.phase, life.says("Unhealthy")) == ("Running", "True FoundFailedPods")
+    assert found.look_s == life.now_s + 60.0
+    life.step(failing, later_s=60.0)
+    assert (life.phase, life.status["resettingCount"]) == ("Resetting", 1)
+    assert life.step(failing).do is Do.DELETE
+    assert life.step(failing, later_s=601.0).do is Do.FORCE
+    life.now_s -= 600.0
+    assert life.step(NOTHING).do is Do.NOTHING
+    assert (life.says("ResourcesDeployed"), life.says("QuotaReserved")) == ("False Resetting", "True Resuming")
+    life.step(NOTHING, later_s=90.0)
+    assert life.phase == "Resuming"
+
+
+def test_after_its_retries_or_a_final_exit_code_it_has_failed_and_is_removed() -> None:
+    for settings, code in ((replace(SETTINGS, retries=0), None), (replace(SETTINGS, terminal=frozenset({3})), 3)):
+        life = Life(replace(settings, failure_s=0.0)).until_running()
+        life.step(running(code=code, Failed=1, Running=1))
+        assert life.phase == "Failed"
+        assert life.step(running(Failed=1)).do is Do.DELETE
+        life.step(NOTHING)
+        assert life.says("QuotaReserved") == life.says("ResourcesDeployed") == "False Failed"
+
+
+def test_pods_that_do_not_come_or_do_not_run_are_waited_for_as_long_as_it_says() -> None:
+    for seen, patience_s in ((running(Running=1), 60.0), (running(Running=1, Pending=1), 300.0)):
+        life = Life().until_running()
+        life.step(seen, later_s=patience_s - 1.0)
+        assert life.phase == "Running"
+        life.step(seen, later_s=1.0)
+        assert (life.phase, life.says("Unhealthy")) == ("Resetting", "True InsufficientPodsReady")
+
+
+def test_what_is_gone_fails_it_at_once_and_what_cannot_be_created_too() -> None:
+    life = Life().until_running()
+    life.step(NOTHING)
+    assert (life.phase, life.says("Unhealthy")) == ("Failed", "True MissingComponent")
+    life = Life()
+    life.step(NOTHING)
+    life.step(NOTHING)
+    life.step(replace(NOTHING, fault="Job j: forbidden", fatal=True))
+    assert (life.phase, life.says("Unhealthy")) == ("Failed", "True CreateFailed")
+
+
+def test_suspended_from_outside_it_is_removed_whole_and_comes_back() -> None:
+    life = Life().until_running()
+    life.suspended = True
+    assert life.step(running(Running=2)).events[0][0] == "Suspending"
+    assert life.step(running(Running=2)).do is Do.DELETE
+    life.step(NOTHING)
+    assert (life.phase, life.says("QuotaReserved")) == ("Suspended", "False Suspended")
+    life.suspended = False
+    life.step(NOTHING)
+    assert life.phase == "Resuming"
+
+
+def test_pods_on_a_node_that_is_to_be_left_are_moved_without_counting() -> None:
+    life = Life().until_running()
+    life.step(replace(running(Running=2), evicted=True))
+    assert (life.phase, life.says("Unhealthy")) == ("Resetting", "True AutopilotNoExecute")
+    assert "resettingCount" not in life.status
+
+
+def test_settings_are_read_from_annotations() -> None:
+    said = {"retryLimit": "1", "successTTLDuration": "1000h", "warmupGracePeriodDuration": "1h30m", "odd": "1"}
+    said |= {"failureGracePeriodDuration": "soon", "retryableExitCodes": "1, 2", "admissionGracePeriodDuration": "48h"}
+    notes = {f"workload.codeflare.dev.appwrapper/{key}": text for key, text in said.items()}
+    found = settings_of({"annotations": notes})
+    assert (found.retries, found.success_s, found.failure_s) == (1, 7 * 86_400.0, 60.0)
+    assert (found.admission_s, found.warmup_s) == (86_400.0, 86_400.0)  # a day is the most; warming up takes no less
+    assert [found.ends(code) for code in (0, 1, 2, 3)] == [False, False, False, True]
