@@ -219,3 +219,30 @@ def test_a_batch_job_needs_one_pod_or_as_many_as_it_says() -> None:
             await stage.until(lambda: bound_of(stage, "whole") == 4 and bound_of(stage, "loose") == 4)
 
     play(scene())
+
+
+def test_pods_share_a_gpu_by_the_fraction_that_they_ask_for() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        one = node("n2", 4)
+        one["metadata"]["annotations"] = {"phalanx.dev/devices": '[{"name": "GPU-1", "memory": "8Gi"}]'}
+        for amounts in (one["status"]["allocatable"], one["status"].setdefault("capacity", {})):
+            amounts["nvidia.com/gpu"] = "1"
+        stage.put_node(one)
+        shares = {"half": ("gpu-fraction", "0.5"), "memory": ("gpu-memory", "4096"), "more": ("gpu-fraction", "0.3")}
+        for name, (key, value) in shares.items():
+            part = pod(name)
+            part["metadata"]["annotations"] |= {key: value}
+            stage.put(part)
+        two = pod("two")
+        two["metadata"]["annotations"] |= {"gpu-fraction": "0.1", "gpu-fraction-num-devices": "2"}
+        stage.put(two)
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            await stage.until(lambda: reasons(stage, "pg-two-") == ["Unsupported"])
+            assert set(stage.api.bound().values()) == {"n2"}  # the only one that has a device
+            waiting = {"half", "memory", "more"} - set(stage.api.bound())
+            assert len(waiting) == 1
+            await stage.until(lambda: reasons(stage, f"pg-{next(iter(waiting))}-") == ["PlacementRules"])
+
+    play(scene())
