@@ -202,3 +202,29 @@ def test_the_scheduler_name_decides_between_two_dialects() -> None:
             assert "others" not in stage.api.bound()
 
     play(scene())
+
+
+def test_gangs_of_a_group_start_together_or_not_at_all() -> None:
+    def member(name: str, gang: str, least: str, groups: str = '["default/a", "default/b"]') -> Object:
+        return pod(name, notes={f"{GANG}/name": gang, f"{GANG}/min-available": least, f"{GANG}/groups": groups})
+
+    async def scene() -> None:
+        stage = stage_with(4)
+        stage.put(double.pod("other", "2"))
+        stage.put(member("a0", "a", "1"), member("a1", "a", "1"))
+        stage.put(member("odd", "a", "1", groups="{"), member("far", "c", "1", groups='["default/c", "else/d"]'))
+        group = "koordinator-group:a,b"
+        async with stage.scheduler():
+            await stage.until(lambda: "the gang b of its group" in blocked(stage, group))
+            await stage.until(lambda: {"odd", "far"} <= set(stage.api.bound()))  # in no group: each by itself
+            stage.put(member("b0", "b", "2"))
+            await stage.until(lambda: "1 of 2 pods of b exist" in blocked(stage, group))
+            stage.put(member("b1", "b", "2"))
+            stage.finish("odd")
+            await settle(stage)
+            assert not {"a0", "a1", "b0", "b1"} & set(stage.api.bound())  # one has room, three must
+            stage.finish("other")
+            await stage.until(lambda: {"b0", "b1"} <= set(stage.api.bound()))
+            await stage.until(lambda: {"a0", "a1"} & set(stage.api.bound()) != set())
+
+    play(scene())

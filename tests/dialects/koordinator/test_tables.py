@@ -42,6 +42,9 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     assert said("PodGroup", spec={"minMember": 1, "scheduleTimeoutSeconds": 5}) == [
         "spec.scheduleTimeoutSeconds has no effect"
     ]
+    assert said("PodGroup", metadata={"annotations": {"gang.scheduling.koordinator.sh/groups": "[]"}}) == [
+        "gang.scheduling.koordinator.sh/groups has no effect on a PodGroup"
+    ]
     assert said("Reservation", spec={}) == ["it has no effect"]
     assert said("ClusterColocationProfile", spec={"qosClass": "BE"}) == ["it has no effect"]
     notes = {"gang.scheduling.koordinator.sh/mode": "Strict", "koordinator.sh/odd": "1", "app": "a"}

@@ -78,7 +78,9 @@ POD_WORDS: Mapping[str, Use] = {
     f"{kinds.GANG}timeout": _WAITS,
     f"{kinds.GANG}mode": Ignored("Strict and NonStrict differ in who holds nodes while others wait: here nobody does"),
     f"{kinds.GANG}match-policy": Ignored("as once-satisfied: what comes after the start is placed one by one"),
-    kinds.GANG_GROUPS: Ignored("each gang starts when all of it fits; give those that need each other one gang"),
+    kinds.GANG_GROUPS: Becomes(
+        "Role", "of pods with gang annotations: gangs of one namespace start together; on a PodGroup it has no effect"
+    ),
     f"{kinds.GANG}network-topology-spec": _GATHER,
     f"{kinds.GANG}network-topology-index": _GATHER,
     kinds.QUOTA_NAME: Becomes("Job.queue", "else the quota of the namespace, else koordinator-default-quota"),
