@@ -24,6 +24,7 @@ _NOTHING: Mapping[str, str] = {}
 _MARK = f"{kinds.GROUP}:"  # no Job and no pod has such a name
 OBJECT = f"{kinds.GROUP}/pod-group"  # the PodGroup of a pod, among its words
 _FINAL = frozenset({"Finished", "Failed"})
+_LABELS = frozenset(kinds.GROUP_LABELS)
 _SCHEDULERS = frozenset({kinds.SCHEDULER_NAME, kinds.DEFAULT_SCHEDULER})
 
 
@@ -31,8 +32,10 @@ def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     """Return what a pod says, in our words; empty: it is of another scheduler and of no PodGroup. A pod that asks for
     our own scheduler is of a PodGroup, but of no ElasticQuota."""
     labels = meta.get("labels") or _NOTHING
-    group = next((str(labels[key]) for key in kinds.GROUP_LABELS if labels.get(key)), "")
     theirs = scheduler in _SCHEDULERS
+    if not theirs and _LABELS.isdisjoint(labels):  # nearly every pod
+        return _NOTHING
+    group = next((str(labels[key]) for key in kinds.GROUP_LABELS if labels.get(key)), "")
     if _JOB in labels or not (group or theirs) or not (theirs or scheduler == "phalanx"):
         return _NOTHING
     found = {_QUEUE: kinds.tree_quota(str(meta.get("namespace") or "default"))}
