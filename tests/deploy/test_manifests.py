@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from phalanx.client.kind import JOBS, Kind
-from phalanx.dialects.enabled import DIALECTS
+from phalanx.dialects.enabled import DIALECTS, RIVALS
 from phalanx.kube.install.admission_policy import (
     ACCOUNT,
     INSTALLED,
@@ -126,6 +126,7 @@ ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "clusterqueues": ("patch",),
         "clusterqueues/status": ("patch",),
         "localqueues/status": ("patch",),
+        "cohorts/status": ("patch",),
         "resourceflavors": ("patch",),
     },
     "scheduling.run.ai": {"podgroups": ("create",), "podgroups/status": ("patch",), "queues/status": ("patch",)},
@@ -205,7 +206,8 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     definitions |= {body["metadata"]["name"] for each in BROUGHT for body in crds_of(each)}
     policies = (*(body for _, body in INSTALLED), *(body for each in BROUGHT for _, body in each.policies), WEBHOOK)
     admission = {body["metadata"]["name"] for body in policies}
-    assert named == {LEASE, USAGE, RECORD_KEY} | definitions | admission
+    rivals = {rival.lease for rival in RIVALS.values()}
+    assert named == {LEASE, USAGE, RECORD_KEY} | definitions | admission | rivals
 
 
 # --- the webhook -----------------------------------------------------------------------------------------------------

@@ -322,3 +322,31 @@ def test_the_share_of_a_pod_that_failed_is_kept_for_its_replacement() -> None:
         stage.api.put(PODS, {**stage.api.objects[PODS][f"default/{name}"], "status": {"phase": phase}})
 
     play(scene())
+
+
+def test_a_cohort_says_its_share_where_fair_sharing_is_on() -> None:
+    """`b` uses 4 of its 1 cpu: its cohort `inner` is 3 beyond what is below it, of 8 that `outer` has in all."""
+
+    async def scene() -> None:
+        text = "fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare]}"
+        stage = stage_with(7, cohortName="outer")
+        configuration = named("kueue-manager-config", "kueue-system", data={"controller_manager_config.yaml": text})
+        stage.api.put(CONFIGURATIONS, configuration)
+        stage.api.put(kinds.COHORTS, named("inner", spec={"parentName": "outer"}))
+        stage.api.put(kinds.COHORTS, named("outer", spec={}))
+        stage.api.put(kinds.CLUSTER_QUEUES, cluster_queue("b", group(f={"cpu": 1}), cohortName="inner"))
+        stage.api.put(kinds.LOCAL_QUEUES, local_queue("m", "b"))
+        found = job("one", 4)
+        found["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "m"}
+        stage.put(found)
+
+        def share(name: str) -> Any:
+            status = stage.api.objects[kinds.COHORTS][name].get("status") or {}
+            return (status.get("fairSharing") or {}).get("weightedShare")
+
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            await stage.until(lambda: share("inner") == 375)
+            assert share("outer") == 0
+
+    play(scene())

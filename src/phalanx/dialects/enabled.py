@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from phalanx.dialects.appwrapper.dialect import APP_WRAPPER_DIALECT
@@ -22,4 +23,24 @@ DIALECTS: Final[Mapping[str, Dialect[Any]]] = {
     VOLCANO.name: VOLCANO,
     KAI.name: KAI,
     APP_WRAPPER_DIALECT.name: APP_WRAPPER_DIALECT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """The controller that a dialect takes the place of. `lease`: that its leader renews. `stop`: what ends it."""
+
+    what: str
+    namespace: str
+    lease: str
+    stop: str
+
+
+RIVALS: Final[Mapping[str, Rival]] = {
+    KUEUE.name: Rival(
+        what="Kueue's own controller",
+        namespace="kueue-system",
+        lease="c1f6bfd2.kueue.x-k8s.io",
+        stop="kubectl -n kueue-system scale deployment kueue-controller-manager --replicas=0",
+    )
 }

@@ -202,8 +202,8 @@ class Dialect(Protocol[Defined]):
         """Return the definitions in our tree. Never raises: what cannot be read is a queue that is held."""
 
     def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        """Return what an object of that kind says, in our words; empty: nothing. `scheduler`: the name that a pod
-        gives."""
+        """Return what an object of that kind says, in our words; empty: nothing. `meta`: its metadata, beside which
+        that of its pods stands as `template`. `scheduler`: the name that a pod gives."""
 
     def claim(self, defined: Defined, said: Said, objects: Objects) -> Claim | None:
         """Return what the definitions, and what users wrote into our answers (`objects`), say of a gang; None: it is

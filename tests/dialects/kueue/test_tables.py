@@ -71,9 +71,9 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
         "kueue.x-k8s.io/elastic-job has no effect",
         "kueue.x-k8s.io/odd is not known here, and has no effect",
     ]
-    template = {"metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}}
+    template = {"metadata": {"annotations": {"kueue.x-k8s.io/podset-group-name": "both"}}}
     job = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "l"}}, "spec": {"template": template}}
-    assert [text.partition(" ")[0] for text in notes("Job", job)] == ["kueue.x-k8s.io/podset-required-topology"]
+    assert [text.partition(" ")[0] for text in notes("Job", job)] == ["kueue.x-k8s.io/podset-group-name"]
 
 
 def test_a_field_that_nobody_knows_is_said_too() -> None:

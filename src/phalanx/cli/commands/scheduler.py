@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -24,6 +25,7 @@ from phalanx.cli.terminal.output import note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.kube.install.admission_policy import AdmissionMode
+from phalanx.kube.install.rivals import refuse_beside_rivals
 from phalanx.kube.leader.lease import Lease, LeaseDurations
 from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.ledger.store import Ledger
@@ -105,6 +107,7 @@ async def _connected(
 ) -> None:
     # Renewals have a connection of their own: they wait for nobody, and are the only writes that need no lease.
     async with connected(target) as connection, connected(target) as apart:
+        await refuse_beside_rivals(connection, settings.dialects, time.time())
         note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")
         await until_stopped(_serve(connection, apart, settings, record, where, ledger))
 

@@ -38,6 +38,7 @@ class Kueue:
         kinds.RESOURCE_FLAVORS,
         kinds.CLUSTER_QUEUES,
         kinds.LOCAL_QUEUES,
+        kinds.COHORTS,
     )
     crds: Final = "kueue/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES

@@ -15,6 +15,8 @@ _OURS = "phalanx.dev/"
 _QUEUE, _MIN, _SIZE, _JOB = (f"{_OURS}{word}" for word in ("queue", "min-available", "size", "job"))
 _REPLACES = f"{_OURS}replaces-failed"
 _LWS = "leaderworkerset.sigs.k8s.io"
+_CLOSE, _RATHER_CLOSE, _SLICE = (f"{_OURS}{word}" for word in ("role-closeness", "role-preferred-closeness", "slice"))
+_SLICE_WORDS = ("required-topology", "size")
 _NOTHING: Mapping[str, str] = {}
 MIN_PARALLELISM = f"{kinds.PREFIX}job-min-parallelism"
 MAX_EXECUTION = f"{kinds.PREFIX}max-exec-time-seconds"
@@ -36,10 +38,21 @@ def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
     if limit := labels.get(MAX_EXECUTION):
         found[MAX_EXECUTION] = str(limit)
     if kind == "Pod":
-        return found | _of_pod(labels, annotations)
+        return found | _of_pod(labels, annotations) | _topology(annotations)
+    template: Mapping[str, Any] = meta.get("template") or _NOTHING
+    found |= _topology(template.get("annotations") or _NOTHING)
     if kind == "Job" and (minimum := annotations.get(MIN_PARALLELISM)):
         found |= {_MIN: str(minimum), _SIZE: "fixed-at-start"}
     return found
+
+
+def _topology(annotations: Mapping[str, Any]) -> dict[str, str]:
+    """How close the pods of one pod set are to be. A level of theirs is a node label, as one of ours is."""
+    words = ((_CLOSE, "required"), (_RATHER_CLOSE, "preferred"))
+    said = {key: annotations.get(f"{kinds.PREFIX}podset-{word}-topology") for key, word in words}
+    found = {key: str(level) for key, level in said.items() if level}
+    level, size = (str(annotations.get(f"{kinds.PREFIX}podset-slice-{word}") or "") for word in _SLICE_WORDS)
+    return found | ({_SLICE: f"{size}@{level}"} if level and size else {})
 
 
 def _group_of_set(labels: Mapping[str, Any]) -> str:

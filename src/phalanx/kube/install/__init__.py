@@ -7,6 +7,7 @@ Rooms, lowest first:
     definitions         the definitions of our kinds, brought up to date
     admission_policy    the admission policies that make a Job ours, and say whose it is
     dialects            what a dialect brings: its definitions and policies
+    rivals              the other scheduler's own controller, still at work
     record_key          the key that signs records of starts
     installation        all of that
 """

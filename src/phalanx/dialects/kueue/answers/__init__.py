@@ -4,5 +4,5 @@ Rooms, lowest first:
 
     conditions  one condition of a status, kept while it says the same
     workloads   the Workload of a job, and its status
-    statuses    the status of ClusterQueue and LocalQueue
+    statuses    the status of ClusterQueue, LocalQueue and Cohort
 """

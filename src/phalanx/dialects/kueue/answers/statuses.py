@@ -75,6 +75,7 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objec
     """Yield the status of every queue as it should be. `objects`: as they are; `now`: as a metav1.Time."""
     queues, locals_ = uses(defined, everyone)
     yield from _in_use(defined, queues, objects)
+    yield from _cohorts(defined, queues, objects)
     there = objects.get(kinds.CLUSTER_QUEUES, {})
     for name, found in defined.cluster_queues.items():
         old = (there.get(name) or {}).get("status") or {}
@@ -84,6 +85,29 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objec
         old = (objects.get(kinds.LOCAL_QUEUES, {}).get(key) or {}).get("status") or {}
         status = _local_queue(defined, local, locals_.get(key, Use()), old, now)
         yield Answer(kind=kinds.LOCAL_QUEUES, key=key, status=status)
+
+
+def _cohorts(defined: KueueDefinitions, queues: Mapping[str, Use], objects: Objects) -> Iterator[Answer]:
+    """Yield the share of each Cohort: what all below it use beyond what is theirs."""
+    if not defined.configuration.fair:
+        return
+    for name, node in defined.cohorts.items():
+        used: dict[Cell, int] = {}
+        for queue, use in queues.items():
+            if queue in defined.cluster_queues and _is_below(defined, defined.cluster_queues[queue].node.parent, name):
+                for cell, amount in use.amounts.items():
+                    used[cell] = used.get(cell, 0) + amount
+        share = _share(defined, node, {**dict.fromkeys(used, 0), **defined.wholes.get(name, {})}, used)
+        yield Answer(kind=kinds.COHORTS, key=name, status={"fairSharing": {"weightedShare": share}})
+
+
+def _is_below(defined: KueueDefinitions, cohort: str, above: str) -> bool:
+    """Whether a cohort is that one, or stands below it; a cycle is walked once."""
+    seen: set[str] = set()
+    while cohort and cohort not in seen and cohort != above:
+        seen.add(cohort)
+        cohort = defined.cohorts[cohort].parent if cohort in defined.cohorts else ""
+    return cohort == above
 
 
 def _in_use(defined: KueueDefinitions, queues: Mapping[str, Use], objects: Objects) -> Iterator[Answer]:
@@ -96,15 +120,15 @@ def _in_use(defined: KueueDefinitions, queues: Mapping[str, Use], objects: Objec
         yield Answer(kind=kinds.CLUSTER_QUEUES, key=name, finalizers=held)
 
 
-def _share(defined: KueueDefinitions, found: ClusterQueue, use: Use) -> int:
-    """The dominant resource share of what it borrows, in thousandths of what its cohort has, by its weight."""
-    node = found.node
+def _share(defined: KueueDefinitions, node: Node, own: Mapping[Cell, int], used: Mapping[Cell, int]) -> int:
+    """The dominant resource share of what it borrows beyond its `own`, in thousandths of what its cohort has, by its
+    weight."""
     lendable: dict[str, int] = {}
     for (_, resource), amount in defined.wholes.get(node.parent, {}).items():
         lendable[resource] = lendable.get(resource, 0) + amount
     borrowed: dict[str, int] = {}
-    for (flavor, resource), nominal in node.nominal.items():
-        over = max(0, use.amounts.get((flavor, resource), 0) - nominal)
+    for (flavor, resource), nominal in own.items():
+        over = max(0, used.get((flavor, resource), 0) - nominal)
         borrowed[resource] = borrowed.get(resource, 0) + over
     shares = [Fraction(1000 * over, lendable[name]) for name, over in borrowed.items() if over and lendable.get(name)]
     if not shares:
@@ -118,7 +142,8 @@ def _cluster_queue(
 ) -> Object:
     conditions = Conditions(old.get("conditions") or (), now)
     conditions.set("Active", found.active, found.reason, found.message)
-    fair = {"fairSharing": {"weightedShare": _share(defined, found, use)}} if defined.configuration.fair else {}
+    share = _share(defined, found.node, found.node.nominal, use.amounts)
+    fair = {"fairSharing": {"weightedShare": share}} if defined.configuration.fair else {}
     usage = {
         "flavorsReservation": _flavors(found, use.amounts, borrowed=True),
         "flavorsUsage": _flavors(found, use.admitted, borrowed=True),

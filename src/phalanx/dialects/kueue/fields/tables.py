@@ -16,7 +16,9 @@ _MULTI = Ignored("one scheduler serves one cluster here")
 _AFS = Ignored("past usage orders jobs by Queue.order: multifactor, on queues of ours")
 _CONCURRENT = Ignored("an alpha feature of Kueue: flavors are chosen anew at each start")
 _PROVISIONING = Ignored("no ProvisioningRequests are made: docs/guide/kubernetes.md says what autoscalers see")
-_TOPOLOGY = Ignored("pods go close to each other by the words phalanx.dev/closeness, whose levels the policy names")
+_TOPOLOGY = Ignored(
+    "levels are node labels, named by the jobs (podset-required-topology); which is above which, the policy says"
+)
 _CONDITIONS: Mapping[str, Use] = {"status.conditions": Answered()}
 _QUOTAS: Mapping[str, Use] = {
     "spec.resourceGroups[].coveredResources": Becomes(
@@ -30,7 +32,7 @@ _QUOTAS: Mapping[str, Use] = {
     "spec.fairSharing.weight": Becomes("Queue.weight", "where the Configuration turns fair sharing on"),
 }
 _FAIR_STATUS: Mapping[str, Use] = {
-    "status.fairSharing.weightedShare": Answered("of ClusterQueues, where fair sharing is on"),
+    "status.fairSharing.weightedShare": Answered("where fair sharing is on"),
     "status.fairSharing.admissionFairSharingStatus": _AFS,
 }
 CLUSTER_QUEUE: Mapping[str, Use] = {
@@ -155,13 +157,13 @@ WORDS: Mapping[str, Use] = {
     "elastic-job": Ignored("a Job that asks for more parallelism gets what there is room for, pod by pod"),
     "prebuilt-workload-name": Ignored("Workloads are made here, for each job its own"),
     "admission-gated-by": Ignored("hold a job with phalanx.dev/hold"),
-    "podset-required-topology": _TOPOLOGY,
-    "podset-preferred-topology": _TOPOLOGY,
-    "podset-unconstrained-topology": _TOPOLOGY,
-    "podset-slice-required-topology": _TOPOLOGY,
-    "podset-slice-size": _TOPOLOGY,
-    "podset-slice-required-topology-constraints": _TOPOLOGY,
-    "podset-group-name": _TOPOLOGY,
+    "podset-required-topology": Becomes("Role.closeness", "required; the level is the node label"),
+    "podset-preferred-topology": Becomes("Role.closeness", "preferred; coarser levels are those of the policy"),
+    "podset-unconstrained-topology": Becomes("Role.shape", "anywhere, as without it"),
+    "podset-slice-required-topology": Becomes("TopologyRequest.slice_level", "with podset-slice-size"),
+    "podset-slice-size": Becomes("TopologyRequest.slice_pods"),
+    "podset-slice-required-topology-constraints": Ignored("slices are of one level: podset-slice-required-topology"),
+    "podset-group-name": Ignored("say phalanx.dev/closeness for all pods of a job together"),
     "managed": _ELSEWHERE,
     "job-uid": Answered("on Workloads"),
     "is-group-workload": Answered("on Workloads of pod groups"),

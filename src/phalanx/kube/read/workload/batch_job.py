@@ -108,6 +108,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     pod = original_template(meta, spec["template"]["spec"])
     parallelism = _number(spec.get("parallelism"), 1)
+    with_template = {**meta, "template": spec["template"].get("metadata")}
     return BatchJob(
         uid=meta["uid"],
         namespace=meta["namespace"],
@@ -134,7 +135,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         record=read_start_record(meta.get("annotations")),
         mark=read_preemption_mark(meta.get("annotations")),
         preempted=labels.whole_number((meta.get("annotations") or {}).get(labels.PREEMPTIONS)) or 0,
-        options={**around.words(form.kind.name, meta, ""), **_said(meta)},
+        options={**around.words(form.kind.name, with_template, ""), **_said(meta)},
         adapter=form,
         ended_s=_ended_s(status),
     )

@@ -1,0 +1,59 @@
+"""Two schedulers that resume the same jobs do not run side by side: who finds the other at work does not start."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from phalanx.client.connection import ApiRefusal
+from phalanx.client.kind import LEASES, Kind
+from phalanx.client.moment import write_moment
+from phalanx.kube.install.rivals import RivalRuns, refuse_beside_rivals
+
+NOW_S = 1_800_000_000.0
+
+
+class Leases:
+    """A connection that has Kueue's Lease, or refuses to show it."""
+
+    def __init__(self, lease: Any) -> None:
+        self.lease = lease
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Any:
+        assert (kind, namespace, name) == (LEASES, "kueue-system", "c1f6bfd2.kueue.x-k8s.io")
+        if isinstance(self.lease, int):
+            raise ApiRefusal(self.lease, "x", "no")
+        return {"spec": self.lease}
+
+
+def look(lease: Any, *dialects: str) -> bool:
+    """Whether ours may start."""
+    asyncio.run(refuse_beside_rivals(Leases(lease), dialects or ("kueue",), NOW_S))  # type: ignore[arg-type]
+    return True
+
+
+def held(renewed_s: float, holder: str = "manager_0") -> dict[str, Any]:
+    return {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": write_moment(NOW_S - renewed_s)}
+
+
+def test_whoever_renews_its_lease_is_named_with_what_to_do() -> None:
+    with pytest.raises(RivalRuns, match=r"manager_0 holds the Lease.*scale deployment kueue-controller-manager"):
+        look(held(5))
+
+
+@pytest.mark.parametrize(
+    "lease", [404, 403, {}, held(600), held(5, holder="")], ids=["none", "may not look", "empty", "old", "given back"]
+)
+def test_where_nobody_renews_it_we_start(lease: Any) -> None:
+    assert look(lease)
+
+
+def test_only_whom_we_stand_in_for_is_looked_for() -> None:
+    assert look(held(5), "volcano", "yunikorn")
+
+
+def test_another_refusal_is_no_answer() -> None:
+    with pytest.raises(ApiRefusal):
+        look(500)
