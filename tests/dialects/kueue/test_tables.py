@@ -76,6 +76,12 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     assert [text.partition(" ")[0] for text in notes("Job", job)] == ["kueue.x-k8s.io/podset-group-name"]
 
 
+def test_what_the_definition_fills_in_on_a_workload_of_ours_is_no_news() -> None:
+    """Every job has one: an event on each would be as many writes."""
+    spec = {"queueName": "l", "podSets": [{"name": "main", "count": 1, "template": {}}], "priorityClassSource": ""}
+    assert list(notes("Workload", {"metadata": {}, "spec": {"active": True, "priority": 0, **spec}})) == []
+
+
 def test_a_field_that_nobody_knows_is_said_too() -> None:
     assert list(unused({"nodeLabel": {}}, TABLES["ResourceFlavor"])) == [
         "spec.nodeLabel is not known here, and has no effect"
