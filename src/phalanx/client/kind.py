@@ -46,6 +46,7 @@ CSI_NODES = Kind(group="storage.k8s.io", plural="csinodes", name="CSINode", name
 JOBS = Kind(group="batch", plural="jobs", name="Job")
 REPLICA_SETS = Kind(group="apps", plural="replicasets", name="ReplicaSet")
 DEPLOYMENTS = Kind(group="apps", plural="deployments", name="Deployment")
+STATEFUL_SETS = Kind(group="apps", plural="statefulsets", name="StatefulSet")
 CRON_JOBS = Kind(group="batch", plural="cronjobs", name="CronJob")
 JOB_SETS = Kind(group="jobset.x-k8s.io", version="v1alpha2", plural="jobsets", name="JobSet")
 TRAIN_JOBS = Kind(group="trainer.kubeflow.org", version="v1alpha1", plural="trainjobs", name="TrainJob")

@@ -52,6 +52,7 @@ from phalanx.embedded.controllers.workloads.cron_job import CronJobController
 from phalanx.embedded.controllers.workloads.deployment import DeploymentController
 from phalanx.embedded.controllers.workloads.replica_set import ReplicaSetController
 from phalanx.embedded.controllers.workloads.service import ServiceController
+from phalanx.embedded.controllers.workloads.stateful_set import StatefulSetController
 from phalanx.embedded.endless import endless
 
 _NEEDED: tuple[Kind, ...] = (
@@ -137,6 +138,7 @@ def _loops(
         CronJobController(calls, recorder, retry=retry, clock=clock).loop,
         ReplicaSetController(calls, index, recorder, retry=retry).loop,
         DeploymentController(calls, recorder, retry=retry, clock=clock).loop,
+        StatefulSetController(calls, index, recorder, retry=retry).loop,
         ServiceController(calls, recorder, retry=retry).loop,
         TrainingController(calls, index, recorder, retry=retry, clock=clock).loop,
         volcano.loop,

@@ -165,12 +165,15 @@ def test_a_token_of_a_service_account(kubectl: Kubectl, api_server: ServerProces
     assert api_server.ask("GET", "/api/v1/pods", token=token).code == 403
 
 
-def test_a_deployment_is_taken_and_of_a_stateful_set_kubectl_says_that_nobody_acts_on_it(kubectl: Kubectl) -> None:
+def test_sets_are_taken_and_of_a_daemon_set_kubectl_says_that_nobody_acts_on_it(kubectl: Kubectl) -> None:
     made = kubectl("create", "deployment", "web", "--image=host", "--warnings-as-errors")
     assert made == "deployment.apps/web created\n"
     assert kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}") == "1"
     deployment = json.loads(kubectl("get", "deployment", "web", "-o", "json"))
     spec = {name: deployment["spec"][name] for name in ("replicas", "selector", "template")} | {"serviceName": "web"}
     stateful = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web"}, "spec": spec}
-    said = kubectl("create", "-f", "-", "--warnings-as-errors", stdin=json.dumps(stateful), fails=True)
+    kubectl("create", "-f", "-", "--warnings-as-errors", stdin=json.dumps(stateful))
+    daemons: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "web"}}
+    daemons["spec"] = {name: spec[name] for name in ("selector", "template")}
+    said = kubectl("create", "-f", "-", "--warnings-as-errors", stdin=json.dumps(daemons), fails=True)
     assert "no controller" in said

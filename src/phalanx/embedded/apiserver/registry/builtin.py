@@ -1,8 +1,8 @@
 """The kinds this server knows from the start, as discovery shows them.
 
 A cluster's worth of Kubernetes is served where jobs, pods, nodes and their companions live; what nobody could act on
-(validating webhooks, CSI drivers …) is absent rather than pretended. Stateful and daemon sets are kept,
-with a warning that nobody acts on them, because clients expect them. Names, short names, categories and verbs are those
+(validating webhooks, CSI drivers …) is absent rather than pretended. Daemon sets are kept, with a
+warning that nobody acts on them, because clients expect them. Names, short names, categories and verbs are those
 of kube-apiserver 1.36.
 """
 

@@ -1,7 +1,7 @@
 """Deployments, replica sets, stateful sets, daemon sets.
 
-Nobody acts on the last two here. They are served because clients list them with everything else and manifests contain
-them; a warning at their creation says that no pods will come of them. Source: pkg/apis/apps/v1/defaults.go,
+Nobody acts on the last here. It is served because clients list it with everything else and manifests contain it; a
+warning at its creation says that no pods will come of it. Source: pkg/apis/apps/v1/defaults.go,
 pkg/apis/apps/validation.
 """
 
@@ -14,7 +14,7 @@ from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults
 from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec
 
-_ACTED_ON = ("deployment", "replicaset")
+_ACTED_ON = ("deployment", "replicaset", "statefulset")
 EMPTY_SELECTOR = "empty selector is invalid for {}"
 
 

@@ -1,0 +1,200 @@
+"""The StatefulSet controller: pods that keep their names, hosts and claims, one after the other.
+
+What is to be done is decided by `step` over plain objects, as far as one look can: a set in order makes or ends one pod
+at a time and waits until it is ready or gone, one with `podManagementPolicy: Parallel` all that are missing or too
+many. Pods of an older template are replaced one at a time from the highest ordinal down to the partition. Source:
+pkg/controller/statefulset.
+
+There are no ControllerRevisions here: a pod below the partition that has to be made anew gets the present template,
+and `kubectl rollout undo` knows no older one. Claims stay when their set goes or shrinks, whatever its retention policy
+says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.kind import PODS, STATEFUL_SETS, VOLUME_CLAIMS
+from phalanx.embedded.controllers.runtime.calls import Calls
+from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_state import is_deleting, is_ready, is_terminal, owner_reference, uid_of
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.work_queue import Retry
+
+COMPONENT = "statefulset-controller"
+REVISION = "controller-revision-hash"
+POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Ordinals whose pods are to be made now, and pods that are to be deleted now."""
+
+    create: tuple[int, ...] = ()
+    delete: tuple[Object, ...] = ()
+
+
+def step(stateful_set: Object, pods: Iterable[Object]) -> Step:
+    """What to do now, by the pods that there are, those that are going included."""
+    spec = stateful_set["spec"]
+    first = int((spec.get("ordinals") or {}).get("start", 0))
+    wanted = range(first, first + int(spec.get("replicas", 1)))
+    there = {ordinal: pod for pod in pods if (ordinal := ordinal_of(stateful_set, pod)) is not None}
+    ended = tuple(pod for pod in there.values() if is_terminal(pod) and not is_deleting(pod))
+    if ended:
+        return Step(delete=ended)  # their names are needed again
+    missing = tuple(ordinal for ordinal in wanted if ordinal not in there)
+    surplus = sorted((ordinal for ordinal in there if ordinal not in wanted), reverse=True)
+    if spec.get("podManagementPolicy") == "Parallel":
+        goes = tuple(there[ordinal] for ordinal in surplus if not is_deleting(there[ordinal]))
+        if missing or goes:
+            return Step(create=missing, delete=goes)
+    else:
+        unsettled = next((one for one in wanted if one not in there or not _is_settled(there[one])), None)
+        if unsettled is not None:
+            return Step(create=() if unsettled in there else (unsettled,))
+        if surplus:
+            last = there[surplus[0]]
+            return Step() if is_deleting(last) else Step(delete=(last,))
+    return _update(stateful_set, [there[ordinal] for ordinal in reversed(wanted)])
+
+
+def _update(stateful_set: Object, pods: list[Object]) -> Step:
+    """Replace the next pod of an older template, once all others are ready. `pods`: the highest ordinal first."""
+    strategy = stateful_set["spec"].get("updateStrategy") or {}
+    if strategy.get("type") == "OnDelete":
+        return Step()
+    partition = int((strategy.get("rollingUpdate") or {}).get("partition", 0))
+    for pod in pods:
+        ordinal = ordinal_of(stateful_set, pod)
+        assert ordinal is not None  # its name was read before
+        if is_deleting(pod):
+            return Step()
+        if ordinal >= partition and pod["metadata"].get("labels", {}).get(REVISION) != revision(stateful_set):
+            return Step(delete=(pod,))
+        if not is_ready(pod):
+            return Step()
+    return Step()
+
+
+def _is_settled(pod: Object) -> bool:
+    return is_ready(pod) and not is_deleting(pod)
+
+
+def ordinal_of(stateful_set: Object, pod: Object) -> int | None:
+    """The number in a pod's name; None for a name that is not of this set."""
+    head, _, number = pod["metadata"]["name"].rpartition("-")
+    return int(number) if head == stateful_set["metadata"]["name"] and number.isdigit() else None
+
+
+def revision(stateful_set: Object) -> str:
+    """The name of the present template."""
+    text = json.dumps(stateful_set["spec"]["template"], sort_keys=True).encode()
+    return f"{stateful_set['metadata']['name']}-{sha256(text).hexdigest()[:10]}"
+
+
+class StatefulSetController:
+    """Run `loop`."""
+
+    def __init__(self, calls: Calls, index: PodIndex, recorder: Recorder, *, retry: Retry | None = None) -> None:
+        self._calls, self._index, self._recorder = calls, index, recorder
+        self.loop = Reconciler(calls, recorder, STATEFUL_SETS, self._look, component=COMPONENT, retry=retry)
+
+    async def _look(self, stateful_set: Object) -> None:
+        todo = step(stateful_set, self._pods(stateful_set))
+        for ordinal in todo.create:
+            await self._create(stateful_set, ordinal)
+        for pod in todo.delete:
+            await self._calls.remove(PODS, pod, policy=None)
+            name = pod["metadata"]["name"]
+            text = f"delete Pod {name} in StatefulSet {stateful_set['metadata']['name']} successful"
+            self._recorder.tell(COMPONENT, stateful_set, "Normal", "SuccessfulDelete", text)
+        await self.loop.write_status(stateful_set, status_of(stateful_set, self._pods(stateful_set)))
+
+    def _pods(self, stateful_set: Object) -> list[Object]:
+        return self._index.owned_by(uid_of(stateful_set))
+
+    async def _create(self, stateful_set: Object, ordinal: int) -> None:
+        """The claims of the pod first, which stay from one pod of this name to the next. Raises ApiError."""
+        space = stateful_set["metadata"]["namespace"]
+        for claim in claims_of(stateful_set, ordinal):
+            try:
+                await self._calls.create(VOLUME_CLAIMS, claim, space)
+            except ApiRefusal as refusal:
+                if refusal.code != 409:
+                    raise
+        made = await self._calls.create(PODS, pod_of(stateful_set, ordinal), space)
+        text = f"create Pod {made['metadata']['name']} in StatefulSet {stateful_set['metadata']['name']} successful"
+        self._recorder.tell(COMPONENT, stateful_set, "Normal", "SuccessfulCreate", text)
+
+
+def claims_of(stateful_set: Object, ordinal: int) -> list[Object]:
+    """The claims of the pod with this number."""
+    name, labels = stateful_set["metadata"]["name"], (stateful_set["spec"]["selector"].get("matchLabels") or {})
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": f"{template['metadata']['name']}-{name}-{ordinal}",
+                "labels": {**(template["metadata"].get("labels") or {}), **labels},
+                **({"annotations": said} if (said := template["metadata"].get("annotations")) else {}),
+            },
+            "spec": template["spec"],
+        }
+        for template in stateful_set["spec"].get("volumeClaimTemplates") or ()
+    ]
+
+
+def pod_of(stateful_set: Object, ordinal: int) -> Object:
+    """The pod with this number."""
+    meta, spec, template = stateful_set["metadata"], stateful_set["spec"], stateful_set["spec"]["template"]
+    name, said = f"{meta['name']}-{ordinal}", template.get("metadata") or {}
+    marks = {REVISION: revision(stateful_set), POD_NAME: name, POD_INDEX: str(ordinal)}
+    claims = [one["metadata"]["name"] for one in spec.get("volumeClaimTemplates") or ()]
+    volumes = [one for one in template["spec"].get("volumes") or () if one["name"] not in claims]
+    volumes += [{"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{name}"}} for claim in claims]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": meta["namespace"],
+            "labels": {**(said.get("labels") or {}), **marks},
+            "annotations": said.get("annotations") or {},
+            "ownerReferences": [owner_reference(STATEFUL_SETS, stateful_set)],
+        },
+        "spec": {
+            **template["spec"],
+            "hostname": name,
+            **({"subdomain": spec["serviceName"]} if spec.get("serviceName") else {}),
+            **({"volumes": volumes} if volumes else {}),
+        },
+    }
+
+
+def status_of(stateful_set: Object, pods: list[Object]) -> dict[str, Any]:
+    """The status by these pods. The current revision is the older one until every pod has the present template."""
+    new, before = revision(stateful_set), stateful_set.get("status") or {}
+    live = [pod for pod in pods if not is_terminal(pod)]
+    updated = [pod for pod in live if pod["metadata"].get("labels", {}).get(REVISION) == new]
+    ready = sum(1 for pod in live if _is_settled(pod))
+    done = len(updated) == len(live) == int(stateful_set["spec"].get("replicas", 1)) == ready
+    current = new if done else str(before.get("currentRevision") or new)
+    of_current = sum(1 for pod in live if pod["metadata"].get("labels", {}).get(REVISION) == current)
+    counts = {"readyReplicas": ready, "currentReplicas": of_current, "updatedReplicas": len(updated)}
+    return {
+        "observedGeneration": stateful_set["metadata"]["generation"],
+        "replicas": len(live),
+        "availableReplicas": ready,
+        "currentRevision": current,
+        "updateRevision": new,
+        "collisionCount": 0,
+        **{name: count for name, count in counts.items() if count},
+    }
