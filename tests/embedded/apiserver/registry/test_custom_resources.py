@@ -240,7 +240,7 @@ WRONG_DEFINITIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a rule about nothing": (
         {SCHEMA: {"type": "object", "x-kubernetes-validations": [{"rule": "self.nothing > 1"}]}},
         'spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule: Invalid value: "self.nothing > 1": '
-        "compilation failed: ERROR: <input>:1:1: undefined field 'nothing'",
+        "compilation failed: ERROR: <input>:1:5: undefined field 'nothing'\n | self.nothing > 1\n | ....^",
     ),
 }
 

@@ -4,32 +4,27 @@ The language is a library's (`common-expression-language`, the Rust implementati
 its additions are made here: struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`), which are
 rewritten into maps before parsing because the library has no types of ours; the string and list functions of
 k8s.io/apiserver/pkg/cel/library; its comparisons of quantities (a quantity is its text here); and
-`jsonpatch.escapeKey`. Optional types (`.?x`, `[?x]`) are not supported: such an expression is refused when the policy
-is written, never taken for true.
+`jsonpatch.escapeKey`. The library has no bounds of work: `metering` puts a counter into every comprehension. Optional
+types (`.?x`, `[?x]`) are not supported: such an expression is refused when the policy is written, never taken for true.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from phalanx.embedded.apiserver.apimachinery.caching import cached
+from phalanx.embedded.apiserver.apimachinery.expressions.metering import EXCEEDED, TICK, Budget, growth, metered, tokens
 from phalanx.embedded.apiserver.apimachinery.expressions.pattern import compiled as regular
 from phalanx.embedded.apiserver.apimachinery.schema.quantity import QuantityError
 from phalanx.embedded.apiserver.apimachinery.schema.quantity import parse as parse_quantity
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+|//[^\n]*)
-      | (?P<string>[rRbB]{0,2}(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))
-      | (?P<name>[A-Za-z_]\w*)
-      | (?P<other>\d[\w.]*|.)""",
-    re.VERBOSE | re.DOTALL,
-)
-
-
+# The longest text or list that an expression may make, and the growth that is not looked at closer.
+MOST_SIGNS, _SMALL_GROWTH = 32 * 2**20, 8
 _WORDS = frozenset({"in", "true", "false", "null"})
 
 
@@ -49,7 +44,19 @@ def _index_of(text: Any, part: Any, start: int = 0) -> int:
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    _within(len(text) + text.count(old) * len(new))
     return text.replace(old, new, count)
+
+
+def _join(values: list[str], separator: str = "") -> str:
+    _within(sum(map(len, values)) + len(values) * len(separator))
+    return separator.join(values)
+
+
+def _within(signs: int) -> None:
+    """Raises ValueError for a text that would be too long."""
+    if signs > MOST_SIGNS:
+        raise ValueError(EXCEEDED)
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
@@ -87,7 +94,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "findAll": lambda text, pattern: [match[0] for match in regular(pattern).finditer(text)],
     "indexOf": _index_of,
     "isSorted": lambda values: values == sorted(values),
-    "join": lambda values, separator="": separator.join(values),
+    "join": _join,
     "lastIndexOf": lambda text, part: text.rfind(part),
     "lowerAscii": lambda text: text.lower(),
     "replace": _replace,
@@ -111,10 +118,14 @@ class Scope:
     """The variables that expressions see. Handing an object to the library costs a hundred times what evaluating does,
     so a scope is made once for all expressions about one object, and has only what they look at (`View`)."""
 
-    def __init__(self, variables: Mapping[str, Any]) -> None:
-        self.context = _library().Context(variables={"jsonpatch": {}, **variables}, functions=dict(_FUNCTIONS))
+    def __init__(self, variables: Mapping[str, Any], budget: Budget | None = None) -> None:
+        """`budget`: what all expressions evaluated in it may cost together."""
+        self.budget, self.variables = budget or Budget(), dict(variables)
+        functions = {**_FUNCTIONS, TICK: self.budget.tick}
+        self.context = _library().Context(variables={"jsonpatch": {}, **variables}, functions=functions)
 
     def add(self, name: str, value: Any) -> None:
+        self.variables[name] = value
         self.context.add_variable(name, value)
 
 
@@ -122,21 +133,28 @@ class Expression:
     """A compiled expression. `text` is as the user wrote it."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text, self._growth = text, growth(text)
         try:
-            self._program = _library().compile(without_structs(text))
+            self._program = _library().compile(metered(without_structs(text)))
         except (ValueError, RuntimeError) as error:
             raise ExpressionError(str(error)) from None
 
     def evaluate(self, variables: Scope | Mapping[str, Any]) -> Any:
         """The value, as plain JSON. Raises `ExpressionError`, for instance when a field is absent."""
         scope = variables if isinstance(variables, Scope) else Scope(variables)
+        if self._growth > _SMALL_GROWTH and self._growth * (len(self.text) + _size(scope)) > MOST_SIGNS:
+            raise ExpressionError(EXCEEDED)
         try:
             return self._program.execute(scope.context)
         except KeyError as error:
             raise ExpressionError(f"no such key: {error.args[0]}") from None
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
-            raise ExpressionError(str(error)) from None
+            raise ExpressionError(EXCEEDED if EXCEEDED in str(error) else str(error)) from None
+
+
+def _size(scope: Scope) -> int:
+    """How many bytes the variables are, as JSON."""
+    return len(msgspec.json.encode(scope.variables))
 
 
 @cached(1024)
@@ -181,7 +199,7 @@ def _only(value: Any, wanted: Wanted | None) -> Any:
 def paths_of(text: str) -> frozenset[tuple[str, ...]]:
     """The dotted names in an expression. A name that is called is no field: `object.spec.exists(…)` looks at
     (object, spec)."""
-    words = [(kind, lexeme) for kind, lexeme in _tokens(text) if kind != "space"]
+    words = [(kind, lexeme) for kind, lexeme in tokens(text) if kind != "space"]
     found, path = set[tuple[str, ...]](), list[str]()
     for number, (kind, lexeme) in enumerate(words):
         after = words[number + 1][1] if number + 1 < len(words) else ""
@@ -204,7 +222,7 @@ def without_structs(text: str) -> str:
     structs: list[bool] = []  # for each open bracket: is it a struct's?
     name_starts = -1  # where in `found` a dotted name began, or -1
     expects_field = False
-    for kind, lexeme in _tokens(text):
+    for kind, lexeme in tokens(text):
         if kind == "space":
             found.append(lexeme)
             continue
@@ -229,9 +247,3 @@ def without_structs(text: str) -> str:
             name_starts = -1
         found.append(lexeme)
     return "".join(found)
-
-
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    for match in _TOKEN.finditer(text):
-        assert match.lastgroup is not None
-        yield match.lastgroup, match[0]

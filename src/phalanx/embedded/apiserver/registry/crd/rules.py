@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.caching import cached
-from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, compiled
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, Scope, compiled
+from phalanx.embedded.apiserver.apimachinery.expressions.metering import Budget, located, undeclared
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
 from phalanx.embedded.apiserver.registry.crd.structural import Schema, correlated
@@ -39,6 +40,7 @@ _KNOWN_CALLS = frozenset(
         *("quantity", "isQuantity", "compareTo", "isLessThan", "isGreaterThan"),
     )
 )
+_DECLARED = frozenset({"self", "oldSelf"})
 _WORDING = {
     "FieldValueForbidden": "Forbidden: ",
     "FieldValueRequired": "Required value: ",
@@ -46,21 +48,25 @@ _WORDING = {
 }
 
 
-def broken(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Iterator[Cause]:
-    """One cause per rule that does not hold. What has not changed is not checked again, but for transition rules."""
+def broken(
+    value: Any, schema: Schema, old: Any = ABSENT, path: str = "", budget: Budget | None = None
+) -> Iterator[Cause]:
+    """One cause per rule that does not hold. What has not changed is not checked again, but for transition rules.
+    `budget`: what all rules of an object may cost together."""
+    budget = budget or Budget()
     for rule in schema.get(RULES) or ():
-        cause = _broken(rule, schema, value, old, path)
+        cause = _broken(rule, schema, value, old, path, budget)
         if cause is not None:
             yield cause
     match value:
         case dict():
             before = old if isinstance(old, dict) else {}
             for key, inner in _inner(value, schema):
-                yield from broken(value[key], inner, before.get(key, ABSENT), f"{path}.{key}" if path else key)
+                yield from broken(value[key], inner, before.get(key, ABSENT), f"{path}.{key}" if path else key, budget)
         case list() if isinstance(schema.get("items"), Mapping):
             former = correlated(old, schema)
             for place, item in enumerate(value):
-                yield from broken(item, schema["items"], former(item), f"{path}[{place}]")
+                yield from broken(item, schema["items"], former(item), f"{path}[{place}]", budget)
 
 
 def _inner(value: Mapping[str, Any], schema: Schema) -> Iterator[tuple[str, Schema]]:
@@ -71,7 +77,7 @@ def _inner(value: Mapping[str, Any], schema: Schema) -> Iterator[tuple[str, Sche
             yield key, inner
 
 
-def _broken(rule: Mapping[str, Any], schema: Schema, value: Any, old: Any, path: str) -> Cause | None:
+def _broken(rule: Mapping[str, Any], schema: Schema, value: Any, old: Any, path: str, budget: Budget) -> Cause | None:
     text, transition = rule["rule"], is_transition(rule["rule"])
     if old is ABSENT and transition and not rule.get("optionalOldSelf"):
         return None
@@ -84,8 +90,11 @@ def _broken(rule: Mapping[str, Any], schema: Schema, value: Any, old: Any, path:
         variables["oldSelf"] = _escaped(former, schema) if escapes else former
     place = path + (rule.get("fieldPath") or "")
     try:
-        if compiled(text).evaluate(variables) is True:
+        budget.tick()  # a rule of an item of a long list is evaluated as often as the list is long
+        if compiled(text).evaluate(Scope(variables, budget)) is True:
             return None
+    except ValueError as error:
+        return Cause("FieldValueInvalid", f"Invalid value: rule evaluation error: {error}", path or "<nil>")
     except ExpressionError as error:
         return Cause("FieldValueInvalid", f"Invalid value: rule evaluation error: {error}", path or "<nil>")
     reason = rule.get("reason") or "FieldValueInvalid"
@@ -140,29 +149,33 @@ def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
         compiled(text)
     except ExpressionError as error:
         return f"compilation failed: ERROR: {error}"
-    for match in _SELF_PATH.finditer(_STRINGS.sub("''", text)):
+    if wrong := undeclared(text, _DECLARED):
+        return f"compilation failed: {wrong}"
+    for match in _SELF_PATH.finditer(_STRINGS.sub(lambda found: "'" * len(found[0]), text)):
         names = match[1].split(".")[1:]
         if match[2]:
             names = names[:-1]  # the last name is a function that is called
-        if wrong := _undefined(names, schema):
-            return f"compilation failed: ERROR: <input>:1:{match.start() + 1}: undefined field '{wrong}'"
+        if (wrong_at := _undefined(names, schema)) is not None:
+            at = match.start(1) + sum(len(name) + 1 for name in names[:wrong_at])
+            what = f"undefined field '{_unescaped(names[wrong_at])}'"
+            return f"compilation failed: {located(text, at, what)}"
     return ""
 
 
-def _undefined(names: list[str], schema: Schema) -> str:
-    """The first name that the schema does not have."""
-    for name in names:
+def _undefined(names: list[str], schema: Schema) -> int | None:
+    """Which is the first name that the schema does not have."""
+    for number, name in enumerate(names):
         properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
         if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("type") not in ("object", None):
-            return ""
+            return None
         name = _unescaped(name)
         if schema.get("x-kubernetes-embedded-resource") and name in ("apiVersion", "kind", "metadata"):
-            return ""
+            return None
         inner = properties.get(name, extra)
         if not isinstance(inner, Mapping):
-            return name
+            return number
         schema = inner
-    return ""
+    return None
 
 
 # How rules name properties that are no identifiers, or words of the language.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import expressions_of
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, compiled
+from phalanx.embedded.apiserver.apimachinery.expressions.metering import undeclared
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
@@ -20,6 +21,8 @@ from phalanx.embedded.apiserver.registry.kinds.generation import Counted
 
 _FAILURE_POLICIES = ("Fail", "Ignore")
 _REINVOCATIONS = ("Never", "IfNeeded")
+# What every expression may speak of, besides parameters where the policy has them.
+_DECLARED = frozenset({"object", "oldObject", "request", "namespaceObject", "authorizer"})
 _ACTIONS = ("Audit", "Deny", "Warn")
 
 
@@ -73,6 +76,12 @@ def _expression_causes(spec: Object) -> list[Cause]:
             compiled(text)
         except ExpressionError as error:
             causes.append(invalid_value(path, text, f"compilation failed: {error}"))
+            continue
+        declared = _DECLARED | ({"params"} if spec.get("paramKind") else set())
+        if not path.startswith("spec.matchConditions"):
+            declared |= {"variables"}
+        if wrong := undeclared(text, declared):
+            causes.append(invalid_value(path, text, f"compilation failed: {wrong}"))
     return causes
 
 
