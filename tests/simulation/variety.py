@@ -60,7 +60,7 @@ class Variety:
         shortest = BackfillOrder.SHORTEST_LEARNED if easy else BackfillOrder.SHORTEST
         return Policy(
             backfill=backfill,
-            backfill_order=random.choice([BackfillOrder.QUEUE, BackfillOrder.SHORTEST, shortest]),
+            backfill_order=random.choice([BackfillOrder.QUEUE, shortest]),
             score=random.choice([ScoringStrategy.PACK, ScoringStrategy.PACK, *ScoringStrategy]),
             topologies=(TOPOLOGY,),
             half_life_s=random.choice([0.0, 100.0, 10_000.0]),
