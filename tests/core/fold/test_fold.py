@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
-from phalanx.core.fold.fold import TAKEN_IN_BY, fold
+from phalanx.core.decide import decide
+from phalanx.core.fold.fold import TAKEN_IN_BY, fold, fold_plan
 from phalanx.core.fold.lifecycle import IllegalTransition
 from phalanx.model.event import (
     Adopted,
@@ -21,8 +23,10 @@ from phalanx.model.event import (
     Vacated,
 )
 from phalanx.model.job import Phase, Placement, Slot
-from phalanx.model.plan import Action, Place, Start
+from phalanx.model.plan import Action, Place, Start, Wait
+from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode
+from phalanx.state.pending.cell_queue import Request
 from tests.core.builders import cluster, free, job, node, role
 from tests.invariants import InvariantViolation, check_invariants
 
@@ -158,3 +162,17 @@ def test_room_is_free_on_many_nodes() -> None:
     book = cluster(*(node(f"n{index}", cpu=index) for index in range(100)))
     check_invariants(book)
     assert [free(book, f"n{index}") for index in range(100)] == list(range(100))
+
+
+def test_a_job_of_an_array_that_can_start_after_all_needs_a_turn() -> None:
+    task = replace(job("a", role(cpu=9000)), array="sweep", array_cap=1)
+    book = cluster(node("n", cpu=4000), task)
+    plan = decide(book, Policy(), 0.0)
+    fold_plan(book, plan)
+    assert [each.reason.code for each in plan.actions if isinstance(each, Wait)] == [ReasonCode.NEVER_FITS]
+    assert not book.dependencies.contends(task)
+    short = Reason(code=ReasonCode.QUEUE_QUOTA, text="quota lacks", numbers={})
+    fold_plan(book, plan._replace(actions=(Wait("a", short),), findings=None))
+    assert Request("a") in book.pending.fresh
+    fold_plan(book, decide(book, Policy(), 1.0))
+    check_invariants(book)
