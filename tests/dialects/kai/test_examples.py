@@ -11,18 +11,13 @@ file makes is taken away after it.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
-from phalanx.client.connection import ApiRefusal, Connection
-from phalanx.dialects.frame import Object
-from tests.cli.upstart import started
+from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, with_counts
 
 pytestmark = pytest.mark.slow
 
@@ -34,88 +29,8 @@ SETTLED_S, MOST_S = 1.0, 12.0
 GROUP = "scheduling.run.ai/v2alpha2"
 
 
-def documents(file: Path) -> Iterator[Object]:
-    for found in yaml.safe_load_all(file.read_text()):
-        if isinstance(found, dict) and "kind" in found:
-            yield from found.get("items", [found]) if found["kind"] == "List" else [found]
-
-
-class Cluster:
-    """A user of the API who knows kinds by name only, as kubectl does."""
-
-    def __init__(self, api: Connection) -> None:
-        self.api = api
-        self._served: dict[tuple[str, str], tuple[str, bool] | None] = {}
-        self.made: list[str] = []
-
-    async def path(self, obj: Object) -> str | None:
-        """Where objects like this are listed; None: they are not served."""
-        version, kind = str(obj["apiVersion"]), str(obj["kind"])
-        if (version, kind) not in self._served:
-            root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-            try:
-                listing = await self.api.request("GET", root)
-            except ApiRefusal:
-                listing = {"resources": []}
-            found = [one for one in listing["resources"] if one["kind"] == kind and "/" not in one["name"]]
-            self._served[version, kind] = (f"{root}|{found[0]['name']}", found[0]["namespaced"]) if found else None
-        if (where := self._served[version, kind]) is None:
-            return None
-        root, plural = where[0].split("|")
-        space = obj["metadata"].get("namespace", "default")
-        return f"{root}/namespaces/{space}/{plural}" if where[1] else f"{root}/{plural}"
-
-    async def apply(self, obj: Object) -> str:
-        """What becomes of it at the door."""
-        meta = obj.setdefault("metadata", {}) or {}
-        obj["metadata"] = meta
-        path = await self.path(obj)
-        if path is None:
-            return f"{obj['apiVersion']} is not served"
-        if "namespace" in meta:
-            await self._namespace(meta["namespace"])
-        try:
-            made = await self.api.request("POST", path, body=obj)
-            self.made.append(f"{path}/{made['metadata']['name']}")
-            meta["name"] = made["metadata"]["name"]
-        except ApiRefusal as error:
-            if error.reason != "AlreadyExists":
-                return f"refused {error.code}"
-            patch = {key: value for key, value in obj.items() if key != "status"}
-            try:
-                await self.api.request(
-                    "PATCH", f"{path}/{meta['name']}", body=patch, content_type="application/merge-patch+json"
-                )
-            except ApiRefusal as again:
-                return f"refused {again.code}"
-        return "taken"
-
-    async def _namespace(self, name: str) -> None:
-        try:
-            await self.api.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
-        except ApiRefusal as error:
-            if error.reason != "AlreadyExists":
-                raise
-
-    async def clear(self) -> None:
-        """What has others below it goes after them, and its status says so a moment later."""
-        async with asyncio.timeout(30.0):
-            while self.made or await self._left():
-                self.made = [path for path in reversed(self.made) if not await self._delete(path)][::-1]
-                await asyncio.sleep(0.1)
-
-    async def _delete(self, path: str) -> bool:
-        try:
-            await self.api.request("DELETE", path, params={"propagationPolicy": "Background"})
-        except ApiRefusal as error:
-            if error.code not in (403, 404):
-                raise
-            return error.code == 404
-        return True
-
-    async def _left(self) -> bool:
-        paths = ("/apis/batch/v1/jobs", "/api/v1/pods", f"/apis/{GROUP}/podgroups")
-        return any([(await self.api.request("GET", path))["items"] for path in paths])
+class KaiCluster(Cluster):
+    remains = ("/apis/batch/v1/jobs", "/api/v1/pods", f"/apis/{GROUP}/podgroups")
 
     async def outcomes(self) -> dict[str, str]:
         """`PodGroup name` (of those that were made: of its owner) -> what its status says."""
@@ -133,9 +48,9 @@ class Cluster:
 RUNS = frozenset({"Job", "Pod", "Deployment", "PyTorchJob"})
 
 
-async def play(cluster: Cluster, file: Path) -> list[tuple[str, str]]:
+async def play(cluster: KaiCluster, file: Path) -> list[Line]:
     lines = []
-    for obj in documents(file):
+    for obj in objects(file):
         said = await cluster.apply(obj)
         lines.append((f"{obj['kind']} {obj['metadata'].get('name', '')}", said))
     seen, waited_s = await cluster.outcomes(), 0.0
@@ -151,19 +66,8 @@ async def play(cluster: Cluster, file: Path) -> list[tuple[str, str]]:
 
 
 def test_every_example_ends_as_it_should(tmp_path: Path) -> None:
-    async def scene(data: Path) -> dict[str, list[tuple[str, str]]]:
-        async with await Connection.open(data / "kubeconfig") as api:
-            cluster = Cluster(api)
-            return {file.name: await play(cluster, file) for file in EXAMPLES}
-
-    simulated = ("--no-local-node", "--simulate-nodes", "4", "--node-cpu", "64", "--node-gpu", "8")
-    with started(tmp_path, *simulated):
-        found = asyncio.run(scene(tmp_path))
-    now = "".join(f"{file}\t{name}\t{said}\n" for file, lines in found.items() for name, said in lines)
-    if os.environ.get("PHALANX_REWRITE"):
-        EXPECT.write_text(now)
-        PAGE.write_text(counted(PAGE.read_text()))
-    assert now == EXPECT.read_text()
+    files = {file.name: file for file in EXAMPLES}
+    become_as_expected(tmp_path, EXPECT, files, KaiCluster, play, [(PAGE, counted)])
 
 
 def test_the_page_says_how_many() -> None:
@@ -183,7 +87,7 @@ def counted(page: str) -> str:
         f"reason), {tally['refused']} are refused, and {tally['not served']} are of kinds that `phalanx up` does not "
         "serve."
     )
-    return re.sub(r"(<!-- examples -->\n).*?(\n<!-- end -->)", lambda at: at[1] + text + at[2], page, flags=re.DOTALL)
+    return with_counts(page, text)
 
 
 def _class(said: str) -> str:

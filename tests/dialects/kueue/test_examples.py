@@ -10,18 +10,14 @@ simulated nodes and the queues of Kueue's own `single-clusterqueue-setup`; what 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
-from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.dialects.frame import Object
-from tests.cli.upstart import started
+from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, with_counts
 
 pytestmark = pytest.mark.slow
 
@@ -57,85 +53,14 @@ AROUND: tuple[Object, ...] = (
 )
 
 
-def documents(file: Path) -> Iterator[Object]:
-    for found in yaml.safe_load_all(file.read_text()):
-        if isinstance(found, dict) and "kind" in found:
-            yield from found.get("items", [found]) if found["kind"] == "List" else [found]
-
-
-class Cluster:
-    """A user of the API who knows kinds by name only, as kubectl does."""
-
-    def __init__(self, api: Connection) -> None:
-        self.api = api
-        self._served: dict[tuple[str, str], tuple[str, bool] | None] = {}
-        self.made: list[str] = []
-
-    async def path(self, obj: Object) -> str | None:
-        """Where objects like this are listed; None: they are not served."""
-        version, kind = str(obj["apiVersion"]), str(obj["kind"])
-        if (version, kind) not in self._served:
-            root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-            try:
-                listing = await self.api.request("GET", root)
-            except ApiRefusal:
-                listing = {"resources": []}
-            found = [one for one in listing["resources"] if one["kind"] == kind and "/" not in one["name"]]
-            self._served[version, kind] = (f"{root}|{found[0]['name']}", found[0]["namespaced"]) if found else None
-        if (where := self._served[version, kind]) is None:
-            return None
-        root, plural = where[0].split("|")
-        space = obj["metadata"].get("namespace", "default")
-        return f"{root}/namespaces/{space}/{plural}" if where[1] else f"{root}/{plural}"
-
-    async def apply(self, obj: Object) -> str:
-        """What becomes of it at the door."""
-        meta = obj.setdefault("metadata", {}) or {}
-        obj["metadata"] = meta
-        path = await self.path(obj)
-        if path is None:
-            return f"{obj['apiVersion']} is not served"
-        if "namespace" in meta:
-            await self._namespace(meta["namespace"])
-        try:
-            made = await self.api.request("POST", path, body=obj)
-            self.made.append(f"{path}/{made['metadata']['name']}")
-            meta["name"] = made["metadata"]["name"]
-        except ApiRefusal as error:
-            if error.reason != "AlreadyExists":
-                return f"refused {error.code}"
-            patch = {key: value for key, value in obj.items() if key != "status"}
-            try:
-                await self.api.request(
-                    "PATCH", f"{path}/{meta['name']}", body=patch, content_type="application/merge-patch+json"
-                )
-            except ApiRefusal as again:
-                return f"refused {again.code}"
-        return "taken"
-
-    async def _namespace(self, name: str) -> None:
-        try:
-            await self.api.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
-        except ApiRefusal as error:
-            if error.reason != "AlreadyExists":
-                raise
-
-    async def clear(self) -> None:
-        for path in reversed(self.made):
-            try:
-                await self.api.request("DELETE", path, params={"propagationPolicy": "Background"})
-            except ApiRefusal as error:
-                if error.code != 404:
-                    raise
-        self.made = []
-        async with asyncio.timeout(30.0):
-            while await self._left():  # noqa: ASYNC110 (what it waits for is the server)
-                await asyncio.sleep(0.1)
-
-    async def _left(self) -> bool:
-        theirs = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
-        paths = ("/apis/batch/v1/jobs", "/api/v1/pods", *(f"/apis/{API}/{plural}" for plural in theirs))
-        return any([(await self.api.request("GET", path))["items"] for path in paths])
+class KueueCluster(Cluster):
+    remains = (
+        *("/apis/batch/v1/jobs", "/api/v1/pods"),
+        *(
+            f"/apis/{API}/{each}"
+            for each in ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
+        ),
+    )
 
     async def outcomes(self) -> dict[str, str]:
         """`Kind name` of each job that has a Workload -> what that says."""
@@ -151,12 +76,12 @@ class Cluster:
         return found
 
 
-async def play(cluster: Cluster, file: Path) -> list[tuple[str, str]]:
-    own = {(obj["kind"], (obj.get("metadata") or {}).get("name")) for obj in documents(file)}
+async def play(cluster: KueueCluster, file: Path) -> list[Line]:
+    own = {(obj["kind"], (obj.get("metadata") or {}).get("name")) for obj in objects(file)}
     for obj in (one for one in AROUND if (one["kind"], one["metadata"]["name"]) not in own):
         await cluster.apply({**obj, "metadata": dict(obj["metadata"])})
     lines = []
-    for obj in documents(file):
+    for obj in objects(file):
         if obj["kind"] == "Configuration":  # a file of Kueue's controller, no object
             lines.append(("Configuration", "a ConfigMap has it"))
             continue
@@ -181,19 +106,8 @@ def _stable(name: str, said: str) -> str:
 
 
 def test_every_example_ends_as_it_should(tmp_path: Path) -> None:
-    async def scene(data: Path) -> dict[str, list[tuple[str, str]]]:
-        async with await Connection.open(data / "kubeconfig") as api:
-            cluster = Cluster(api)
-            return {file.name: await play(cluster, file) for file in EXAMPLES}
-
-    simulated = ("--no-local-node", "--simulate-nodes", "4", "--node-cpu", "64", "--node-gpu", "8")
-    with started(tmp_path, *simulated):
-        found = asyncio.run(scene(tmp_path))
-    now = "".join(f"{file}\t{name}\t{said}\n" for file, lines in found.items() for name, said in lines)
-    if os.environ.get("PHALANX_REWRITE"):
-        EXPECT.write_text(now)
-        PAGE.write_text(counted(PAGE.read_text()))
-    assert now == EXPECT.read_text()
+    files = {file.name: file for file in EXAMPLES}
+    become_as_expected(tmp_path, EXPECT, files, KueueCluster, play, [(PAGE, counted)])
 
 
 def test_the_page_says_how_many() -> None:
@@ -211,7 +125,7 @@ def counted(page: str) -> str:
         f"reason), {tally['refused']} are refused, and {tally['not served']} are of kinds that `phalanx up` does not "
         "serve."
     )
-    return re.sub(r"(<!-- examples -->\n).*?(\n<!-- end -->)", lambda at: at[1] + text + at[2], page, flags=re.DOTALL)
+    return with_counts(page, text)
 
 
 def _class(said: str) -> str:

@@ -10,18 +10,15 @@ simulated nodes; what a file makes is taken away after it.
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
-from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.dialects.frame import Object
-from tests.cli.upstart import started
-from tests.dialects.kueue.test_examples import Cluster
+from tests.dialects.manifests import Cluster, Line, become_as_expected, documents, with_counts
 from tests.dialects.pages import PAGES
 
 HERE = Path(__file__).parent
@@ -36,28 +33,17 @@ FILES = {  # what is read by a program of theirs, and is no object of an API
     "Queue": "a file of armadactl",
     "RetryPolicy": "a file of armadactl",
 }
-Line = tuple[str, str]
 
 
-class AnyCluster(Cluster):
+class PeerCluster(Cluster):
     """As any user sees it."""
 
-    async def apply(self, obj: Object) -> str:
-        try:
-            return await super().apply(obj)
-        except ApiUnknown:  # what a real server answers to a resourceVersion in what is created
-            return "refused 500"
-
-    async def _left(self) -> bool:
+    async def left(self) -> bool:
         paths = ("/apis/batch/v1/jobs", "/apis/apps/v1/replicasets", "/api/v1/pods")
         left = [(await self.api.request("GET", path))["items"] for path in paths]
         for pod in left[-1]:  # some are on nodes that nobody plays
             path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
-            try:
-                await self.api.request("DELETE", path, params={"gracePeriodSeconds": "0"})
-            except ApiRefusal as error:
-                if error.code != 404:
-                    raise
+            await self.delete(path, gracePeriodSeconds="0")
         return any(left)
 
     async def pods_of(self, obj: Object) -> list[Object]:
@@ -79,12 +65,6 @@ class AnyCluster(Cluster):
         return str(phase)
 
 
-def documents(file: Path) -> list[Object]:
-    """All mappings of the file, objects or not. Raises YAMLError."""
-    found = [one for one in yaml.safe_load_all(file.read_text()) if isinstance(one, dict)]
-    return [one for part in found for one in (part["items"] if part.get("kind") == "List" else [part])]
-
-
 def said_of_pods(pods: list[Object]) -> str:
     """`started`, or why they wait; empty: it is not known yet."""
     for pod in pods:
@@ -98,7 +78,7 @@ def said_of_pods(pods: list[Object]) -> str:
     return "started" if pods else ""
 
 
-async def play(cluster: AnyCluster, file: Path) -> list[Line]:
+async def play(cluster: PeerCluster, file: Path) -> list[Line]:
     try:
         found = documents(file)
     except yaml.YAMLError:
@@ -123,7 +103,7 @@ async def play(cluster: AnyCluster, file: Path) -> list[Line]:
     return lines
 
 
-async def settled(cluster: AnyCluster, obj: Object) -> str:
+async def settled(cluster: PeerCluster, obj: Object) -> str:
     """What becomes of its pods; those that nobody looks at within a while wait for the scheduler that they name."""
     waited_s, pods = 0.0, list[Object]()
     while waited_s < MOST_S:
@@ -137,20 +117,9 @@ async def settled(cluster: AnyCluster, obj: Object) -> str:
 
 @pytest.mark.slow
 def test_every_example_ends_as_it_should(tmp_path: Path) -> None:
-    async def scene(data: Path) -> dict[str, list[Line]]:
-        async with await Connection.open(data / "kubeconfig") as api:
-            cluster = AnyCluster(api)
-            return {f"{file.parent.name}/{file.name}": await play(cluster, file) for file in EXAMPLES}
-
-    simulated = ("--no-local-node", "--simulate-nodes", "4", "--node-cpu", "64", "--node-gpu", "8")
-    with started(tmp_path, *simulated):
-        found = asyncio.run(scene(tmp_path))
-    now = "".join(f"{file}\t{name}\t{said}\n" for file, lines in found.items() for name, said in lines)
-    if os.environ.get("PHALANX_REWRITE"):
-        EXPECT.write_text(now)
-        for page, peers in SHOWN.items():
-            (PAGES / page).write_text(counted((PAGES / page).read_text(), peers))
-    assert now == EXPECT.read_text()
+    files = {f"{file.parent.name}/{file.name}": file for file in EXAMPLES}
+    pages = [(PAGES / page, partial(counted, peers=peers)) for page, peers in SHOWN.items()]
+    become_as_expected(tmp_path, EXPECT, files, PeerCluster, play, pages)
 
 
 SHOWN = {
@@ -182,7 +151,7 @@ def counted(page: str, peers: tuple[str, ...]) -> str:
         shown = (len(of), *(tally[word] for word in ("taken", "starts", "waits", "refused", "not served", "file")))
         rows.append(f"| {peer} | {files} | {' | '.join(map(str, shown))} |")
     text = "\n".join(rows)
-    return re.sub(r"(<!-- examples -->\n).*?(\n<!-- end -->)", lambda at: at[1] + text + at[2], page, flags=re.DOTALL)
+    return with_counts(page, text)
 
 
 def _class(said: str) -> str:

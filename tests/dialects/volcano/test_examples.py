@@ -10,17 +10,14 @@ simulated nodes; what a file makes is taken away after it.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from phalanx.client.connection import ApiUnknown, Connection
 from phalanx.dialects.frame import Object
-from tests.cli.upstart import started
-from tests.dialects.kueue.test_examples import Cluster, documents
+from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, with_counts
 
 pytestmark = pytest.mark.slow
 
@@ -40,15 +37,7 @@ THEIRS = (
 
 
 class VolcanoCluster(Cluster):
-    async def apply(self, obj: Object) -> str:
-        try:
-            return await super().apply(obj)
-        except ApiUnknown:  # it was read from a cluster, with its resourceVersion: 500, as everywhere
-            return "refused 500"
-
-    async def _left(self) -> bool:
-        paths = ("/api/v1/pods", *(f"/apis/{each}" for each in THEIRS))
-        return any([(await self.api.request("GET", path))["items"] for path in paths])
+    remains = ("/api/v1/pods", *(f"/apis/{each}" for each in THEIRS))
 
     async def outcomes(self) -> dict[str, str]:
         """`Kind name` of each job and PodGroup -> what becomes of it."""
@@ -82,9 +71,9 @@ def _why(group: Object) -> str:
     return "unseen"
 
 
-async def play(cluster: VolcanoCluster, file: Path) -> list[tuple[str, str]]:
+async def play(cluster: VolcanoCluster, file: Path) -> list[Line]:
     lines = []
-    for obj in documents(file):
+    for obj in objects(file):
         if "apiVersion" not in obj:  # a piece of one
             lines.append((str(obj["kind"]), "no object"))
             continue
@@ -106,19 +95,8 @@ async def play(cluster: VolcanoCluster, file: Path) -> list[tuple[str, str]]:
 
 
 def test_every_example_ends_as_it_should(tmp_path: Path) -> None:
-    async def scene(data: Path) -> dict[str, list[tuple[str, str]]]:
-        async with await Connection.open(data / "kubeconfig") as api:
-            cluster = VolcanoCluster(api)
-            return {file.name: await play(cluster, file) for file in EXAMPLES}
-
-    simulated = ("--no-local-node", "--simulate-nodes", "4", "--node-cpu", "64", "--node-gpu", "8")
-    with started(tmp_path, *simulated):
-        found = asyncio.run(scene(tmp_path))
-    now = "".join(f"{file}\t{name}\t{said}\n" for file, lines in found.items() for name, said in lines)
-    if os.environ.get("PHALANX_REWRITE"):
-        EXPECT.write_text(now)
-        PAGE.write_text(counted(PAGE.read_text()))
-    assert now == EXPECT.read_text()
+    files = {file.name: file for file in EXAMPLES}
+    become_as_expected(tmp_path, EXPECT, files, VolcanoCluster, play, [(PAGE, counted)])
 
 
 def test_the_page_says_how_many() -> None:
@@ -135,7 +113,7 @@ def counted(page: str) -> str:
         f"{jobs['runs']} start and {jobs['waits']} wait with a reason), {tally['refused']} are refused, and "
         f"{tally['not served']} are of kinds that `phalanx up` does not serve."
     )
-    return re.sub(r"(<!-- examples -->\n).*?(\n<!-- end -->)", lambda at: at[1] + text + at[2], page, flags=re.DOTALL)
+    return with_counts(page, text)
 
 
 def _class(said: str) -> str:

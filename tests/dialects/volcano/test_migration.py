@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.dialects.volcano.migration import moved
 from tests.cli.test_command_line import call
-from tests.dialects.kueue.test_examples import documents
+from tests.dialects.manifests import objects
 from tests.dialects.volcano.test_examples import EXAMPLES
 
 SCHEDULING, BATCH = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
@@ -50,9 +50,9 @@ def test_the_schedulers_configuration() -> None:
 
 
 def test_every_example_is_told_of() -> None:
-    objects = [obj for file in EXAMPLES for obj in documents(file) if "apiVersion" in obj and obj.get("metadata")]
-    theirs = [obj for obj in objects if ".volcano.sh/" in obj["apiVersion"]]
-    told = moved(objects)
+    found = [obj for file in EXAMPLES for obj in objects(file) if "apiVersion" in obj and obj.get("metadata")]
+    theirs = [obj for obj in found if ".volcano.sh/" in obj["apiVersion"]]
+    told = moved(found)
     assert len(told) >= len(theirs) > 60
     unknown = [note for one in told for note in one.notes if "not known here" in note and "kind" not in note]
     assert sorted(set(unknown)) == [  # fields that no version of the definitions has, and a plugin of a reader's own
