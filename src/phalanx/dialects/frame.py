@@ -223,6 +223,28 @@ class Dialect(Protocol[Defined]):
         """Return what is answered of the definitions, with all gangs of the dialect in view."""
 
 
+class ServedOnly:
+    """The base of a dialect whose objects are not read through the frame: it has definitions, refusals and notes."""
+
+    def define(self, objects: Objects) -> Definitions:
+        return Definitions()
+
+    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        return {}
+
+    def claim(self, defined: Definitions, said: Said, objects: Objects) -> Claim | None:
+        return None
+
+    def gang_of(self, answer: Object) -> str:
+        return ""
+
+    def answer(self, defined: Definitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
+        return ()
+
+    def statuses(self, defined: Definitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterable[Answer]:
+        return ()
+
+
 # --- fields, and what becomes of them ---------------------------------------------------------------------------------
 
 

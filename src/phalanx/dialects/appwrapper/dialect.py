@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from phalanx.client.kind import Kind
 from phalanx.dialects.appwrapper import kinds
 from phalanx.dialects.appwrapper.admission import POLICIES
 from phalanx.dialects.appwrapper.tables import APP_WRAPPER, WORDS
 from phalanx.dialects.frame import (
-    Answer,
-    Claim,
-    Definitions,
     Ignored,
     Object,
-    Objects,
-    Said,
-    Told,
+    ServedOnly,
     unused,
 )
 
 
-class AppWrapper:
+class AppWrapper(ServedOnly):
     """`frame.Dialect` of AppWrapper."""
 
     name: Final = kinds.NAME
@@ -32,18 +27,6 @@ class AppWrapper:
     answer_kinds: Final[tuple[Kind, ...]] = ()
     crds: Final = "appwrapper/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
-
-    def define(self, objects: Objects) -> Definitions:
-        return Definitions()
-
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return {}
-
-    def claim(self, defined: Definitions, said: Said, objects: Objects) -> Claim | None:
-        return None
-
-    def gang_of(self, answer: Object) -> str:
-        return ""
 
     def notes(self, kind: str, obj: Object) -> Iterable[str]:
         if kind != kinds.APP_WRAPPERS.name:
@@ -57,12 +40,6 @@ class AppWrapper:
                     yield f"{key} is not known here, and has no effect"
                 case _:
                     pass
-
-    def answer(self, defined: Definitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-        return ()
-
-    def statuses(self, defined: Definitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterable[Answer]:
-        return ()
 
 
 APP_WRAPPER_DIALECT: Final = AppWrapper()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame import Answer, Claim, Definitions, Object, Objects, Said, Told
+from phalanx.dialects.frame import Object, ServedOnly
 from phalanx.dialects.volcano import kinds
 from phalanx.dialects.volcano.admission import POLICIES
 from phalanx.dialects.volcano.tables import notes
 
 
-class Volcano:
+class Volcano(ServedOnly):
     """`frame.Dialect` of Volcano."""
 
     name: Final = kinds.NAME
@@ -30,26 +30,8 @@ class Volcano:
     crds: Final = "volcano/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
 
-    def define(self, objects: Objects) -> Definitions:
-        return Definitions()
-
-    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return {}
-
-    def claim(self, defined: Definitions, said: Said, objects: Objects) -> Claim | None:
-        return None
-
-    def gang_of(self, answer: Object) -> str:
-        return ""
-
     def notes(self, kind: str, obj: Object) -> Iterable[str]:
         return notes(kind, obj)
-
-    def answer(self, defined: Definitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-        return ()
-
-    def statuses(self, defined: Definitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterable[Answer]:
-        return ()
 
 
 VOLCANO: Final = Volcano()
