@@ -336,7 +336,7 @@ def _decode(code: int, content_type: str, content: bytes) -> Any:
 
 
 def _words(content: bytes) -> str:
-    """What a Status says, or the beginning of whatever else it is (a proxy's page)."""
+    """Return what a Status says, or the beginning of whatever else it is (a proxy's page)."""
     try:
         said = msgspec.json.decode(content, type=dict[str, Any]).get("message")
     except msgspec.MsgspecError:

@@ -68,7 +68,7 @@ class Http:
         self._taken = 0
 
     async def call(self, method: str, target: str, head: str, body: bytes = b"", *, timeout_s: float) -> Answer:
-        """One whole answer. `head`: further header lines, each ended by CRLF."""
+        """Return one whole answer. `head`: further header lines, each ended by CRLF."""
         request = self._request(method, target, head, body)
         for last_try in (False, True):
             channel, fresh = await self._take()
@@ -182,7 +182,7 @@ def _keep_alive(sock: socket.socket) -> None:
 
 
 class _Channel(asyncio.Protocol):
-    """One connection. `usable`: open, and its last answer was read to its end."""
+    """A connection. `usable`: open, and its last answer was read to its end."""
 
     def __init__(self) -> None:
         self.usable = True

@@ -218,7 +218,7 @@ class Informer:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _refused(self, error: ApiRefusal) -> bool:
-        """What of our asking was wrong; whether to wait before we ask again."""
+        """Return what of our asking was wrong; whether to wait before we ask again."""
         if error.code == _FORGOTTEN:
             self._version = ""
             return False

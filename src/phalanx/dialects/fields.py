@@ -49,7 +49,7 @@ def written(path: Path) -> str:
 
 
 class Fields:
-    """One mapping, read field by field. A field that is absent, or null, has its default."""
+    """A mapping, read field by field. A field that is absent, or null, has its default."""
 
     def __init__(self, values: Any, path: Path = ()) -> None:
         if not isinstance(values, Mapping):
@@ -112,7 +112,7 @@ class Fields:
         return kinds(value)
 
     def amount(self, name: str, resource: str) -> int:
-        """One quantity, of that resource; 0 if it is absent."""
+        """Return one quantity, of that resource; 0 if it is absent."""
         value = self.value(name)
         return 0 if value is None else _amount(resource, value, (*self.path, name))
 

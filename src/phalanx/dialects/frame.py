@@ -105,7 +105,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
-    """One role of a gang. `count`: pods it asks for; `minimum`: pods it needs; `placed`: pods that the start granted.
+    """A role of a gang. `count`: pods it asks for; `minimum`: pods it needs; `placed`: pods that the start granted.
     `request`: of one pod. `flavor`: that of the start; empty: none. `template`: the pods' template as its user wrote
     it. `succeeded`, `ready`: of its pods, so many."""
 
@@ -132,7 +132,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """One gang, as a dialect is told of it. `owners`: the objects that form it, oldest first, as they were last seen.
+    """A gang, as a dialect is told of it. `owners`: the objects that form it, oldest first, as they were last seen.
     `kind`: theirs, or PodGroup where they are its pods. `queue`: in the tree. `reason`: why it waits. `created_s`: when
     it came."""
 
@@ -178,7 +178,7 @@ Defined = TypeVar("Defined", bound=Definitions)
 
 
 class Dialect(Protocol[Defined]):
-    """One scheduler's API. `scheduler_names`: whose pods we bind. `definition_kinds`: watched, and read by `define`; of
+    """A scheduler's API. `scheduler_names`: whose pods we bind. `definition_kinds`: watched, and read by `define`; of
     those `by_status` the status counts as well. `answer_kinds`: written. `crds`: the file, beside this one, of its
     CustomResourceDefinitions, which are made where they are absent; empty: it has none. `policies`: what its webhooks
     do, as admission policies, and what else its installation brings."""

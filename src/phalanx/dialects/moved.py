@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """One object, what it becomes, and what will be different."""
+    """An object, what it becomes, and what will be different."""
 
     object: str
     becomes: str

@@ -121,7 +121,7 @@ LIMITS = {ReasonCode.QUEUE_LIMIT, ReasonCode.QUEUE_QUOTA, ReasonCode.USER_LIMIT,
 
 
 def word(code: ReasonCode, peer: Peer, numbers: Mapping[str, Any] | None = None) -> Word:
-    """What that peer would call it. `numbers`: the reason's, where the peer tells limits apart."""
+    """Return what that peer would call it. `numbers`: the reason's, where the peer tells limits apart."""
     if peer is Peer.SLURM and numbers:
         if code in LIMITS:
             return limited(numbers)
@@ -143,6 +143,6 @@ def limited(numbers: Mapping[str, Any]) -> str:
 
 
 def words(code: ReasonCode, numbers: Mapping[str, Any] | None = None) -> dict[str, str | None]:
-    """What each peer would call it; None: it has no word."""
+    """Return what each peer would call it; None: it has no word."""
     said = {str(peer): word(code, peer, numbers) for peer in Peer}
     return {peer: each if isinstance(each, str) else None for peer, each in said.items()}

@@ -22,7 +22,7 @@ _FACTORS = PriorityWeights()
 
 
 def read_policy(values: Any) -> Policy:
-    """What is not said is as in `Policy()`. Raises Misread."""
+    """Return the policy. What is not said is as in `Policy()`. Raises Misread."""
     said = Fields({} if values is None else values)
     policy = Policy(
         default_queue=said.text("defaultQueue", _DEFAULT.default_queue),
@@ -42,7 +42,7 @@ def read_policy(values: Any) -> Policy:
 
 
 def read_topologies(said: Fields) -> tuple[Topology, ...]:
-    """Its `topologies`. Raises Misread."""
+    """Return its `topologies`. Raises Misread."""
     return tuple(_topology(one) for one in said.each("topologies"))
 
 

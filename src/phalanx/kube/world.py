@@ -254,7 +254,7 @@ class KubeWorld:
             adopt(gang, begun)
 
     def _see_foreign_pods(self) -> Iterator[None]:
-        """What changed of the pods of others, told pod by pod."""
+        """Yield what changed of the pods of others, told pod by pod."""
         for event in self.watch.foreign_pods():
             self._tell(event)
             yield

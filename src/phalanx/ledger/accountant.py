@@ -98,7 +98,7 @@ class Accountant:
         self._inherited = set()
 
     def planned(self, actions: Sequence[Action]) -> bool:
-        """Whether any of them starts a job: that is to be written before it is done."""
+        """Return whether any of them starts a job: that is to be written before it is done."""
         starts = False
         for action in actions:
             match action:

@@ -41,7 +41,7 @@ def write_archive(file: Path, entries: Iterable[JobEntry]) -> int:
 
 
 def read_archive(file: Path) -> Iterator[JobEntry]:
-    """Its entries, in the order of the file. Raises PhalanxError that says which line cannot be read."""
+    """Yield its entries, in the order of the file. Raises PhalanxError that says which line cannot be read."""
     decoder, number = msgspec.json.Decoder(JobEntry), 0
     try:
         with gzip.open(file, "rb") as lines:

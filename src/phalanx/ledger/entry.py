@@ -34,7 +34,7 @@ LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEntry:
-    """One start of a job. `at_s`, `end_s`: seconds since the epoch; `end_s` None: it goes on. `nodes`: the node of each
+    """A start of a job. `at_s`, `end_s`: seconds since the epoch; `end_s` None: it goes on. `nodes`: the node of each
     pod, sorted. `allocated`: amounts of all its pods (cpu in millicores, else whole units)."""
 
     at_s: float
@@ -47,7 +47,7 @@ class StartEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEntry:
-    """One job. Times are seconds since the epoch; None: not yet, or unknown.
+    """A job. Times are seconds since the epoch; None: not yet, or unknown.
 
     `job`: `namespace/name`, as the scheduler knows it. `kind`: of the object that it came as. `account`: the queue and
     all above it at the time of submission, the topmost first: `company/research/vision`. `requested`: amounts of all

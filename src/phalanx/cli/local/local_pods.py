@@ -69,7 +69,7 @@ async def _outlast(connection: Connection) -> list[Object]:
 
 
 async def _owners(connection: Connection) -> Ancestors:
-    """Whom pods were made for: Jobs, and the frameworks' jobs that are served."""
+    """Return whom pods were made for: Jobs, and the frameworks' jobs that are served."""
     found: dict[Kind, dict[str, Object]] = {}
     for kind in (JOBS, *FRAMEWORK_KINDS):
         try:
@@ -83,7 +83,7 @@ async def _owners(connection: Connection) -> Ancestors:
 
 
 def _job_of(pod: Object, owners: Ancestors) -> tuple[JobAdapter, str] | None:
-    """What is suspended for it to end, by name: the framework's job that we started it with, or its Job."""
+    """Return what is suspended for it to end, by name: the framework's job that we started it with, or its Job."""
     meta = pod["metadata"]
     above = owners.of(meta)
     if above is not None and ADMITTED in (above.obj["metadata"].get("annotations") or {}):

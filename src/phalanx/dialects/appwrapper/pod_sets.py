@@ -190,7 +190,7 @@ def _ray(root: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _at(component: Mapping[str, Any], path: str) -> Object:
-    """What is at the path, in the component itself. Raises WrapError."""
+    """Return what is at the path, in the component itself. Raises WrapError."""
     here: Any = component
     for part in path.split("."):
         found = _PART.fullmatch(part)

@@ -80,7 +80,7 @@ def words_of_role(role: str, words: Mapping[str, str | None]) -> dict[str, str |
 
 
 def _of_role(annotations: Mapping[str, str], role: str) -> dict[str, str]:
-    """What is said of this role counts as said of the Job."""
+    """Return the annotations: what is said of this role counts as said of the Job."""
     found = dict(annotations)
     for key in _BY_ROLE:
         if (text := found.pop(f"{key}.{role.lower()}", None)) is not None:

@@ -81,6 +81,6 @@ def pods_of(one: Object) -> tuple[int, int]:
 
 
 def _waits(obj: Object, one: Object) -> bool:
-    """Whether its Jobs are made when others are ready or complete."""
+    """Return whether its Jobs are made when others are ready or complete."""
     in_order = at(obj["spec"], ("startupPolicy", "startupPolicyOrder")) == "InOrder"
     return bool(one.get("dependsOn")) or (in_order and one is not replicated_jobs(obj)[0])

@@ -258,7 +258,7 @@ def _near(defined: KaiDefinitions, group: Object) -> Object:
 def _wrapped(
     groups: list[Object], roles: Mapping[str, RoleClaim], preferred: str
 ) -> tuple[list[Object], dict[str, RoleClaim]]:
-    """One group around everything, whose pods are close to each other as far as possible."""
+    """Return one group around everything, whose pods are close to each other as far as possible."""
     if groups and groups[0]["name"] == ROOT:
         return [{**groups[0], "preferredCloseness": preferred}, *groups[1:]], dict(roles)
     inside = {name: RoleClaim(minimum=one.minimum, group=one.group or ROOT) for name, one in roles.items()}

@@ -41,7 +41,7 @@ CLASSES: Final[Mapping[str, int]] = {"train": 50, "build-preemptible": 75, "buil
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaiQueue:
-    """One Queue. `above`: those above it, nearest first. `fault`: why nothing of it is scheduled; empty: it is.
+    """A Queue. `above`: those above it, nearest first. `fault`: why nothing of it is scheduled; empty: it is.
     `lost`: a queue above it is missing, so that it is in no tree. `deserved`, `limits`: by resource, in our units;
     what is not named is unlimited."""
 
@@ -154,7 +154,7 @@ def _bounds(amounts: Mapping[str, int]) -> Bounds:
 
 
 def _runtime_s(word: str, lines: list[Mapping[str, Any]], shard: Mapping[str, Any]) -> float:
-    """What the queue says, else the nearest above it, else the shard."""
+    """Return what the queue says, else the nearest above it, else the shard."""
     for said in (*(spec.get(word) for spec in lines), (shard.get("minRuntime") or {}).get(word)):
         if said:
             try:

@@ -36,7 +36,7 @@ _BUILT_IN = (kinds.ROOT, kinds.SYSTEM, kinds.DEFAULT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticQuota:
-    """One quota, as it is written. `key`: of its object. `lent`: others may use what it leaves of `least`. `weights`:
+    """A quota, as it is written. `key`: of its object. `lent`: others may use what it leaves of `least`. `weights`:
     its part of what nobody is guaranteed."""
 
     name: str

@@ -111,7 +111,7 @@ def _upwards(below: Mapping[str, list[str]]) -> list[str]:
 
 
 def _total(objects: Objects, system: Asked) -> Asked:
-    """What all nodes have, less what the system's quota uses."""
+    """Return what all nodes have, less what the system's quota uses."""
     found: Asked = {}
     for node in objects.get(NODES, {}).values():
         for resource, amount in amounts((node.get("status") or {}).get("allocatable")).items():

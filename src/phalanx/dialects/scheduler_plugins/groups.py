@@ -123,7 +123,7 @@ def _phase(minimum: int, there: int, running: int, succeeded: int, failed: int) 
 
 
 def _occupier(pod: Object) -> str:
-    """Its owners by name, though the field's text says UID."""
+    """Return its owners by name, though the field's text says UID."""
     meta = pod["metadata"]
     names = sorted(f"{meta.get('namespace')}/{owner['name']}" for owner in meta.get("ownerReferences") or ())
     return ",".join(names)

@@ -91,7 +91,7 @@ def notes(spec: Object) -> Iterator[str]:
 
 
 def _limit(spec: Mapping[str, Any]) -> Asked:
-    """What `max` allows; nothing where there is none."""
+    """Return what `max` allows; nothing where there is none."""
     said = amounts(spec.get("max"))
     return {**dict.fromkeys(NATIVE, 0), **said} if said else {}
 

@@ -36,7 +36,7 @@ def _listed(words: tuple[str, ...]) -> str:
 
 
 def _policies(of: str) -> dict[str, str]:
-    """What holds for the lifecycle policies of the job or a task (`of`). Message -> what must hold."""
+    """Return what holds for the lifecycle policies of the job or a task (`of`). Message -> what must hold."""
     said = "(has(p.event) ? [p.event] : []) + (has(p.events) ? p.events : [])"
     each = f"!has({of}.policies) || {of}.policies.all(p, "
     others = said.replace("p.", "o.")

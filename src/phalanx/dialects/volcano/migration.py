@@ -111,7 +111,7 @@ def _becomes(kind: str, obj: Object) -> str:
 
 
 def _settings(text: Any) -> Iterator[str]:
-    """What of the scheduler's configuration is done by what."""
+    """Yield what of the scheduler's configuration is done here, and by what."""
     try:
         found = yaml.safe_load(str(text))
         actions = [one.strip() for one in str(found.get("actions", "")).split(",") if one.strip()]

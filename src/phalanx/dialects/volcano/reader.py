@@ -158,7 +158,7 @@ def report(told: Told, old: Mapping[str, Any], now: str) -> dict[str, Any]:
 
 
 def _conditions(told: Told, old: Sequence[Mapping[str, Any]], now: str) -> Iterator[dict[str, Any]]:
-    """One of a type. What was said of another type stays, as there: the newest counts."""
+    """Return the conditions, one of a type. What was said of another type stays, as there: the newest counts."""
     said = {}
     if told.phase in (Phase.PENDING, Phase.UNKNOWN) and told.reason is not None:
         word = PEERS[told.reason.code].volcano

@@ -174,7 +174,8 @@ class Checks:
     # --- down the tree ------------------------------------------------------------------------------------------------
 
     def _quotas(self, queue: Branch, path: Path, above: Mapping[str, int]) -> Mapping[str, int]:
-        """What the queue guarantees, by itself or by its children together. `above`: what its parent may have."""
+        """Return what the queue guarantees, by itself or by its children together. `above`: what its parent may
+        have."""
         at: Path = (*path, "resources")
         guaranteed = self._amounts(queue.resources.guaranteed, (*at, "guaranteed"))
         most = self._amounts(queue.resources.max, (*at, "max"))

@@ -216,7 +216,7 @@ class Api:
 
 
 def _asked(target: Target, verb: str, request: Request) -> Asked:
-    """What the request asks for, in the words of roles. A field selector by name names the object, too."""
+    """Return what the request asks for, in the words of roles. A field selector by name names the object, too."""
     resource, name = target.resource, target.name
     if not name and verb in ("list", "watch", "deletecollection"):
         fields = request.text("fieldSelector").split(",")

@@ -74,7 +74,7 @@ async def give_namespace(api: Connection, account: Account) -> str:
 
 
 async def _claimed(api: Connection, name: str, account: Account) -> bool:
-    """Whether the namespace is his: made for him now, or before."""
+    """Return whether the namespace is his: made for him now, or before."""
     notes = {UID: str(account.uid), GID: str(account.gid)}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": notes}}
     try:

@@ -45,7 +45,7 @@ class ForeignPods:
 
 
 def _occupying(pod: Pod) -> Occupied:
-    """What a pod that is not ours holds, and what others see of it."""
+    """Return what a pod that is not ours holds, and what others see of it."""
     shape = pod.shape
     return Occupied(
         pod.uid,

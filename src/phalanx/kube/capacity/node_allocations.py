@@ -52,7 +52,8 @@ class NodeAllocations:
             self._used[node][name] -= value
 
     def fits(self, node: str, shape: Shape) -> bool:
-        """Whether one more pod of this shape may be bound there now: by what the node has, and whom it repels."""
+        """Return whether one more pod of this shape may be bound there now: by what the node has, and whom it
+        repels."""
         known = self.nodes.get(node)
         if known is None or known.unschedulable or not known.ready or _repels(known.taints, shape.tolerations):
             return False

@@ -90,7 +90,7 @@ def _unsaid(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 class ResourceQuotaUsage:
-    """One ResourceQuota, and what counts against it."""
+    """A ResourceQuota, and what counts against it."""
 
     def __init__(self, obj: Object) -> None:
         spec, status = obj.get("spec") or _NONE, obj.get("status") or _NONE

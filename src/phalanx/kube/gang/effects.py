@@ -37,7 +37,7 @@ Answered: TypeAlias = Callable[[Answer, str], None]  # with the text of a refusa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleStart:
-    """One Job of a start: how many pods it may run, and the name of the flavor that they get (empty: none)."""
+    """A Job of a start: how many pods it may run, and the name of the flavor that they get (empty: none)."""
 
     job: BatchJob
     parallelism: int

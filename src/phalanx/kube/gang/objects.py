@@ -54,7 +54,7 @@ class GangObjects:
 
     @property
     def over(self) -> bool:
-        """It ended before anything of it was told: its Jobs are over, and no bare pod of it is left."""
+        """Return whether it ended before anything of it was told: its Jobs are over, and no bare pod of it is left."""
         alive = any(self.job_of(pod) is None for pod in self.pods.values())
         return bool(self._outcomes) and not alive and all(job.finished for job in self.jobs.values())
 

@@ -257,7 +257,7 @@ async def install_policy(api: Connection) -> AdmissionMode:
 
 
 async def _asks_webhook(api: Connection) -> bool:
-    """Its configuration is there."""
+    """Return whether its configuration is there."""
     try:
         found = await api.get(WEBHOOKS, WEBHOOK["metadata"]["name"])
     except ApiRefusal as error:

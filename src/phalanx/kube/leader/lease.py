@@ -168,7 +168,7 @@ async def leading(lease: Lease) -> AsyncIterator[Lease]:
 
 
 def _first(group: BaseExceptionGroup[LeaseLost]) -> LeaseLost:
-    """Whoever noticed first: the keeper of the lease, or a write that came too late."""
+    """Return whoever noticed first: the keeper of the lease, or a write that came too late."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]

@@ -86,7 +86,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
 
     @property
     def rejected(self) -> bool:
-        """Its kubelet would not have it: for the node's sake, not by a fault of the program."""
+        """Return whether its kubelet would not have it: for the node's sake, not by a fault of the program."""
         return self.phase == "Failed" and self.reason.startswith(_REJECTIONS)
 
     @property

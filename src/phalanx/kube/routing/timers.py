@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 
 
 class GangTimers:
-    """One timer for each gang: setting it again replaces it. All times in seconds since the epoch."""
+    """A timer for each gang: setting it again replaces it. All times in seconds since the epoch."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, str]] = []

@@ -79,7 +79,7 @@ class ClusterWatch:
             await self._caches.informer(kind).follow(take)
 
     def _order(self) -> list[tuple[Kind, Take]]:
-        """What is watched, in the order in which it must be known."""
+        """Return what is watched, in the order in which it must be known."""
         around = self._fence.around
         order: tuple[tuple[Kind, Take], ...] = (
             (RESOURCE_QUOTAS, around(self._on_quota)),
@@ -97,11 +97,12 @@ class ClusterWatch:
         return [(kind, take) for kind, take in order if self._caches.watches(kind)]
 
     def _defined(self) -> Iterator[Kind]:
-        """What dialects are to be told of; of job kinds the gangs are told."""
+        """Return what dialects are to be told of; of job kinds the gangs are told."""
         return (kind for kind in self.capacity.dialects.kinds if kind not in self._caches.job_kinds)
 
     def read_again(self) -> Iterator[None]:
-        """What has another shape since somebody selects pods by a label that nobody did before, piece by piece."""
+        """Yield what has another shape since somebody selects pods by a label that nobody did before, piece by
+        piece."""
         yield from self._workloads.read_again(self._take_job, self._take_pod)
 
     def foreign_pods(self) -> Iterator[Event]:

@@ -124,7 +124,7 @@ class DialectAnswers:
         return tell(gang, self._cache, pods, self._reasons.get(id), eviction)
 
     def _bare_pods(self, id: str) -> list[Object]:
-        """Those of the gang that there are, oldest first, over or not; of a Job that is not of the gang, too."""
+        """Return those of the gang that there are, oldest first, over or not; of a Job that is not of the gang, too."""
         gang = self._gangs.get(id)
         bare = [pod for pod in gang.pods.values() if pod.owner is None or not gang.jobs] if gang is not None else []
         if bare:

@@ -109,7 +109,7 @@ def _job_sets(gang: GangLifecycle, jobs: Sequence[BatchJob], owners: Sequence[Ob
 
 
 def _bare_sets(gang: GangLifecycle, owners: Sequence[Object]) -> Iterator[PodSet]:
-    """One for each role of the gang; a pod's spec is its own template."""
+    """Yield one for each role of the gang; a pod's spec is its own template."""
     by_key = {key_of(owner): owner for owner in owners}
     over = sum(_phase(owner) == _SUCCEEDED for owner in owners)
     roles = [(role, source) for role, source in _roles(gang) if isinstance(source, BarePods)]

@@ -120,7 +120,7 @@ class EventReporter:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _due(self) -> Iterator[tuple[BatchJob | Pod, Reason]]:
-        """What is to be written now; reasons that are written everywhere are forgotten."""
+        """Yield what is to be written now; reasons that are written everywhere are forgotten."""
         now_s = self._clock()
         for name, (since_s, gang, reason) in list(self._newest.items()):
             if now_s - since_s < self._budget.settle_s:

@@ -144,7 +144,7 @@ class ResumeJob(JobPatch):
         return found
 
     def _template(self, words: dict[str, str | None]) -> Object:
-        """What of the pods' spec is to change; `words` remembers what it said before, or forgets it."""
+        """Return what of the pods' spec is to change; `words` remembers what it said before, or forgets it."""
         now, change = self.obj["spec"]["template"]["spec"], dict[str, Any]()
         gates = list(now.get("schedulingGates") or ())
         if self.job.pinned and (wanted := with_gate(gates)) != gates:
@@ -240,7 +240,7 @@ class ResizeJob(JobPatch):
 
 
 def _asked(job: Object) -> tuple[Any, ...]:
-    """What a start is decided on: all of a Job but its status, and but what we write of why it waits."""
+    """Return what a start is decided on: all of a Job but its status, and but what we write of why it waits."""
     meta = job["metadata"]
     said = {key: text for key, text in (meta.get("annotations") or {}).items() if key != labels.REASON}
     return job["spec"], meta.get("labels") or {}, said, "deletionTimestamp" in meta

@@ -42,7 +42,7 @@ class Worst:
 
 
 class Bar(NamedTuple):
-    """One job on one node in the closer look: `low` and `high` are parts of the row's height."""
+    """A job on one node in the closer look: `low` and `high` are parts of the row's height."""
 
     row: int
     start_s: float

@@ -44,7 +44,7 @@ class LimitError(PhalanxError):
 
 
 def unknown(name: str, value: str) -> Usage:
-    """What sacctmgr says of an option or a value that it does not know."""
+    """Return what sacctmgr says of an option or a value that it does not know."""
     return Usage(f" Unknown option: {name}={value}\n Use keyword 'where' to modify condition")
 
 
@@ -107,7 +107,7 @@ def _tres(value: str) -> str:
 
 
 def of_queue(limits: dict[str, str]) -> dict[str, Any]:
-    """What stands in a queue's `spec.limits`."""
+    """Return what stands in a queue's `spec.limits`."""
     found: dict[str, Any] = {}
     for name, text in limits.items():
         scope, field = NAMES[name]

@@ -37,7 +37,7 @@ def job_size(nodes: int, cpus: int, all_nodes: int, all_cpus: int, *, favor_smal
 
 
 def weighted(factors: Factors, weights: Weights) -> dict[str, float]:
-    """What each factor adds, without TRES and nice."""
+    """Return what each factor adds, without TRES and nice."""
     return {
         "age": factors.age * weights.age,
         "assoc": factors.assoc * weights.assoc,

@@ -48,7 +48,7 @@ def _users(site: Site, account: str, used: dict[tuple[str, str], float]) -> list
 
 
 def usage(api: Api) -> dict[tuple[str, str], float]:
-    """What the scheduler remembers, by (queue, user)."""
+    """Return what the scheduler remembers, by (queue, user)."""
     found = api.find(_USAGE)
     try:
         kept: Any = msgspec.json.decode(((found or {}).get("data") or {}).get("usage") or "{}")
@@ -87,10 +87,10 @@ def carry(api: Api, site: Site, name: str) -> None:
 
 
 def known_users(api: Api, name: str) -> list[str]:
-    """Those whose shares the queue of an account states now."""
+    """Return those whose shares the queue of an account states now."""
     return list((api.get(f"{QUEUES}/{name}").get("spec") or {}).get("accounts") or {})
 
 
 def is_administrator(site: Site) -> bool:
-    """Whether who runs this is root, an operator or an administrator."""
+    """Return whether who runs this is root, an operator or an administrator."""
     return os.getuid() == 0 or site.admins.get(pwd.getpwuid(os.getuid()).pw_name, "None") != "None"

@@ -44,7 +44,7 @@ class Unreachable(PhalanxError):
 
 
 class Api:
-    """One API server."""
+    """An API server."""
 
     def __init__(self, cluster: Cluster, user: User) -> None:
         self._cluster, self._user = cluster, user

@@ -160,7 +160,7 @@ def _partition(site: Site, words: dict[str, str], tell: Tell) -> None:
 
 
 def read_gres(text: str, file: str = "gres.conf") -> list[Told]:
-    """What becomes of each line of a gres.conf: nothing, as nodes tell their devices themselves."""
+    """Return what becomes of each line of a gres.conf: nothing, as nodes tell their devices themselves."""
     told = []
     for number, line in _lines(text):
         words = dict(_pairs(line))

@@ -62,7 +62,7 @@ class Book:
         self._connection.close()
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """What a SELECT finds; a `?` for each value. Raises PhalanxError."""
+        """Return what a SELECT finds; a `?` for each value. Raises PhalanxError."""
         import_of_errors = (sqlite3.Error,) if self._mark == "?" else _errors()
         try:
             cursor = self._connection.cursor()

@@ -114,7 +114,7 @@ def update(api: Api, here: Site, said: dict[str, str]) -> None:
 
 
 def delete(api: Api, name: str) -> bool:
-    """Whether there was one."""
+    """Return whether there was one."""
     if not any(one.name == name for one in reservations(api)):
         return False
     api.delete(f"{PATH}/{object_name(name)}")
@@ -122,7 +122,7 @@ def delete(api: Api, name: str) -> bool:
 
 
 def page(found: Reservation) -> list[list[str]]:
-    """What `scontrol show reservation` shows."""
+    """Return what `scontrol show reservation` shows."""
     return [
         [
             f"ReservationName={found.name} StartTime={times.moment(found.start_s)} EndTime={times.moment(found.end_s)}",

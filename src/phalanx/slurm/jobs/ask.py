@@ -109,7 +109,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def read_ask(annotations: Mapping[str, str]) -> Ask | None:
-    """What a Job's annotations say; None: it is somebody else's, or was edited by hand."""
+    """Return what a Job's annotations say; None: it is somebody else's, or was edited by hand."""
     try:
         return msgspec.json.decode(annotations[ASK], type=Ask)
     except (msgspec.MsgspecError, KeyError):

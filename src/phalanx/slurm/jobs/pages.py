@@ -80,7 +80,7 @@ def job(found: Job, *, details: bool = False) -> Page:
 
 
 def _details(found: Job) -> Page:
-    """What each node gives: which of its CPUs is not known here, so they are counted from 0."""
+    """Return what each node gives: which of its CPUs is not known here, so they are counted from 0."""
     ask = found.ask
     lines = [["JOB_GRES=(null)" if not ask.gpus_per_node else f"JOB_GRES=gpu:{ask.gpus_per_node * ask.node_count}"]]
     for node, cpus in zip(sorted(found.nodes) if found.live else (), ask.cpus_of_nodes, strict=False):

@@ -160,7 +160,7 @@ def create_all(api: Api, parts: list[Object], owners: list[Object]) -> None:
 
 
 def scheduling_words(ask: Ask, needs: dependency.Needs) -> dict[str, str]:
-    """What the scheduler reads."""
+    """Return what the scheduler reads."""
     found = {
         "time-limit": f"{ask.limit_min * 60}s" if ask.limit_min is not None else "",
         "hold": ask.hold,

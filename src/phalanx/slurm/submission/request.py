@@ -325,7 +325,7 @@ def _files(ask: Ask, said: Options, array: bool) -> None:
 
 
 def exported(said: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """What of the caller's environment the job sees: --export=ALL, NONE, or names and NAME=VALUE."""
+    """Return what of the caller's environment the job sees: --export=ALL, NONE, or names and NAME=VALUE."""
     words = (said or "ALL").split(",")
     found: dict[str, str] = {}
     if "ALL" in words:

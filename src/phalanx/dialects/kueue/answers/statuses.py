@@ -102,7 +102,7 @@ def _cohorts(defined: KueueDefinitions, queues: Mapping[str, Use], objects: Obje
 
 
 def _is_below(defined: KueueDefinitions, cohort: str, above: str) -> bool:
-    """Whether a cohort is that one, or stands below it; a cycle is walked once."""
+    """Return whether a cohort is that one, or stands below it; a cycle is walked once."""
     seen: set[str] = set()
     while cohort and cohort not in seen and cohort != above:
         seen.add(cohort)

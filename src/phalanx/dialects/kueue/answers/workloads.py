@@ -216,7 +216,8 @@ def workload_status(
 def _checks(
     defined: KueueDefinitions, told: Told, before: Mapping[str, Object], status: Object, now: str
 ) -> Iterator[Object]:
-    """Its ClusterQueue's checks, each as whoever decides it has left it: those about its flavors, when it has some."""
+    """Yield its ClusterQueue's checks, each as whoever decides it has left it: those about its flavors, when it has
+    some."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     for name in found.checks_on(checks.flavors_of(status)) if found is not None else ():
         fresh = {"name": name, "state": checks.PENDING, "message": "", "lastTransitionTime": now}
@@ -282,7 +283,7 @@ def _why(reason: Reason) -> str:
 
 
 def _counted(old: Mapping[str, Any], cause: str, below: str) -> Object:
-    """One eviction more for that cause, and what is below it."""
+    """Return one eviction more for that cause, and what is below it."""
     evictions = [dict(one) for one in (old.get("schedulingStats") or {}).get("evictions") or ()]
     known = next((one for one in evictions if (one.get("reason"), one.get("underlyingCause")) == (cause, below)), None)
     if known is None:
@@ -371,7 +372,7 @@ def _preempted_by(defined: KueueDefinitions, told: Told, preemptor: Told | None,
 
 
 def _borrows(defined: KueueDefinitions, told: Told, preemptor: Told, objects: Objects) -> bool:
-    """Whether the preemptor's queue is, or will be, beyond its nominal quota of a flavor that the victim had."""
+    """Return whether the preemptor's queue is, or will be, beyond its nominal quota of a flavor that the victim had."""
     name = kinds.cluster_queue_of(preemptor.queue)
     found = defined.cluster_queues.get(name)
     if found is None:
@@ -400,7 +401,7 @@ def _flavors_of(told: Told, objects: Objects) -> set[str]:
 
 
 def _used(status: Mapping[str, Any]) -> dict[Cell, int]:
-    """What a ClusterQueue's status says of its use."""
+    """Return what a ClusterQueue's status says of its use."""
     return {
         (str(each["name"]), str(one["name"])): amount(str(one["name"]), one.get("total", 0))
         for each in status.get("flavorsUsage") or ()

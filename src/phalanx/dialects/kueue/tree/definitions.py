@@ -269,7 +269,7 @@ def _is_active(check: Object) -> bool:
 
 
 def _wholes(queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, Node]) -> dict[str, dict[Cell, int]]:
-    """What every cohort, with or without an object, and all below it have."""
+    """Return what every cohort, with or without an object, and all below it have."""
     named = {node.parent for node in (*(each.node for each in queues.values()), *cohorts.values()) if node.parent}
     nodes = {name: cohorts.get(name) or _node(name, {}) for name in sorted({*cohorts, *named})}
     below: dict[str, list[Mapping[Cell, int]]] = {}
@@ -294,7 +294,7 @@ def _tree(
 def _subtree(
     name: str, nodes: Mapping[str, Node], below: Mapping[str, list[Mapping[Cell, int]]], above: tuple[str, ...]
 ) -> dict[Cell, int]:
-    """What a cohort and all below it have; a cycle, which the tree refuses, is walked once."""
+    """Return what a cohort and all below it have; a cycle, which the tree refuses, is walked once."""
     total = nodes[name].in_tree(nodes[name].nominal)
     parts = list(below.get(name, ()))
     if name not in above:
@@ -356,7 +356,7 @@ def _foreign(node: Node) -> dict[Cell, int]:
 
 
 def _quotas(nominal: Mapping[Cell, int], limits: Mapping[Cell, int], lending: Mapping[Cell, int]) -> Iterator[Quota]:
-    """One for each flavor, in the order of the object: the first is tried first."""
+    """Yield one for each flavor, in the order of the object: the first is tried first."""
     for flavor in dict.fromkeys(flavor for flavor, _ in nominal):
         yield Quota(
             flavor=kinds.tree_flavor(flavor),
@@ -433,7 +433,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
 
 
 def _drains(defined: KueueDefinitions, local: LocalQueue) -> bool:
-    """Whether what runs in the LocalQueue is to stop."""
+    """Return whether what runs in the LocalQueue is to stop."""
     found = defined.cluster_queues.get(local.cluster_queue)
     policies = (local.stop_policy, found.node.spec.get("stopPolicy") if found is not None else None)
     return "HoldAndDrain" in policies

@@ -44,7 +44,7 @@ def _defaults(pod: Object, items: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _fill(container: Object, item: Mapping[str, Any], sort: str) -> list[str]:
-    """What was set, in words: `cpu, memory request for container c`."""
+    """Return what was set, in words: `cpu, memory request for container c`."""
     notes = []
     resources = container.setdefault("resources", {})
     for key, source, word in (("requests", "defaultRequest", "request"), ("limits", "default", "limit")):
@@ -67,7 +67,8 @@ def _pod_problems(spec: Object, item: Mapping[str, Any]) -> list[str]:
 
 
 def total(spec: Object, which: str) -> dict[str, str]:
-    """What a pod asks for as a whole: the sum of its containers, or its largest init container if that is more."""
+    """Return what a pod asks for as a whole: the sum of its containers, or its largest init container if that is
+    more."""
     found: dict[str, str] = {}
     for one in spec.get("containers") or ():
         for name, amount in ((one.get("resources") or {}).get(which) or {}).items():

@@ -78,7 +78,7 @@ def _at(obj: Object, path: tuple[str, ...]) -> Spec:
 
 
 def violations(spec: Spec, level: str) -> list[str]:
-    """What of a pod's spec a level does not allow, in words."""
+    """Return what of a pod's spec a level does not allow, in words."""
     checks = {"baseline": BASELINE, "restricted": RESTRICTED}.get(level, ())
     return [text for check in checks if (text := check(spec))]
 

@@ -44,7 +44,7 @@ def enforce(resource: Resource, obj: Object, quotas: Iterable[Object], others: I
 
 
 def usage(resource: Resource, obj: Object) -> dict[str, int]:
-    """What one object takes of each resource that a quota can name."""
+    """Return what one object takes of each resource that a quota can name."""
     found = {f"count/{qualified(resource.plural, resource.group)}": quantity.NANO}
     if not resource.group and resource.plural in COUNTED:
         found[resource.plural] = quantity.NANO

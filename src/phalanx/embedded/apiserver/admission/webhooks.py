@@ -156,7 +156,7 @@ def _hook(configuration: Object, said: Object) -> _Hook:
 
 
 def _identity(obj: object) -> tuple[object, ...]:
-    """What no webhook may change: the kind, and which object it is."""
+    """Return what no webhook may change: the kind, and which object it is."""
     if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
         return ()
     meta = obj["metadata"]

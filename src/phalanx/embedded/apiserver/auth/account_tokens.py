@@ -116,7 +116,7 @@ class AccountTokens:
         return text + "." + _text(self._signature(text.encode()))
 
     def _claims(self, token: bytes) -> Any:
-        """What a token of ours says; its words are trusted, because nobody else can sign."""
+        """Return what a token of ours says; its words are trusted, because nobody else can sign."""
         text, _, signature = token.rpartition(b".")
         try:
             if not hmac.compare_digest(_raw(signature), self._signature(text)):

@@ -41,7 +41,7 @@ def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -
 
 
 def _rights(name: str, groups: tuple[str, ...], uid: str) -> Iterator[tuple[Asked, str]]:
-    """What must be allowed, and in which namespace."""
+    """Yield what must be allowed, and in which namespace."""
     match _account(name):
         case namespace, account:
             yield Asked("impersonate", "", "serviceaccounts", account), namespace

@@ -109,7 +109,7 @@ def _has_resource(said: Sequence[str] | None, wanted: str) -> bool:
 
 
 def beyond(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """What of these rules is not covered by those that are held, piece by piece."""
+    """Return what of these rules is not covered by those that are held, piece by piece."""
     found: list[Rule] = []
     for rule in wanted:
         for asked in _pieces(rule):

@@ -86,7 +86,7 @@ class Reviewer:
         return True
 
     def _rules(self, user: User, namespace: str) -> Object:
-        """What roles let the user do there. Raises `ApiError` 400 where no namespace is named."""
+        """Return what roles let the user do there. Raises `ApiError` 400 where no namespace is named."""
         if not namespace:
             raise bad_request("no namespace on request")
         rules = self._authorizer.grants.rules(user, namespace)

@@ -89,7 +89,8 @@ def delete_options(request: Request, body: Any) -> DeleteOptions:
 
 
 def _decoded(body: Any) -> Object:
-    """What is said of the deletion. Nothing is deleted for a body that says it wrongly. Raises `ApiError` 400."""
+    """Return what is said of the deletion. Nothing is deleted for a body that says it wrongly. Raises `ApiError`
+    400."""
     if body is None:
         return {}
     if not isinstance(body, dict):

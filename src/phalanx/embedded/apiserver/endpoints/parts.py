@@ -149,7 +149,7 @@ class Knowledge:
 
 
 def stored_form(resource: Resource, obj: Object) -> Object:
-    """What a client wrote in a version's shape, in the shape that is stored."""
+    """Return what a client wrote in a version's shape, in the shape that is stored."""
     return obj if resource.to_stored is None else resource.to_stored(obj)
 
 

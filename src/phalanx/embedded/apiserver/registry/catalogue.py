@@ -35,7 +35,7 @@ class Served(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One answer. `etag` stands in quotes, as in the header."""
+    """An answer. `etag` stands in quotes, as in the header."""
 
     body: bytes
     media: str = JSON

@@ -170,7 +170,7 @@ def _aggregated_resource(resource: Resource) -> Json:
 
 
 def _response_kind(resource: Resource, group: str, version: str, kind: str) -> Json:
-    """What is answered. Built-in kinds name their group and version only where it is not that of the list."""
+    """Return what is answered. Built-in kinds name their group and version only where it is not that of the list."""
     if not resource.custom and (group, version) == (resource.group, resource.version):
         group = version = ""
     return {"group": group, "version": version, "kind": kind}

@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL)
 
 
 class Row(NamedTuple):
-    """One revision, in the order of the table's columns. A tuple, because one is made for every write."""
+    """A revision, in the order of the table's columns. A tuple, because one is made for every write."""
 
     version: int
     previous: int

@@ -69,7 +69,7 @@ class Settings:
 
     @property
     def account_key(self) -> Path:
-        """What tokens of service accounts are signed with."""
+        """Return what tokens of service accounts are signed with."""
         return self.pki / "sa.key"
 
     @property

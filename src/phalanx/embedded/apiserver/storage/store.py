@@ -51,7 +51,7 @@ decode = msgspec.json.Decoder().decode
 
 
 class Stored:
-    """One revision of an object. Never changed; `obj` is shared with every reader and must not be edited."""
+    """A revision of an object. Never changed; `obj` is shared with every reader and must not be edited."""
 
     __slots__ = ("_obj", "data", "version")
 
@@ -67,7 +67,7 @@ class Stored:
 
 
 class Event:
-    """One committed change. `new` of a DELETED event is the last state, with the version of the deletion.
+    """A committed change. `new` of a DELETED event is the last state, with the version of the deletion.
 
     Watchers share what they make of an event (`encoded`), so that it is encoded once however many look on.
     """
@@ -108,7 +108,7 @@ class _Pending:
 
     @property
     def lets_go(self) -> bool:
-        """It frees room, or is a sign of life of those that are needed for it."""
+        """Return whether it frees room, or is a sign of life of those that are needed for it."""
         gone = self.head.gone or "deletionTimestamp" in self.head.stored.obj["metadata"]
         return gone or self.place[0] == _LEASES
 
@@ -232,7 +232,7 @@ class Store:
         return [(*place, state[place]) for place in sorted(state, key=lambda one: (one[0] + "/", one[1]))]
 
     def events_since(self, version: int, key: Key) -> list[Event]:
-        """What was committed to a kind after `version`; raises `ApiError` 410 when that is no longer known."""
+        """Return what was committed to a kind after `version`; raises `ApiError` 410 when that is no longer known."""
         if version < self.horizon:
             raise expired(f"too old resource version: {version} ({self.horizon})")
         return [past.event() for past in self._since(version) if past.key == key]

@@ -30,7 +30,7 @@ _PIECE_BYTES = 256 * 1024
 
 
 class Watch:
-    """One stream of events, from the moment that it is opened. `take` gives its bytes, None when it is over."""
+    """A stream of events, from the moment that it is opened. `take` gives its bytes, None when it is over."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Watch:
             self.send(line)
 
     def _seen(self, event: Event) -> bytes | None:
-        """What an event means to this watch, as a line; None when it means nothing."""
+        """Return what an event means to this watch, as a line; None when it means nothing."""
         if self.namespace is not None and event.namespace != self.namespace:
             return None
         if self.matches is None:
@@ -122,7 +122,8 @@ class Watch:
             self._wake.set_result(None)
 
     async def take(self) -> bytes | None:
-        """What it begins with, in pieces; then all that has arrived, at least a line. None when the watch is over."""
+        """Return what it begins with, in pieces; then all that has arrived, at least a line. None when the watch is
+        over."""
         if (piece := self._next_piece()) and not self.overrun:
             return piece
         while not self._buffer:
@@ -146,7 +147,7 @@ class Watch:
 
 
 def line_of(kind: str, rendered: bytes) -> bytes:
-    """One event of a stream."""
+    """Return one event of a stream."""
     return b'{"type":"' + kind.encode() + b'","object":' + rendered + b"}\n"
 
 
@@ -184,7 +185,7 @@ class Hub:
                     watch.end()
 
     def buffered_bytes(self) -> int:
-        """What waits for watchers that have not read it yet."""
+        """Return what waits for watchers that have not read it yet."""
         return sum(watch.buffered_bytes for watches in self._watches.values() for watch in watches)
 
     def count(self) -> int:

@@ -76,7 +76,7 @@ class Limits:
 
 
 class Connection(asyncio.Protocol):
-    """One client connection."""
+    """A client connection."""
 
     def __init__(self, app: Application, open_connections: set[Connection], limits: Limits) -> None:
         self._app, self._open, self._limits = app, open_connections, limits
@@ -174,7 +174,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """What has come of bodies that are not answered yet."""
+        """Return what has come of bodies that are not answered yet."""
         return min(self._body_bytes, self._limits.body_bytes) + self._waiting_bytes
 
     # --- the parser's side ---------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ _STREAMED = ", ".join(f"{media};stream=watch" for media in (JSON, PROTOBUF))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accept:
-    """One acceptable form: the media type, and the kind that the object is to be shown `as` (empty: as it is)."""
+    """An acceptable form: the media type, and the kind that the object is to be shown `as` (empty: as it is)."""
 
     media: str = JSON
     as_kind: str = ""

@@ -165,7 +165,8 @@ def forced(request: Request, *, applies: bool) -> bool:
 
 
 def field_manager(request: Request, kind: str) -> str:
-    """Who makes the change: what the query says, else the first word of the user agent. Raises `ApiError` 422."""
+    """Return who makes the change: what the query says, else the first word of the user agent. Raises `ApiError`
+    422."""
     given = request.text("fieldManager")
     if len(given.encode()) > _MANAGER_BYTES:
         raise invalid(_GROUP, kind, "", [too_long("fieldManager", _MANAGER_BYTES)])

@@ -241,7 +241,8 @@ def _asks_anew(old: Object, new: Object) -> bool:
 
 
 def _matters(change: Change, *, during_our_look: bool) -> bool:
-    """Whether a change of a pod can change its Job. What we did ourselves in this look is in its result already."""
+    """Return whether a change of a pod can change its Job. What we did ourselves in this look is in its result
+    already."""
     if change.new is None:
         return True
     if change.old is None:

@@ -147,7 +147,7 @@ def slow_start(indexes: Sequence[int | None]) -> Iterator[Sequence[int | None]]:
 
 
 def is_unknown(errors: Sequence[ApiError]) -> bool:
-    """One of the writes may have happened or not."""
+    """Return whether one of the writes may have happened or not."""
     return any(isinstance(error, ApiUnknown) for error in errors)
 
 

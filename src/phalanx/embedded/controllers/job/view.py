@@ -85,7 +85,7 @@ def is_indexed(spec: dict[str, Any]) -> bool:
 
 
 def is_finished(job: Object) -> bool:
-    """It carries Complete or Failed: nothing more is done for it."""
+    """Return whether it carries Complete or Failed: nothing more is done for it."""
     return any(
         entry["type"] in {"Complete", "Failed"} and entry.get("status") == "True"
         for entry in job.get("status", {}).get("conditions") or ()

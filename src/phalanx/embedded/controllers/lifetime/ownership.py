@@ -95,13 +95,13 @@ def node_of(kind: Kind, obj: Object) -> Node:
 
 
 def same_links(old: Object, new: Object) -> bool:
-    """Whether two states of one object are the same node: nearly every change is one of status or spec."""
+    """Return whether two states of one object are the same node: nearly every change is one of status or spec."""
     before, after = old["metadata"], new["metadata"]
     return all(before.get(key) == after.get(key) for key in ("ownerReferences", "finalizers", "deletionTimestamp"))
 
 
 def judge(node: Node, state: Callable[[Reference], State], has_dependents: bool) -> Verdict:
-    """What becomes of an object that has owners and is not being deleted."""
+    """Return what becomes of an object that has owners and is not being deleted."""
     if not node.owners or (node.deleting and not node.waits_for_dependents):
         return Keep()
     states = {owner.uid: state(owner) for owner in node.owners}

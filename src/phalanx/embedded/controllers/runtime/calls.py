@@ -72,7 +72,7 @@ class Calls:
         return self._caches[kind]
 
     def shares(self, kind: Kind) -> bool:
-        """Whether somebody asked for the cache of `kind` already."""
+        """Return whether somebody asked for the cache of `kind` already."""
         return kind in self._caches
 
     def attach(self, kind: Kind, informer: Informer) -> None:

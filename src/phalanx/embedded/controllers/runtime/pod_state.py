@@ -48,7 +48,7 @@ def is_terminating(pod: Object) -> bool:
 
 
 def is_tracked(pod: Object) -> bool:
-    """It carries the Job controller's finalizer: not counted yet."""
+    """Return whether it carries the Job controller's finalizer: not counted yet."""
     return TRACKING in pod["metadata"].get("finalizers", ())
 
 

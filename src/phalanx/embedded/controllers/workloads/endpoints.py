@@ -28,7 +28,7 @@ Ports = tuple[tuple[str, int, str], ...]  # name, number, protocol
 
 
 def selects(service: Object, pod: Object) -> bool:
-    """Whether the service stands for the pod, whatever its state."""
+    """Return whether the service stands for the pod, whatever its state."""
     wanted = service["spec"].get("selector") or {}
     return bool(wanted) and wanted.items() <= (pod["metadata"].get("labels") or {}).items()
 
@@ -127,7 +127,7 @@ def _ports_field(ports: Ports, *, always_named: bool = False) -> Object:
 
 
 def _about(service: Object, pod: Object) -> Object:
-    """What an address says of its pod."""
+    """Return what an address says of its pod."""
     meta, spec = pod["metadata"], pod["spec"]
     target = {"kind": "Pod", "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
     said: Object = {"targetRef": target}

@@ -74,7 +74,7 @@ def _space(obj: Object) -> str:
 
 
 def _worth(pod: Object) -> tuple[bool, bool, bool, str]:
-    """What goes first comes first: not bound, not running, not ready, younger."""
+    """Return the key of the order in which pods go: not bound, not running, not ready, younger."""
     born = str(pod["metadata"]["creationTimestamp"])
     younger_first = "".join(chr(0x7F - ord(sign)) for sign in born)
     return "nodeName" in pod["spec"], phase(pod) == "Running", is_ready(pod), younger_first

@@ -41,7 +41,7 @@ class Step:
 
 
 def step(stateful_set: Object, pods: Iterable[Object]) -> Step:
-    """What to do now, by the pods that there are, those that are going included."""
+    """Return what to do now, by the pods that there are, those that are going included."""
     spec = stateful_set["spec"]
     first = int((spec.get("ordinals") or {}).get("start", 0))
     wanted = range(first, first + int(spec.get("replicas", 1)))

@@ -196,7 +196,7 @@ class Container:
         await self._tell_start()
 
     def _image(self) -> Image | None:
-        """What stands in for its image here; else it waits."""
+        """Return what stands in for its image here; else it waits."""
         image, before = self.spec["image"], self.known.waiting
         if (found := self._around.image(image)) is not None:
             return found
@@ -286,7 +286,7 @@ class Container:
         )
 
     def _limits(self, owner: Owner | None, others_files: tuple[str, ...]) -> cgroup.Limits:
-        """What the kernel holds the container to."""
+        """Return what the kernel holds the container to."""
         around, ask, most = self._around, requests(self.spec), limits(self.spec)
         default = around.default_memory_bytes
         return cgroup.Limits(
@@ -405,6 +405,6 @@ def _user(spec: Object, pod: Object, image: Image) -> tuple[int | None, int | No
 
 
 def _is_number_of_user(text: str) -> bool:
-    """Whether an image says by number that it is not root; of a name nobody can tell."""
+    """Return whether an image says by number that it is not root; of a name nobody can tell."""
     user = text.partition(":")[0]
     return user.isdigit() and int(user) != 0

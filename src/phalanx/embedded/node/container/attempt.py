@@ -202,7 +202,7 @@ class Attempt:
         return self.settle()
 
     def settle(self) -> State:
-        """What is true now: an attempt whose supervisor is gone without a word gets its end recorded here."""
+        """Return what is true now: an attempt whose supervisor is gone without a word gets its end recorded here."""
         state = self.state()
         if isinstance(state, Exited) or (lock := self._lock()) is None:
             return state

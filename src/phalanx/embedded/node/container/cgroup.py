@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hierarchy:
-    """One mounted tree: its version, the controllers used in it, and our own directory there."""
+    """A mounted tree: its version, the controllers used in it, and our own directory there."""
 
     version: int
     controllers: tuple[str, ...]
@@ -46,7 +46,7 @@ class Hierarchy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One container's groups: its directories, the files to join by, and those that tell its oom kills and the most
+    """A container's groups: its directories, the files to join by, and those that tell its oom kills and the most
     memory that it had."""
 
     dirs: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ async def _ended(process: subprocess.Popen[bytes], words: bytearray) -> None:
 
 
 def _take(output: int, words: bytearray) -> bytes | None:
-    """What is there, of which the beginning is kept; empty at the end, None if there is nothing yet."""
+    """Return what is there, of which the beginning is kept; empty at the end, None if there is nothing yet."""
     try:
         chunk = os.read(output, 65536)
     except BlockingIOError:

@@ -70,7 +70,7 @@ class Health:
                 return
 
     async def _verdicts(self, probe: Object) -> Any:
-        """One (good, what was said) whenever as many equal results came as the threshold asks."""
+        """Return one (good, what was said) whenever as many equal results came as the threshold asks."""
         period_s = probe.get("periodSeconds") or 10
         await asyncio.sleep(max(0.0, self._started_s + (probe.get("initialDelaySeconds") or 0) - time.time()))
         good, count = None, 0
@@ -84,7 +84,7 @@ class Health:
 
 
 async def check(probe: Object, attempt: Attempt, address: str, container: Object) -> tuple[bool, str]:
-    """One look: success, and what was said."""
+    """Return one look: success, and what was said."""
     timeout_s = float(probe.get("timeoutSeconds") or 1)
     match probe:
         case {"exec": {"command": command}}:

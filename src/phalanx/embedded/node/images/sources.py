@@ -73,7 +73,7 @@ def _path_and_tag(source: str) -> tuple[Path, str]:
 
 
 def _is_layout(path: Path) -> bool:
-    """Whether an archive holds an image, or files of a root: the first of its names tell."""
+    """Return whether an archive holds an image, or files of a root: the first of its names tell."""
     try:
         with opened(path) as content, tarfile.open(fileobj=content, mode="r|") as archive:
             first = archive.next()

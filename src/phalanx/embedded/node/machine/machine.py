@@ -41,7 +41,7 @@ def host_name() -> str:
 
 
 def capacity(data_dir: Path, gpus: tuple[Gpu, ...], max_pods: int, overrides: Mapping[str, str]) -> dict[str, str]:
-    """What the node offers, as quantities; `overrides` win."""
+    """Return what the node offers, as quantities; `overrides` win."""
     memory_kib = int(Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0])
     pages = huge_pages()
     memory_kib -= sum(count * size_kib for size_kib, count in pages.items())  # they are set aside: nobody else's memory
@@ -68,7 +68,7 @@ def huge_pages(folder: Path = Path("/sys/kernel/mm/hugepages")) -> dict[int, int
 
 
 def find_gpus() -> tuple[Gpu, ...]:
-    """What nvidia-smi says; nothing where there is none or it has no answer."""
+    """Return what nvidia-smi says; nothing where there is none or it has no answer."""
     fields = "index,uuid,name,memory.total,pci.bus_id"
     try:
         answer = subprocess.run(

@@ -71,7 +71,7 @@ class Surroundings:
         return self.settings.pods_dir / uid
 
     def image(self, name: str) -> Image | None:
-        """What stands in for the image here, or its files; None: nothing does. Raises OSError."""
+        """Return what stands in for the image here, or its files; None: nothing does. Raises OSError."""
         if name == HOST_IMAGE:
             return HOST
         return self.settings.images.get(name) or self.images.find(name)

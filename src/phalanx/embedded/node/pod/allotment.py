@@ -63,7 +63,7 @@ def allot_named(spec: Object, free: Mapping[str, Sequence[str]]) -> dict[str, di
 
 
 def device_variables(ids: Sequence[str], uuids: Mapping[str, str], *, on_gpu_node: bool) -> dict[str, str]:
-    """What CUDA and the NVIDIA tools look at. A container without a GPU on a node that has some sees none."""
+    """Return what CUDA and the NVIDIA tools look at. A container without a GPU on a node that has some sees none."""
     if not ids:
         return {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"} if on_gpu_node else {}
     named = ",".join(uuids.get(one) or one for one in ids)

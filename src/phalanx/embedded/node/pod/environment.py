@@ -108,7 +108,7 @@ async def _owner(kind: Kind, ref: Object, pod: Object, look_up: Lookup) -> Objec
 
 
 def text_data(kind: Kind, owner: Object) -> dict[str, str]:
-    """What environment variables can hold of it."""
+    """Return what environment variables can hold of it."""
     data = owner.get("data") or {}
     if kind is CONFIG_MAPS:
         return dict(data)

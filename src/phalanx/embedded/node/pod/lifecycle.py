@@ -28,7 +28,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """One container: its newest attempt (None: never tried), the one before, and what keeps the next one back."""
+    """A container: its newest attempt (None: never tried), the one before, and what keeps the next one back."""
 
     number: int = 0  # of the newest attempt: the restartCount
     state: State | None = None
@@ -93,7 +93,7 @@ def restarts(state: State | None, policy: str) -> bool:
 
 
 def _is_over(state: State | None, policy: str) -> bool:
-    """It ended and stays so."""
+    """Return whether it ended and stays so."""
     return isinstance(state, Exited) and (policy == "Never" or (policy == "OnFailure" and state.exit_code == 0))
 
 

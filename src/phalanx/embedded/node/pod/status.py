@@ -46,7 +46,7 @@ def _at(seconds: int) -> str:
 
 
 def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: float, *, over: bool) -> dict[str, Any]:
-    """What to PATCH into the status. `over`: no container runs or will run again."""
+    """Return what to PATCH into the status. `over`: no container runs or will run again."""
     spec = pod["spec"]
     init, main = spec.get("initContainers") or [], spec["containers"]
     before = (pod.get("status") or {}).get("phase")

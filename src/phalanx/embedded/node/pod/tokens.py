@@ -59,7 +59,8 @@ def token_files(pod: Object, root: Path) -> tuple[TokenFile, ...]:
 
 
 async def renew(files: tuple[TokenFile, ...], pod: Object, request: TokenRequest, now_s: float) -> float | None:
-    """Those that are due; when the next is (Unix time), None: there are none. Raises ApiError, ConfigError, OSError."""
+    """Return those that are due; when the next is (Unix time), None: there are none. Raises ApiError, ConfigError,
+    OSError."""
     account = pod["spec"].get("serviceAccountName") or "default"
     for file in files:
         if file.due_s() <= now_s:

@@ -78,7 +78,7 @@ def remove(root: Path) -> None:
 
 
 def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -> tuple[Mount, ...]:
-    """What the container mounts, outer paths first. Raises ConfigError."""
+    """Return what the container mounts, outer paths first. Raises ConfigError."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     found = []
     for mount in container.get("volumeMounts") or ():

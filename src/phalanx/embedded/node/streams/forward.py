@@ -27,7 +27,7 @@ Send = Callable[[bytes], Awaitable[None]]
 
 
 class Line:
-    """One connection to a port of the pod. `given`: what the client sends, None at its end."""
+    """A connection to a port of the pod. `given`: what the client sends, None at its end."""
 
     def __init__(self, address: str, port: int) -> None:
         self._address, self._port = address, port

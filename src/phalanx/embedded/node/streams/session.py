@@ -26,7 +26,7 @@ _LET_GO_S = 1.0
 
 
 class Session:
-    """One command. `close` it, whatever happened."""
+    """A command. `close` it, whatever happened."""
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: int, stdout: int, stderr: int, *, tty: bool) -> None:
         self._process, self._tty = process, tty
@@ -109,7 +109,7 @@ class Session:
 
 
 async def pieces(source: int) -> AsyncIterator[bytes]:
-    """What comes from a file descriptor that does not block, until its end."""
+    """Yield what comes from a file descriptor that does not block, until its end."""
     loop = asyncio.get_running_loop()
     while True:
         try:
@@ -159,7 +159,7 @@ def _as_its_user(spec: RunSpec) -> list[str]:
 
 
 def _joining(spec: RunSpec, tty: bool) -> Callable[[], None]:
-    """What the new process does before anything else: it joins the container's control groups, and takes its
+    """Return what the new process does before anything else: it joins the container's control groups, and takes its
     terminal."""
     paths = tuple(spec.cgroup_procs)
 

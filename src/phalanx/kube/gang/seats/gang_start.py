@@ -17,7 +17,7 @@ from phalanx.model.pod import NodePreference
 
 
 class GangStart:
-    """One start of a gang. `spec`: as it was planned. `phase`: as the core has it. `since_s`: when it began, or its
+    """A start of a gang. `spec`: as it was planned. `phase`: as the core has it. `since_s`: when it began, or its
     last seat lost its node. `guarded_s`: a PodDisruptionBudget protects it until then (0: none does). `resuming`: Jobs
     whose resume is not answered yet."""
 
@@ -63,13 +63,13 @@ class GangStart:
         return ""
 
     def bare_pods(self) -> list[Pod]:
-        """Its pods on nodes, or on their way to one, that no Job would take back."""
+        """Return its pods on nodes, or on their way to one, that no Job would take back."""
         queued = {job.uid for job in self.objects.jobs.values() if job.queued}
         bare = (pod for pod in self.objects.pods.values() if pod.owner is None or pod.owner[1] not in queued)
         return [pod for pod in bare if pod.node or self.on_its_way(pod)]
 
     def on_its_way(self, pod: Pod) -> bool:
-        """Its binding was sent, and perhaps answered; the watch has not shown it yet."""
+        """Return whether its binding was sent, and perhaps answered; the watch has not shown it yet."""
         slot = self.seats.slot_of.get(pod.uid)
         return slot is not None and (self.seats[slot].sent or self.seats[slot].bound)
 

@@ -60,7 +60,8 @@ class Seating:
         return bool(pods) and bool(led)
 
     def excess(self, pod: Pod) -> Amounts | None:
-        """What the pod costs beyond what its seat is charged for (it was resized in place); None: no seat holds it."""
+        """Return what the pod costs beyond what its seat is charged for (it was resized in place); None: no seat holds
+        it."""
         slot = self._seats.slot_of.get(pod.uid)
         if slot is None or self._seats[slot].node != pod.node:
             return None

@@ -95,7 +95,7 @@ class GangMembers:
         return (*self.jobs, *self.pods)
 
     def options(self, key: str) -> dict[str, str]:
-        """Who says what under `key`: value -> the first member that says so."""
+        """Return who says what under `key`: value -> the first member that says so."""
         if key in self.claimed:
             return {self.claimed[key]: self.id}
         found: dict[str, str] = {}
@@ -161,7 +161,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
 
 
 def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
-    """What a dialect says of a gang that may have started; None: it is of none, or contradicts itself."""
+    """Return what a dialect says of a gang that may have started; None: it is of none, or contradicts itself."""
     try:
         queue = single_value(members, labels.QUEUE, defaults.default_queue)
     except GangSpecError:
@@ -170,7 +170,7 @@ def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
 
 
 def _to_claim(members: GangMembers, queue: str) -> Said:
-    """What a dialect is shown of them."""
+    """Return what a dialect is shown of them."""
     shapes = [job.requirements.shape for job in members.jobs] + [pod.shape for pod in members.pods]
     return Said(
         gang=members.id,
@@ -191,7 +191,7 @@ def _owner(members: GangMembers) -> Owner | None:
 
 
 def _said(members: GangMembers) -> dict[str, Any]:
-    """What the objects say besides queue, size and shape. Raises DeclarationError."""
+    """Return what the objects say besides queue, size and shape. Raises DeclarationError."""
     said = job_options(members, members.id.partition("/")[0])
     ends = [member.active_s for member in members.everyone]
     if None not in ends:

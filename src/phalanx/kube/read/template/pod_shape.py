@@ -104,7 +104,7 @@ class ShapeCache:
         return found
 
     def _seen(self, meta: Spec) -> Metadata:
-        """What of a pod's metadata decides its shape."""
+        """Return what of a pod's metadata decides its shape."""
         labels, words = meta.get("labels") or {}, meta.get("annotations") or {}
         own: tuple[tuple[str, str], ...] = ()
         if self.selecting:

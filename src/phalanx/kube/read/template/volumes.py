@@ -229,7 +229,7 @@ def with_claims(ask: PodRequirements, found: ClaimConstraints | None, *, ours: b
 
 
 def _all_of(own: tuple[NodeTerm, ...], rules: Iterable[tuple[NodeTerm, ...]]) -> tuple[NodeTerm, ...]:
-    """One of `own` and one of each rule: as a choice of terms again."""
+    """Return one of `own` and one of each rule: as a choice of terms again."""
     choices = [each for each in (own, *dict.fromkeys(rules)) if each]
     if len(choices) < 2:
         return choices[0] if choices else ()

@@ -62,7 +62,7 @@ class Ancestors:
         return above if above is not None and self._is_gang(above.kind, above.obj, around) else None
 
     def _is_gang(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> bool:
-        """Whether it has members; remembered for each version of an object, as each of its pods asks."""
+        """Return whether it has members; remembered for each version of an object, as each of its pods asks."""
         uid, version = obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
         known = self._gangs.get(uid)
         if known is None or known[0] != version:

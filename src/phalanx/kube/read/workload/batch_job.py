@@ -89,7 +89,7 @@ class BatchJob:
 
     @property
     def queued(self) -> bool:
-        """Its labels make it ours: while it is suspended it waits for us, and we may suspend it again."""
+        """Return whether its labels make it ours: while it is suspended it waits for us, which may suspend it again."""
         return not self.externally_managed and (labels.QUEUE in self.options or labels.JOB in self.options)
 
     def size(self, seen_succeeded: int = 0) -> int:
@@ -156,7 +156,7 @@ def time_limit_annotation(active_s: int | None, own: int | None) -> str | None:
 
 
 def _active_s(meta: Object, active_s: int | None) -> int | None:
-    """What its user gave it. Where he has changed it since, that counts."""
+    """Return what its user gave it. Where he has changed it since, that counts."""
     now, of, own = (meta.get("annotations") or {}).get(labels.LIMITED, "").partition(" of ")
     if of and now == str(active_s):
         return labels.whole_number(own, 1)
@@ -164,7 +164,7 @@ def _active_s(meta: Object, active_s: int | None) -> int | None:
 
 
 def _wished(meta: Object, parallelism: int) -> int:
-    """What its user asked for. Where he has changed the parallelism since, that counts."""
+    """Return what its user asked for. Where he has changed the parallelism since, that counts."""
     now, of, asked = (meta.get("annotations") or {}).get(labels.PARALLELISM, "").partition(" of ")
     requested = labels.whole_number(asked) if of and now == str(parallelism) else None
     return parallelism if requested is None else requested

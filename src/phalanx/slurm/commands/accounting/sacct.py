@@ -113,7 +113,7 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
 
 
 def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: Sequence[Id]) -> list[Job]:
-    """What the ledger itself can leave out is not read: it may have millions of jobs."""
+    """Return the jobs asked for. What the ledger itself can leave out is not read: it may have millions of jobs."""
     if ids:
         return recorded_of([one.number for one in ids])
     return recorded(window[0], user=_only_user(said), until_s=window[1])
@@ -135,7 +135,7 @@ def _only_user(said: Mapping[str, str | None]) -> str:
 
 
 def _run(job: Job, start_s: float, end_s: float | None) -> Job:
-    """One that ended with a requeue."""
+    """Return one that ended with a requeue."""
     return replace(job, state="REQUEUED", start_s=start_s, end_s=end_s, exit_code=0, signal=0, steps={})
 
 

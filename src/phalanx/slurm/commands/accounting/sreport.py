@@ -272,7 +272,7 @@ def _by_user_and_account(asked: Asked) -> dict[tuple[str, str], _Sum]:
 
 
 def _most(sums: Mapping[tuple[str, str], _Sum]) -> list[tuple[tuple[str, str], _Sum]]:
-    """Who used most first."""
+    """Return who used most first."""
     return sorted(sums.items(), key=lambda each: (-each[1].of.get("cpu", 0.0), each[0]))
 
 
@@ -298,7 +298,7 @@ def _last(asked: Asked) -> str:
 
 
 def _rows(asked: Asked, row: Mapping[str, str], one: _Sum) -> list[dict[str, str]]:
-    """One for each TRES."""
+    """Return one for each TRES."""
     found = []
     for name in asked.tres:
         used = asked.amount(one.of.get(name, 0.0), _capacity(asked, name) if asked.unit[2] else 0.0)
@@ -308,7 +308,7 @@ def _rows(asked: Asked, row: Mapping[str, str], one: _Sum) -> list[dict[str, str
 
 
 def _capacity(asked: Asked, tres: str) -> float:
-    """What the nodes of today could have given in the period."""
+    """Return what the nodes of today could have given in the period."""
     period, total = asked.period, 0.0
     for node in nodes(Api.open()):
         each = {"cpu": node.cpus, "billing": node.cpus, "mem": node.memory_mib, "gres/gpu": node.gpus}

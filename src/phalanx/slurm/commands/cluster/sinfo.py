@@ -166,7 +166,7 @@ _ORDER = ("down", "drained", "draining", "mixed", "allocated", "idle")
 
 
 def _reasons(rows: Sequence[Row]) -> list[Row]:
-    """One row for each reason."""
+    """Return one row for each reason."""
     found: dict[str, dict[str, Seen]] = {}
     for row in rows:
         for one in row.seen:

@@ -125,7 +125,7 @@ def _foretell(api: Api, found: Sequence[Job]) -> None:
 
 
 def _known(api: Api, asked: Chosen) -> bool:
-    """Whether there was such a job: then nothing is shown, and nothing is wrong."""
+    """Return whether there was such a job: then nothing is shown, and nothing is wrong."""
     if jobs(api, asked.numbers, places=False):
         return True
     from phalanx.slurm.jobs.ended import recorded

@@ -74,7 +74,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _script(options: Mapping[str, str | None], arguments: Sequence[str]) -> tuple[str | None, str]:
-    """Its path, if it has one, and its text."""
+    """Return its path, if it has one, and its text."""
     if "wrap" in options:
         if arguments:
             raise Usage("sbatch: error: Script arguments not permitted with --wrap option")

@@ -18,7 +18,7 @@ def block(counts: Sequence[int]) -> list[list[int]]:
 
 
 def cyclic(counts: Sequence[int]) -> list[list[int]]:
-    """One on each node in turn, while it has room."""
+    """Return one on each node in turn, while it has room."""
     found: list[list[int]] = [[] for _ in counts]
     task = 0
     while task < sum(counts):
@@ -32,7 +32,7 @@ def cyclic(counts: Sequence[int]) -> list[list[int]]:
 def variables(
     job: str, step: int, name: str, nodes: Sequence[str], tasks: Sequence[Sequence[int]], cpus_per_task: str | None
 ) -> dict[str, str]:
-    """What all tasks of a step see."""
+    """Return what all tasks of a step see."""
     counts, total = per_node([len(some) for some in tasks]), str(sum(len(some) for some in tasks))
     listed = compress(nodes, ordered=True)
     found = {
@@ -49,7 +49,7 @@ def variables(
 
 
 def of_node(index: int, node: str, tasks: Sequence[int], cpus: int) -> dict[str, str]:
-    """What the tasks of one node see besides."""
+    """Return what the tasks of one node see besides."""
     return {
         "SLURMD_NODENAME": node, "SLURM_NODEID": str(index), "SLURM_GTIDS": ",".join(map(str, tasks)),
         "SLURM_CPUS_ON_NODE": str(cpus), "SLURM_TOPOLOGY_ADDR": node, "SLURM_TOPOLOGY_ADDR_PATTERN": "node",

@@ -20,7 +20,7 @@ class Report:
         self._timer: threading.Timer | None = None
 
     def ended(self, node: str, task: int, code: int) -> bool:
-        """Whether the other tasks are to be ended."""
+        """Return whether the other tasks are to be ended."""
         if not code:
             return False
         with self._lock:

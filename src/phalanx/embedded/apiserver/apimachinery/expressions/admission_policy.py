@@ -26,7 +26,7 @@ _CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """One request under admission. `obj` is what will be stored (None for DELETE), `namespace` its Namespace object."""
+    """A request under admission. `obj` is what will be stored (None for DELETE), `namespace` its Namespace object."""
 
     resource: Resource
     operation: str  # CREATE, UPDATE or DELETE
@@ -64,7 +64,7 @@ class Reader:
         self._known.clear()
 
     def bound(self, plural: str, review: Review) -> tuple[Bound, ...]:
-        """What may concern such a request by its kind and operation, in the order in which it is asked."""
+        """Return what may concern such a request by its kind and operation, in the order in which it is asked."""
         of = review.resource
         scope = "Namespaced" if of.namespaced else "Cluster"
         key = (plural, of.group, of.version, of.plural, scope, review.subresource, review.operation)
@@ -264,7 +264,7 @@ def _about(rule: Mapping[str, Any], review: Review) -> bool:
 
 
 def _names(plural: str, subresource: str) -> set[str]:
-    """What a rule may write to mean this resource."""
+    """Return what a rule may write to mean this resource."""
     if subresource:
         return {f"{plural}/{subresource}", f"{plural}/*", f"*/{subresource}", "*/*"}
     return {plural, "*", "*/*"}

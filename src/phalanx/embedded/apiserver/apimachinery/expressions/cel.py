@@ -176,7 +176,7 @@ class View:
             _enter(self._wanted, path)
 
     def of(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """Those that are looked at, without what nobody looks at of them. Shares the rest."""
+        """Return those that are looked at, without what nobody looks at of them. Shares the rest."""
         return {name: _only(value, self._wanted[name]) for name, value in variables.items() if name in self._wanted}
 
 

@@ -150,7 +150,8 @@ def growth(text: str) -> int:
 
 @cached(1024)
 def undeclared(text: str, declared: frozenset[str]) -> str:
-    """What cel-go says of the first name that stands for nothing; "" if there is none. Functions are not looked up."""
+    """Return what cel-go says of the first name that stands for nothing; "" if there is none. Functions are not looked
+    up."""
     words, at = [], 0
     for kind, word in tokens(text):
         if kind != "space":

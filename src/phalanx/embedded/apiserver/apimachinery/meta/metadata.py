@@ -59,12 +59,12 @@ _ANY_FINALIZER = frozenset({"coordination.k8s.io", "admissionregistration.k8s.io
 
 
 def name_format(resource: Resource) -> Callable[[str], Problems]:
-    """What names of this kind must look like."""
+    """Return what names of this kind must look like."""
     return NAME_FORMATS.get(resource.key, formats.dns_subdomain)
 
 
 def validate_create(resource: Resource, obj: Object) -> list[Cause]:
-    """What is wrong with the metadata of a new object, whose name has been generated already."""
+    """Return what is wrong with the metadata of a new object, whose name has been generated already."""
     meta = obj.get("metadata") or {}
     return [*validate(meta, resource.namespaced, name_format(resource)), *_unqualified_finalizers(resource, meta)]
 
@@ -172,7 +172,8 @@ def _unqualified_finalizers(resource: Resource, meta: Mapping[str, Any]) -> list
 
 
 def validate_update(resource: Resource, obj: Object, old: Object, subresource: str = "") -> list[Cause]:
-    """What of the change to the metadata is not allowed. Through a subresource the kind does not validate anew."""
+    """Return what of the change to the metadata is not allowed. Through a subresource the kind does not validate
+    anew."""
     meta, before = obj["metadata"], old["metadata"]
     updated = _update_causes(meta, before)
     if not any(meta.get(key) != before.get(key) for key in _CHECKED_ANEW):

@@ -68,11 +68,11 @@ class Strategy:
         """For `/status`: put back everything but the status (labels and annotations as the kind has it)."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        """What is wrong with a new object."""
+        """Return what is wrong with a new object."""
         return []
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        """What of the change is not allowed (immutable fields). `validate` runs too."""
+        """Return what of the change is not allowed (immutable fields). `validate` runs too."""
         return []
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:

@@ -18,7 +18,7 @@ from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One entry of `status.details.causes`: `reason` is a FieldValue* constant, `field` a path like `spec.x[0]`."""
+    """An entry of `status.details.causes`: `reason` is a FieldValue* constant, `field` a path like `spec.x[0]`."""
 
     reason: str
     message: str

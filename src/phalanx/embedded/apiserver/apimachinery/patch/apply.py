@@ -101,7 +101,7 @@ def _new_object(resource: Resource) -> Object:
 
 
 def _before_first_apply(resource: Resource, live: Object | None, now: str) -> list[Owner]:
-    """Who has what in an object that was not tracked until now."""
+    """Return who has what in an object that was not tracked until now."""
     if live is None:
         return []
     tracked = {**live, "metadata": dict(live["metadata"])}

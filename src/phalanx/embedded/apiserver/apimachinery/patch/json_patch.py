@@ -50,8 +50,8 @@ def json_patch(current: Any, patch: Any) -> Any:
 
 
 def _cost(document: Any, operation: Mapping[str, Any]) -> int:
-    """What the operation takes: values of the containers on its way, which are copied, and ten times those of a copy,
-    which is made from its text."""
+    """Return what the operation takes: values of the containers on its way, which are copied, and ten times those of a
+    copy, which is made from its text."""
     op, path = operation["op"], _parts(operation["path"])
     if op == "test":
         return 1
@@ -107,7 +107,7 @@ def _index(items: list[Any], part: str, *, end: int) -> int:
 
 
 def _step(container: Any, part: str) -> Any:
-    """What `part` leads to; None below an object that has no such field."""
+    """Return what `part` leads to; None below an object that has no such field."""
     if isinstance(container, list):
         return container[_index(container, part, end=len(container))]
     if isinstance(container, dict):
@@ -206,7 +206,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def _go_kind(value: Any) -> str:
-    """What the Go decoder calls a JSON value."""
+    """Return what the Go decoder calls a JSON value."""
     match value:
         case dict():
             return "object"

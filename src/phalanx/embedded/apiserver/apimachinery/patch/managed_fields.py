@@ -53,7 +53,7 @@ _METADATA = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """One entry. An applier is the same whatever version it applies in; an updater is not."""
+    """An entry. An applier is the same whatever version it applies in; an updater is not."""
 
     manager: str
     operation: str
@@ -181,8 +181,8 @@ def _custom_type(found: Mapping[str, Any]) -> Type:
 
 @lru_cache(maxsize=256)
 def empty_object(schema_name: str) -> Object:
-    """What an object of a built-in kind looks like before anything is set: structs by value are there already. Not to
-    be edited."""
+    """Return what an object of a built-in kind looks like before anything is set: structs by value are there already.
+    Not to be edited."""
     found: Object = {}
     if schema_name:
         schema.decode(schema.type_of(schema_name), found)
@@ -190,7 +190,7 @@ def empty_object(schema_name: str) -> Object:
 
 
 def reset_fields(resource: Resource, subresource: str) -> Node:
-    """What a write through this endpoint cannot set, and so cannot own."""
+    """Return what a write through this endpoint cannot set, and so cannot own."""
     if not subresource:
         return {"f:status": MEMBER} if resource.subresource("status") else {}
     if subresource == "status":
@@ -275,7 +275,7 @@ def _untracked(obj: Object) -> Object:
 
 
 def _own_metadata(obj: Object) -> Object:
-    """What of the metadata somebody can own."""
+    """Return what of the metadata somebody can own."""
     return {key: value for key, value in obj["metadata"].items() if key not in _OWNERLESS}
 
 
@@ -317,7 +317,7 @@ def capped(owners: list[Owner]) -> list[Owner]:
 
 
 def conflicts(owners: Iterable[Owner], applier: Owner, change: Comparison) -> list[tuple[Owner, Node]]:
-    """What an apply would take from others."""
+    """Return what an apply would take from others."""
     wanted = union(change.modified, change.added)
     found = [(owner, intersection(owner.fields, wanted)) for owner in owners if owner.key != applier.key]
     return [(owner, fields) for owner, fields in found if fields]

@@ -262,7 +262,7 @@ def _fresh(value: Any) -> Any:
 
 
 def _failure(message: str) -> ApiError:
-    """What the real server passes on without a reason."""
+    """Return what the real server passes on without a reason."""
     return ApiError(500, "", message)
 
 

@@ -71,7 +71,7 @@ def structural(schema: Mapping[str, Any]) -> Type:
 
 
 class Type:
-    """One node of a schema. `raw` has the x-kubernetes-* extensions of this occurrence (field), not of the type."""
+    """A node of a schema. `raw` has the x-kubernetes-* extensions of this occurrence (field), not of the type."""
 
     def __init__(self, raw: Mapping[str, Any], *, name: str = "") -> None:
         self.raw = raw
@@ -84,7 +84,7 @@ class Type:
 
     @cached_property
     def shape(self) -> Shape:
-        """What JSON values it has."""
+        """Return what JSON values it has."""
         if special := _SPECIAL.get(self.name):
             return special
         if self.body.get("x-kubernetes-int-or-string"):
@@ -339,7 +339,7 @@ def _nothing() -> None:
 
 
 def _zero(node: Type) -> Callable[[], Any]:
-    """What makes the zero value of a type, as it is printed."""
+    """Return what makes the zero value of a type, as it is printed."""
     match node.shape:
         case "object":
             return lambda: node.decoder({}, [])

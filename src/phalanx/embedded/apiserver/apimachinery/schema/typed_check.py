@@ -17,7 +17,7 @@ _GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64"}
 
 
 def problems(value: Any, kind: Kind, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """One line per problem: `.spec.nope: field not declared in schema`."""
+    """Yield one line per problem: `.spec.nope: field not declared in schema`."""
     if kind is None or value is None:
         return
     match kind.shape:

@@ -37,7 +37,7 @@ _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 
 def definition_causes(obj: Json) -> list[Cause]:
-    """What is wrong with a new definition."""
+    """Return what is wrong with a new definition."""
     spec = obj.get("spec") or {}
     names, versions = spec.get("names") or {}, spec.get("versions") or []
     found = [
@@ -54,7 +54,7 @@ def definition_causes(obj: Json) -> list[Cause]:
 
 
 def change_causes(obj: Json, old: Json) -> list[Cause]:
-    """What of a change is not allowed: an established definition keeps its group, scope and names."""
+    """Return what of a change is not allowed: an established definition keeps its group, scope and names."""
     found, spec, before = [], obj.get("spec") or {}, old.get("spec") or {}
     names, former = spec.get("names") or {}, before.get("names") or {}
     pairs = [("spec.group", spec.get("group"), before.get("group"))]
@@ -222,7 +222,7 @@ def _path_mistake(path: str) -> str:
 
 
 def schema_causes(schema: Json, path: str, *, root: bool = False) -> Iterator[Cause]:
-    """What keeps a schema from being structural."""
+    """Yield what keeps a schema from being structural."""
     for word, problem in (("$ref", "$ref is not supported"), ("definitions", "definitions is not supported")):
         if schema.get(word):
             yield Cause("FieldValueForbidden", f"Forbidden: {problem}", f"{path}.{word}")
@@ -263,7 +263,7 @@ def _pattern_causes(pattern: str, path: str) -> Iterator[Cause]:
 
 
 def _list_type_causes(schema: Json, path: str) -> Iterator[Cause]:
-    """What an apply needs to know of a list: how its items are told apart."""
+    """Yield what an apply needs to know of a list: how its items are told apart."""
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
     if kind is not None and kind not in ("atomic", "map", "set"):
         yield not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "map", "set"))

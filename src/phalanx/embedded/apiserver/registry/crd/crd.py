@@ -71,7 +71,7 @@ class DefinitionStrategy(Strategy):
         return change_causes(obj, old)
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        """What is accepted and yet not done here."""
+        """Return what is accepted and yet not done here."""
         if old is not None and old.get("spec") == obj.get("spec"):
             return []
         found = [

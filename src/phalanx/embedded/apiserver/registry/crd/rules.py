@@ -51,7 +51,7 @@ _WORDING = {
 def broken(
     value: Any, schema: Schema, old: Any = ABSENT, path: str = "", budget: Budget | None = None
 ) -> Iterator[Cause]:
-    """One cause per rule that does not hold. What has not changed is not checked again, but for transition rules.
+    """Yield one cause per rule that does not hold. What has not changed is not checked again, but for transition rules.
     `budget`: what all rules of an object may cost together."""
     budget = budget or Budget()
     for rule in schema.get(RULES) or ():
@@ -120,7 +120,7 @@ def is_transition(text: str) -> bool:
 
 @cached(4096)
 def unsupported(text: str) -> str:
-    """What the rule uses and this server cannot evaluate; "" if it can."""
+    """Return what the rule uses and this server cannot evaluate; "" if it can."""
     code = _STRINGS.sub("''", text)
     if match := _OPTIONAL.search(code):
         return match[0].replace(" ", "")

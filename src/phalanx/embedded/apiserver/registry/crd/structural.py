@@ -109,7 +109,7 @@ def defaulted(value: Any, schema: Schema) -> None:
 
 
 def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Iterator[Cause]:
-    """What is wrong with a value and was not so before."""
+    """Yield what is wrong with a value and was not so before."""
     if value == old and path:
         return
     if value is None:

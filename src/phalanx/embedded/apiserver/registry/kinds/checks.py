@@ -92,7 +92,7 @@ def label_selector(found: Found, selector: Mapping[str, Any] | None, path: str) 
 
 
 def selects(selector: Mapping[str, Any] | None, given: Mapping[str, str]) -> bool:
-    """Whether a label selector matches labels; no selector matches nothing, an empty one everything."""
+    """Return whether a label selector matches labels; no selector matches nothing, an empty one everything."""
     if selector is None:
         return False
     if any(given.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
@@ -128,7 +128,7 @@ def is_extended(name: str) -> bool:
 
 
 def is_overcommitable(name: str) -> bool:
-    """Whether a request may be lower than the limit."""
+    """Return whether a request may be lower than the limit."""
     return is_native(name) and not name.startswith("hugepages-")
 
 

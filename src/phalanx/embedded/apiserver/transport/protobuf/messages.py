@@ -140,7 +140,7 @@ def _names() -> Iterator[str]:
 
 
 def _is_empty(name: str) -> bool:
-    """Whether it is an object without a field of its own (CustomResourceSubresourceStatus)."""
+    """Return whether it is an object without a field of its own (CustomResourceSubresourceStatus)."""
     node = type_of(name)
     return node.shape == "object" and not node.fields
 

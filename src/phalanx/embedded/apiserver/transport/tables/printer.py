@@ -14,7 +14,7 @@ Cells = Callable[[Object, float], list[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of a Table."""
+    """A column of a Table."""
 
     name: str
     type: str = "string"

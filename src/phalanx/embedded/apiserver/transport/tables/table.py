@@ -93,7 +93,7 @@ def _definition(resource: Resource, column: Column) -> Object:
 
 
 def _documentation(schema_name: str, column: str) -> str:
-    """What the API's documentation says of the field that a column shows, found by the column's name."""
+    """Return what the API's documentation says of the field that a column shows, found by the column's name."""
     words = column.replace("-", " ").split()
     field = words[0].lower() + "".join(word.capitalize() for word in words[1:]) if words else ""
     places = [(_META, "name" if field == "name" else "creationTimestamp")] if field in _METADATA_FIELDS else []

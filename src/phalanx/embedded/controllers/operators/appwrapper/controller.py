@@ -201,7 +201,7 @@ class AppWrapperController:
                     raise
 
     async def _components(self, obj: Object, found: Step) -> list[Object]:
-        """What is said of each component."""
+        """Return what is said of each component."""
         old = (obj.get("status") or {}).get("componentStatus") or ()
         fault, _ = self._faults.get(obj["metadata"]["uid"], ("", False))
         said: list[Object] = []
@@ -227,13 +227,13 @@ def _each(obj: Object) -> range:
 
 
 def _failure(obj: Object) -> str:
-    """What a component says of its failure; of other kinds this is left to their pods, as upstream does."""
+    """Return what a component says of its failure; of other kinds this is left to their pods, as upstream does."""
     said = condition(obj, "Failed") if obj["kind"] in ("Job", "PyTorchJob") else None
     return str(said.get("message") or "failed") if said is not None and said["status"] == "True" else ""
 
 
 def _deployed(known: Object | None, there: bool, fault: str, now_s: float) -> Object:
-    """Whether a component was created; `CompononetDeleted` is how the reason is spelled there."""
+    """Return whether a component was created; `CompononetDeleted` is how the reason is spelled there."""
     reason = "ComponentCreatedSuccessfully" if there else "ComponentCreationErrored" if fault else "CompononetDeleted"
     status = "True" if there else "False"
     since = known["lastTransitionTime"] if known is not None and known["status"] == status else rfc3339(now_s)

@@ -229,7 +229,7 @@ def _succeeded(at: Step, seen: Seen, settings: Settings) -> None:
 
 
 def _removed(at: Step, seen: Seen, settings: Settings) -> bool:
-    """Whether nothing is left; else it is to go, and after a while its pods without grace."""
+    """Return whether nothing is left; else it is to go, and after a while its pods without grace."""
     if not seen.there and not seen.pods:
         if at.condition("DeletingResources") is not None:
             at.set("DeletingResources", False, "DeletionComplete")

@@ -26,7 +26,7 @@ MUTABLE_LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One Job that a JobSet has: a replica of a replicated job. `place`: of all its Jobs."""
+    """A Job that a JobSet has: a replica of a replicated job. `place`: of all its Jobs."""
 
     part: Object
     index: int

@@ -131,7 +131,7 @@ def _in_order(job_set: Object) -> bool:
 
 
 def _may_start(job_set: Object, part: Object, parts: Mapping[str, _Part]) -> bool:
-    """Whether what its Jobs wait for is there."""
+    """Return whether what its Jobs wait for is there."""
     needs = {one["name"]: one["status"] for one in part.get("dependsOn") or ()}
     if _in_order(job_set):
         names = [one["name"] for one in replicated_jobs(job_set)]
@@ -242,7 +242,7 @@ def _active(jobs: Sequence[Object]) -> tuple[Object, ...]:
 
 
 def _after_end(job_set: Object, status: dict[str, Any], jobs: Sequence[Object], now_s: float) -> Verdict:
-    """What runs still of a JobSet that has ended is deleted; after its TTL all of it is."""
+    """Return what becomes of a JobSet that has ended: what still runs of it is deleted; after its TTL, all of it is."""
     ttl_s = job_set["spec"].get("ttlSecondsAfterFinished")
     ends = [one["lastTransitionTime"] for one in status.get("conditions") or () if one["type"] in FINISHED]
     expires_s = seconds(ends[0]) + float(ttl_s) if ttl_s is not None and ends else 0.0

@@ -66,7 +66,7 @@ class TrainJobController:
         await self.loop.write_status(job, status)
 
     async def _follow(self, job: Object) -> str:
-        """Its JobSet is as it should be; what is wrong with it, or nothing."""
+        """Make its JobSet as it should be. Return what is wrong with it, or nothing."""
         try:
             wanted = make_job_set(job, self._runtime(job))
         except RuntimeFault as fault:

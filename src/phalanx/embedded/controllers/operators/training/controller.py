@@ -117,5 +117,5 @@ class TrainingController:
 
 
 def replicas_wanted(job: Object) -> bool:
-    """It is to have pods now."""
+    """Return whether it is to have pods now."""
     return not (job["spec"].get("runPolicy") or {}).get("suspend") and not finished(job)

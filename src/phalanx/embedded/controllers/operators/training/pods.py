@@ -24,7 +24,7 @@ TYPES = ("Master", "Worker")  # in the order of their ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """One pod that the job wants. `rank` counts pods."""
+    """A pod that the job wants. `rank` counts pods."""
 
     type: str
     index: int

@@ -95,7 +95,7 @@ class CommandController:
                 await self._open(child)
 
     def _children(self, name: str) -> list[Object]:
-        """Those below it; a queue that is its own parent is not below itself."""
+        """Return those below it; a queue that is its own parent is not below itself."""
         found = [one for one in self._queues.objects.values() if (one.get("spec") or {}).get("parent") == name]
         return [one for one in found if one["metadata"]["name"] != name]
 

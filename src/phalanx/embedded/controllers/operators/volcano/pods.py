@@ -173,7 +173,8 @@ def _least_pods(job: JobSpec, tasks: Sequence[Task]) -> Iterator[tuple[Task, int
 
 
 def _requests(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What one pod asks for: the sum of its containers, or the largest of its init containers, and its overhead."""
+    """Return what one pod asks for: the sum of its containers, or the largest of its init containers, and its
+    overhead."""
     found: dict[str, Any] = {}
     for container in spec.get("containers") or ():
         for resource, amount in _asked(container):

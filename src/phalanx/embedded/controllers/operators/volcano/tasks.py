@@ -121,7 +121,7 @@ def _task(at: int, said: Mapping[str, Any]) -> Task:
 
 
 def _plugins(said: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-    """Those that the webhook adds come with the ones that need them."""
+    """Return the plugins; those that the webhook adds come with the ones that need them."""
     found = {name: tuple(map(str, arguments or ())) for name, arguments in said.items()}
     if _WITH_SERVICE & found.keys():
         found.setdefault("svc", ())

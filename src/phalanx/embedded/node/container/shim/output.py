@@ -42,7 +42,7 @@ class Log:
 
 
 class Stream:
-    """One of the program's two outputs, as lines `TIME NAME F|P TEXT`."""
+    """An of the program's two outputs, as lines `TIME NAME F|P TEXT`."""
 
     def __init__(self, name: str, source: int, log: Log) -> None:
         self.source = source

@@ -35,7 +35,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListedDevices:
-    """One resource of the file."""
+    """A resource of the file."""
 
     def __init__(self, devices: tuple[_Listed, ...]) -> None:
         self._devices = {one.id: one for one in devices}

@@ -35,7 +35,7 @@ _HEALTHY = "Healthy"
 
 
 class DevicePlugin:
-    """One that has registered."""
+    """A that has registered."""
 
     def __init__(self, socket: Path, resource: str, pool: DevicePool, *, pre_start: bool) -> None:
         self._socket, self._resource, self._pool, self._pre_start = socket, resource, pool, pre_start

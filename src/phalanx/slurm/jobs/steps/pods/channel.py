@@ -32,7 +32,7 @@ class Broken(OSError):
 
 
 class Channel:
-    """One connection whose both ends know the key. `send` may be called by several threads."""
+    """A connection whose both ends know the key. `send` may be called by several threads."""
 
     def __init__(self, connection: socket.socket, key: str, *, server: bool) -> None:
         """Raises Broken."""

@@ -348,7 +348,7 @@ def last_host_name(found: Found, job: Spec) -> None:
 
 
 def generated_labels(uid: str, name: str) -> dict[str, str]:
-    """What every pod of a Job carries, under the old and the new names."""
+    """Return what every pod of a Job carries, under the old and the new names."""
     return {
         "batch.kubernetes.io/controller-uid": uid,
         "batch.kubernetes.io/job-name": name,

@@ -49,7 +49,7 @@ def update(found: Found, pod: Object, old: Object) -> None:
 
 
 def _images(found: Found, now: Sequence[Object], then: Sequence[Object], path: str) -> bool:
-    """Whether it makes sense to look further."""
+    """Return whether it makes sense to look further."""
     if len(now) != len(then):
         found.append(forbidden_field(path, "pod updates may not add or remove containers"))
         return False

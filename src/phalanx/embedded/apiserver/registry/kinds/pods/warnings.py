@@ -43,7 +43,7 @@ NEGATIVE_GRACE = "must be >= 0; negative values are invalid and will be treated 
 
 
 def of_name(obj: Spec, text: str) -> Iterator[str]:
-    """What becomes a host name had better be a DNS label."""
+    """Yield a warning: what becomes a host name had better be a DNS label."""
     if problems := formats.dns_label(obj["metadata"].get("name", "")):
         yield f"{text}; a DNS label is recommended: [{' '.join(problems)}]"
 

@@ -131,6 +131,6 @@ def too_many_requests(why: str, retry_after_s: int | None = None) -> ApiError:
 
 
 def eviction_name_matches(name: str, eviction: Object) -> bool:
-    """Whether the Eviction names the pod of its path; formats of the name are the pod's own matter."""
+    """Return whether the Eviction names the pod of its path; formats of the name are the pod's own matter."""
     given = (eviction.get("metadata") or {}).get("name", name)
     return given == name and not formats.dns_subdomain(name)

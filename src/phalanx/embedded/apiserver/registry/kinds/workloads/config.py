@@ -93,7 +93,7 @@ class ServiceAccountStrategy(Strategy):
 
 
 def _frozen(obj: Object, old: Object, fields: Iterable[str]) -> list[Cause]:
-    """What an immutable object does not allow."""
+    """Return what an immutable object does not allow."""
     if not old.get("immutable"):
         return []
     found = [] if obj.get("immutable") else [forbidden_field("immutable", FROZEN)]
