@@ -21,6 +21,7 @@ from tests.cli.upstart import started
 
 SIMULATED = ("--no-local-node", "--simulate-nodes", "4", "--node-cpu", "64", "--node-gpu", "8")
 GONE_WITHIN_S = 40.0
+LOOK_S = 0.25
 Line = tuple[str, str]  # `Kind name`, what became of it
 
 
@@ -118,6 +119,29 @@ class Cluster:
     async def left(self) -> bool:
         """Return whether anything remains of what was made."""
         return any([(await self.api.request("GET", path))["items"] for path in self.remains])
+
+
+async def settled(
+    look: Callable[[], Awaitable[dict[str, str]]],
+    *,
+    is_known: Callable[[dict[str, str]], bool] = lambda seen: True,
+    same_s: float = 1.0,
+    most_s: float = 12.0,
+) -> dict[str, str]:
+    """Return what is seen once it has been the same for a while, and is known; or at the latest then."""
+    seen, waited_s, since_s = await look(), 0.0, 0.0
+    while waited_s < most_s and not (waited_s - since_s >= same_s and is_known(seen)):
+        await asyncio.sleep(LOOK_S)
+        waited_s += LOOK_S
+        before, seen = seen, await look()
+        if before != seen:
+            since_s = waited_s
+    return seen
+
+
+def are_seen(outcomes: dict[str, str]) -> bool:
+    """Return whether each has been looked at by whoever answers."""
+    return not any("unseen" in text for text in outcomes.values())
 
 
 AnyCluster = TypeVar("AnyCluster", bound=Cluster)

@@ -9,14 +9,13 @@ simulated nodes, and the queues of Kueue's that the samples name; what a file ma
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from phalanx.dialects.frame import Object
-from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, with_counts
+from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, settled, with_counts
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +23,6 @@ HERE = Path(__file__).parent
 EXAMPLES = sorted((HERE / "examples").glob("*.yaml"))
 EXPECT = HERE / "EXPECT.tsv"
 PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "appwrapper.md"
-SETTLED_S, MOST_S = 1.0, 12.0
 KUEUE = "kueue.x-k8s.io/v1beta2"
 WRAPPERS = "/apis/workload.codeflare.dev/v1beta2/appwrappers"
 _COVERED = {"cpu": 100, "memory": "400Gi", "nvidia.com/gpu": 16}
@@ -60,6 +58,10 @@ class AppWrapperCluster(Cluster):
 WAITED = ("unseen", "Suspended", "Resuming")
 
 
+def _are_through(seen: dict[str, str]) -> bool:
+    return not any(text in WAITED for text in seen.values())
+
+
 async def play(cluster: AppWrapperCluster, file: Path) -> list[Line]:
     lines, generated = [], {}
     for obj in objects(file):
@@ -69,13 +71,9 @@ async def play(cluster: AppWrapperCluster, file: Path) -> list[Line]:
                 f"{obj['kind']} {obj['metadata']['generateName']}*"
             )
         lines.append((f"{obj['kind']} {obj['metadata'].get('name', '')}", said))
-    seen, waited_s = await cluster.outcomes(), 0.0
-    while waited_s < MOST_S and any(text in WAITED for text in seen.values()):
-        await asyncio.sleep(SETTLED_S)
-        waited_s += SETTLED_S
-        before, seen = seen, await cluster.outcomes()
-        if before == seen and waited_s > 4 * SETTLED_S:
-            break
+    seen = await cluster.outcomes()
+    if not _are_through(seen):
+        seen = await settled(cluster.outcomes, is_known=_are_through, same_s=0.25, most_s=5.0)
     lines = [(name, f"{said}, {seen[name]}" if name in seen else said) for name, said in lines]
     await cluster.clear()
     return [(generated.get(name, name), said) for name, said in lines]

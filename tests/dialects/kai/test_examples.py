@@ -10,14 +10,13 @@ file makes is taken away after it.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, with_counts
+from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, settled, with_counts
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +24,6 @@ HERE = Path(__file__).parent
 EXAMPLES = sorted((HERE / "examples").glob("*.yaml"))
 EXPECT = HERE / "EXPECT.tsv"
 PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "kai.md"
-SETTLED_S, MOST_S = 1.0, 12.0
 GROUP = "scheduling.run.ai/v2alpha2"
 
 
@@ -53,13 +51,9 @@ async def play(cluster: KaiCluster, file: Path) -> list[Line]:
     for obj in objects(file):
         said = await cluster.apply(obj)
         lines.append((f"{obj['kind']} {obj['metadata'].get('name', '')}", said))
-    seen, waited_s = await cluster.outcomes(), 0.0
-    while waited_s < MOST_S and any(name.split()[0] in RUNS and said == "taken" for name, said in lines):
-        await asyncio.sleep(SETTLED_S)
-        waited_s += SETTLED_S
-        before, seen = seen, await cluster.outcomes()
-        if before == seen and seen:
-            break
+    seen = await cluster.outcomes()
+    if any(name.split()[0] in RUNS and said == "taken" for name, said in lines):
+        seen = await settled(cluster.outcomes, is_known=bool, most_s=5.0)
     lines = [(name, f"{said}, {seen.pop(name)}" if name in seen else said) for name, said in lines]
     await cluster.clear()
     return lines + sorted(seen.items())

@@ -9,7 +9,6 @@ simulated nodes and the queues of Kueue's own `single-clusterqueue-setup`; what 
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.dialects.frame import Object
-from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, with_counts
+from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, settled, with_counts
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +24,6 @@ HERE = Path(__file__).parent
 EXAMPLES = sorted((HERE / "examples").glob("*.yaml"))
 EXPECT = HERE / "EXPECT.tsv"
 PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "kueue.md"
-SETTLED_S, MOST_S = 1.0, 12.0
 API = "kueue.x-k8s.io/v1beta2"
 QUOTAS = [{"name": "cpu", "nominalQuota": 9}, {"name": "memory", "nominalQuota": "36Gi"}]
 AROUND: tuple[Object, ...] = (
@@ -89,13 +87,11 @@ async def play(cluster: KueueCluster, file: Path) -> list[Line]:
         meta = obj["metadata"]
         generated = bool(meta.get("generateName"))
         lines.append((f"{obj['kind']} {meta.get('name', '')}", said if not generated else f"{said} (name generated)"))
-    seen, waited_s = await cluster.outcomes(), 0.0
-    while waited_s < MOST_S and any(name.split()[0] in ("Job", "Pod") for name, _ in lines):
-        await asyncio.sleep(SETTLED_S)
-        waited_s += SETTLED_S
-        before, seen = seen, await cluster.outcomes()
-        if before == seen and not any("unseen" in text for text in seen.values()):
-            break
+    seen = dict[str, str]()
+    if any(name.split()[0] in ("Job", "Pod") for name, _ in lines):
+        seen = await settled(
+            cluster.outcomes, is_known=lambda seen: not any("unseen" in text for text in seen.values())
+        )
     lines = [(name, f"{said}, {seen[name]}" if name in seen else said) for name, said in lines]
     await cluster.clear()
     return [(_stable(name, said), said.replace(" (name generated)", "")) for name, said in lines]

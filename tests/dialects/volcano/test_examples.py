@@ -9,7 +9,6 @@ simulated nodes; what a file makes is taken away after it.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.dialects.frame import Object
-from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, with_counts
+from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, settled, with_counts
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +24,6 @@ HERE = Path(__file__).parent
 EXAMPLES = sorted((HERE / "examples").glob("*.yaml"))
 EXPECT = HERE / "EXPECT.tsv"
 PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "volcano.md"
-LOOK_S, MOST_S = 0.3, 12.0
 BATCH, SCHEDULING, FLOW = "batch.volcano.sh/v1alpha1", "scheduling.volcano.sh/v1beta1", "flow.volcano.sh/v1alpha1"
 THEIRS = (
     *(f"{BATCH}/{plural}" for plural in ("jobs", "cronjobs")),
@@ -82,13 +80,11 @@ async def play(cluster: VolcanoCluster, file: Path) -> list[Line]:
         if obj["metadata"].get("generateName") and said == "taken":
             name = re.sub(r".{5}$", "*", name)
         lines.append((f"{obj['kind']} {name}", said))
-    seen: dict[str, str] = {}
-    waited_s, same = 0.0, 0
-    while waited_s < MOST_S and same < 3 and any(name.split()[0] in ("Job", "PodGroup") for name, _ in lines):
-        await asyncio.sleep(LOOK_S)
-        waited_s += LOOK_S
-        before, seen = seen, await cluster.outcomes()
-        same = same + 1 if before == seen and not any("unseen" in text for text in seen.values()) else 0
+    seen = dict[str, str]()
+    if any(name.split()[0] in ("Job", "PodGroup") for name, _ in lines):
+        seen = await settled(
+            cluster.outcomes, is_known=lambda seen: not any("unseen" in text for text in seen.values())
+        )
     lines = [(name, f"{said}, {seen[name]}" if said == "taken" and name in seen else said) for name, said in lines]
     await cluster.clear()
     return lines
