@@ -1,8 +1,8 @@
 """What Volcano's webhooks refuse, as admission policies of the API server (CEL): no webhook can be down.
 
 Defaults that its webhooks write are read where they count (the Job controller), so an object stays as it was written.
-Not refused here but said by an Event, since CEL cannot look at other objects: a job for a queue that is closed, absent
-or no leaf, and tasks that depend on each other in a circle.
+Not refused here, since CEL cannot look at other objects: a job for a queue that is closed, absent or no leaf waits and
+says so. Tasks that depend on each other in a circle are not found: their pods are never made.
 
 Source: pkg/webhooks/admission of Volcano v1.15.1.
 """

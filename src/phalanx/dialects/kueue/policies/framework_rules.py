@@ -56,7 +56,12 @@ def _group(size: str) -> str:
 
 
 _POD_TEMPLATE = "object.spec.template"
-_REPLICAS = "string(has(object.spec.replicas) ? object.spec.replicas : 1)"
+# The next pod of a set is made when the one before is ready, unless it says Parallel: the first starts alone, and they
+# follow.
+_REPLICAS = (
+    'has(object.spec.podManagementPolicy) && object.spec.podManagementPolicy == "Parallel" && '
+    'has(object.spec.replicas) ? string(object.spec.replicas) : "1"'
+)
 _NAMED = f'"{GROUP_NAME}": object.metadata.name, {_group(_REPLICAS)}'
 _LWS = "object.spec.leaderWorkerTemplate"
 # The workers of a group are made when its leader is ready: it starts alone, and they follow.
