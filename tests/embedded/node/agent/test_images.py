@@ -24,6 +24,9 @@ ADA = 51234
 EXECUTION = {"Entrypoint": ["sh", "-c"], "Cmd": ["cat /etc/os-release"], "Env": ["PATH=/bin", "FROM=image"]}
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_root(tmp_path_factory.mktemp("root") / "root")
