@@ -34,7 +34,7 @@ fast: setup
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
 all: setup
-	$(BIN)/pytest -n 2 --dist worksteal -r s
+	$(BIN)/pytest -n 3 --dist worksteal -r s
 
 fuzz: setup      ## 100,000 requests of a hostile user, 10,000 seeds of the simulated cluster, 10,000 trees of queues, other examples
 	PHALANX_REQUESTS=100000 PHALANX_SEED=2 $(BIN)/pytest -n 2 --dist worksteal tests/embedded/fuzz
