@@ -102,7 +102,7 @@ class Http:
             channel.close()
 
     def drop_idle(self) -> None:
-        """Who we are has changed: the next calls connect anew."""
+        """Drop idle connections, as our identity has changed: the next calls connect anew."""
         for channel in self._idle:
             channel.close()
 
@@ -164,7 +164,7 @@ class Http:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Somebody's place is free: the longest waiting takes it."""
+        """Pass a free place on: the longest waiting takes it."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

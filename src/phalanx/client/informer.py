@@ -306,7 +306,7 @@ class Informer:
         return told
 
     def take(self, line: bytes) -> None:
-        """What a line of the watch says. Raises as the watch does when it says that it is over."""
+        """Take in what a line of the watch says. Raises as the watch does when it says that it is over."""
         try:
             event = self.decode(line)
         except msgspec.DecodeError as error:
@@ -344,7 +344,7 @@ class Informer:
             self._tell_one(subscriber, change)
 
     def _tell_one(self, subscriber: Subscriber, change: Change) -> None:
-        """What a subscriber cannot take must end neither the watch nor what others are told."""
+        """Tell one subscriber. What it cannot take must end neither the watch nor what others are told."""
         try:
             subscriber(change)
         except Exception:  # a defect of the subscriber's that this object brings out

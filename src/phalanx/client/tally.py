@@ -21,8 +21,8 @@ _READS = frozenset({"get", "list", "watch"})
 
 
 class Call(NamedTuple):
-    """What a call is counted under. `resource`: its plural, with the subresource behind a slash; empty for a path that
-    names none. `group` is empty for the core group."""
+    """The key that a call is counted under. `resource`: its plural, with the subresource behind a slash; empty for a
+    path that names none. `group` is empty for the core group."""
 
     verb: str
     group: str

@@ -32,7 +32,7 @@ Objects: TypeAlias = Mapping[Kind, Mapping[str, Object]]  # by kind, then by `na
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """What a dialect's definitions are in ours. `queues` and `flavors` have names that no other dialect uses: a kind,
+    """The definitions of a dialect, in ours. `queues` and `flavors` have names that no other dialect uses: a kind,
     a slash, theirs."""
 
     queues: tuple[Queue, ...] = ()
@@ -50,7 +50,7 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What one gang (`gang`: its id) says. `queue`: the queue as its words name it. `options`: its words, ours and
+    """The words of one gang (`gang`: its id). `queue`: the queue as its words name it. `options`: its words, ours and
     the dialect's. `asks`: the resources that its pods ask for. `owner`: the first of the objects that form it.
     `priority`: the highest of its pods."""
 
@@ -65,8 +65,8 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleClaim:
-    """What the definitions say of the bare pods of one role. `minimum`: so many of them start with the gang. `group`:
-    the group that they belong to, of those that the words `phalanx.dev/subgroups` declare."""
+    """The claim of the definitions about the bare pods of one role. `minimum`: so many of them start with the gang.
+    `group`: the group that they belong to, of those that the words `phalanx.dev/subgroups` declare."""
 
     minimum: int
     group: str = ""
@@ -74,12 +74,12 @@ class RoleClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What the definitions say of a gang. `queue`: its queue in the tree; empty: that of who names none. `priority`:
-    instead of its pods' own. `blocked`: why it may not start whatever room there is; with `drained` it may not run
-    either, and is taken back. `options`: words of ours that count instead of what its members say. `roles`: of a gang
-    of bare pods, what is declared of each role; those that are not named start with the others, but nothing waits for
-    them. `gate`: why it may not run yet though it may have its room: the room is reserved, and nothing of it is resumed
-    until that is so no more. `silent`: nothing is answered of it as long as it is so."""
+    """The claim of the definitions about a gang. `queue`: its queue in the tree; empty: that of who names none.
+    `priority`: instead of its pods' own. `blocked`: why it may not start whatever room there is; with `drained` it may
+    not run either, and is taken back. `options`: words of ours that count instead of what its members say. `roles`: of
+    a gang of bare pods, what is declared of each role; those that are not named start with the others, but nothing
+    waits for them. `gate`: why it may not run yet though it may have its room: the room is reserved, and nothing of it
+    is resumed until that is so no more. `silent`: nothing is answered of it as long as it is so."""
 
     queue: str
     priority: int | None = None

@@ -54,7 +54,8 @@ def _in_cluster(account: Path) -> tuple[Cluster, User]:
 
 
 class Identity:
-    """Who we are, kept true. `lines` are the header lines that say so; `tls` is None for plain HTTP."""
+    """The identity that we show a server, kept true. `lines` are the header lines that say so; `tls` is None for plain
+    HTTP."""
 
     def __init__(self, cluster: Cluster, user: User, clock: Callable[[], float] = time.time) -> None:
         self._cluster, self._user, self._clock = cluster, user, clock

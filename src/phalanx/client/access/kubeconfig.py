@@ -70,7 +70,7 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """Who we are. `acts_as`: header lines of impersonation."""
+    """A user of a kubeconfig. `acts_as`: header lines of impersonation."""
 
     token: str = field(default="", repr=False)
     token_file: Path | None = None
@@ -100,7 +100,7 @@ def context_namespace(paths: Iterable[Path]) -> str:
 
 
 class _Merged:
-    """What several files say together."""
+    """The content of several files together."""
 
     def __init__(self) -> None:
         self.current = ""

@@ -31,7 +31,7 @@ _WARN_WEIGHT: Final = 50
 
 
 class WrapError(PhalanxError):
-    """What is wrapped cannot be created, whatever comes."""
+    """A component cannot be created, whatever comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
