@@ -69,7 +69,7 @@ def fill(folder: Path, objects: int) -> None:
     for number in [*range(objects), *range(objects - again, objects)]:
         version += 1
         name = f"pod-{number}"
-        meta = {**POD["metadata"], "name": name, "namespace": "default", "resourceVersion": str(version)}  # type: ignore[dict-item]
+        meta = {**POD["metadata"], "name": name, "namespace": "default", "resourceVersion": str(version)}
         data = json.dumps({**POD, "metadata": meta, **STATUS, "padding": "x" * 700}).encode()
         rows.append(Row(version, 0, PUT, time.time(), "", "pods", "default", name, data))
         if len(rows) == BATCH:

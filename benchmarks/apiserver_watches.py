@@ -69,7 +69,7 @@ async def run(given: argparse.Namespace, data: Path, port: int, pid: int) -> dic
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])  # type: ignore[union-attr] # it has one
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
     parser.add_argument("--watches", type=int, default=2000)
     parser.add_argument("--pods", type=int, default=5000)
     parser.add_argument("--watchers", type=int, default=10)

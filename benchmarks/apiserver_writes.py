@@ -22,10 +22,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
-POD = {
+POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"labels": {"app": "bench", "batch.kubernetes.io/job-name": "bench"}},
@@ -89,7 +90,7 @@ class Watcher:
 
 def creations(count: int) -> Iterator[Call]:
     for number in range(count):
-        pod = POD | {"metadata": POD["metadata"] | {"name": f"pod-{number}"}}  # type: ignore[operator] # JSON
+        pod = POD | {"metadata": POD["metadata"] | {"name": f"pod-{number}"}}
         yield "POST", PODS, json.dumps(pod).encode(), "application/json"
 
 
@@ -164,10 +165,10 @@ async def run(given: argparse.Namespace, data: Path, port: int, pid: int) -> dic
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[tuple[Path, int, int]]:
-    """A server process of its own in a fresh directory: the directory, its port, its process id."""
+def serving(given: Path | None = None) -> Iterator[tuple[Path, int, int]]:
+    """A server process of its own, in a fresh directory if none is given: the directory, its port, its process id."""
     with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "data"
+        data = given or Path(folder) / "data"
         command = [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(data)]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
@@ -179,7 +180,7 @@ def serving() -> Iterator[tuple[Path, int, int]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])  # type: ignore[union-attr] # it has one
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
     parser.add_argument("--pods", type=int, default=5000)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--watchers", type=int, default=3)

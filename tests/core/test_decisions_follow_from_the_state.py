@@ -71,7 +71,8 @@ class World:
             quotas = (Quota(limit=(("cpu", random.choice([4000, 8000])),)),)
         elif random.random() < 0.2 and parent:
             quotas = (Quota(guaranteed=(("cpu", 1000),)),)
-        per_user = Limits(running=2) if random.random() < 0.1 else Limits()
+        hers = (("ann", Limits(running=1)),) if name.endswith("3") else ()
+        per_user = Limits(running=2, named=hers) if random.random() < 0.1 else Limits(named=hers)
         preemption = QueuePreemption()
         if self.preempts and random.random() < 0.5:
             floor = random.choice(list(ReclaimFloor))

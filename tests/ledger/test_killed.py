@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +23,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from phalanx.ledger import store
+from phalanx.ledger import accounted, store
 from phalanx.ledger.accountant import Facts
 from phalanx.ledger.accounted import Accounted
 from phalanx.ledger.entry import JobEntry, State
@@ -113,19 +115,19 @@ def history(cluster: Cluster, url: str, step: Callable[[], None]) -> None:
     """Do what is left to do, and be done with it."""
     world = World(cluster, step)
     with Ledger.open(url) as ledger:
-        accounted = Accounted(world, ledger, cluster.look, lambda: 80.0)
-        accounted.events()
+        kept = Accounted(world, ledger, cluster.look, lambda: 80.0)
+        kept.events()
         for act in chain(users(cluster), scheduler(cluster)):
             world.out += act
-            accounted.events()
+            kept.events()
             starts = tuple(
                 Start(name, len(job["starts"]) + 1, NODE, at_s=10.0 * len(job["starts"]) + 10.5)
                 for name, job in cluster.jobs.items()
                 if job["state"] == "waiting" and job.get("may_start")
             )
-            accounted.apply(Plan(starts))
-            accounted.events()
-        accounted.close()
+            kept.apply(Plan(starts))
+            kept.events()
+        kept.close()
 
 
 def users(cluster: Cluster) -> Iterator[list[Event]]:
@@ -178,26 +180,38 @@ def without_fsync(connection: Any, record: object) -> None:
     connection.execute("PRAGMA synchronous=OFF")
 
 
-def in_a_process(folder: Path, step: int, *, user_deletes: bool = False) -> int:
-    """Its exit status; negative if a signal ended it."""
+def killed_at(folder: Path, step: int) -> bool:
+    """Play the history in a process that is killed before that step, if it comes to it; return whether it was."""
     pid = os.fork()
     if pid == 0:
         try:
-            store._prepare = without_fsync  # a killed process loses nothing that it gave to the kernel
-            cluster = Cluster.read(folder / "cluster.json")
-            if user_deletes:  # while nobody scheduled
-                for name in ("good", "gone"):
-                    if cluster.jobs.get(f"ns/{name}", {}).get("starts"):
-                        cluster.delete(f"ns/{name}")
-                        cluster.set(f"ns/{name}", uid=f"{name}-2", state="waiting", may_start=True)
-            history(cluster, url_of(folder / "ledger.sqlite3"), killed_before(step))
+            history(Cluster.read(folder / "cluster.json"), url_of(folder / "ledger.sqlite3"), killed_before(step))
             os._exit(0)
         except BaseException:
             import traceback
 
             traceback.print_exc()
             os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert status in (0, -signal.SIGKILL)
+    return status != 0
+
+
+def deleted_meanwhile(folder: Path) -> bool:
+    """A user deletes what has begun and makes it again, while nobody schedules; return whether anything had."""
+    cluster, found = Cluster.read(folder / "cluster.json"), False
+    for name in ("good", "gone"):
+        if cluster.jobs.get(f"ns/{name}", {}).get("starts"):
+            cluster.delete(f"ns/{name}")
+            cluster.set(f"ns/{name}", uid=f"{name}-2", state="waiting", may_start=True)
+            found = True
+    return found
+
+
+def finish(folder: Path) -> None:
+    """Another process takes over; it is not killed, so this one can be it."""
+    history(Cluster.read(folder / "cluster.json"), url_of(folder / "ledger.sqlite3"), lambda: None)
+    check(folder)
 
 
 def check(folder: Path) -> None:
@@ -224,22 +238,36 @@ def check(folder: Path) -> None:
             assert entry.state is State.CANCELLED
 
 
-@pytest.mark.parametrize("user_deletes", [False, True], ids=["", "deleted-meanwhile"])
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """In memory where that can be: a killed process loses nothing that it gave to the kernel."""
+    monkeypatch.setattr(store, "_prepare", without_fsync)
+    for patience in ("_WAIT_S", "_STOP_S"):  # a database that is away is another test's, a machine that stalls is none
+        monkeypatch.setattr(accounted, patience, 120.0)
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as name:
+        yield Path(name)
+
+
 @pytest.mark.slow
-def test_killed_at_every_step_it_loses_no_job_and_has_none_twice(tmp_path: Path, user_deletes: bool) -> None:
-    steps = 0
+def test_killed_at_every_step_it_loses_no_job_and_has_none_twice(folders: Path) -> None:
+    steps = deletions = 0
     while True:
-        folder = tmp_path / str(steps)
+        folder, other = folders / f"{steps}", folders / f"{steps}-deleted"
         folder.mkdir()
-        status = in_a_process(folder, steps)
-        if status == 0:
+        if not killed_at(folder, steps):
             break
-        assert status == -signal.SIGKILL
-        assert in_a_process(folder, -1, user_deletes=user_deletes) == 0
-        check(folder)
+        shutil.copytree(folder, other)
+        finish(folder)
+        if deleted_meanwhile(other):
+            finish(other)
+            deletions += 1
+        shutil.rmtree(folder)
+        shutil.rmtree(other)
         steps += 1
     check(folder)
     assert steps > 60
+    assert deletions > 30
 
 
 def test_a_database_that_hangs_holds_up_no_start(tmp_path: Path) -> None:
@@ -247,17 +275,17 @@ def test_a_database_that_hangs_holds_up_no_start(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path / "cluster.json")
     world = World(cluster, lambda: None)
     with Ledger.open(url_of(tmp_path / "ledger.sqlite3")) as ledger:
-        accounted = Accounted(world, ledger, cluster.look, lambda: 80.0)
+        kept = Accounted(world, ledger, cluster.look, lambda: 80.0)
         cluster.set("ns/a", uid="a-1", state="waiting")
         other = ledger._engine.connect()
         other.begin()
         world.out.append(Submitted(described("ns/a")))
-        accounted.events()
-        accounted.apply(Plan((Start("ns/a", 1, NODE, at_s=5.0),)))
+        kept.events()
+        kept.apply(Plan((Start("ns/a", 1, NODE, at_s=5.0),)))
         assert cluster.jobs["ns/a"]["state"] == "running"
         other.close()
-        accounted.events()
-        accounted.close()
+        kept.events()
+        kept.close()
         [entry] = ledger.jobs()
         assert (entry.state, entry.starts[0].at_s) == (State.RUNNING, 5.0)
 
@@ -269,6 +297,6 @@ def test_waiting_is_the_worlds(tmp_path: Path) -> None:
 
     with Ledger.open(url_of(tmp_path / "ledger.sqlite3")) as ledger:
         cluster = Cluster(tmp_path / "cluster.json")
-        accounted = Accounted(Quiet(cluster, lambda: None), ledger, cluster.look, time.time)
-        asyncio.run(accounted.wait(3.0))
-        accounted.close()
+        kept = Accounted(Quiet(cluster, lambda: None), ledger, cluster.look, time.time)
+        asyncio.run(kept.wait(3.0))
+        kept.close()

@@ -15,6 +15,7 @@ policy backfill=easy backfill-order=shortest depth=10 score=spread levels=zone,r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from phalanx.client.quantity import amount
@@ -64,8 +65,8 @@ def queue(name: str, words: Words) -> Queue:
         borrow=BorrowingPolicy(words.option("borrow", "all")),
         preemption=preemption(words),
         total=limits(words, "total:"),
-        per_user=limits(words, "user:"),
-        per_group=limits(words, "group:"),
+        per_user=replace(limits(words, "user:"), named=named_limits(words, "user/")),
+        per_group=replace(limits(words, "group:"), named=named_limits(words, "group/")),
         per_job=limits(words, "job:"),
         state=QueueState(words.option("state", "open")),
         state_since_s=float(words.option("since", "0")),
@@ -116,6 +117,25 @@ def limits(words: Words, prefix: str) -> Limits:
         submitted=None if submitted is None else int(submitted),
         wall_s=None if wall is None else float(wall),
         resources=bounds({resource: amount(resource, value) for resource, value in named.items()}),
+    )
+
+
+def named_limits(words: Words, prefix: str) -> tuple[tuple[str, Limits], ...]:
+    """`user/ann:running=2`: those of one user, or group."""
+    found: dict[str, dict[str, str]] = {}
+    for word in words.all(prefix):
+        whose, _, said = word.partition(":")
+        key, _, value = said.partition("=")
+        found.setdefault(whose, {})[key] = value
+    return tuple(
+        (
+            whose,
+            Limits(
+                running=int(said["running"]) if "running" in said else None,
+                resources=bounds({name: amount(name, text) for name, text in said.items() if name != "running"}),
+            ),
+        )
+        for whose, said in found.items()
     )
 
 

@@ -63,6 +63,7 @@ def test_together_they_show_every_reason_of_the_core() -> None:
         ReasonCode.INVALID,
         ReasonCode.UNSUPPORTED,
         ReasonCode.QUOTA,
+        ReasonCode.STALE,
     }
     from_a_world |= {ReasonCode.VOLUMES, ReasonCode.REJECTED, *COMING}
     shown = "\n".join(path.read_text() for path in FILES)

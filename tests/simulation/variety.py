@@ -56,11 +56,9 @@ class Variety:
     def a_policy(self) -> Policy:
         random = self.random
         backfill = random.choice(list(Backfill))
-        easy = backfill is Backfill.EASY
-        shortest = BackfillOrder.SHORTEST_LEARNED if easy else BackfillOrder.SHORTEST
         return Policy(
             backfill=backfill,
-            backfill_order=random.choice([BackfillOrder.QUEUE, shortest]),
+            backfill_order=random.choice(list(BackfillOrder)),
             score=random.choice([ScoringStrategy.PACK, ScoringStrategy.PACK, *ScoringStrategy]),
             topologies=(TOPOLOGY,),
             half_life_s=random.choice([0.0, 100.0, 10_000.0]),

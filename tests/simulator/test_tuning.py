@@ -13,7 +13,8 @@ import yaml
 from phalanx.cli.app import build
 from phalanx.cli.files.setup_file import setup_of
 from phalanx.cli.simulation.cells import Cell, Source
-from phalanx.cli.simulation.tuning import BASELINES, Bounds, Plan, policy_of, tuned, written
+from phalanx.cli.simulation.options import Tuning
+from phalanx.cli.simulation.tuning import BASELINES, Bounds, Plan, plan_of, policy_of, tuned, written
 from phalanx.errors import PhalanxError
 from phalanx.model.policy import BackfillOrder
 from phalanx.model.queue import QueueOrder
@@ -75,6 +76,32 @@ def test_who_keeps_to_the_bounds_is_before_who_is_better_in_the_mean() -> None:
     assert Bounds(wait_s=0.0, fairness=0.0).excess({"max_wait_s": 9.0, "jain_fairness": 0.1}) == 10.0
 
 
+def test_a_trace_with_queues_is_searched_as_one_queue(tmp_path: Path) -> None:
+    """Its baselines put all jobs in one queue. Queues of the trace that a trial's policy did not have ran nothing."""
+    trace, rows = tmp_path / "philly.csv", ["timestamp,duration,num_gpus,gpu_time,cluster"]
+    rows += [f"2017-10-09 07:{n:02}:00,{600 + n},{1 + n % 4},0,vc-{n % 3}" for n in range(30)]
+    trace.write_text("\n".join(rows))
+    of = plan(tmp_path, trials=4)
+    asked, aside = (
+        replace(each, source=replace(each.source, trace=trace, cluster="2x4", first=first, skip=skip))
+        for each, first, skip in ((of.search, 20, 0), (of.aside, 30, 20))
+    )
+    found, _ = search(replace(of, search=asked, aside=aside, jobs=(20, 10)))
+    assert {outcome.measures["unfinished"] for outcome in found.aside} == {0}
+
+
+def test_usage_is_billed_by_what_the_log_counts(tmp_path: Path) -> None:
+    """Jobs of a GPU trace ask no cpu: billed by that, all users had the same share, whatever its weight."""
+    settings = {"order": "multifactor", "backfillOrder": "queue", "maxAge": 1.0, "fairShare": 1.0, "size": 1.0}
+    settings |= {"smallFirst": True, "halfLife": 1.0}
+    said = policy_of(settings, "nvidia.com/gpu")
+    assert said["policy"]["billing"] == {"nvidia.com/gpu": 1.0}
+    trace = tmp_path / "philly.csv"
+    trace.write_text("timestamp,duration,num_gpus,gpu_time,cluster\n" + "2017-10-09 07:01:00,60,1,0,vc\n" * 9)
+    cell = Cell(source=Source(trace=trace, cluster="2x4"), policy="", estimates="user", seed=0)
+    assert plan_of(cell, Tuning(tune=tmp_path / "a.yaml")).resource == "nvidia.com/gpu"
+
+
 def test_settings_become_a_policy_that_can_be_read(tmp_path: Path) -> None:
     said = policy_of(
         {
@@ -110,8 +137,9 @@ def test_the_command_writes_the_policy_and_says_what_has_no_meaning(
         )
 
 
-def test_the_policy_of_the_examples_is_one_that_a_search_could_have_written() -> None:
-    file = Path(__file__).parents[2] / "examples" / "simulate" / "hpc-site.yaml"
+@pytest.mark.parametrize("name", ["hpc-site", "lab", "ai-cluster"])
+def test_the_policies_of_the_examples_are_such_as_a_search_writes(name: str) -> None:
+    file = Path(__file__).parents[2] / "examples" / "simulate" / f"{name}.yaml"
     setup = setup_of(str(file))
-    assert (setup.name, setup.queues[0].order) == ("hpc-site", QueueOrder.MULTIFACTOR)
-    assert "which the search never saw:" in file.read_text()
+    assert (setup.name, setup.queues[0].order, setup.flat) == (name, QueueOrder.MULTIFACTOR, True)
+    assert "# Found by: phalanx simulate" in file.read_text()

@@ -33,9 +33,9 @@ _ENDS = {Outcome.SUCCEEDED: State.COMPLETED, Outcome.FAILED: State.FAILED, Outco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the objects of a job say that events do not. `uid`: of the oldest of them. `outcome`: how they ended, if
-    all have. `end_s`: when (seconds since the epoch), if they say. `timed_out`: its time limit ended it. `cause`: why
-    it ended, in words."""
+    """The facts that a job's objects tell and events do not. `uid`: of the oldest of them. `outcome`: how they ended,
+    if all have. `end_s`: when (seconds since the epoch), if they say. `timed_out`: its time limit ended it. `cause`:
+    why it ended, in words."""
 
     uid: str
     kind: str = "Job"

@@ -3,7 +3,8 @@
 Entries are written by a thread of their own, in the order in which they changed; what changed while it wrote is one
 transaction. A plan that starts jobs waits until their entries are durable, so that no job that ran is unknown, however
 this process ends: what follows (that it ran, how it ended) is found again by whoever comes next, from the objects, or
-is at worst known to have ended at an unknown moment. The wait has a limit, for a database that hangs or is away must
+is at worst known to have ended at an unknown moment. With its first events a world also tells how long jobs ran that
+are over, as the ledger knows (`past_runs`). The wait has a limit, for a database that hangs or is away must
 not stop the cluster: then jobs start, it is said once, and the writer goes on trying.
 """
 
@@ -17,6 +18,7 @@ from typing import Protocol
 
 from phalanx.ledger.accountant import Accountant, Look
 from phalanx.ledger.entry import JobEntry
+from phalanx.ledger.past_runs import MOST, past_runs, with_past_runs
 from phalanx.ledger.store import Ledger, LedgerError
 from phalanx.model.event import Event
 from phalanx.model.plan import Plan
@@ -112,6 +114,7 @@ class Accounted:
         """Raises LedgerError."""
         self._world = world
         self.accountant = Accountant(look, now_s, ledger.live())
+        self._runs = list(past_runs(ledger.ended(MOST)))
         self._writer = Writer(ledger)
         self._settled = False
 
@@ -121,6 +124,7 @@ class Accounted:
         if not self._settled:
             self._settled = True
             self.accountant.settle()
+            found, self._runs = with_past_runs(found, self._runs), []
         self._writer.give(self.accountant.take())
         return found
 

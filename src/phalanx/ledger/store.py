@@ -107,6 +107,14 @@ class Ledger:
         """The jobs that have not ended."""
         return list(self.jobs(Selection(states=tuple(sorted(LIVE)))))
 
+    def ended(self, most: int) -> list[JobEntry]:
+        """Return the `most` jobs that ended last, in the order of their ends. Raises LedgerError."""
+        last = select(JOBS.c.end_s).where(JOBS.c.end_s.is_not(None)).order_by(JOBS.c.end_s.desc()).limit(1).offset(most)
+        with _told(self._engine.url.render_as_string()), self._engine.connect() as connection:
+            since_s = connection.execute(last).scalar_one_or_none()
+        found = [entry for entry in self.jobs(Selection(since_s=since_s)) if entry.end_s is not None]
+        return sorted(found, key=lambda entry: entry.end_s or 0.0)[-most:]
+
     def jobs(self, selection: Selection | None = None) -> Iterator[JobEntry]:
         """In the order in which they were submitted. Raises LedgerError."""
         asked = select(JOBS).where(*_conditions(selection or Selection())).order_by(JOBS.c.submit_s, JOBS.c.id)
@@ -205,7 +213,7 @@ def _json(value: Any) -> str:
 
 
 class _told:  # noqa: N801 - used as a statement
-    """What the database says becomes a LedgerError that names it, without its password."""
+    """Turn the database's error into a LedgerError that names the database, without its password."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -17,7 +17,7 @@ CPU, MEMORY, GPU = "cpu", "memory", "nvidia.com/gpu"
 
 
 class By(StrEnum):
-    """What a sum is of."""
+    """The attribute by which a sum is made."""
 
     USER = "user"
     ACCOUNT = "account"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
-from phalanx.model.node import Flavor, Node, Reservation
+from phalanx.model.node import Flavor, Node, Reservation, Topology
 from phalanx.model.pod import Amounts, HostPort, PodAffinityTerm
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
@@ -58,6 +58,13 @@ class FlavorGone:
     """A flavor is deleted."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopologiesSeen:
+    """The topologies that objects of the cluster declare are these now, besides those of the policy."""
+
+    topologies: tuple[Topology, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +225,7 @@ Event: TypeAlias = (
     | QueueGone
     | FlavorSeen
     | FlavorGone
+    | TopologiesSeen
     | ReservationSeen
     | ReservationGone
     | Ticked

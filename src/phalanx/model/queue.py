@@ -21,6 +21,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 HOUR_S = 3600.0  # of `hourly_budget`
+STALENESS_GRACE_S = 60.0  # as KAI has it
 
 
 class WithinQueue(StrEnum):
@@ -156,12 +157,18 @@ class Limits:
 
     `running`: started jobs.
     `submitted`: live jobs, waiting or started.
-    `wall_s`: the longest time limit that a job may state; a job that states none gets this one."""
+    `wall_s`: the longest time limit that a job may state; a job that states none gets this one.
+    `named`: those of single users, or groups, instead of these; of running jobs and resources alone."""
 
     running: int | None = None
     submitted: int | None = None
     resources: Bounds = ()
     wall_s: float | None = None
+    named: tuple[tuple[str, Limits], ...] = ()
+
+    def of(self, whose: str) -> Limits:
+        """Return the limits of that user or group."""
+        return dict(self.named).get(whose, self) if self.named else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +182,8 @@ class Queue:
     `accounts`: Slurm's shares of the users in the queue, (user, shares or `PARENT`), for `MULTIFACTOR`; a user who is
         not named has one share.
     `start_timeout_s`: how long the pods of a gang may take to become ready once all are bound; the world enforces it.
+    `staleness_grace_s`: how long a gang of bare pods may run with fewer pods than its minimum; 0: for ever. The world
+        enforces it.
     """
 
     name: str
@@ -197,3 +206,4 @@ class Queue:
     state_since_s: float = 0.0
     accounts: Weights = ()
     start_timeout_s: float | None = None
+    staleness_grace_s: float = STALENESS_GRACE_S

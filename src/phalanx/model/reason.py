@@ -52,6 +52,7 @@ class ReasonCode(StrEnum):
     INVALID = "Invalid"  # what the manifest says cannot be carried out
     VOLUMES = "WaitingForVolumes"  # a claim is not there, not bound, or in use
     REJECTED = "Rejected"  # a node took a pod of it and then would not run it
+    STALE = "StaleGang"  # too few of its pods ran for longer than its grace period
     UNSUPPORTED = "Unsupported"  # asks for something that fit does not understand: it fails closed
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 from phalanx.model.job import GangSize, Job, Phase, Placement, Slot, pods_by_role
-from phalanx.model.node import Flavor, Node, Reservation
+from phalanx.model.node import Flavor, Node, Reservation, Topology
 from phalanx.model.pod import MAX_AMOUNT, Amounts, HostPort, bounded_amounts
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
@@ -147,6 +147,7 @@ class Cluster:
         self.queues: dict[str, Queue] = {}
         self.flavors: dict[str, Flavor] = {}
         self.policy = Policy()  # as last told
+        self.declared_topologies: tuple[Topology, ...] = ()  # by objects, as last told
         self.tree = QueueTree()
         self.submitted_jobs = SubmittedJobs()
         self.reservations: dict[str, Reservation] = {}
@@ -276,11 +277,16 @@ class Cluster:
         known = None if line is None else self.pending.reason_of(line)
         return self.jobs[job].reason if known is None else known
 
+    def topologies(self, policy: Policy) -> tuple[Topology, ...]:
+        """Return all topologies: of the policy first, then those that objects declare."""
+        return (*policy.topologies, *self.declared_topologies)
+
     def copy(self) -> Cluster:
         other = Cluster()
         other.columns = self.columns.copy()
         other.jobs = {job: record.copy() for job, record in self.jobs.items()}
         other.queues, other.flavors = dict(self.queues), dict(self.flavors)
+        other.declared_topologies = self.declared_topologies
         other.reservations, other.now_s, other.told_s = dict(self.reservations), self.now_s, self.told_s
         other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
         other.foreign, other.foreign_usage = dict(self.foreign), dict(self.foreign_usage)

@@ -406,7 +406,7 @@ def _at_least(floor: Amount, amount: Amount) -> Amount:
 
 
 def _limits(limits: Limits) -> bool:
-    return limits.running is not None or bool(limits.resources)
+    return limits.running is not None or bool(limits.resources) or bool(limits.named)
 
 
 def _bounds(branch: Branch) -> bool:
@@ -539,7 +539,8 @@ def _amount_errors(whose: str, of: str, quota: Quota) -> Iterator[str]:
 
 def _limit_errors(whose: str, queue: Queue) -> Iterator[str]:
     """Yield what is wrong with the queue's limits."""
-    listed = (("total", queue.total), ("user", queue.per_user), ("group", queue.per_group), ("job", queue.per_job))
+    listed = [("total", queue.total), ("user", queue.per_user), ("group", queue.per_group), ("job", queue.per_job)]
+    listed += (*queue.per_user.named, *queue.per_group.named)
     for what, limits in listed:
         counts = [("running", limits.running), ("submitted", limits.submitted), ("wall time", limits.wall_s)]
         for name, amount in (*counts, *limits.resources):

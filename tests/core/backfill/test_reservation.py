@@ -11,7 +11,8 @@ from random import Random
 import pytest
 
 from phalanx.core.backfill.profile import PlannedRun
-from phalanx.core.backfill.reservation import BackfillForecast, EarliestStart
+from phalanx.core.backfill.reservation import BackfillForecast, BackfillReservation, EarliestStart
+from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.fold.fold import fold
 from phalanx.loop import step
 from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Submitted
@@ -25,6 +26,7 @@ from phalanx.model.reason import ReasonCode
 from phalanx.report.forecast import forecast
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
+from phalanx.state.pending.cell_queue import Request
 from tests.forgetful import without_findings
 from tests.invariants import check_invariants
 
@@ -109,6 +111,36 @@ def test_conservative_those_behind_delay_nobody(seed: int) -> None:
     assert {job.id: whole.starts[job.id] for job in jobs[:8]} == half.starts
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_conservative_whoever_cannot_start_now_is_not_delayed_by_one_more_reservation(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So as soon as nobody behind can, no more are made: the schedule is that of reservations for all."""
+    random = Random(seed)
+    nodes, cpus = random.choice([(1, 8), (3, 4), (5, 2)])
+    jobs = [replace(job, submitted_s=job.submitted_s / 5) for job in some_jobs(random, nodes, cpus)]
+    worlds, made = [], []
+    hold = BackfillForecast.hold
+
+    def held(self: BackfillForecast, request: Request, gang: Gang) -> BackfillReservation | None:
+        made[-1] += 1
+        return hold(self, request, gang)
+
+    monkeypatch.setattr(BackfillForecast, "hold", held)
+    for is_anyone_hopeful in (Reserving.is_anyone_hopeful, lambda _: True):
+        monkeypatch.setattr(Reserving, "is_anyone_hopeful", is_anyone_hopeful)
+        worlds.append(Exact(Policy(backfill=Backfill.CONSERVATIVE), nodes, cpus, foresees=False, part=early))
+        made.append(0)
+        worlds[-1].play(jobs)
+    assert worlds[0].starts == worlds[1].starts
+    assert made[0] < made[1]
+
+
+def early(job: str) -> float:
+    """Return what part of its limit a job runs, of one in three all."""
+    return (0.3, 0.6, 1.0)[sum(map(ord, job)) % 3]
+
+
 @pytest.mark.parametrize("order", BackfillOrder)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_easy_the_first_that_waits_is_not_delayed_by_those_behind(seed: int, order: BackfillOrder) -> None:
@@ -174,7 +206,8 @@ def test_easy_a_start_that_was_foreseen_before_is_the_one_found_anew(monkeypatch
         if seat is None or anew is None:
             assert seat is anew
         else:
-            assert (seat.start_s, seat.placements) == (anew.start_s, anew.placements)
+            assert seat.start_s == anew.start_s
+            assert seat.held.rows.tolist() == anew.held.rows.tolist()
             assert all((self.free[name] == column).all() for name, column in anew.free.items())
         return seat
 

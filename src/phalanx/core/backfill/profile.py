@@ -14,6 +14,7 @@ no job is expected earlier than it can start. (Slurm's bf_resolution does the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,11 +36,10 @@ SPARE = 64  # levels made at once when there are none left to insert
 
 
 class PlannedRun(NamedTuple):
-    """Where and when a job is expected to run, from `start_s` to `end_s` (seconds since the epoch)."""
+    """When a job is expected to run, from `start_s` to `end_s` (seconds since the epoch), and what it holds where."""
 
     start_s: float
     end_s: float
-    placements: tuple[Placement, ...]
     held: HeldCapacity
 
 
@@ -57,50 +57,60 @@ class CapacityProfile:
             for resource, column in free.items()
         }
         self.unused: list[int] = []
+        self.known: dict[Gang, HeldCapacity | None] = {}  # what `only_held` has said
         self.counts: dict[Demand, NDArray[np.int64]] = {}
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
         """Return the earliest run of a gang that runs so long (infinite: for ever); None if none is found. Nothing is
         reserved."""
-        enough = np.ones(len(self.times), np.bool_)
+        short = np.zeros(len(self.times), np.bool_)
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
-                enough &= self.rooms(demand)[self.order] >= role.minimum
-        stops = np.maximum(self.times.searchsorted(self.times + runs_s), np.arange(1, len(self.times) + 1))
-        lacking = np.concatenate(([0], np.cumsum(~enough)))
-        possible = (lacking[stops] == lacking[:-1]).nonzero()[0]
-        only = self.only_place(gang)
-        for at in possible[:TRIES].tolist():
-            start_s = float(self.times[at])
-            found = only or gangs.place(self.window(job, at, int(stops[at]), start_s + runs_s), gang)
-            if isinstance(found, list):
-                return PlannedRun(
-                    start_s, start_s + runs_s, tuple(found), held_by_placements(self.cluster.columns, gang, found)
-                )
+                short |= self.rooms(demand, self.order) < role.minimum
+        times = np.append(self.times, np.inf)
+        stops = np.append(short.nonzero()[0], len(self.times))  # where stretches that may hold it end
+        firsts = np.append(0, stops[:-1] + 1)
+        long = ((firsts < stops) & (times[stops] >= times[firsts] + runs_s)).nonzero()[0]
+        stretches = zip(firsts[long].tolist(), stops[long].tolist(), strict=True)
+        possible = (at for first, stop in stretches for at in range(first, stop) if times[stop] >= times[at] + runs_s)
+        only = self.only_held(gang)
+        for at in islice(possible, TRIES):
+            end_s = float(times[at]) + runs_s
+            held = only or self.placed(job, gang, at, end_s)
+            if held is not None:
+                return PlannedRun(float(times[at]), end_s, held)
         return None
 
-    def only_place(self, gang: Gang) -> list[Placement]:
-        """Return where the gang's pods go if there is but one node and they are unconstrained, so that counting
-        decides; else nothing."""
-        if not alone(self.cluster, self.draft) or self.cluster.reservations or len(gang.roles) != 1:
-            return []
-        if not (gang.rigid and gang.simple and self.draft.ordinary(gang.demands[0])):
-            return []
-        node = self.cluster.columns.names[int(self.draft.rows[0])]
-        return [Placement(0, ordinal, node) for ordinal in range(gang.minimums[0])]
+    def placed(self, job: Job, gang: Gang, start: int, end_s: float) -> HeldCapacity | None:
+        """Return what the gang holds if it is placed on what is free for the job from level `start` to `end_s`; None:
+        it cannot be."""
+        stop = max(start + 1, int(self.times.searchsorted(end_s)))
+        found = gangs.place(draft_over(self.draft, self.least(job, start, stop, end_s)), gang)
+        return held_by_placements(self.cluster.columns, gang, found) if isinstance(found, list) else None
+
+    def only_held(self, gang: Gang) -> HeldCapacity | None:
+        """Return what the gang holds if there is but one node and its pods are unconstrained, so that counting decides;
+        else None."""
+        if gang not in self.known:
+            columns = self.cluster.columns
+            plain = alone(self.cluster, self.draft) and not self.cluster.reservations and len(gang.roles) == 1
+            plain = plain and gang.rigid and gang.simple and self.draft.ordinary(gang.demands[0])
+            pods = [Placement(0, 0, columns.names[int(self.draft.rows[0])])] * gang.minimums[0] if plain else []
+            self.known[gang] = held_by_placements(columns, gang, pods) if plain else None
+        return self.known[gang]
+
+    def is_short(self, gang: Gang, end_s: float) -> bool:
+        """Return whether at some time before `end_s` there is too little for the gang, of one role, by counting."""
+        some = self.order[: self.level(end_s)]
+        return bool(self.rooms(gang.demands[0], some).min() < gang.minimums[0])
 
     def take(self, run: PlannedRun) -> None:
         """Reserve the run."""
         self.change(run.held, run.start_s, run.end_s, -1)
 
-    def window(self, job: Job, start: int, stop: int, end_s: float) -> Draft:
-        """Return a draft of what is free for the job all the time from level `start` to `stop`."""
-        return draft_over(self.draft, self.least(job, start, stop, end_s))
-
     def least(self, job: Job, start: int, stop: int, end_s: float) -> Free:
         """Return what is free for the job all the time from level `start` to `stop`, by row."""
-        some = self.order[start:stop]
-        free = {resource: column[some].min(axis=0) for resource, column in self.free.items()}
+        free = self.between(start, stop)
         shut = advance.closed_rows(self.cluster, job, float(self.times[start]), end_s)
         if shut is not None:
             for column in free.values():
@@ -111,9 +121,9 @@ class CapacityProfile:
         """Return what is free for the job from now until `end_s` beside all that is reserved."""
         return self.least(job, 0, self.level(end_s), end_s)
 
-    def until(self, end_s: float) -> Free:
-        """Return what is free from now until `end_s` beside all reservations."""
-        some = self.order[: self.level(end_s)]
+    def between(self, start: int, stop: int) -> Free:
+        """Return what is free all the time from level `start` to `stop`, by row."""
+        some = self.order[start:stop]
         return {resource: column[some].min(axis=0) for resource, column in self.free.items()}
 
     def level(self, end_s: float) -> int:
@@ -154,17 +164,17 @@ class CapacityProfile:
             self.counts = {demand: lengthened(column) for demand, column in self.counts.items()}
         return self.unused.pop()
 
-    def rooms(self, demand: Demand) -> NDArray[np.int64]:
-        """Return, by level, how many pods of the demand it holds in all. On a few nodes counting anew when asked costs
-        less than keeping the counts true."""
+    def rooms(self, demand: Demand, some: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many pods of the demand each of these levels holds in all. On a few nodes counting anew when asked
+        costs less than keeping the counts true."""
         known = self.counts.get(demand)
         if known is None:
             rows = matching.matching(self.cluster.columns.attributes, demand.where).nonzero()[0]
-            some = np.arange(len(next(iter(self.free.values()))))
-            known = self.count(demand, some, rows)
-            if not self.draft.few:
-                self.counts[demand] = known
-        return known
+            if self.draft.few:
+                return self.count(demand, some, rows)
+            places = np.arange(len(next(iter(self.free.values()))))
+            known = self.counts[demand] = self.count(demand, places, rows)
+        return known[some]
 
     def count(self, demand: Demand, some: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return how many pods of the demand these rows hold in each of these levels."""

@@ -81,10 +81,9 @@ class CapacityChange(NamedTuple):
 
 
 class EarliestStart(NamedTuple):
-    """When and where a gang can start (seconds since the epoch), and by row what is free beside it then."""
+    """When a gang can start (seconds since the epoch), what it holds where, and by row what is free beside it then."""
 
     start_s: float
-    placements: tuple[Placement, ...]
     held: HeldCapacity
     free: Free
 
@@ -212,7 +211,7 @@ class BackfillForecast:
     def has_room(self, change: CapacityChange) -> bool:
         """Return whether, with what the change takes, no node holds more than it can."""
         if self.profile is not None:
-            free = self.profile.until(change.until_s)
+            free = self.profile.between(0, self.profile.level(change.until_s))
         elif change.until_s <= self.reservations[0].run.start_s:
             return True
         else:
@@ -242,7 +241,7 @@ class BackfillForecast:
         """Return the gang's earliest run; None if its start cannot be foreseen."""
         if self.one is not None:
             found = self.one.find(gang, self.ends_in_order(), self.granted)
-            return PlannedRun(self.one.shadow_s, self.one.shadow_s + runs_s, (), NOTHING) if found else None
+            return PlannedRun(self.one.shadow_s, self.one.shadow_s + runs_s, NOTHING) if found else None
         if self.policy.backfill is Backfill.CONSERVATIVE:
             return self.in_profile(job, gang, runs_s)
         return self.shadow(job, gang, runs_s)
@@ -316,6 +315,12 @@ class BackfillForecast:
             self.kept_out.add(gang)
         return True
 
+    def shuts_out(self, request: Request, gang: Gang) -> bool:
+        """Return whether by counting the reservations that there are leave too little for the gang to start now, under
+        CONSERVATIVE."""
+        end_s = self.ends(self.cluster.jobs[request.job], request)
+        return self.profile is not None and self.profile.is_short(gang, end_s)
+
     @property
     def may_move(self) -> bool:
         """Return whether the first reservation may still be moved to other nodes."""
@@ -337,9 +342,7 @@ class BackfillForecast:
         found = gangs.place(self.without_closed(free, first_job, first.run.start_s, first.run.end_s), first.gang)
         if isinstance(found, PlacementShortfall):
             return False
-        first.run = PlannedRun(
-            first.run.start_s, first.run.end_s, tuple(found), held_by_placements(columns, first.gang, found)
-        )
+        first.run = first.run._replace(held=held_by_placements(columns, first.gang, found))
         held_by_placements(columns, gang, placements).add_to(free, 1)  # `grant` takes it
         first.run.held.add_to(free, -1)
         self.free = free
@@ -383,9 +386,9 @@ class BackfillForecast:
                 return None
             if of_book is not None and known.start_s > self.now_s:  # now is another time in the next cycle
                 ends.foreseen = of_book, known
-        start_s, placements, held, free = known
+        start_s, held, free = known
         self.free = {name: column.copy() for name, column in free.items()}
-        return PlannedRun(start_s, start_s + runs_s, placements, held)
+        return PlannedRun(start_s, start_s + runs_s, held)
 
     def is_of_book(self) -> bool:
         """Return whether the forecast follows from the state alone, so that it is the same as long as nothing there
@@ -402,7 +405,7 @@ class BackfillForecast:
             if isinstance(found, list):
                 held = held_by_placements(columns, gang, found)
                 held.add_to(free, -1)
-                return EarliestStart(start_s, tuple(found), held, free)
+                return EarliestStart(start_s, held, free)
         return None
 
     def without_closed(self, free: Free, job: Job, start_s: float, end_s: float) -> Draft:

@@ -1,7 +1,8 @@
 """Who is given a reservation in a cycle, and when all are made.
 
-A reservation goes to the first request in order that finds no room (EASY), or to each up to a depth (conservative). So
-until all are made every cell within its limits comes up, whether it may start or not; after that only those that may.
+A reservation goes to the first request in order that finds no room (EASY), or to each up to a depth (conservative) as
+long as anybody behind may still start now: else nobody is there whom one more could keep out. So until all are made
+every cell within its limits comes up, whether it may start or not; after that only those that may.
 Those behind the first reservation then come in the order of their estimates (`BackfillOrder.SHORTEST`, EASY-SJBF),
 equal ones as the contest had them. An estimate says who is tried first; who may start goes by limits.
 How reservations are made and kept is said in `core.backfill.reservation`."""
@@ -24,7 +25,8 @@ from phalanx.state.pending.pending import KEPT
 
 class Reserving:
     """The backfill reservations of one cycle. `may_reserve`: the next request that finds no room may be given a
-    reservation. `others`: of cells of which some have one, who comes next."""
+    reservation. `others`: of cells of which some have one, who comes next. `hopeful`: cells that may start something
+    now, as far as was asked; None: all, since others were found to give way."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.policy = state, state.cluster, state.policy
@@ -32,6 +34,7 @@ class Reserving:
         self.conservative = self.policy.backfill is Backfill.CONSERVATIVE
         self.others: dict[CellQueue, Iterator[QueuedRequest]] = {}
         self.reserved: set[Request] = set()
+        self.hopeful: list[CellQueue] | None = None
         self.by_estimate = self._turned = False
 
     @lazy
@@ -84,11 +87,30 @@ class Reserving:
         reserved = forecast.hold(entry.request, line.key.gang) is not None
         if reserved:
             self.reserved.add(entry.request)
-        if not forecast.open:
+        if not forecast.open or (self.conservative and not self.is_anyone_hopeful()):
             self.may_reserve = False
             self._turned = True
             self.by_estimate = bool(forecast.reservations) and self.policy.backfill_order is not BackfillOrder.QUEUE
         return reserved
+
+    def is_anyone_hopeful(self) -> bool:
+        """Return whether some cell may still start beside what is reserved; fewer may as more is reserved. The head of
+        a strict queue needs a reservation in any case, not to hold up others."""
+        if self.hopeful is None:
+            self.hopeful = list(self.state.pending.lines.values())
+        while self.hopeful and self.is_out(self.hopeful[-1]):
+            self.hopeful.pop()
+        return bool(self.hopeful or self.cluster.tree.stricts)
+
+    def is_out(self, line: CellQueue) -> bool:
+        """Return whether the cell cannot start anything in this cycle any more, by counting."""
+        state = self.state
+        if state.over[line.cell] or line.cell in state.turn:
+            return bool(state.over[line.cell])
+        if not state.blocked.open[line.cls]:
+            return True
+        alone = line.key.kind == Kind.JOB and state.class_of(line).single and state.is_whole(line.key)
+        return alone and self.forecast.shuts_out(line.first().request, line.key.gang)
 
     def is_affordable(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Return whether quota allows the request, and nothing but room is lacking."""

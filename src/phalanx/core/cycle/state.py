@@ -84,7 +84,8 @@ class CycleState:
         # Made when first needed: most cycles have nothing to place.
         policy, columns = self.policy, self.cluster.columns
         layout = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
-        return Draft(columns, policy.topologies, policy.score, expected_pods(self.cluster, policy), layout)
+        topologies = self.cluster.topologies(policy)
+        return Draft(columns, topologies, policy.score, expected_pods(self.cluster, policy), layout)
 
     @lazy
     def blocked(self) -> Blocked:

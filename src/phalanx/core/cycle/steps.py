@@ -190,6 +190,7 @@ class Cycle:
         self.preempting.reserved = self.reserving.mark()
         if not self.preempting.make_room(key, request, offers, forecast):
             return False
+        self.reserving.hopeful = None
         self.state.won.add(request)
         self.grants += 1
         for charge in self.ledger.since(mark):
@@ -213,7 +214,7 @@ class Cycle:
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
         reason = self.telling.why_not(key, offers, found)
         if not self.telling.mends(reason) and not held:
-            self.preempting.give_up(key)
+            self.preempting.await_change(key)
         self.telling.denied(line, entry, reason, KEPT if held else ROOM if lacks else UNTOLD)
         if lacks and any(self.telling.hopes(each) for each in found):
             self.give_way(line, entry, holds_up=reason.code not in ALONE)

@@ -22,6 +22,7 @@ from phalanx.model.event import (
     ReservationSeen,
     RunTold,
     Ticked,
+    TopologiesSeen,
     UsageTold,
     Vacated,
 )
@@ -86,6 +87,13 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
     cluster.flavored_gangs.clear()
     cluster.tree.outdate()
     cluster.pending.look_at_all()
+
+
+def topologies_seen(cluster: Cluster, event: TopologiesSeen) -> None:
+    """Take in the topologies that objects declare."""
+    if cluster.declared_topologies != event.topologies:
+        cluster.declared_topologies = event.topologies
+        cluster.pending.look_at_all()
 
 
 def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationGone) -> None:

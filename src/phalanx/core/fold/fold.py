@@ -47,6 +47,7 @@ from phalanx.model.event import (
     Started,
     Submitted,
     Ticked,
+    TopologiesSeen,
     UsageTold,
     Vacated,
 )
@@ -221,6 +222,8 @@ def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -
         cluster.ends.set(job.id, LEAVING_S)
     elif (limit_s := time_limit_s(cluster, job)) is not None:
         cluster.ends.set(job.id, record.started_s + limit_s if limit_s > 0 else record.started_s)
+    else:
+        cluster.ends.drop(job.id)  # it was to leave, and is spared
     if job.deadline_s is not None:
         cluster.pending.timers.drop(Deadline(job.id))
     cluster.dependencies.work(job)
@@ -514,6 +517,7 @@ TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {
     FlavorSeen: circumstance.flavors_changed,
     FlavorGone: circumstance.flavors_changed,
     ReservationSeen: circumstance.reservations_changed,
+    TopologiesSeen: circumstance.topologies_seen,
     ReservationGone: circumstance.reservations_changed,
     Ticked: circumstance.tick,
     PolicySeen: circumstance.policy_seen,

@@ -182,13 +182,13 @@ def branch_shortfall(
     if branch.limits_users:
         tally = account.users.get(charge.user, NOTHING)
         if found := subject_shortfall(
-            branch.name, queue.per_user, tally, charge, charge.user, Rule.USER, Rule.USER_RUNNING
+            branch.name, queue.per_user.of(charge.user), tally, charge, charge.user, Rule.USER, Rule.USER_RUNNING
         ):
             return found
     if branch.limits_groups:
         tally = account.groups.get(charge.group, NOTHING)
         if found := subject_shortfall(
-            branch.name, queue.per_group, tally, charge, charge.group, Rule.GROUP, Rule.GROUP_RUNNING
+            branch.name, queue.per_group.of(charge.group), tally, charge, charge.group, Rule.GROUP, Rule.GROUP_RUNNING
         ):
             return found
     if branch.limits_jobs:

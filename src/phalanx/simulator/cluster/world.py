@@ -11,6 +11,7 @@ What it does with a job, in an undisturbed run:
 - an elastic job works at the rate of the part of its pods that it has; the slots that it lacks are open from when it
   runs, and those that it gave up open again when they are free.
 - with `rounds`, everything that runs is saved, stopped and in line again whenever jobs are submitted or over.
+- with a `formula`, a job's priority is what the formula says of it when it is submitted.
 
 Each thing that happens is one scheduling pass; `agenda` says in which order. What can go wrong besides is in
 `disturbance`. A message that is late does not overtake an earlier one about the same subject."""
@@ -46,6 +47,7 @@ from phalanx.simulator.cluster.estimate import Estimator
 from phalanx.simulator.cluster.factory import Creation, Factory
 from phalanx.simulator.cluster.listing import Live, everything
 from phalanx.simulator.schedule.schedule import Fate, Stint
+from phalanx.simulator.workload.formula import Formula
 from phalanx.simulator.workload.rounds import Rounds
 from phalanx.simulator.workload.workload import MILLI_CPU
 
@@ -71,13 +73,14 @@ class World:
         disturbance: Disturbance | None = None,
         checkpoint_s: float | None = None,
         rounds: Rounds | None = None,
+        formula: Formula | None = None,
         counted: tuple[str, int] = (CPU, MILLI_CPU),
         creation: Creation | None = None,
         reservations: Sequence[Reservation] = (),
     ) -> None:
         self.nodes, self.queues, self.reservations = {node.name: node for node in nodes}, queues, reservations
         self.estimator, self.disturbance, self.checkpoint_s = estimator, disturbance, checkpoint_s
-        self.rounds, self.counted = rounds, counted
+        self.rounds, self.formula, self.counted = rounds, formula, counted
         self.factory = None if creation is None else Factory(creation)
         self.agenda: Agenda[Fate | Happening] = Agenda(
             [(fate.task.job.submitted_s, fate) for fate in fates if not fate.task.follows]
@@ -176,6 +179,8 @@ class World:
             job = replace(job, checkpoint_s=self.checkpoint_s)
         if self.rounds is not None:
             job = replace(job, priority=self.rounds.priority(fate.task, fate.work_s, *self.counted))
+        if self.formula is not None:
+            job = replace(job, priority=self.formula.priority(job, *self.counted))
         self.live[job.id] = Live(job, fate)
         return self._tell(job.id, Submitted(job))
 

@@ -59,6 +59,7 @@ def play(
         disturbance=Disturbance(faults, seed) if faults is not None else None,
         checkpoint_s=checkpoint_s,
         rounds=setup.rounds,
+        formula=setup.formula,
         creation=setup.creation,
         counted=(workload.counted, workload.unit),
         reservations=workload.reservations,
@@ -92,10 +93,15 @@ def play(
     progress(world.ended)
     found.wall_s, found.peak_rss_bytes = time.perf_counter() - began_s, peak_rss_bytes()
     world.close()
+    keep_reasons(world, cluster)
+    return found
+
+
+def keep_reasons(world: World, cluster: Cluster) -> None:
+    """Keep of each job that is not over why it waits."""
     for live in world.live.values():
         reason = cluster.reason(live.job.id) if live.job.id in cluster.jobs else None
         live.fate.reason = reason.text if reason is not None else ""
-    return found
 
 
 def policy_for(setup: Setup, workload: Workload) -> Policy:

@@ -12,6 +12,7 @@ from phalanx.model.policy import Backfill, BackfillOrder, Policy, ScoringStrateg
 from phalanx.model.queue import Queue, QueueOrder
 from phalanx.simulator.cluster.factory import Creation
 from phalanx.simulator.readers.lines import TraceError
+from phalanx.simulator.workload.formula import Formula
 from phalanx.simulator.workload.rounds import Rounds
 
 ONE = "default"
@@ -27,6 +28,7 @@ class Setup:
     of_each: Queue | None = None  # what a queue that the trace names and `queues` does not is made like
     about: str = ""
     rounds: Rounds | None = None  # whether, and by what, all that runs is preempted in rounds
+    formula: Formula | None = None  # by what jobs are ordered, as their priority
     creation: Creation | None = None  # how fast pods come into being; None: at once
 
 
@@ -38,9 +40,10 @@ def one_queue(
     order: QueueOrder = QueueOrder.FIFO,
     strict: bool = False,
     rounds: Rounds | None = None,
+    formula: Formula | None = None,
 ) -> Setup:
     queue = Queue(name=ONE, order=order, strict=strict)
-    return Setup(name=name, about=about, policy=policy, queues=(queue,), rounds=rounds)
+    return Setup(name=name, about=about, policy=policy, queues=(queue,), rounds=rounds, formula=formula)
 
 
 def scored(name: str, about: str, score: ScoringStrategy) -> Setup:
@@ -73,6 +76,20 @@ BUILT_IN: Mapping[str, Setup] = {
             Policy(default_queue=ONE, backfill=Backfill.CONSERVATIVE),
         ),
         one_queue("priority", "higher priority first, then EASY", EASY, order=QueueOrder.PRIORITY),
+        one_queue(
+            "saf",
+            "smallest estimate times size first, then EASY (SAF, CCGRID'19)",
+            EASY,
+            order=QueueOrder.PRIORITY,
+            formula=Formula.AREA,
+        ),
+        one_queue(
+            "f1",
+            "by log10(estimate) times size and when it came, then EASY (F1, SC'17)",
+            EASY,
+            order=QueueOrder.PRIORITY,
+            formula=Formula.F1,
+        ),
         scored("spread", "greedy, each pod on the emptiest node", ScoringStrategy.SPREAD),
         scored("fgd", "greedy, where fragmentation grows least (FGD, ATC'23)", ScoringStrategy.FRAGMENTATION),
         scored(

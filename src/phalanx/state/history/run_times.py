@@ -17,7 +17,8 @@ for sampling from a population", JASA 63, 1968). x(0) is what the job has run al
 gap all values are taken to be equally likely. So few observations give wide intervals, and no parameter is fitted.
 
 Memory is bounded: `KEPT` run times of each of the `KINDS` kinds and users that ended last, `KEPT_OF_ALL` of everybody.
-Nothing of it is written down: a world tells the runs that it still knows when a scheduler starts (`RunTold`).
+Nothing of it is written down here: the runs that objects or the ledger still know are told when a scheduler starts
+(`RunTold`).
 """
 
 from __future__ import annotations

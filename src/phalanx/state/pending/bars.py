@@ -51,9 +51,9 @@ def room(branch: Branch, account: QueueUsage, bar: Bar, pool: Mapping[Key, int])
     assert queue is not None  # the root limits nobody
     if bar.rule is Rule.RUNNING:
         return (queue.total.running or 0) - account.running
-    limits, tallies = queue.per_user, account.users
+    limits, tallies = queue.per_user.of(bar.whose), account.users
     if bar.rule in {Rule.GROUP, Rule.GROUP_RUNNING}:
-        limits, tallies = queue.per_group, account.groups
+        limits, tallies = queue.per_group.of(bar.whose), account.groups
     if bar.rule is Rule.JOB:
         limits, tallies = queue.per_job, account.jobs
     tally = tallies.get(bar.whose)

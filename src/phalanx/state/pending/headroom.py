@@ -197,9 +197,9 @@ def bars_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subject
         return
     found = []
     if branch.limits_users:
-        found.append((("user", row.user), queue.per_user, Rule.USER, Rule.USER_RUNNING))
+        found.append((("user", row.user), queue.per_user.of(row.user), Rule.USER, Rule.USER_RUNNING))
     if branch.limits_groups:
-        found.append((("group", row.group), queue.per_group, Rule.GROUP, Rule.GROUP_RUNNING))
+        found.append((("group", row.group), queue.per_group.of(row.group), Rule.GROUP, Rule.GROUP_RUNNING))
     for subject, limits, amounts, running in found:
         for resource, _ in limits.resources:
             yield subject, Bar(branch.name, amounts, ("", resource), subject[1])

@@ -590,5 +590,5 @@ def cost_of(combination: Combination, keys: dict[str, int]) -> tuple[float, ...]
         due: Iterable[tuple[Key, object]] = gang.due()
         for (_, resource), amount in due:
             if resource in keys:
-                found[keys[resource]] = upward(amount)  # type: ignore[arg-type]
+                found[keys[resource]] = upward(amount)  # type: ignore[arg-type]  # amounts are numbers
     return tuple(found)

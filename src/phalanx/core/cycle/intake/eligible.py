@@ -18,7 +18,6 @@ from phalanx.model.pod import json_number
 from phalanx.model.queue import QueueState
 from phalanx.model.reason import NotEligible, Reason
 from phalanx.state import queue_tree
-from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
 from phalanx.state.queue_tree import Branch, Cost
@@ -75,35 +74,34 @@ def beyond_limits(branch: Branch, record: JobRecord) -> Reason | None:
         return None
     if branch.queue is not None and not branch.queue.gang:
         roles = range(len(record.gang.roles))
-        found = (beyond_ceiling(branch, record.gang, [int(role == each) for each in roles]) for role in roles)
+        found = (beyond_ceiling(branch, record, [int(role == each) for each in roles]) for role in roles)
         return next((reason for reason in found if reason), None)
     gang = record.gang
     if not gang.optional:
-        return beyond_ceiling(branch, gang, gang.minimums)
-    return beyond_ceiling(
-        branch, gang, partial.minimum_admission(gang, lambda way: beyond_ceiling(branch, gang, way.pods) is None).pods
-    )
+        return beyond_ceiling(branch, record, gang.minimums)
+    way = partial.minimum_admission(gang, lambda way: beyond_ceiling(branch, record, way.pods) is None)
+    return beyond_ceiling(branch, record, way.pods)
 
 
-def beyond_ceiling(branch: Branch, gang: Gang, pods: Sequence[int]) -> Reason | None:
+def beyond_ceiling(branch: Branch, record: JobRecord, pods: Sequence[int]) -> Reason | None:
     """The ceiling that so many pods of each role exceed, whatever flavors they are given."""
     if not branch.flavors:
-        return ceiling_reason(branch, queue_tree.gang_cost(gang, pods))
+        return ceiling_reason(branch, record, queue_tree.gang_cost(record.gang, pods))
     found = None
     for flavors in flavor_assignment.flavor_combinations(branch, len(pods)):
-        found = ceiling_reason(branch, queue_tree.gang_cost(gang, pods, flavors))
+        found = ceiling_reason(branch, record, queue_tree.gang_cost(record.gang, pods, flavors))
         if found is None:
             return None
     return found
 
 
-def ceiling_reason(branch: Branch, cost: Cost) -> Reason | None:
+def ceiling_reason(branch: Branch, record: JobRecord, cost: Cost) -> Reason | None:
     """The first ceiling on the way up that is below what is asked."""
     for each in branch.path:
         if each.queue is None:
             continue
-        per_job, per_user = dict(each.queue.per_job.resources), dict(each.queue.per_user.resources)
-        per_group = dict(each.queue.per_group.resources)
+        per_job, per_user = dict(each.queue.per_job.resources), dict(each.queue.per_user.of(record.job.user).resources)
+        per_group = dict(each.queue.per_group.of(record.job.group).resources)
         for key, asked in cost:
             ceilings = [(each.limit.get(key), "limit", "in all")]
             if not key[0]:

@@ -99,7 +99,8 @@ class Intake:
             return
         slots = None
         if request.slot is not None:
-            slots = replacement.replacement_gang(self.cluster, self.state.policy.topologies, record, request.slot)
+            topologies = self.cluster.topologies(self.state.policy)
+            slots = replacement.replacement_gang(self.cluster, topologies, record, request.slot)
         key, entry = cell_of(self.cluster, record, request, slots, whole=whole)
         self.pending.enter(key, entry, self.cluster.tree)
         self.state.received.append(request)

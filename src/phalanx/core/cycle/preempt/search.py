@@ -188,8 +188,14 @@ class CyclePreemption:
             self._chance = len(self.actions), next_chance_s(context)
         return self._chance[1]
 
+    def await_change(self, key: CellKey) -> None:
+        """Note that nobody's going helps the cell, nor does time: it searches again when something has changed. (It is
+        not forgotten: it would be new in each cycle, and put off others to the next, at once, for ever.)"""
+        if key in self.searched:
+            self.searched[key] = Search(self.pending.changes, NEVER_S, self.reserved)
+
     def give_up(self, key: CellKey) -> None:
-        """Forget the cell's search: nobody's going helps it."""
+        """Forget the cell's search: its first has what it asks."""
         self.searched.pop(key, None)
         self.given_up.add(key)
 

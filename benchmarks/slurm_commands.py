@@ -1,0 +1,125 @@
+"""Slurm's commands on a `phalanx up`: what `squeue` takes with many jobs, and jobs `true` from submission to their end.
+
+    .venv/bin/python benchmarks/slurm_commands.py --waiting 10000 --jobs 1000 --submitters 8
+
+First an array of held tasks waits (in parts of 1,000), and each command runs as a process of its own, as a user has it.
+Then they are cancelled, and so many submitters call `sbatch --wrap true` one after the other; beside it the same number
+of programs is started without a scheduler, and of empty Pythons, which no command can be faster than. Prints JSON:
+`*_s` medians by the clock, `*_cpu_s` processor time of the command (the server's not), rates a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from phalanx.slurm.main import install
+
+PART = 1000  # tasks of an array
+LOOK_S = 0.25
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--waiting", type=int, default=2000, help="held jobs for squeue (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=100, help="jobs from submission to end (default: %(default)s)")
+    parser.add_argument("--submitters", type=int, default=8, help="at a time (default: %(default)s)")
+    parser.add_argument("--times", type=int, default=5, help="calls of each command (default: %(default)s)")
+    given = parser.parse_args()
+    found: dict[str, object] = {"load_before": round(os.getloadavg()[0], 1), "cpus": os.cpu_count()}
+    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder)) as around:
+        found |= queries(around, given.waiting, given.times)
+        found |= throughput(around, given.jobs, given.submitters)
+    found |= {"load_after": round(os.getloadavg()[0], 1)}
+    print(json.dumps(found, indent=2))
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Mapping[str, str]]:
+    """Yield the environment in which Slurm's commands are those of a cluster of its own."""
+    install(folder / "bin")
+    words = [sys.executable, "-m", "phalanx.cli.app", "up", "--data", str(folder / "up"), "--port", "0", "--stop-pods"]
+    words += ["--local-cpu", "512", "--local-memory", "256Gi", "--local-gpu", "0"]
+    up = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert up.stdout is not None
+        while "Ctrl-C stops it" not in (line := up.stdout.readline()):
+            assert line, "phalanx up ended"
+        path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+        yield {**os.environ, "KUBECONFIG": str(folder / "up" / "kubeconfig"), "PATH": path, "PWD": str(folder)}
+    finally:
+        up.send_signal(signal.SIGINT)
+        up.communicate(timeout=120)
+
+
+def call(around: Mapping[str, str], *words: str) -> str:
+    place = around["PWD"]
+    return subprocess.run(words, env=around, cwd=place, check=True, capture_output=True, text=True).stdout
+
+
+def timed(around: Mapping[str, str], *words: str) -> tuple[float, float]:
+    """Return seconds by the clock, and of processor time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begun_s = time.perf_counter()
+    call(around, *words)
+    clock_s = time.perf_counter() - begun_s
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return clock_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def queries(around: Mapping[str, str], waiting: int, times: int) -> dict[str, float]:
+    begun_s = time.perf_counter()
+    for _ in range(0, waiting, PART):
+        call(around, "sbatch", "-H", "-a", f"1-{min(waiting, PART)}", "--wrap", "true")
+    made_s = time.perf_counter() - begun_s
+    found = {"waiting": float(waiting), "array_tasks_submitted_a_second": round(waiting / made_s, 1)}
+    for name, words in {
+        "squeue": ("squeue",),
+        "squeue_r": ("squeue", "-r"),
+        "squeue_one": ("squeue", "-j", "1"),
+    }.items():
+        runs = [timed(around, *words) for _ in range(times)]
+        found |= {f"{name}_s": round(statistics.median(run[0] for run in runs), 3)}
+        found |= {f"{name}_cpu_s": round(statistics.median(run[1] for run in runs), 3)}
+    call(around, "scancel", "--user", call(around, "id", "-un").strip())
+    return found
+
+
+def throughput(around: Mapping[str, str], jobs: int, submitters: int) -> dict[str, float]:
+    """Return how many jobs a second came to their end, beside programs and Pythons that were just started."""
+    while call(around, "squeue", "-h", "-r"):
+        time.sleep(LOOK_S)
+    rates = {
+        "programs_a_second": started(around, jobs, submitters, "true"),
+        "pythons_a_second": started(around, jobs, submitters, sys.executable, "-I", "-c", "pass"),
+    }
+    begun_s = time.perf_counter()
+    submitted = started(around, jobs, submitters, "sbatch", "-o", "/dev/null", "--wrap", "true")
+    while call(around, "squeue", "-h", "-r"):
+        time.sleep(LOOK_S)
+    done = jobs / (time.perf_counter() - begun_s)
+    rates |= {"jobs_submitted_a_second": submitted, "jobs_done_a_second": done}
+    return {"jobs": float(jobs), **{name: round(rate, 1) for name, rate in rates.items()}}
+
+
+def started(around: Mapping[str, str], count: int, at_a_time: int, *words: str) -> float:
+    begun_s = time.perf_counter()
+    with ThreadPoolExecutor(at_a_time) as pool:
+        list(pool.map(lambda _: call(around, *words), range(count)))
+    return count / (time.perf_counter() - begun_s)
+
+
+if __name__ == "__main__":
+    main()
