@@ -35,7 +35,7 @@ class Stream:
     async def next(self) -> Any:
         """The next event; None when the stream has ended."""
         while not self._lines:
-            piece = await asyncio.wait_for(anext(aiter(self._pieces), None), 90)
+            piece = await asyncio.wait_for(anext(aiter(self._pieces), None), 240)
             if piece is None:
                 return None
             self._lines = piece.splitlines()

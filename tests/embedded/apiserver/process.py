@@ -73,7 +73,7 @@ class ServerProcess:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
-            self.process.communicate(timeout=90)
+            self.process.communicate(timeout=240)
         except subprocess.TimeoutExpired:
             self.kill()
         return self.process.returncode

@@ -22,7 +22,7 @@ from tests.embedded.apiserver.process import ServerProcess
 FAST = Settings(
     events_window_s=0.2,
     namespace_again_s=0.05,
-    node_grace_s=0.3,
+    node_grace_s=1.0,
     node_period_s=0.05,
     job=JobSettings(batch_s=0.02, pace=Pace(first_s=0.05, most_s=0.2), retry=Retry(first_s=0.05, most_s=0.2)),
 )
@@ -85,7 +85,7 @@ class Cluster:
         return sum(one.startswith(start) and part in one for one in inside)
 
     async def until(
-        self, read: Callable[[], Awaitable[Any]], holds: Callable[[Any], Any], timeout_s: float = 90
+        self, read: Callable[[], Awaitable[Any]], holds: Callable[[Any], Any], timeout_s: float = 240
     ) -> Any:
         """Read until the value holds; the value."""
         value = None

@@ -149,6 +149,7 @@ SPECS: dict[str, Json] = {
     },
     "Scale": {"spec": {"replicas": 2}},
     "TokenRequest": {"spec": {"audiences": ["a"], "expirationSeconds": 600}},
+    "TokenReview": {"spec": {"token": "a", "audiences": ["a"]}},
     "SelfSubjectAccessReview": {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}},
     "SelfSubjectRulesReview": {"spec": {"namespace": "hostile"}},
     "CronTab": {"spec": {"cron": "* * *", "count": 3, "size": "1Gi", "items": [{"name": "a", "value": 1}]}},

@@ -32,10 +32,14 @@ from phalanx.embedded.apiserver.transport.request import Response
 from tests.embedded.fuzz.grammar import Asked, Grammar, Resource
 
 USER, NAMESPACE, OTHERS = "hostile", "hostile", ("default", "kube-system", "other", "missing")
-LIMIT_S = 1.0
+LIMIT_S, WAIT_S = 1.0, 60.0  # of the processor; and on the clock, which a busy machine does not keep
 # The real server answers these with 500 (504 the one that begins with Timeout): recorded conversations say so, or its
 # source does (k8s.io/apimachinery/pkg/util/strategicpatch, k8s.io/apiserver/pkg/storage).
 OF_THE_REAL_SERVER = (
+    'no endpoints available for service "',  # with the next two 503, of proxies: pkg/registry/core/service/storage,
+    "no service port ",
+    "error trying to reach service: ",  # and k8s.io/apimachinery/pkg/util/proxy
+    "the scheduler, which answers for ",  # 503, as of an APIService whose server is away: k8s.io/kube-aggregator
     "resourceVersion should not be set on objects to be created",
     "strconv.ParseUint: parsing",
     "resourceVersion: Invalid value:",
@@ -273,12 +277,12 @@ async def play(data: Path, requests: int, seed: int, *, as_admin: bool = False) 
         played = Played()
         for number in range(requests):
             asked = grammar.request()
-            began_s = time.monotonic()
+            began_s, work_s = time.monotonic(), time.process_time()
             code, body = await player.ask(asked)
-            took_s = time.monotonic() - began_s
+            took_s, work_s = time.monotonic() - began_s, time.process_time() - work_s
             if code >= 500 and asked.method == "HEAD":  # which is told nothing of the reason
                 _, body = await player.ask(replace(asked, method="GET"))
-            _note(played, asked, code, body, took_s)
+            _note(played, asked, code, body, took_s, work_s)
             if number % 50 == 0:
                 await _give_rights(admin)
             if number % max(1, requests // 10) == 0:
@@ -287,12 +291,12 @@ async def play(data: Path, requests: int, seed: int, *, as_admin: bool = False) 
         return played
 
 
-def _note(played: Played, asked: Asked, code: int, body: bytes, took_s: float) -> None:
+def _note(played: Played, asked: Asked, code: int, body: bytes, took_s: float, work_s: float) -> None:
     played.requests += 1
     played.codes[code] += 1
     if took_s > played.slowest_s:
         played.slowest_s, played.slowest = took_s, asked
-    if took_s > LIMIT_S:
+    if work_s > LIMIT_S or took_s > WAIT_S:
         played.bad.setdefault(f"{took_s:.1f} s for {asked.method} {asked.path}", asked)
     if code == 0:
         played.bad.setdefault(f"no HTTP: {body[:80]!r}", asked)

@@ -14,7 +14,7 @@ from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import EVENTS, LEASES, NAMESPACES, NODES, PODS, Kind
 from phalanx.embedded.node.container.attempt import Attempt, Running, attempts
-from phalanx.embedded.node.container.cgroup import Cgroups, remove
+from phalanx.embedded.node.container.cgroup.groups import Cgroups, remove
 from phalanx.embedded.node.machine.settings import NodeSettings, Patience
 from phalanx.embedded.node.pod.record import records
 from phalanx.embedded.node.run import run_node
@@ -95,7 +95,7 @@ class Client:
     @asynccontextmanager
     async def lines(self, name: str = "p", **params: str) -> AsyncIterator[AsyncIterator[str]]:
         path = PODS.path(self.namespace, name, "log")
-        async with self.connection.stream(path, params, 90) as lines:
+        async with self.connection.stream(path, params, 240) as lines:
             yield (line.decode() async for line in lines)
 
     async def events(self, reason: str, count: int = 1) -> list[str]:

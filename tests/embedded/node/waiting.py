@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 _LOOK_S = 0.02
-_AT_MOST_S = 90.0  # nothing takes so long; a busy machine may stall for long
+_AT_MOST_S = 240.0  # nothing takes so long; a busy machine may stall for long
 
 
 async def until(condition: Callable[[], Any]) -> Any:

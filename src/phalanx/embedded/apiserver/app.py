@@ -8,12 +8,14 @@ answered 500 with its trace in the log.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
+from phalanx.embedded.apiserver.apimachinery.fair_queue import FairQueue, TooManyRequests
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, not_found
 from phalanx.embedded.apiserver.auth.account_tokens import TOKEN_REQUEST, AccountTokens
 from phalanx.embedded.apiserver.auth.authentication import Tokens
-from phalanx.embedded.apiserver.auth.authorization import Authorizer
+from phalanx.embedded.apiserver.auth.authorization import MASTERS, Authorizer
 from phalanx.embedded.apiserver.auth.impersonation import acting
 from phalanx.embedded.apiserver.auth.rbac import GROUP as RBAC
 from phalanx.embedded.apiserver.auth.rbac import Asked
@@ -23,12 +25,18 @@ from phalanx.embedded.apiserver.endpoints.definitions import Definitions
 from phalanx.embedded.apiserver.endpoints.delete import Deleter, delete_options
 from phalanx.embedded.apiserver.endpoints.listing import Reader
 from phalanx.embedded.apiserver.endpoints.public import Public
+from phalanx.embedded.apiserver.endpoints.subresources.aggregated import DASHBOARDS, Aggregated
+from phalanx.embedded.apiserver.endpoints.subresources.aggregated import GROUP as VISIBILITY
 from phalanx.embedded.apiserver.endpoints.subresources.logs import Logs
+from phalanx.embedded.apiserver.endpoints.subresources.metrics import Metrics
+from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
 from phalanx.embedded.apiserver.endpoints.subresources.pods import PodActions
+from phalanx.embedded.apiserver.endpoints.subresources.proxy import Proxy
 from phalanx.embedded.apiserver.endpoints.subresources.scale import Scales
 from phalanx.embedded.apiserver.endpoints.subresources.streams import STREAMS, Streams
 from phalanx.embedded.apiserver.endpoints.write import Intent, Writer, Written
-from phalanx.embedded.apiserver.registry.routing import Registry, Target, locate, verb_of
+from phalanx.embedded.apiserver.registry.metrics import GROUP as METRICS
+from phalanx.embedded.apiserver.registry.routing import PROXY, Registry, Target, locate, verb_of
 from phalanx.embedded.apiserver.storage.settings import Settings
 from phalanx.embedded.apiserver.storage.store import Event, Store
 from phalanx.embedded.apiserver.storage.watch import Hub
@@ -37,9 +45,11 @@ from phalanx.embedded.apiserver.transport.go_json import duplicates
 from phalanx.embedded.apiserver.transport.http import RawRequest
 from phalanx.embedded.apiserver.transport.negotiation import Accept, accepted, decode_body, media_type
 from phalanx.embedded.apiserver.transport.options import dry_run, field_manager, field_validation, forced, list_options
-from phalanx.embedded.apiserver.transport.request import Request, Response, parse_query
+from phalanx.embedded.apiserver.transport.request import Request, Response, parse_query, text_response
 
 _log = logging.getLogger(__name__)
+# In plain text, by which clients know that the server has not looked at the request.
+_BUSY = replace(text_response("Too many requests, please try again later.\n", 429), headers=((b"retry-after", b"1"),))
 
 
 class Api:
@@ -53,16 +63,19 @@ class Api:
         self._tokens, self._accounts = tokens, accounts
         self._authorizer = Authorizer(parts.Committed(store))
         store.subscribe(self._roles_changed)
-        knowledge = parts.Knowledge(store, self._authorizer.guard)
+        knowledge = parts.Knowledge(store, registry.forms, self._authorizer.guard)
         self.writer = Writer(store, registry, knowledge)
-        self.deleter = Deleter(store)
+        self.deleter = Deleter(store, knowledge)
         self.reader = Reader(store, self.hub, settings)
-        self.logs, self._streams = Logs(store, settings), Streams(store, settings)
+        self._nodes, self._streams = NodeClient(settings), Streams(store, settings)
+        self._logs, self._metrics = Logs(store, self._nodes), Metrics(store, self._nodes)
+        self._proxy = Proxy(store, self._nodes)
         self._pods = PodActions(store, self.writer, self.deleter)
         self._reviewer = Reviewer(tokens, self._authorizer)
         self._scales = Scales(store, self.writer)
+        self._aggregated = Aggregated(settings.views)
         self.definitions = Definitions(store, registry, self.deleter, registry.resources)
-        self._public = Public(registry)
+        self._public, self._turns = Public(registry), FairQueue()
 
     def _roles_changed(self, events: list[Event]) -> None:
         if any(event.key[0] == RBAC for event in events):
@@ -71,7 +84,7 @@ class Api:
     async def shutdown(self) -> None:
         """End the streams, then let the last writes reach the disk."""
         self.hub.end_all()
-        await self.logs.close()
+        await self._nodes.close()
         await self.store.close()
 
     async def __call__(self, raw: RawRequest) -> Response:
@@ -100,9 +113,20 @@ class Api:
             websocket_key=raw.websocket_key.decode("latin-1"),
             websocket_protocols=raw.websocket_protocols.decode("latin-1"),
         )
+        if MASTERS in user.groups:
+            return await self._serve(request, raw)
+        try:
+            return await self._turns.run(user.name, self._serve(request, raw))
+        except TooManyRequests:
+            return _BUSY
+
+    async def _serve(self, request: Request, raw: RawRequest) -> Response:
+        user, method, path = request.user, request.method, request.path
         target = locate(self.registry, path)
         if target is None:
             self._authorizer.path(user, method.lower(), path)
+            if path.startswith(DASHBOARDS):
+                return await self._aggregated.get(request)
             return self._public.answer(request)
         watch = request.flag("watch")
         verb = verb_of(target, method, watch)
@@ -110,9 +134,15 @@ class Api:
         if target.sub in STREAMS:
             # A WebSocket begins with GET, and does what POST does.
             self._authorizer.resource(user, _asked(target, "create", request), target.namespace)
+            self.writer.connecting(target, user, request.query)
             return await self._streams.open(target, request)
+        if target.sub == PROXY:
+            self.writer.connecting(target, user, {})
+            return await self._proxy.open(target, raw)
         if not request.accept:
             raise negotiation.not_acceptable()
+        if target.resource.group == METRICS:
+            return await self._metrics.show(verb, target, request)
         return await self._dispatch(verb, target, request)
 
     async def _dispatch(self, verb: str, target: Target, request: Request) -> Response:
@@ -138,10 +168,12 @@ class Api:
 
     async def _get(self, target: Target, request: Request) -> Response:
         if target.sub == "log":
-            return await self.logs.read(target.namespace, target.name, request)
+            return await self._logs.read(target.namespace, target.name, request)
         if target.sub == "scale":
             return answers.value(request, self._scales.read(target))
         resource = target.resource
+        if resource.group == VISIBILITY:
+            return await self._aggregated.get(request)
         self.reader.check_version(request)
         stored = self.store.get(resource.key, target.namespace, target.name)
         if stored is None:
@@ -153,7 +185,8 @@ class Api:
         intent = _intent(request, "CreateOptions", body)
         if target.resource.group in (AUTHENTICATION, AUTHORIZATION):
             review = self.writer.checked(target.resource, body, intent)
-            return answers.value(request, self._reviewer.answer(target.resource.kind, review, request.user), 201)
+            found = self._reviewer.answer(target.resource.kind, review, request.user, target.namespace)
+            return answers.value(request, found, 201)
         if target.sub == "token":
             asked = self.writer.checked(TOKEN_REQUEST, body, intent)
             return answers.value(request, self._accounts.issue(target.namespace, target.name, asked), 201)
@@ -182,7 +215,8 @@ class Api:
         return _written(target, request, written)
 
     def _may_create(self, target: Target, request: Request) -> None:
-        """Who puts or applies what is not there creates it. Raises `ApiError` 403."""
+        """Demand the right to create of a user who puts or applies an object that is not there. Raises `ApiError`
+        403."""
         if self.store.head(target.resource.key, target.namespace, target.name) is None:
             self._authorizer.resource(request.user, _asked(target, "create", request), target.namespace)
 

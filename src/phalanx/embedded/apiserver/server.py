@@ -30,7 +30,9 @@ from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.auth.private import write_private
 from phalanx.embedded.apiserver.auth.reviews import REVIEWS
 from phalanx.embedded.apiserver.endpoints import bootstrap
+from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED
 from phalanx.embedded.apiserver.registry.builtin import emulating
+from phalanx.embedded.apiserver.registry.metrics import METRICS
 from phalanx.embedded.apiserver.registry.routing import Registry
 from phalanx.embedded.apiserver.storage.journal import Journal
 from phalanx.embedded.apiserver.storage.settings import Settings
@@ -79,11 +81,11 @@ async def open_api(settings: Settings) -> Api:
     journal = Journal(settings.database)
     fresh = journal.fact("furnished", 0) == 0
     store = Store(journal, settings.retention)
-    registry = Registry((*emulating(settings.emulated_version), *REVIEWS))
+    registry = Registry((*emulating(settings.emulated_version), *REVIEWS, *AGGREGATED, *METRICS))
     accounts = AccountTokens(settings.account_key, store)
     api = Api(store, registry, Tokens(settings.tokens, accounts.user), accounts, settings)
     try:
-        await bootstrap.furnish(api.writer, registry)
+        await bootstrap.furnish(api.writer, registry, store)
     except ApiError as error:
         raise PhalanxError(f"the API server cannot make its first objects in {settings.data_dir}: {error}") from error
     api.definitions.start()

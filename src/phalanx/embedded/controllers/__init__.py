@@ -7,9 +7,9 @@ leans on that behaviour. What must happen is decided by pure modules (`job.decid
     runtime      what every controller works with: caches, calls, queues, events
     gang         pods that start together
     job          Jobs
-    workloads    CronJobs, ReplicaSets and Deployments, and the addresses that Services stand for
+    workloads    CronJobs, ReplicaSets and Deployments, the addresses that Services stand for, the volumes of claims
     operators    job kinds of others, as their operators run them
-    lifetime     what goes, and what waits for it: owners, namespaces, finished Jobs, orphaned pods, volumes
+    lifetime     what goes, and what waits for it: owners, namespaces, finished Jobs, orphaned pods
     nodes        nodes that are silent or tainted
     disruption   PodDisruptionBudgets
     run          all of them in one process

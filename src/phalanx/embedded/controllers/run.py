@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from phalanx.client.connection import Connection
 from phalanx.client.kind import (
@@ -31,13 +32,14 @@ from phalanx.embedded.controllers.lifetime.garbage import GarbageCollector
 from phalanx.embedded.controllers.lifetime.namespace import NamespaceController
 from phalanx.embedded.controllers.lifetime.pod_gc import PodCollector
 from phalanx.embedded.controllers.lifetime.ttl import TtlController
-from phalanx.embedded.controllers.lifetime.volume_protection import VolumeProtection
 from phalanx.embedded.controllers.nodes.node_health import NodeHealth
 from phalanx.embedded.controllers.nodes.taint_eviction import TaintEviction
 from phalanx.embedded.controllers.operators.appwrapper.controller import AppWrapperController
 from phalanx.embedded.controllers.operators.appwrapper.wrapping import Wrapping
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.operators.job_set.controller import JobSetController
+from phalanx.embedded.controllers.operators.mpi_job.controller import MPIJobController
+from phalanx.embedded.controllers.operators.profiles import ProfileController, Profiles
 from phalanx.embedded.controllers.operators.train_job.controller import TrainJobController
 from phalanx.embedded.controllers.operators.training.controller import TrainingController
 from phalanx.embedded.controllers.operators.volcano.commands import CommandController, QueueController
@@ -53,6 +55,8 @@ from phalanx.embedded.controllers.workloads.deployment import DeploymentControll
 from phalanx.embedded.controllers.workloads.replica_set import ReplicaSetController
 from phalanx.embedded.controllers.workloads.service import ServiceController
 from phalanx.embedded.controllers.workloads.stateful_set import StatefulSetController
+from phalanx.embedded.controllers.workloads.volumes.binding import VolumeBinding
+from phalanx.embedded.controllers.workloads.volumes.protection import VolumeProtection
 from phalanx.embedded.endless import endless
 
 _NEEDED: tuple[Kind, ...] = (
@@ -66,8 +70,9 @@ class Settings:
     """`in_flight`: calls at a time of all controllers together. `events_window_s`: how long Events are gathered.
     `namespace_again_s`: how often a namespace that is going is looked at. `node_grace_s`: a node whose Lease was not
     renewed for that long is lost. `most_finished_pods`: more than these are deleted, the oldest first. `root_ca`: the
-    certificate of the API's authority (PEM), published to pods; empty: none is. `wrapping`: what AppWrappers are; None:
-    none are run."""
+    certificate of the API's authority (PEM), published to pods; empty: none is. `volumes_dir`: where volumes are made
+    for claims; None: none are. `wrapping`: what AppWrappers are; None: none are run. `profiles`: what changes pods as
+    they are created; None: nothing."""
 
     in_flight: int = 64
     events_per_s: float = 100.0
@@ -77,8 +82,10 @@ class Settings:
     node_period_s: float = 5.0
     most_finished_pods: int = 12_500
     root_ca: str = ""
+    volumes_dir: Path | None = None
     job: JobSettings = field(default_factory=JobSettings)
     wrapping: Wrapping | None = None
+    profiles: Profiles | None = None
 
 
 async def run_controllers(
@@ -103,10 +110,13 @@ async def run_controllers(
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
     evictions = TaintEviction(calls, recorder, clock=clock)
     protection, groups = VolumeProtection(calls), PodGroupProtection(calls)
-    loops = [*_loops(calls, index, job_index, recorder, settings.job.retry, clock)]
+    loops: list[Reconciler | VolumeBinding] = [*_loops(calls, index, job_index, recorder, settings.job.retry, clock)]
+    loops.append(VolumeBinding(calls, recorder, settings.volumes_dir, retry=settings.job.retry))
     if settings.wrapping is not None:
         retry = settings.job.retry
         loops.append(AppWrapperController(calls, recorder, settings.wrapping, retry=retry, clock=clock).loop)
+    if settings.profiles is not None:
+        loops.append(ProfileController(calls, recorder, settings.profiles, retry=settings.job.retry).loop)
     others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups)
     for controller in (jobs, *others):
         controller.start()
@@ -144,6 +154,7 @@ def _loops(
         volcano.loop,
         CommandController(calls, recorder, volcano.command, retry=retry).loop,
         JobSetController(calls, jobs, recorder, retry=retry, clock=clock).loop,
+        MPIJobController(calls, index, recorder, retry=retry, clock=clock).loop,
         TrainJobController(calls, recorder, retry=retry, clock=clock).loop,
         QueueController(calls, recorder, retry=retry).loop,
         JobFlowController(calls, recorder, retry=retry).loop,

@@ -42,3 +42,40 @@ BINDING: dict[str, Any] = {
     "metadata": {"name": _NAME},
     "spec": {"policyName": _NAME, "validationActions": ["Deny"]},
 }
+
+# Job numbers are taken by raising one ConfigMap, which every user may do: upwards, and by no more than an array needs.
+_NUMBERS = "slurm-numbers.phalanx.dev"
+NUMBERS: dict[str, Any] = {
+    "metadata": {"name": _NUMBERS},
+    "spec": {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["configmaps"],
+                    "resourceNames": ["phalanx-slurm-number"],
+                }
+            ]
+        },
+        "matchConditions": [
+            {"name": "of-slurm", "expression": 'object.metadata.namespace == "kube-system"'},
+            {"name": "no-admin", "expression": f'!("{MASTERS}" in request.userInfo.groups)'},
+        ],
+        "validations": [
+            {
+                "expression": (
+                    'has(object.data) && object.data.size() == 1 && "next" in object.data'
+                    ' && object.data["next"].matches("^[0-9]{1,10}$")'
+                    ' && int(object.data["next"]) > int(oldObject.data["next"])'
+                    ' && int(object.data["next"]) <= int(oldObject.data["next"]) + 100000'
+                ),
+                "reason": "Forbidden",
+                "message": "job numbers go upwards, by at most 100000 at a time",
+            }
+        ],
+    },
+}  # fmt: skip
+NUMBERS_BINDING: dict[str, Any] = {
+    "metadata": {"name": _NUMBERS},
+    "spec": {"policyName": _NUMBERS, "validationActions": ["Deny"]},
+}

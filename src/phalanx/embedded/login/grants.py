@@ -11,13 +11,14 @@ from typing import Any
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.embedded.login.account import USERS, Account
-from phalanx.embedded.login.admission import BINDING, POLICY
+from phalanx.embedded.login.admission import BINDING, NUMBERS, NUMBERS_BINDING, POLICY
 
 UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"
 _GROUP = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES = Kind(group=_GROUP, plural="clusterroles", name="ClusterRole", namespaced=False)
 _CLUSTER_BINDINGS = Kind(group=_GROUP, plural="clusterrolebindings", name="ClusterRoleBinding", namespaced=False)
 _BINDINGS = Kind(group=_GROUP, plural="rolebindings", name="RoleBinding")
+_CONFIG_MAPS = Kind(plural="configmaps", name="ConfigMap")
 _ADMISSION = "admissionregistration.k8s.io"
 _POLICIES = Kind(
     group=_ADMISSION, plural="validatingadmissionpolicies", name="ValidatingAdmissionPolicy", namespaced=False
@@ -28,22 +29,62 @@ _POLICY_BINDINGS = Kind(
     name="ValidatingAdmissionPolicyBinding",
     namespaced=False,
 )
-_SEES, _OWNS = "phalanx:sees", "phalanx:owns"
 _READ = ["get", "list", "watch"]
+_WRITE = [*_READ, "create", "update", "patch", "delete"]
+_SEES, _OWNS = "phalanx:sees", "phalanx:owns"
+_ROLES = Kind(group=_GROUP, plural="roles", name="Role")
+# Slurm's users read the site and take job numbers; its operators and administrators are bound by `sacctmgr`.
+_SLURM, _OPERATES, _ADMINISTERS = "phalanx:slurm", "phalanx:slurm-operator", "phalanx:slurm-administrator"
+_SITE, _NUMBER, _USAGE = "phalanx-slurm", "phalanx-slurm-number", "phalanx-usage"
+_SYSTEM = "kube-system"
+NUMBERS_RULES: list[dict[str, Any]] = [
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_SITE, _USAGE], "verbs": ["get"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_NUMBER], "verbs": ["get", "update"]},
+]
+OPERATOR: list[dict[str, Any]] = [
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_SITE], "verbs": ["get", "update", "patch"]},
+    {"apiGroups": ["phalanx.dev"], "resources": ["queues", "reservations"], "verbs": _WRITE},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "patch", "delete"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+    {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["validatingadmissionpolicies", "validatingadmissionpolicybindings"],
+        "resourceNames": ["slurm-accounts.phalanx.dev"],
+        "verbs": ["get", "patch", "delete"],
+    },
+]
 _VOLCANO = [f"{name}.volcano.sh" for name in ("batch", "bus", "flow", "scheduling")]
 _RULES: dict[str, list[dict[str, Any]]] = {
     _SEES: [
         {"apiGroups": ["phalanx.dev"], "resources": ["*"], "verbs": _READ},
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": _READ},
+        {"apiGroups": ["", "metrics.k8s.io"], "resources": ["nodes"], "verbs": _READ},
         {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": _READ},
         {"apiGroups": ["node.k8s.io"], "resources": ["runtimeclasses"], "verbs": _READ},
         {"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": _READ},
     ],
+    _OPERATES: OPERATOR,
+    _ADMINISTERS: [
+        *OPERATOR,
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
+        {
+            "apiGroups": [_GROUP],
+            "resources": ["clusterroles"],
+            "resourceNames": [_OPERATES, _ADMINISTERS],
+            "verbs": ["bind"],
+        },
+        {"apiGroups": [_GROUP], "resources": ["clusterrolebindings"], "verbs": ["get", "create", "delete"]},
+    ],
     _OWNS: [
         {"apiGroups": ["kubeflow.org", *_VOLCANO], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": ["jobset.x-k8s.io", "trainer.kubeflow.org"], "resources": ["*"], "verbs": ["*"]},
+        {
+            "apiGroups": ["visibility.kueue.x-k8s.io"],
+            "resources": ["localqueues/pendingworkloads"],
+            "verbs": ["get"],
+        },
         {"apiGroups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": _READ},
         {"apiGroups": [""], "resources": ["pods/exec", "pods/attach", "pods/portforward"], "verbs": ["get", "create"]},
+        {"apiGroups": [""], "resources": ["pods/proxy", "services/proxy"], "verbs": ["*"]},
     ],
 }
 
@@ -52,11 +93,22 @@ async def install_grants(api: Connection) -> None:
     """Write the roles and the rule of admission, and bind every user to what all may see. Raises ApiError."""
     await _put(api, _POLICIES, POLICY)
     await _put(api, _POLICY_BINDINGS, BINDING)
+    await _put(api, _POLICIES, NUMBERS)
+    await _put(api, _POLICY_BINDINGS, NUMBERS_BINDING)
     for name, rules in _RULES.items():
         await _put(api, _CLUSTER_ROLES, {"metadata": {"name": name}, "rules": rules})
     everybody = [{"apiGroup": _GROUP, "kind": "Group", "name": USERS}]
     binding = {"metadata": {"name": _SEES}, "roleRef": _role(_SEES), "subjects": everybody}
     await _put(api, _CLUSTER_BINDINGS, binding)
+    await _put(api, _ROLES, {"metadata": {"name": _SLURM}, "rules": NUMBERS_RULES}, _SYSTEM)
+    role = {"apiGroup": _GROUP, "kind": "Role", "name": _SLURM}
+    await _put(api, _BINDINGS, {"metadata": {"name": _SLURM}, "roleRef": role, "subjects": everybody}, _SYSTEM)
+    first = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": _NUMBER}, "data": {"next": "1"}}
+    try:  # users may raise it and not make it
+        await api.create(_CONFIG_MAPS, first, _SYSTEM)
+    except ApiRefusal as error:
+        if error.reason != "AlreadyExists":
+            raise
 
 
 async def give_namespace(api: Connection, account: Account) -> str:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,16 +22,30 @@ from phalanx.client.quantity import amount
 from phalanx.embedded.endless import endless
 from phalanx.embedded.node.agent.agent import Agent
 from phalanx.embedded.node.agent.server import serving, shared_token
-from phalanx.embedded.node.container.cgroup import CONTROLLERS, Cgroups
+from phalanx.embedded.node.agent.usage import Meter
+from phalanx.embedded.node.container.cgroup.groups import Cgroups
+from phalanx.embedded.node.container.cgroup.limits import CONTROLLERS
 from phalanx.embedded.node.container.durable import sole_owner
 from phalanx.embedded.node.container.isolation import Isolation, find_isolation
 from phalanx.embedded.node.images.store import ImageStore
+from phalanx.embedded.node.machine.devices.amd import RESOURCE as AMD_GPU
+from phalanx.embedded.node.machine.devices.amd import AmdGpu, AmdGpus, find_amd_gpus
 from phalanx.embedded.node.machine.devices.listed import watch_listed
+from phalanx.embedded.node.machine.devices.mig import MigInstance, MigInstances, find_instances, instance_files
 from phalanx.embedded.node.machine.devices.plugins import serve_plugins
 from phalanx.embedded.node.machine.devices.pool import DevicePool
 from phalanx.embedded.node.machine.events import Occurrences
-from phalanx.embedded.node.machine.machine import Gpu, capacity, find_gpus, host_name, node_info
+from phalanx.embedded.node.machine.machine import (
+    HUGE_PAGES,
+    SHARED_FILES,
+    Gpu,
+    capacity,
+    find_gpus,
+    host_name,
+    node_info,
+)
 from phalanx.embedded.node.machine.owners import Owners
+from phalanx.embedded.node.machine.rdma import rdma_cards, rdma_resources, require_rdma
 from phalanx.embedded.node.machine.registration import (
     Registration,
     keep_lease,
@@ -53,6 +69,29 @@ Informers = Callable[[Kind], Informer]
 _RETRY_S = 0.5
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hardware:
+    """The devices that the node found by itself. `gpus`: NVIDIA's, also those that are cut into `instances`."""
+
+    gpus: tuple[Gpu, ...]
+    instances: tuple[MigInstance, ...]
+    amd_gpus: tuple[AmdGpu, ...]
+    rdma_cards: tuple[str, ...]
+
+    @property
+    def whole_gpus(self) -> tuple[Gpu, ...]:
+        return tuple(gpu for gpu in self.gpus if gpu.index not in {one.gpu for one in self.instances})
+
+    def allocatable(self, settings: NodeSettings) -> dict[str, str]:
+        """Return what the node offers, but for devices that come and go."""
+        offered = rdma_resources(settings.rdma) | dict(settings.resources)
+        return capacity(settings.data_dir, self.whole_gpus, settings.max_pods, offered)
+
+
+def _find_hardware() -> _Hardware:
+    return _Hardware(gpus=find_gpus(), instances=find_instances(), amd_gpus=find_amd_gpus(), rdma_cards=rdma_cards())
+
+
 async def run_node(connection: Connection, informers: Informers, settings: NodeSettings) -> None:
     """This machine as a node, until cancelled; the processes of its pods then stay, and the next run finds them.
 
@@ -65,13 +104,13 @@ async def run_node(connection: Connection, informers: Informers, settings: NodeS
 async def _run_node(connection: Connection, informers: Informers, settings: NodeSettings, home: Networks) -> None:
     shared_token(settings.token_file)
     name = settings.name or host_name()
-    gpus = await asyncio.to_thread(find_gpus)
-    allocatable = capacity(settings.data_dir, gpus, settings.max_pods, settings.resources)
-    cgroups = _cgroups(name, allocatable, settings)
+    hardware = await asyncio.to_thread(_find_hardware)
+    allocatable = hardware.allocatable(settings)
+    cgroups = _cgroups(name, allocatable, settings, hardware)
     isolation = await asyncio.to_thread(find_isolation, settings.pods_dir)
     _require_confinement(settings, isolation)
-    pods, services = informers(PODS), informers(SERVICES)
-    naming = Naming(name, home, connection.server, settings.pods_dir, pods, services)
+    pods, nodes = informers(PODS), informers(NODES)
+    naming = Naming(name, home, connection.server, settings.pods_dir, pods, informers(SERVICES))
     registration: Registration | None = None
 
     async def changed() -> None:
@@ -84,7 +123,9 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         settings=settings,
         name=name,
         allocatable=allocatable,
-        gpus=gpus,
+        gpus=hardware.whole_gpus,
+        has_gpus=GPU in allocatable or bool(hardware.instances),
+        rdma_cards=hardware.rdma_cards,
         devices=DevicePool(allocatable, changed),
         cgroups=cgroups,
         home=home,
@@ -97,36 +138,71 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         pressures=set(),
         observe=pods.observe,
     )
-    nodes = informers(NODES)
+    await _offer_own_devices(around.devices, hardware)
     agent = Agent(around, nodes)
-    async with _closing(cgroups), serving(agent, settings) as port:
+    async with _closing(cgroups), serving(agent, meter := Meter(agent.pods, name), settings) as port:
         registration = _registration(around, port)
-        node = await _register(connection, registration, settings.patience.lease_duration_s)
-        nodes.observe(node)
+        nodes.observe(node := await _register(connection, registration, settings.patience.lease_duration_s))
         _warn_of_limits(around, node)
-        uid, patience = node["metadata"]["uid"], settings.patience
 
         async def tell() -> None:
             with suppress(ApiError):  # a look later
                 nodes.observe(await tell_pressure(connection, registration, nodes.objects.get(name) or node))
 
+        loops: dict[str, Callable[[], Awaitable[None]]] = {
+            "events of pods": around.tell.run,
+            "names of pods": naming.run,
+            "disk": lambda: agent.watch_disk(tell),
+            "usage": meter.run,
+            **_heartbeats(connection, registration, nodes, node["metadata"]["uid"], settings),
+        }
         async with asyncio.TaskGroup() as group:
-            loops: dict[str, Callable[[], Awaitable[None]]] = {
-                "events of pods": around.tell.run,
-                "names of pods": naming.run,
-                "disk": lambda: agent.watch_disk(tell),
-                "node": lambda: keep_registered(connection, registration, nodes, patience.heartbeat_s),
-                "lease": lambda: keep_lease(connection, name, uid, patience.lease_renew_s, patience.lease_duration_s),
-            }
             for what, loop in loops.items():
                 group.create_task(endless(what, loop))
             for work in (*_device_sources(settings, around.devices), agent.run(pods)):
                 group.create_task(work)
 
 
-def _cgroups(name: str, allocatable: Mapping[str, str], settings: NodeSettings) -> Cgroups:
+def _heartbeats(
+    connection: Connection, registration: Registration, nodes: Informer, uid: str, settings: NodeSettings
+) -> dict[str, Callable[[], Awaitable[None]]]:
+    """Return what tells the cluster, for ever, that the node is there."""
+    patience, name = settings.patience, registration.name
+    return {
+        "node": lambda: keep_registered(connection, registration, nodes, patience.heartbeat_s),
+        "lease": lambda: keep_lease(connection, name, uid, patience.lease_renew_s, patience.lease_duration_s),
+    }
+
+
+def _cgroups(name: str, allocatable: Mapping[str, str], settings: NodeSettings, hardware: _Hardware) -> Cgroups:
+    """Raises PhalanxError: RDMA cards are to be divided, and cannot be."""
     cpu_milli = amount("cpu", allocatable["cpu"])
-    return Cgroups.of_this_process(f"phalanx-{name}", cpu_milli, pinned=settings.static_cpus)
+    besides = {
+        "cpuset": settings.static_cpus,
+        "hugetlb": any(allocatable.get(pages, "0") != "0" for pages in HUGE_PAGES),
+        "rdma": bool(settings.rdma),
+    }
+    asked = tuple(controller for controller, is_asked in besides.items() if is_asked)
+    cgroups = Cgroups.of_this_process(f"phalanx-{name}", cpu_milli, besides=asked)
+    if settings.rdma:
+        require_rdma(hardware.rdma_cards, enforced="rdma" in cgroups.enforced)
+    return cgroups
+
+
+async def _offer_own_devices(pool: DevicePool, hardware: _Hardware) -> None:
+    """Offer what the node finds by itself: parts of NVIDIA's GPUs, and AMD's GPUs."""
+    instances = hardware.instances
+    own = {gpu.index: (gpu.device_file, *instance_files(gpu.device_file)) for gpu in hardware.gpus if gpu.device_file}
+    cut = {index: files for index, files in own.items() if index in {one.gpu for one in instances}}
+    pool.known_files.update(path for files in cut.values() for path in files)
+    files = {index: (*paths, *filter(os.path.exists, SHARED_FILES)) for index, paths in cut.items()}
+    for resource in sorted({one.resource for one in instances}):
+        source = MigInstances([one for one in instances if one.resource == resource], files)
+        await pool.offer(resource, source.ids(), source)
+    if hardware.amd_gpus:
+        amd = AmdGpus(hardware.amd_gpus)
+        pool.known_files.update(amd.files())
+        await pool.offer(AMD_GPU, amd.ids(), amd)
 
 
 def _device_sources(settings: NodeSettings, devices: DevicePool) -> Iterator[Coroutine[Any, Any, None]]:
@@ -227,8 +303,11 @@ def _isolation_conditions(around: Surroundings) -> Iterator[tuple[str, str, str,
         yield "ImagesSupported", "True", "Copied", text
     else:
         yield "ImagesSupported", "True", "Overlayfs", "containers have the files of their images for their root"
+    if refusal := around.cgroups.devices_refusal:
+        text = f"device files are withheld from nobody, only their permissions hold: {refusal}"
+        yield "DeviceFilesWithheld", "False", "NoDeviceFilter", text
     if around.settings.static_cpus and "cpuset" not in around.cgroups.enforced:
-        text = "no container has cpus of its own: version 1 of cgroups with cpuset cannot be had or written here"
+        text = "no container has cpus of its own: the cpuset controller of cgroups cannot be had or written here"
         yield "CpusStatic", "False", "NoCpuset", text
     if around.settings.shared:
         text = "pods share the machine's network: a pod reaches what listens on it, whoever's it is"

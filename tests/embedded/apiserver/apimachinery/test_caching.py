@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phalanx.embedded.apiserver.apimachinery.caching import cached
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import compiled
 
 asked: list[object] = []
 
@@ -25,3 +26,11 @@ def test_so_many_are_kept() -> None:
     for argument in ("x", "y", "z", "x"):
         note(argument)
     assert asked == ["x", "y", "z", "x"]
+
+
+def test_expressions_of_definitions_and_policies_are_compiled_once() -> None:
+    """They are longer than what users write, and evaluated at every write of what they are about."""
+    text = " && ".join(f"self.part{number} == {number}" for number in range(20))
+    assert len(text) > 256
+    assert compiled(text) is compiled(text)
+    assert compiled(text + " " * 4096) is not compiled(text + " " * 4096)

@@ -102,9 +102,9 @@ def test_an_operator_of_kopf(api_server: ServerProcess, tmp_path: Path) -> None:
                 "by-kopf",
                 "configmap/m",
                 "--for=jsonpath={.data.seen}=by kopf",
-                "--timeout=60s",
+                "--timeout=200s",
             ]
-            subprocess.run(wait, env=environment, check=True, capture_output=True, timeout=90)
+            subprocess.run(wait, env=environment, check=True, capture_output=True, timeout=240)
         finally:
             running.terminate()
             running.wait(60)

@@ -33,7 +33,7 @@ def kubectl(api_server: ServerProcess, tmp_path: Any, request: pytest.FixtureReq
 
     def run(*arguments: str, stdin: str = "", fails: bool = False) -> str:
         command = [KUBECTL, "--namespace", namespace, *arguments]
-        done = subprocess.run(command, input=stdin, env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, input=stdin, env=environment, capture_output=True, text=True, timeout=240)
         assert (done.returncode != 0) is fails, done.stderr
         return done.stderr if fails else done.stdout
 
@@ -110,7 +110,7 @@ def test_drain_evicts_what_runs_on_a_node(kubectl: Kubectl) -> None:
         "-",
         stdin=POD.replace("spec: {", "spec: {terminationGracePeriodSeconds: 0, nodeName: drained, "),
     )
-    kubectl("drain", "drained", "--force", "--timeout=90s")
+    kubectl("drain", "drained", "--force", "--timeout=200s")
     assert kubectl("get", "pods", "-o", "name") == ""
 
 
@@ -127,7 +127,7 @@ COMMANDS = (
     "create configmap made --from-literal=a=1",
     "create secret generic made --from-literal=a=1",
     "create namespace made",
-    "create quota made --hard=cpu=1,pods=2 --scopes=BestEffort",
+    "create quota made --hard=pods=2 --scopes=BestEffort",
     "create serviceaccount made",
     "create poddisruptionbudget made --selector=a=b --min-available=50%",
     "create priorityclass made --value=-5 --description=x --preemption-policy=Never",
@@ -177,3 +177,10 @@ def test_sets_are_taken_and_of_a_daemon_set_kubectl_says_that_nobody_acts_on_it(
     daemons["spec"] = {name: spec[name] for name in ("selector", "template")}
     said = kubectl("create", "-f", "-", "--warnings-as-errors", stdin=json.dumps(daemons), fails=True)
     assert "no controller" in said
+
+
+def test_autoscale_is_refused_in_words(kubectl: Kubectl) -> None:
+    kubectl("create", "deployment", "web", "--image=host")
+    said = kubectl("autoscale", "deployment", "web", "--max=3", fails=True)
+    assert "HorizontalPodAutoscalers are not served here" in said
+    assert "kubectl scale" in said

@@ -56,7 +56,7 @@ class Kubectl:
     def _run(self, arguments: tuple[str, ...], stdin: str) -> subprocess.CompletedProcess[str]:
         command = [KUBECTL, "--namespace", self._namespace, *arguments]
         return subprocess.run(
-            command, input=stdin, env=self._environment, capture_output=True, text=True, timeout=120, check=False
+            command, input=stdin, env=self._environment, capture_output=True, text=True, timeout=240, check=False
         )
 
     def says(self, *arguments: str, stdin: str = "") -> str:
@@ -84,7 +84,7 @@ def test_what_kubectl_makes_of_it(api_server: ServerProcess, tmp_path: Path) -> 
     ]  # fmt: skip
 
     assert "created" in kubectl.says("apply", "-f", "-", stdin=DEFINITION)
-    kubectl.says("wait", "--for=condition=Established", "crd/teams.example.com", "--timeout=90s")
+    kubectl.says("wait", "--for=condition=Established", "crd/teams.example.com", "--timeout=200s")
     wrong = kubectl.complains("apply", "-f", "-", stdin=TEAM % "wieght: 3")
     assert 'unknown field "spec.wieght"' in wrong
     assert "should be greater than or equal to 0" in kubectl.complains("apply", "-f", "-", stdin=TEAM % "weight: -1")
@@ -92,5 +92,5 @@ def test_what_kubectl_makes_of_it(api_server: ServerProcess, tmp_path: Path) -> 
     assert [line.split() for line in kubectl.says("get", "tm").splitlines()] == [["NAME", "WEIGHT"], ["a", "3"]]
     assert "Its part of what is left." in kubectl.says("explain", "team.spec.weight")
     assert "teams" in kubectl.says("api-resources", "--api-group=example.com")
-    kubectl.says("delete", "crd", "teams.example.com", "--timeout=90s")
+    kubectl.says("delete", "crd", "teams.example.com", "--timeout=200s")
     assert "NotFound" in kubectl.complains("get", "crd", "teams.example.com")

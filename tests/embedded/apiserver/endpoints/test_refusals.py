@@ -179,3 +179,90 @@ def test_a_namespace_in_a_cluster_wide_object_is_dropped(api_server: ServerProce
 )
 def test_who_comes_without_a_bearer_token_is_anonymous(api_server: ServerProcess, header: str, code: int) -> None:
     assert api_server.ask("GET", "/api/v1/nodes", token="", headers=(("Authorization", header),)).code == code
+
+
+CORE, ACCESS = "/api/v1/namespaces/default", "/apis/authorization.k8s.io/v1"
+PODS_ASKED = {"verb": "get", "resource": "pods"}
+BOTH = {"resourceAttributes": PODS_ASKED, "nonResourceAttributes": {"path": "/x", "verb": "get"}}
+NOBODYS = {"resourceAttributes": PODS_ASKED}
+DOCKER = {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "eA=="}}
+TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+
+
+@pytest.mark.parametrize(
+    ("path", "obj", "said"),
+    [
+        (f"{ACCESS}/selfsubjectaccessreviews", {"spec": BOTH}, "cannot be specified in combination with"),
+        (f"{ACCESS}/subjectaccessreviews", {"spec": NOBODYS}, "at least one of user or group"),
+        (
+            f"{ACCESS}/namespaces/default/localsubjectaccessreviews",
+            {"spec": {"user": "x", "resourceAttributes": PODS_ASKED | {"namespace": "other"}}},
+            "must match metadata.namespace",
+        ),
+        (TOKENS, {"spec": {"token": ""}}, "token is required for TokenReview in authentication"),
+        (
+            f"{CORE}/resourcequotas",
+            {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}, "scopes": ["BestEffort", "NotBestEffort"]}},
+            "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\"]: conflicting scopes",
+        ),
+        (
+            f"{CORE}/secrets",
+            {"metadata": {"name": "s"}, **DOCKER},
+            "invalid character 'x' looking for beginning of value",
+        ),
+        (
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            {
+                "metadata": {"name": "Foos.e.x"},
+                "spec": {
+                    "group": "e.x", "scope": "Namespaced", "names": {"plural": "Foos", "kind": "Foo"},
+                    "conversion": {"strategy": "Webhook"}, "versions": [],
+                },
+            },
+            "spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook",
+        ),
+    ],
+)  # fmt: skip
+def test_an_object_that_contradicts_itself_is_refused(
+    api_server: ServerProcess, path: str, obj: Any, said: str
+) -> None:
+    answer = api_server.ask("POST", path, obj)
+    assert (answer.code in (400, 422), said in answer.body["message"]) == (True, True), answer.body
+
+
+def test_a_token_is_good_for_this_server_only(api_server: ServerProcess) -> None:
+    def reviewed(*audiences: str) -> Any:
+        spec = {"token": api_server.token, "audiences": list(audiences)}
+        return api_server.ask("POST", TOKENS, {"spec": spec}).body["status"]
+
+    assert reviewed()["authenticated"] is True
+    assert reviewed("vault") == {"user": {}}
+
+
+def test_an_address_of_a_service_stays_also_where_the_old_field_is_written(api_server: ServerProcess) -> None:
+    spec = {"ports": [{"port": 80}]}
+    assert api_server.ask("POST", f"{CORE}/services", {"metadata": {"name": "fixed"}, "spec": spec}).code == 201
+    change = {"spec": {"clusterIP": "10.96.77.77"}}
+    answer = api_server.ask("PATCH", f"{CORE}/services/fixed", change, media="application/merge-patch+json")
+    said = 'spec.clusterIPs[0]: Invalid value: ["10.96.77.77"]: may not change once set'
+    assert (answer.code, said in answer.body["message"]) == (422, True), answer.body
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        ("zz", "invalid character '\u00cf' looking for beginning of value"),
+        ("a*b", "illegal base64 data at input byte 1"),
+        ("e30", 'server does not recognize this encoded version ""'),
+    ],
+)
+def test_a_continue_token_that_no_list_gave_out(api_server: ServerProcess, token: str, said: str) -> None:
+    answer = api_server.ask("GET", f"{MAPS}?continue={token}")
+    assert answer.code == 400
+    assert answer.body["message"] == f"invalid continue token: continue key is not valid: {said}"
+
+
+def test_an_apply_does_not_create_what_has_an_identity(api_server: ServerProcess) -> None:
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late", "uid": "5"}}
+    answer = api_server.ask("PATCH", f"{MAPS}/late?fieldManager=x", obj, media="application/apply-patch+yaml")
+    assert (answer.code, "uid mismatch: the provided object specified uid 5" in answer.body["message"]) == (409, True)

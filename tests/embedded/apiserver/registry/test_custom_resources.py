@@ -364,3 +364,20 @@ def test_each_served_version_is_a_resource_and_old_ones_warn() -> None:
     assert found[1].strategy.warnings({}, None) == [
         "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"
     ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "what"),
+    [
+        (
+            "self.spec.size > 'large'",
+            "ERROR: <input>:1:16: found no matching overload for '_>_' applied to '(int, string)'",
+        ),
+        ("self.spec.size + 1", "cel expression must evaluate to a bool"),
+    ],
+)
+def test_a_rule_whose_types_do_not_fit_is_refused_when_it_is_written(rule: str, what: str) -> None:
+    spec = {"type": "object", "properties": {"size": {"type": "integer"}}}
+    found = mistakes(rule, {"type": "object", "properties": {"spec": spec}}, root=True)
+    assert what in found
+    assert mistakes("self.spec.size > 1", {"type": "object", "properties": {"spec": spec}}, root=True) == ""

@@ -38,7 +38,7 @@ async def write_until_killed(server: ServerProcess, run: int, after_s: float) ->
 
     async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(ssl=tls)) as session:
         tasks = [asyncio.ensure_future(work(session, writer)) for writer in range(WRITERS)]
-        await asyncio.wait_for(enough.wait(), 60)
+        await asyncio.wait_for(enough.wait(), 120)
         await asyncio.sleep(after_s)
         server.process.kill()
         found = await asyncio.gather(*tasks, return_exceptions=True)

@@ -57,7 +57,7 @@ def test_what_no_client_says_ends_it(bad: bytes) -> None:
 
 def opened(server: ServerProcess, path: str) -> tuple[ssl.SSLSocket, BinaryIO]:
     url = urlsplit(server.url)
-    raw = socket.create_connection((url.hostname or "", url.port or 0), timeout=90)
+    raw = socket.create_connection((url.hostname or "", url.port or 0), timeout=240)
     talk = ssl.create_default_context(cafile=str(server.ca)).wrap_socket(raw, server_hostname=url.hostname)
     lines = [
         f"GET {path} HTTP/1.1",

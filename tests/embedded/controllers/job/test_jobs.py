@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from phalanx.client.kind import EVENTS, JOBS, PODS
+from phalanx.embedded.controllers.job import controller
+from phalanx.embedded.controllers.job.decide import Step, decide
+from phalanx.embedded.controllers.job.view import JobView
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
 
@@ -131,3 +135,36 @@ def test_a_job_of_ten_pods_is_told_and_written_briefly(api_server: ServerProcess
         assert len(told) < 10
 
     scenario(api_server, play, gathering)
+
+
+def test_a_defect_of_the_controller_stands_on_the_job_until_it_is_over(
+    api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = True
+
+    def decide_or_fail(view: JobView, *rest: Any) -> Step:
+        if broken and view.job["metadata"]["name"] == "bad":
+            raise KeyError("template")
+        return decide(view, *rest)
+
+    monkeypatch.setattr(controller, "decide", decide_or_fail)
+
+    async def play(here: Cluster) -> None:
+        nonlocal broken
+
+        def condition(job: Any) -> Any:
+            found = (job or {}).get("status", {}).get("conditions") or []
+            return next((one for one in found if one["type"] == "ReconcileError"), {})
+
+        await here.job("bad")
+        await here.job("good")
+        job = await here.until(lambda: here.get(JOBS, "bad"), lambda one: condition(one).get("status") == "True")
+        assert "KeyError: 'template'" in condition(job)["message"]
+        assert len(await here.pods(1)) == 1  # that of the other
+        broken = False
+        await here.until(lambda: here.get(JOBS, "bad"), lambda one: condition(one).get("status") == "False")
+        for pod in await here.pods(2):
+            await here.end(pod)
+        assert (await here.ended("bad"))["last"] == "Complete CompletionsReached"
+
+    scenario(api_server, play)

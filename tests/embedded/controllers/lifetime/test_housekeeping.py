@@ -21,10 +21,10 @@ from phalanx.client.kind import (
     VOLUMES,
 )
 from phalanx.embedded.controllers.lifetime.pod_gc import PodCollector, surplus
-from phalanx.embedded.controllers.lifetime.volume_protection import VOLUME_FINALIZER, VolumeProtection
 from phalanx.embedded.controllers.runtime.calls import Calls, SharedInformers
 from phalanx.embedded.controllers.runtime.pod_state import condition
 from phalanx.embedded.controllers.runtime.timestamp import micro
+from phalanx.embedded.controllers.workloads.volumes.protection import VOLUME_FINALIZER, VolumeProtection
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
 from tests.embedded.controllers.objects import names, pod
@@ -96,14 +96,16 @@ def test_a_volume_goes_when_no_claim_is_bound_to_it(api_server: ServerProcess) -
     async def play(here: Cluster) -> None:
         name = f"volume-{here.namespace}"
         room = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
-        await here.make(VOLUMES, name, spec=room)
-        await here.connection.patch(VOLUMES, name, {"status": {"phase": "Bound"}}, subresource="status")
+        await here.make(VOLUMES, name, spec={**room, "storageClassName": name})
+        asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        await here.make(VOLUME_CLAIMS, "c", spec={**asked, "storageClassName": name})
+        await here.until(lambda: here.get(VOLUMES, name), lambda one: one["status"]["phase"] == "Bound")
         await here.connection.delete(VOLUMES, name)
         await here.make(CONFIG_MAPS, "later")  # what was told of before this one has been looked at
         found = await here.get(VOLUMES, name)
         assert found is not None
         assert found["metadata"]["finalizers"] == [VOLUME_FINALIZER]
-        await here.connection.patch(VOLUMES, name, {"status": {"phase": "Released"}}, subresource="status")
+        await here.connection.delete(VOLUME_CLAIMS, "c", here.namespace)
         await here.gone(VOLUMES, name)
 
     scenario(api_server, play)

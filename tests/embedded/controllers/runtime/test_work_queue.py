@@ -13,7 +13,7 @@ from tests import clockwork
 async def running(queue: WorkQueue, until: Callable[[], bool]) -> None:
     """Run the queue until the condition holds."""
     task = asyncio.ensure_future(queue.run())
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(240):
         while not until():  # noqa: ASYNC110 -- any condition, of any test
             await asyncio.sleep(0.001)
     task.cancel()

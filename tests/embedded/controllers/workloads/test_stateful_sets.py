@@ -118,12 +118,12 @@ def test_pods_come_in_order_are_replaced_and_go(api_server: ServerProcess) -> No
         await here.make(STATEFUL_SETS, "s", spec=fields(2, volumeClaimTemplates=[claim]))
 
         async def settled(image: str) -> bool:
-            for one in await here.list(PODS):
+            found = await here.list(PODS)  # one look: a pod that comes after it is ready with the next
+            for one in found:
                 if not one["status"].get("conditions"):
                     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
                     name = one["metadata"]["name"]
                     await here.connection.patch(PODS, name, {"status": status}, here.namespace, subresource="status")
-            found = await here.list(PODS)
             images = [one["spec"]["containers"][0]["image"] for one in found]
             return [one["metadata"]["name"] for one in found] == ["s-0", "s-1"] and images == [image, image]
 

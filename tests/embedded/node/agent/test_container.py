@@ -49,7 +49,7 @@ def test_a_shim_that_has_begun_is_waited_for(tmp_path: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX)
             container = found_again(tmp_path / "u", changed.set)
             assert container.known.state == Planned()
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(240):
             await changed.wait()
         assert container.refresh().state is None
 

@@ -11,8 +11,8 @@ import pytest
 
 from phalanx.client.kind import NODES
 from phalanx.embedded.node import run
-from phalanx.embedded.node.agent.cpus import allot_cpus, exclusive_cpus, listed
-from phalanx.embedded.node.container.cgroup import Cgroups
+from phalanx.embedded.node.agent.cpus import allot_cpus, exclusive_cpus, listed, machine_cpus
+from phalanx.embedded.node.container.cgroup.groups import Cgroups
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container
@@ -44,7 +44,7 @@ def test_who_requests_less_than_the_limit_has_none() -> None:
 
 
 def test_cores_are_given_whole_and_one_cpu_stays_everybodys() -> None:
-    cores = (0, 4, 1, 5, 2, 6)  # as machine_cpus has them: threads of a core beside each other
+    cores = ((0, 4, 1, 5, 2, 6),)  # as machine_cpus has them: threads of a core beside each other
     spec = {"containers": [sized("a", "2"), sized("b", "1")]}
     assert allot_cpus(spec, cores, ()) == {"a": (0, 4), "b": (1,)}
     assert allot_cpus(spec, cores, (0, 4)) == {"a": (1, 5), "b": (2,)}
@@ -53,12 +53,29 @@ def test_cores_are_given_whole_and_one_cpu_stays_everybodys() -> None:
     assert listed((5, 1)) == "1,5"
 
 
+def test_a_container_keeps_to_one_numa_node_if_any_has_enough() -> None:
+    nodes = ((0, 1, 2, 3), (4, 5, 6, 7))
+    spec = {"containers": [sized("a", "3"), sized("b", "1")]}
+    assert allot_cpus(spec, nodes, (0,)) == {"a": (1, 2, 3), "b": (4,)}  # the fuller one first, while it is enough
+    assert allot_cpus({"containers": [sized("a", "4")]}, nodes, (0,)) == {"a": (4, 5, 6, 7)}
+    assert allot_cpus({"containers": [sized("a", "5")]}, nodes, (0,)) == {"a": (4, 5, 6, 7, 1)}
+
+
+def test_the_kernel_tells_which_numa_node_a_cpu_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    for cpu, node, siblings in ((0, 1, "0,2"), (1, 0, "1,3"), (2, 1, "0,2"), (3, 0, "1,3")):
+        (tmp_path / f"cpu{cpu}" / f"node{node}").mkdir(parents=True)
+        (tmp_path / f"cpu{cpu}" / "topology").mkdir()
+        (tmp_path / f"cpu{cpu}" / "topology" / "thread_siblings_list").write_text(f"{siblings}\n")
+    assert machine_cpus(tmp_path) == ((1, 3), (0, 2))
+
+
 def test_others_make_way_and_get_them_back(api_server: ServerProcess) -> None:
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         pytest.skip("one cpu cannot be divided")
-    if not any("cpuset" in one.controllers for one in Cgroups.of_this_process("phalanx-test", pinned=True).usable):
-        pytest.skip("containers are kept to cpus by version 1 of cgroups, which this process cannot write here")
+    if "cpuset" not in Cgroups.of_this_process("phalanx-test", besides=("cpuset",)).enforced:
+        pytest.skip("containers are kept to cpus by the cpuset controller, which this process cannot write here")
 
     async def test(api: Client) -> None:
         await api.run(container("main", "sleep", "1000"), name="before", terminationGracePeriodSeconds=0)
@@ -100,7 +117,7 @@ def test_without_cpuset_the_node_says_so(api_server: ServerProcess, monkeypatch:
 
 class _Without(Cgroups):
     @classmethod
-    def of_this_process(cls, name: str, cpu_milli: int = 1000, *, pinned: bool = False) -> Cgroups:
+    def of_this_process(cls, name: str, cpu_milli: int = 1000, besides: tuple[str, ...] = ()) -> Cgroups:
         return Cgroups.of_this_process(name, cpu_milli)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import CONFIG_MAPS, NAMESPACES, SECRETS
-from phalanx.embedded.node.container.cgroup import Cgroups
+from phalanx.embedded.node.container.cgroup.groups import Cgroups
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container

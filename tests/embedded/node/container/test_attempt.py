@@ -28,7 +28,7 @@ def attempt(tmp_path: Path) -> Attempt:
 
 
 async def finish(attempt: Attempt) -> Exited:
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(240):
         await attempt.ended()
     state = attempt.settle()
     assert isinstance(state, Exited)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node.container import cgroup
 from phalanx.embedded.node.container.attempt import Attempt, Exited, RunSpec
-from phalanx.embedded.node.container.cgroup import Cgroups, Hierarchy, Limits, hierarchies, settings
+from phalanx.embedded.node.container.cgroup import groups as cgroup
+from phalanx.embedded.node.container.cgroup.groups import Cgroups
+from phalanx.embedded.node.container.cgroup.limits import Hierarchy, Limits, hierarchies, settings
 
 LIMITS = Limits(cpu_request_milli=500, cpu_limit_milli=1500, memory_limit_bytes=64 << 20, pids_limit=100)
 
@@ -38,6 +39,23 @@ def test_a_v2_machine_has_one_tree(tmp_path: Path) -> None:
     (own / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     found = hierarchies(f"30 1 0:26 / {tmp_path} rw - cgroup2 cgroup2 rw\n", "0::/user.slice\n")
     assert found == [Hierarchy(version=2, controllers=("cpu", "memory", "pids"), own=own)]
+
+
+def test_controllers_besides_are_used_where_v2_offers_them(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory hugetlb pids rdma\n")
+    found = hierarchies(f"30 1 0:26 / {tmp_path} rw - cgroup2 cgroup2 rw\n", "0::/\n", besides=("cpuset", "hugetlb"))
+    assert found == [Hierarchy(version=2, controllers=("cpu", "memory", "pids", "cpuset", "hugetlb"), own=tmp_path)]
+
+
+@pytest.mark.parametrize(("version", "word"), [(1, "limit_in_bytes"), (2, "max")])
+def test_huge_pages_are_limited_by_size_in_use_and_when_reserved(version: int, word: str) -> None:
+    pages = Hierarchy(version=version, controllers=("hugetlb",), own=Path("/"))
+    assert settings(pages, Limits(huge_pages_bytes={2 << 10: 4 << 20, 1 << 20: 0})) == {
+        f"hugetlb.2MB.{word}": str(4 << 20),
+        f"hugetlb.2MB.rsvd.{word}": str(4 << 20),
+        f"hugetlb.1GB.{word}": "0",
+        f"hugetlb.1GB.rsvd.{word}": "0",
+    }
 
 
 @pytest.mark.parametrize(
@@ -73,7 +91,7 @@ def test_files_of_both_versions(version: int, expected: dict[str, str]) -> None:
 IN_A_V2_GROUP = """
 import sys
 from pathlib import Path
-from phalanx.embedded.node.container import cgroup
+from phalanx.embedded.node.container.cgroup import groups as cgroup
 own, controller = Path(sys.argv[1]), sys.argv[2]
 (own / "cgroup.procs").write_text("0")
 groups = cgroup.Cgroups([cgroup.Hierarchy(version=2, controllers=(controller,), own=own)], "phalanx")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.embedded.node import run
-from phalanx.embedded.node.container.cgroup import Cgroups
+from phalanx.embedded.node.container.cgroup.groups import Cgroups
 from phalanx.embedded.node.machine import machine
 from phalanx.embedded.node.machine.machine import Gpu, find_gpus
 from tests.embedded.apiserver.process import ServerProcess
@@ -35,8 +35,8 @@ def test_a_gpu_has_the_file_that_its_driver_numbers(tmp_path: Path, monkeypatch:
 
 
 def test_only_who_was_given_a_gpu_opens_its_file(api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not any("devices" in one.controllers for one in Cgroups.of_this_process("phalanx-test").usable):
-        pytest.skip("device files are withheld by version 1 of cgroups, which this process cannot write here")
+    if refusal := Cgroups.of_this_process("phalanx-test").devices_refusal:
+        pytest.skip(f"device files cannot be withheld here: {refusal}")
     gpus = tuple(
         Gpu(index=str(i), uuid=f"GPU-{i}", product="H200", device_file=path)
         for i, path in enumerate(("/dev/full", "/dev/zero"))

@@ -66,6 +66,7 @@ def test_a_pods_own_names_come_first() -> None:
     own = "127.64.0.1 rank-0.mpi.default.svc.cluster.local rank-0"
     assert own_lines(one, "127.64.0.1") == [own, "10.0.0.9 db data"]
     assert own_lines(pod(name="p"), "127.64.0.1") == ["127.64.0.1 p"]
+    assert own_lines(pod(name="p", nodeName="node-1"), "127.64.0.1") == ["127.64.0.1 p node-1"]
 
 
 def test_a_long_name_is_cut_as_the_kubelet_does() -> None:

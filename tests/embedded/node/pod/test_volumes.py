@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.kind import CONFIG_MAPS, Kind
+from phalanx.client.kind import CONFIG_MAPS, VOLUME_CLAIMS, VOLUMES, Kind
 from phalanx.embedded.node.container.attempt import Mount
 from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.environment import ConfigError
@@ -139,3 +139,65 @@ def test_a_token_is_renewed_after_four_fifths_of_its_life_in_its_place(tmp_path:
     assert (asked, path.read_text()) == ([("default", "default", 1000)], "another")
     assert (path.parent.stat().st_ino, mode(path)) == (there, 0o644)
     assert asyncio.run(renew((), owner, request, 5800.0)) is None
+
+
+def claims(path: Path, phase: str = "Bound", uid: str = "u") -> Any:
+    async def look_up(kind: Kind, namespace: str, name: str) -> Any:
+        if kind is VOLUME_CLAIMS and name == "c":
+            return {"metadata": {"uid": "u"}, "spec": {"volumeName": "pv"}, "status": {"phase": phase}}
+        return {"spec": {"hostPath": {"path": str(path)}, "claimRef": {"uid": uid}}} if kind is VOLUMES else None
+
+    return look_up
+
+
+def test_a_claim_is_the_directory_of_its_volume_and_stays(tmp_path: Path) -> None:
+    kept = tmp_path / "volumes" / "pvc-1"
+    kept.mkdir(parents=True)
+    root = tmp_path / "pods" / "uid" / "volumes"
+    mount = {"name": "v", "mountPath": "/data"}
+    owner = pod(container(volumeMounts=[mount]), volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    asyncio.run(volumes.set_up(owner, root, {}, claims(kept), token))
+    [found] = volumes.mounts(owner["spec"]["containers"][0], owner, root, {})
+    (Path(found.source) / "file").write_text("x")
+    assert (kept / "file").read_text() == "x"
+    assert not found.read_only
+    volumes.remove(root)
+    assert not root.exists()
+    assert (kept / "file").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "why"),
+    [("other", {}, "not found"), ("c", {"phase": "Pending"}, "not bound yet"), ("c", {"uid": "w"}, "another claim's")],
+)
+def test_a_claim_without_its_volume_is_waited_for(tmp_path: Path, name: str, fields: Any, why: str) -> None:
+    owner = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
+    with pytest.raises(ConfigError, match=why):
+        asyncio.run(volumes.set_up(owner, tmp_path / "r", {}, claims(tmp_path, **fields), token))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_a_claims_volume_is_given_without_what_is_in_it(tmp_path: Path) -> None:
+    kept, root = tmp_path / "volumes" / "pvc-1", tmp_path / "pods" / "uid" / "volumes"
+    kept.mkdir(parents=True)
+    (kept / "file").touch()
+    owner = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    asyncio.run(volumes.set_up(owner, root, {}, claims(kept), token))
+    volumes.give(root, 65534, 65534)
+    assert (kept.stat().st_uid, (kept / "file").stat().st_uid) == (65534, 0)
+    elsewhere = tmp_path / "admin"
+    elsewhere.mkdir()
+    asyncio.run(volumes.set_up(owner, tmp_path / "pods" / "two" / "volumes", {}, claims(elsewhere), token))
+    volumes.give(tmp_path / "pods" / "two" / "volumes", 65534, 65534)
+    assert elsewhere.stat().st_uid == 0
+
+
+def test_what_a_pod_left_in_its_volume_changes_no_file_of_the_machine(tmp_path: Path) -> None:
+    victim, root = tmp_path / "victim", tmp_path / "r"
+    victim.touch(mode=0o644)
+    work = root / "v" / "work"
+    work.mkdir(parents=True)
+    (work / "work").symlink_to(victim)  # as overlayfs names its own
+    volumes.remove(root)
+    assert not root.exists()
+    assert mode(victim) == 0o644

@@ -132,3 +132,32 @@ def test_a_deleted_pod_goes(api_server: ServerProcess) -> None:
         assert (await api.get())["status"]["phase"] == "Failed"
 
     scenario(api_server, test)
+
+
+def test_a_node_that_was_made_for_kwok_is_played(api_server: ServerProcess) -> None:
+    async def test(api: Client) -> None:
+        name = f"kwok-{os.getpid()}"
+        meta = {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {"type": "kwok"}}
+        status = {"allocatable": {"cpu": 2, "memory": "4Gi", "pods": 10}}
+        await api.connection.create(NODES, {"kind": "Node", "metadata": meta, "status": status})
+        node = await registered(api.connection, name)
+        while not (said := {one["type"]: one["status"] for one in node["status"].get("conditions") or ()}):
+            node = await registered(api.connection, name)
+        assert said["Ready"] == "True"
+        assert node["status"]["allocatable"]["cpu"] == "2"
+        assert node["metadata"]["labels"]["type"] == "kwok"
+
+        owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "of-a-job"}
+        await api.run(asking(cpu="1"), name="of-a-job", nodeName=name, meta={"ownerReferences": [owner]})
+        await api.phase("Succeeded", "of-a-job")
+        await api.run(asking(cpu="2"), name="for-ever", nodeName=name)
+        await api.phase("Running", "for-ever")
+        await api.run(asking(cpu="1"), name="too-much", nodeName=name)
+        await api.phase("Failed", "too-much")
+        failing = {"pod-container-running-failed.stage.kwok.x-k8s.io": "true"}
+        await api.run(asking(), name="fails", nodeName="sim-000", meta={"labels": failing})
+        pod = await api.phase("Failed", "fails")
+        assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] == "containerFailed"
+        await api.connection.delete(NODES, name)
+
+    scenario(api_server, test)

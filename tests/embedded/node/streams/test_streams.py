@@ -34,7 +34,7 @@ async def kubectl(server: ServerProcess, api: Client, *words: str, given: bytes 
     command = [KUBECTL, f"--kubeconfig={server.kubeconfig}", f"--namespace={api.namespace}", *words]
     pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
     process = await asyncio.create_subprocess_exec(*command, **pipes)  # type: ignore[arg-type]
-    out, err = await asyncio.wait_for(process.communicate(given), 60)
+    out, err = await asyncio.wait_for(process.communicate(given), 240)
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
 
@@ -77,9 +77,9 @@ def test_attach_shows_what_the_container_writes_and_ends_with_it(api_server: Ser
         words = [KUBECTL, f"--kubeconfig={api_server.kubeconfig}", f"--namespace={api.namespace}", "attach", "p"]
         attached = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
         assert attached.stdout is not None
-        first = await asyncio.wait_for(attached.stdout.readline(), 60)
+        first = await asyncio.wait_for(attached.stdout.readline(), 240)
         go.touch()
-        rest = await asyncio.wait_for(attached.stdout.read(), 60)
+        rest = await asyncio.wait_for(attached.stdout.read(), 240)
         assert (first, rest.splitlines()[-1]) == (b"again\n", b"after")
         assert await attached.wait() == 0
         code, _, _ = await kubectl(api_server, api, "attach", "-i", "p")
@@ -105,12 +105,12 @@ def test_a_port_is_forwarded_by_kubectl(api_server: ServerProcess) -> None:
         )
         try:
             assert forward.stdout is not None
-            line = (await asyncio.wait_for(forward.stdout.readline(), 60)).decode()
+            line = (await asyncio.wait_for(forward.stdout.readline(), 240)).decode()
             local = int(re.findall(r":(\d+) ->", line)[0])
             for _ in range(3):
                 reader, writer = await asyncio.open_connection("127.0.0.1", local)
                 writer.write(b"GET /etc HTTP/1.0\r\n\r\n")
-                assert (await asyncio.wait_for(reader.read(), 60)).startswith(b"HTTP/1.0 ")
+                assert (await asyncio.wait_for(reader.read(), 240)).startswith(b"HTTP/1.0 ")
                 writer.close()
         finally:
             forward.terminate()
@@ -126,7 +126,7 @@ def test_the_official_python_client_does_the_same(api_server: ServerProcess) -> 
         run = core.connect_get_namespaced_pod_exec
         said = stream.stream(run, "p", namespace, command=["echo", "hello"], **how)
         ended = stream.stream(run, "p", namespace, command=["sh", "-c", "exit 4"], _preload_content=False, **how)
-        ended.run_forever(timeout=60)
+        ended.run_forever(timeout=240)
         forward = core.connect_get_namespaced_pod_portforward
         line = stream.portforward(forward, "p", namespace, ports=port).socket(int(port))
         line.setblocking(True)

@@ -233,6 +233,23 @@ def storage_object_in_use_protection(resource: Resource, obj: Object, old: Objec
         finalizers.append(f"kubernetes.io/{short}-protection")
 
 
+def ephemeral_containers(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
+    """Refuse to add containers to a pod whose node would never start them: kubectl debug would wait for ever. Raises
+    `ApiError` 403."""
+    late, name = obj["spec"].get("ephemeralContainers") or (), obj["spec"].get("nodeName")
+    if not name or len(late) <= len(old["spec"].get("ephemeralContainers") or ()):
+        return
+    node = reader.get("", "nodes", "", name)
+    runtime = ((node or {}).get("status") or {}).get("nodeInfo", {}).get("containerRuntimeVersion", "")
+    if runtime.startswith(("phalanx://", "simulated://")):
+        meta = obj["metadata"]
+        why = (
+            f"node {name} does not add containers to pods that run. Run a program in the pod as it is (kubectl exec "
+            f"-it {meta['name']} -- sh), or debug a copy of it (kubectl debug {meta['name']} --copy-to=NAME)"
+        )
+        raise forbidden(resource.group, resource.plural, meta["name"], why)
+
+
 def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """LimitRanger: defaults for containers, bounds for containers, pods and claims."""
     if old is None:
@@ -250,6 +267,17 @@ def resource_quota(resource: Resource, obj: Object, old: Object | None, reader: 
     if quotas:
         group, plural = resource.key
         quota.enforce(resource, obj, quotas, reader.decided(group, plural, namespace))
+
+
+def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
+    """Hold a pod whose containers are given other amounts to what a new one is held to. Raises `ApiError` 403."""
+    meta = obj["metadata"]
+    namespace = meta.get("namespace", "")
+    if ranges := list(reader.list("", "limitranges", namespace)):
+        limit_ranger.apply(resource, obj, ranges)
+    if quotas := list(reader.list("", "resourcequotas", namespace)):
+        others = (one for one in reader.decided("", "pods", namespace) if one["metadata"]["name"] != meta["name"])
+        quota.enforce(resource, obj, quotas, others, old)
 
 
 def addresses(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:

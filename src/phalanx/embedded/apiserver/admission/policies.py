@@ -6,7 +6,8 @@ or a binding has changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
@@ -23,54 +24,123 @@ from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.apimachinery.schema.typed import merged
 from phalanx.embedded.apiserver.storage.store import Event, Store
 
+DEFINITIONS = "apiextensions.k8s.io"  # which versions there are is theirs to say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beneath:
+    """The part of an object that is asked for: a subresource's name, and its kind if another (Binding, Scale)."""
+
+    name: str = ""
+    part: Resource | None = None
+
+
+WHOLE = Beneath()
+Forms = Callable[[Resource], tuple[Resource, ...]]
+
 
 class Policies:
-    """The policies of one server."""
+    """The policies of one server. `forms`: the kinds in whose shape the objects of one are served."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, forms: Forms) -> None:
+        self._store, self._forms = store, forms
         self._reader = Reader(policies=self._objects, param=self._param)
         store.subscribe(self._changed)
 
     def _changed(self, events: list[Event]) -> None:
-        if any(event.key[0] == GROUP for event in events):
+        if any(event.key[0] in (GROUP, DEFINITIONS) for event in events):
             self._reader.forget()
 
     def mutate(
-        self, resource: Resource, obj: Object, old: Object | None, user: User, *, reinvoked: bool = False
-    ) -> None:
-        """Change `obj` in place as the mutating policies say, and fill defaults again. Raises `ApiError`."""
-        review = self.review(resource, obj, old, user)
-        if not self._reader.bound("mutatingadmissionpolicies", review):
-            return
+        self,
+        resource: Resource,
+        obj: Object,
+        old: Object | None,
+        user: User,
+        *,
+        beneath: Beneath = WHOLE,
+        reinvoked: bool = False,
+    ) -> bool:
+        """Change `obj` in place as the mutating policies say, and fill defaults again. Return whether any did. Raises
+        `ApiError`."""
+        review = self._found("mutatingadmissionpolicies", resource, obj, old, user, beneath)
+        if review is None:
+            return False
         changed = mutate(review, self._reader, PATCHES, reinvoked=reinvoked)
         if changed is obj:
-            return
+            return False
         obj.clear()
         obj.update(changed)
-        if resource.schema_name:
-            schema.decode(schema.type_of(resource.schema_name), obj)
-        resource.strategy.default(obj)
+        kind = beneath.part or resource
+        if kind.schema_name and kind.to_stored is None:
+            schema.decode(schema.type_of(kind.schema_name), obj)
+        if beneath.part is None:
+            resource.strategy.default(obj)
+        return True
 
-    def validate(self, resource: Resource, obj: Object, old: Object | None, user: User) -> list[str]:
+    def validate(
+        self,
+        resource: Resource,
+        obj: Object | None,
+        old: Object | None,
+        user: User,
+        *,
+        beneath: Beneath = WHOLE,
+        operation: str = "",
+    ) -> list[str]:
         """Warnings; raises `ApiError` where a policy denies."""
-        return validate(self.review(resource, obj, old, user), self._reader)
+        plural = "validatingadmissionpolicies"
+        review = self._found(plural, resource, obj, old, user, beneath, operation)
+        return [] if review is None else validate(review, self._reader)
+
+    def _found(
+        self,
+        plural: str,
+        resource: Resource,
+        obj: Object | None,
+        old: Object | None,
+        user: User,
+        beneath: Beneath,
+        operation: str = "",
+    ) -> Review | None:
+        """Return the request for whom it concerns; None if no policy is about such requests."""
+        review = self.review(resource, obj, old, user, beneath=beneath, operation=operation, located=False)
+        if resource.group == GROUP or not self._reader.bound(plural, review):
+            return None
+        return replace(review, namespace=self._namespace(obj, old))
 
     def review(
-        self, resource: Resource, obj: Object, old: Object | None, user: User, *, dry_run: bool = False
+        self,
+        resource: Resource,
+        obj: Object | None,
+        old: Object | None,
+        user: User,
+        *,
+        beneath: Beneath = WHOLE,
+        operation: str = "",
+        dry_run: bool = False,
+        located: bool = True,
     ) -> Review:
-        meta = obj["metadata"]
-        space = self._store.get(("", "namespaces"), "", meta["namespace"]) if meta.get("namespace") else None
+        """Return the request for those who decide on it, without its namespace unless it is `located`."""
+        meta = (old or obj or {})["metadata"]
         return Review(
             resource=resource,
-            operation="CREATE" if old is None else "UPDATE",
+            forms=self._forms(resource),
+            part=beneath.part,
+            subresource=beneath.name,
+            operation=operation or ("CREATE" if old is None else "UPDATE"),
             name=meta.get("name", ""),
             obj=obj,
             old=old,
-            namespace=space.obj if space is not None else None,
+            namespace=self._namespace(obj, old) if located else None,
             user=user,
             dry_run=dry_run,
         )
+
+    def _namespace(self, obj: Object | None, old: Object | None) -> Object | None:
+        name = (old or obj or {})["metadata"].get("namespace")
+        found = self._store.get(("", "namespaces"), "", name) if name else None
+        return found.obj if found is not None else None
 
     def _objects(self, plural: str) -> Iterable[Object]:
         return (stored.obj for stored in self._store.scan((GROUP, plural)))

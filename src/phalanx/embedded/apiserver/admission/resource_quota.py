@@ -25,9 +25,13 @@ COUNTED = frozenset(
 )
 
 
-def enforce(resource: Resource, obj: Object, quotas: Iterable[Object], others: Iterable[Object]) -> None:
-    """`others` are the objects of the same kind in the namespace. Raises ApiError 403."""
+def enforce(
+    resource: Resource, obj: Object, quotas: Iterable[Object], others: Iterable[Object], old: Object | None = None
+) -> None:
+    """`others` are the other objects of the same kind in the namespace; `old`: of a change, what it was before, which
+    may keep or lower what it has. Raises ApiError 403."""
     asked = usage(resource, obj)
+    before = usage(resource, old) if old is not None else {}
     used: dict[str, int] | None = None
     for quota in quotas:
         hard = {name: amount for name, amount in (quota["spec"].get("hard") or {}).items() if name in asked}
@@ -38,7 +42,8 @@ def enforce(resource: Resource, obj: Object, quotas: Iterable[Object], others: I
             continue
         if used is None:
             used = _sum(usage(resource, one) for one in others if _counts(resource, one))
-        over = [name for name, limit in hard.items() if asked[name] + used.get(name, 0) > quantity.of(limit)]
+        grown = [name for name in hard if name not in before or asked[name] > before[name]]
+        over = [name for name in grown if asked[name] + used.get(name, 0) > quantity.of(hard[name])]
         if over:
             raise _exceeded(resource, obj, quota, sorted(over), asked, used)
 

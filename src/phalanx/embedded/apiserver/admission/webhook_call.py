@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from phalanx.client.http import Answer, Http
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Review, selected
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Review, named, selected
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, qualified
 
 _CONNECTIONS = 32  # to one address; further calls wait for their turn
@@ -35,7 +35,7 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """What an answer asks for. `patch`: a JSON patch, possibly empty."""
+    """A mutation that a webhook's answer asks for. `patch`: a JSON patch, possibly empty."""
 
     patch: list[Any]
     warnings: tuple[str, ...] = ()
@@ -66,14 +66,14 @@ class Caller:
             client.drop_idle()
         self._clients.clear()
 
-    async def call(self, hook: Mapping[str, Any], review: Review) -> Mutation:
-        """Raises `CallFailed`, or `ApiError` where the webhook denies the request."""
+    async def call(self, hook: Mapping[str, Any], review: Review, form: Resource) -> Mutation:
+        """Show it the request as `form` has it. Raises `CallFailed`, or `ApiError` where the webhook denies it."""
         name, timeout_s = hook["name"], hook["timeoutSeconds"]
         uid, shown = str(uuid.uuid4()), str(hook["clientConfig"].get("url") or "")
         try:
             place, path = self._place(hook["clientConfig"])
             shown = f"{place.url}{path}?timeout={timeout_s}s"
-            body = msgspec.json.encode(asked(review, uid))
+            body = msgspec.json.encode(asked(review, form, uid))
             target = f"{path}?timeout={timeout_s}s"
             async with asyncio.timeout(timeout_s):  # connecting and waiting for a turn are part of it
                 answer = await self._client(place).call("POST", target, _HEAD, body, timeout_s=float(timeout_s))
@@ -140,25 +140,21 @@ def _pod_port(pod: Object, target: int | str) -> int:
     raise ConnectionError(f'pod "{pod["metadata"]["name"]}" has no port named "{target}"')
 
 
-def asked(review: Review, uid: str) -> Object:
+def asked(review: Review, form: Resource, uid: str) -> Object:
     """The AdmissionReview of a request."""
-    resource, user = review.resource, review.user
-    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    plural = {"group": resource.group, "version": resource.version, "resource": resource.plural}
-    options = "CreateOptions" if review.operation == "CREATE" else "UpdateOptions"
+    user, sub = review.user, review.subresource
+    options = f"{review.operation.capitalize()}Options"
     by = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     request = {
         "uid": uid,
-        "kind": kind,
-        "resource": plural,
-        "requestKind": kind,
-        "requestResource": plural,
+        **named(review, form),
+        **({"subResource": sub, "requestSubResource": sub} if sub else {}),
         "name": review.name,
         "namespace": (review.namespace or {}).get("metadata", {}).get("name", ""),
         "operation": review.operation,
         "userInfo": {key: value for key, value in by.items() if value},
-        "object": review.obj,
-        "oldObject": review.old,
+        "object": review.shown(form, review.obj),
+        "oldObject": review.shown(form, review.old),
         "dryRun": review.dry_run,
         "options": {"kind": options, "apiVersion": "meta.k8s.io/v1"},
     }

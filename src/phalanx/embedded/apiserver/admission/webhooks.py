@@ -7,7 +7,8 @@ If any has changed the object, plug-ins and policies look at it again, and those
 the write, as its `failurePolicy` says.
 
 Calls take time, and a write is decided in one turn: who asks is told whether he waited, and then looks again at what he
-had read before (`write.py`). `matchPolicy` is as if Exact: each kind has one version here.
+had read before (`write.py`). A webhook whose rule names another version of the kind is shown the object in that one,
+unless it says `matchPolicy: Exact`. Of a deletion it is told, and may refuse it.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
 """
@@ -18,6 +19,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from phalanx.embedded.apiserver.admission.policies import DEFINITIONS
 from phalanx.embedded.apiserver.admission.webhook_call import Caller, CallFailed
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
     GROUP,
@@ -25,10 +27,11 @@ from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import
     Review,
     about,
     applies,
-    matches,
+    kind_of,
+    matched,
 )
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import View
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
 from phalanx.embedded.apiserver.storage.store import Event, Store
@@ -50,13 +53,15 @@ class _Hook:
     def name(self) -> str:
         return str(self.said["name"])
 
-    def concerns(self, review: Review) -> bool:
-        """Raises `ApiError` if a condition cannot be evaluated, and it is to fail then."""
-        return matches(self.constraints, review) and applies(self.bound, review)
+    def concerns(self, review: Review) -> Resource | None:
+        """Return the form in which it is to see the request; None: not at all. Raises `ApiError` if a condition cannot
+        be evaluated, and it is to fail then."""
+        form = matched(self.constraints, review)
+        return form if form is not None and applies(self.bound, review, form) else None
 
 
 class Webhooks:
-    """Those of one server."""
+    """The webhooks of one server."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -65,6 +70,8 @@ class Webhooks:
         store.subscribe(self._changed)
 
     def _changed(self, events: list[Event]) -> None:
+        if any(event.key[0] == DEFINITIONS for event in events):
+            self._known.clear()
         if any(event.key == (GROUP, PLURAL) for event in events):
             self._known.clear()
             self._caller.forget()
@@ -75,10 +82,9 @@ class Webhooks:
 
     def about(self, review: Review) -> tuple[_Hook, ...]:
         """Which may concern such a request by its kind and operation; found once, and again when one has changed."""
-        of = review.resource
-        if of.group == GROUP or of.to_stored is not None:
-            return ()  # nobody is locked out of mending one; events.k8s.io shows another kind's objects
-        key = (of.group, of.version, of.plural, review.operation)
+        if review.resource.group == GROUP:
+            return ()  # nobody is locked out of mending one
+        key = kind_of(review)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = tuple(hook for hook in self._hooks() if about(hook.constraints, review))
@@ -96,10 +102,11 @@ class Webhooks:
         begin, warnings, waited = review.obj, list[str](), False
         called, again = list[_Hook](), set[_Hook]()
         for hook in hooks:
-            if not hook.concerns(review):
+            form = hook.concerns(review)
+            if form is None:
                 continue
             waited = True
-            changed = await self._called(hook, review, warnings)
+            changed = await self._called(hook, form, review, warnings)
             if changed != review.obj:
                 again.update(called)
                 review = replace(review, obj=changed)
@@ -112,31 +119,39 @@ class Webhooks:
         again.update(called if settled != review.obj else ())
         review = replace(review, obj=settled)
         for hook in hooks:
-            if hook in again and hook.concerns(review):
-                review = replace(review, obj=await self._called(hook, review, warnings))
+            if hook in again and (form := hook.concerns(review)) is not None:
+                review = replace(review, obj=await self._called(hook, form, review, warnings))
         assert review.obj is not None
         return review.obj, warnings
 
-    async def _called(self, hook: _Hook, review: Review, warnings: list[str]) -> Object:
-        assert review.obj is not None
+    async def allow(self, review: Review, hooks: tuple[_Hook, ...]) -> list[str]:
+        """Ask about a deletion. Return their warnings. Raises `ApiError` where one refuses."""
+        warnings = list[str]()
+        for hook in hooks:
+            if (form := hook.concerns(review)) is not None:
+                await self._called(hook, form, review, warnings)
+        return warnings
+
+    async def _called(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> Object:
+        """Return what it makes of the object, in the shape of the request."""
+        was: Object = review.obj or {}
         try:
-            mutation = await self._caller.call(hook.said, review)
+            mutation = await self._caller.call(hook.said, review, form)
         except CallFailed as error:
             if hook.said["failurePolicy"] == "Ignore":
                 _log.warning("%s; it is passed over", error)
-                return review.obj
+                return was
             raise _internal(str(error)) from None
         warnings += mutation.warnings
-        if not mutation.patch:
-            return review.obj
+        if not mutation.patch or review.obj is None:
+            return was
         try:
-            changed = json_patch(review.obj, mutation.patch)
+            changed = json_patch(review.shown(form, was), mutation.patch)
         except ApiError as error:
             raise _internal(f'admission webhook "{hook.name}": its patch does not apply: {error.message}') from None
-        if _identity(changed) != _identity(review.obj):
+        if _identity(changed) != _identity(review.shown(form, was)):
             raise _internal(f'admission webhook "{hook.name}" attempted to make another object of it')
-        found: Object = changed
-        return found
+        return review.kept(form, changed)
 
 
 def _hook(configuration: Object, said: Object) -> _Hook:
@@ -150,6 +165,7 @@ def _hook(configuration: Object, said: Object) -> _Hook:
         "resourceRules": said.get("rules") or [],
         "namespaceSelector": said["namespaceSelector"],
         "objectSelector": said["objectSelector"],
+        "matchPolicy": said.get("matchPolicy") or "Equivalent",
     }
     view = View(one["expression"] for one in conditions)
     return _Hook(said, constraints, Bound(policy, {"metadata": {"name": said["name"]}, "spec": {}}, view))

@@ -11,14 +11,15 @@ from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
 _LONG = 256
+RULE = 4096  # signs of a text that only an administrator writes: an expression of a definition or a policy
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def cached(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Keep the results of a function of positional arguments, `most` of them; those of texts longer than 256 signs are
-    computed each time."""
+def cached(most: int, longest: int = _LONG) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Keep the results of a function of positional arguments, `most` of them; those of texts with more signs than
+    `longest` are computed each time."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         kept = lru_cache(maxsize=most, typed=True)(function)
@@ -26,7 +27,7 @@ def cached(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @wraps(function)
         def ask(*arguments: P.args, **named: P.kwargs) -> R:
             for one in arguments:
-                if isinstance(one, str | tuple) and _is_long(one):
+                if isinstance(one, str | tuple) and _is_long(one, longest):
                     return function(*arguments, **named)
             return kept(*arguments, **named)  # type: ignore[arg-type]  # hashable, or the caller is wrong
 
@@ -35,7 +36,7 @@ def cached(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def _is_long(argument: str | tuple[object, ...]) -> bool:
+def _is_long(argument: str | tuple[object, ...], longest: int) -> bool:
     if isinstance(argument, str):
-        return len(argument) > _LONG
-    return any(isinstance(one, str) and len(one) > _LONG for one in argument)
+        return len(argument) > longest
+    return any(isinstance(one, str) and len(one) > longest for one in argument)

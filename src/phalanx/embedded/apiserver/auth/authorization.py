@@ -53,7 +53,8 @@ class Authorizer:
         return any(rbac.allows(rule, asked) for rule in self.grants.rules(user, namespace))
 
     def guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
-        """Nobody writes or binds a role with rights that he does not have. Raises `ApiError` 403, 404."""
+        """Refuse a user who writes or binds a role with rights that the user does not have. Raises `ApiError` 403,
+        404."""
         if resource.group != rbac.GROUP or MASTERS in user.groups:
             return
         if resource.plural.endswith("bindings"):

@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 
 class Objects(Protocol):
-    """What is stored."""
+    """The stored objects that rights follow from."""
 
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
     def list(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]: ...

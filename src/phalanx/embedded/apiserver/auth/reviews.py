@@ -10,6 +10,7 @@ from typing import Any
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid_value
 from phalanx.embedded.apiserver.apimachinery.meta.status import invalid as refusal
+from phalanx.embedded.apiserver.auth.account_tokens import ISSUER
 from phalanx.embedded.apiserver.auth.authentication import Tokens
 from phalanx.embedded.apiserver.auth.authorization import Authorizer
 from phalanx.embedded.apiserver.auth.rbac import Asked, Rule
@@ -48,32 +49,45 @@ class Reviewer:
     def __init__(self, tokens: Tokens, authorizer: Authorizer) -> None:
         self._tokens, self._authorizer = tokens, authorizer
 
-    def answer(self, kind: str, obj: Object, user: User) -> Object:
+    def answer(self, kind: str, obj: Object, user: User, namespace: str = "") -> Object:
         """`obj` with its status. Raises `ApiError` 400 or 422 for a question that asks nothing."""
         spec = obj.get("spec") or {}
+        if kind == "LocalSubjectAccessReview":
+            obj = obj | {"metadata": {**(obj.get("metadata") or {}), "namespace": namespace}}
         match kind:
             case "SelfSubjectReview":
                 return obj | {"status": {"userInfo": _shown(user)}}
             case "TokenReview":
-                return obj | {"status": self._token(spec.get("token", ""))}
+                return obj | {"status": self._token(spec.get("token", ""), spec.get("audiences") or [])}
             case "SelfSubjectRulesReview":
                 return obj | {"status": self._rules(user, spec.get("namespace", ""))}
             case "SelfSubjectAccessReview":
                 return obj | {"status": {"allowed": self._allowed(user, spec)}}
             case _:
+                _check_subject(spec, namespace)
                 other = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()), uid=spec.get("uid", ""))
                 return obj | {"status": {"allowed": self._allowed(other, spec)}}
 
-    def _token(self, token: str) -> Object:
+    def _token(self, token: str, audiences: list[str]) -> Object:
+        """Return whose token it is, if it is good for one of the audiences, of which this server is one. Raises
+        `ApiError` 400 for none."""
+        if not token:
+            raise bad_request("token is required for TokenReview in authentication")
         try:
             found = self._tokens.user(b"Bearer " + token.encode())
         except ApiError:
             return {"user": {}, "error": "invalid bearer token"}
-        return {"authenticated": True, "user": _shown(found)}
+        if audiences and ISSUER not in audiences:
+            return {"user": {}}
+        return {"authenticated": True, "user": _shown(found), **({"audiences": [ISSUER]} if audiences else {})}
 
     def _allowed(self, user: User, spec: Object) -> bool:
         resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-        if (resource is None) is (path is None):
+        if resource is not None and path is not None:
+            why = "cannot be specified in combination with resourceAttributes"
+            shown = {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
+            raise refusal(AUTHORIZATION, "", "", [invalid_value("spec.nonResourceAttributes", shown, why)])
+        if resource is None and path is None:
             why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
             raise refusal(AUTHORIZATION, "", "", [invalid_value("spec.resourceAttributes", resource, why)])
         if resource is not None:
@@ -95,6 +109,23 @@ class Reviewer:
             "nonResourceRules": [_part(rule, _PATHS) for rule in rules if rule.get("nonResourceURLs")],
             "incomplete": False,
         }
+
+
+def _check_subject(spec: Object, namespace: str) -> None:
+    """Refuse a question about nobody, or, with a namespace, about another one. Raises `ApiError` 422."""
+    causes = []
+    if not spec.get("user") and not spec.get("groups"):
+        causes.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if namespace and resource is not None and resource.get("namespace", "") != namespace:
+        asked = resource.get("namespace", "")
+        causes.append(invalid_value("spec.resourceAttributes.namespace", asked, "must match metadata.namespace"))
+    if namespace and path is not None:
+        shown = {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
+        why = "disallowed on this kind of request"
+        causes.append(invalid_value("spec.nonResourceAttributes", shown, why))
+    if causes:
+        raise refusal(AUTHORIZATION, "", "", causes)
 
 
 _RESOURCES = ("verbs", "apiGroups", "resources", "resourceNames")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.caching import cached
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, converted
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.storage.store import Stored, decode, encode
 from phalanx.embedded.apiserver.storage.watch import Frame, line_of
@@ -24,6 +24,7 @@ from phalanx.embedded.apiserver.transport.request import Request, Response
 from phalanx.embedded.apiserver.transport.tables.table import as_partial_metadata
 
 META = "meta.k8s.io"
+OWN = "phalanx.dev"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,9 @@ def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -
             if (kind == "PartialObjectMetadataList") is not listing:
                 return None
             return Form(look=("Partial",), media=media, as_kind="PartialObjectMetadata", one=_partial)
+        case "PartialObject" if accept.group == OWN and accept.version == "v1":
+            render = _partial_object(resource)
+            return Form(look=("PartialObject", resource.api_version), media=media, as_kind="", one=render)
         case _:
             return None
 
@@ -114,7 +118,7 @@ def _in_version(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]
     """An object as a resource's version has it."""
 
     def shown(obj: dict[str, Any]) -> dict[str, Any]:
-        return obj if obj["apiVersion"] == resource.api_version else parts.converted(resource, obj)
+        return obj if obj["apiVersion"] == resource.api_version else converted(resource, obj)
 
     return shown
 
@@ -126,7 +130,7 @@ def in_version(resource: Resource) -> Callable[[Stored], bytes]:
     def render(stored: Stored) -> bytes:
         if stored.data.startswith(wanted):
             return stored.data
-        return encode(parts.converted(resource, stored.obj))
+        return encode(converted(resource, stored.obj))
 
     return render
 
@@ -143,6 +147,24 @@ def _head(kind: str, api_version: str) -> bytes:
 
 def _partial(stored: Stored) -> bytes:
     return encode(as_partial_metadata(stored.obj))
+
+
+def _partial_object(resource: Resource) -> Callable[[Stored], bytes]:
+    """An object without what fills most of its bytes and only its author and controllers read: who set which field, and
+    the template of its pods (docs/decisions/0038-partial-objects.md)."""
+    shown, wanted = _in_version(resource), head_of(resource)
+
+    def render(stored: Stored) -> bytes:
+        if stored.partial.startswith(wanted):
+            return stored.partial
+        obj = dict(shown(stored.obj))
+        for part, left_out in (("metadata", "managedFields"), ("spec", "template")):
+            if isinstance(whole := obj.get(part), dict) and left_out in whole:
+                obj[part] = {name: field for name, field in whole.items() if name != left_out}
+        stored.partial = encode(obj)
+        return stored.partial
+
+    return render
 
 
 def one(

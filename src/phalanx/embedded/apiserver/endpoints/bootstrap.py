@@ -10,6 +10,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
 from phalanx.embedded.apiserver.registry.routing import Registry, Target
+from phalanx.embedded.apiserver.storage.store import Store
 
 _RBAC = "rbac.authorization.k8s.io"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -27,12 +28,13 @@ _PRIORITIES = {
 # Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, for the kinds that are served here.
 _READ, _WRITE = ["get", "list", "watch"], ["create", "delete", "deletecollection", "patch", "update"]
 _CORE = ("configmaps", "endpoints", "events", "persistentvolumeclaims", "pods", "pods/log", "pods/status", "services")
-_STREAMS = ("pods/attach", "pods/exec", "pods/portforward")
+_STREAMS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy")
 _SEEN = {
     "": [*_CORE, "serviceaccounts", "limitranges", "resourcequotas", "namespaces"],
     "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
     "batch": ["cronjobs", "jobs", "jobs/status"],
     "discovery.k8s.io": ["endpointslices"],
+    "metrics.k8s.io": ["nodes", "pods"],
     "networking.k8s.io": ["ingresses", "networkpolicies"],
     "policy": ["poddisruptionbudgets"],
 }
@@ -72,13 +74,14 @@ _BINDINGS = {
     "system:discovery": ("system:authenticated",),
     "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
 }
+_AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _OWN = {
-    "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+    "annotations": {_AUTOUPDATE: "true"},
     "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
 }
 
 
-async def furnish(writer: Writer, registry: Registry) -> None:
+async def furnish(writer: Writer, registry: Registry, store: Store) -> None:
     """Create what is missing. Does nothing to a cluster that has it all."""
     for name in NAMESPACES:
         await _ensure(writer, registry, "", "namespaces", "", {"metadata": {"name": name}})
@@ -86,13 +89,27 @@ async def furnish(writer: Writer, registry: Registry) -> None:
         obj = {"metadata": {"name": name}, "value": value, "description": description}
         await _ensure(writer, registry, "scheduling.k8s.io", "priorityclasses", "", obj)
     for name, rules in _ROLES.items():
-        obj = {"metadata": {"name": name, **_OWN}, "rules": rules}
-        await _ensure(writer, registry, _RBAC, "clusterroles", "", obj)
+        await _grant(writer, registry, store, name, rules)
     for name, groups in _BINDINGS.items():
         subjects = [{"apiGroup": _RBAC, "kind": "Group", "name": group} for group in groups]
         reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
         obj = {"metadata": {"name": name, **_OWN}, "subjects": subjects, "roleRef": reference}
         await _ensure(writer, registry, _RBAC, "clusterrolebindings", "", obj)
+
+
+async def _grant(writer: Writer, registry: Registry, store: Store, name: str, rules: list[dict[str, Any]]) -> None:
+    """A role of the system has at least these rules: an older program's knew fewer kinds. What an admin has added
+    stays, and a role whose annotation says so is left alone (bootstrappolicy, `autoupdate`)."""
+    old = store.get((_RBAC, "clusterroles"), "", name)
+    if old is None:
+        await _ensure(writer, registry, _RBAC, "clusterroles", "", {"metadata": {"name": name, **_OWN}, "rules": rules})
+        return
+    resource, held = registry.any_version(_RBAC, "clusterroles"), old.obj.get("rules") or []
+    missing = [rule for rule in rules if rule not in held]
+    if missing and resource is not None and (old.obj["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "true":
+        intent = Intent(user=_SELF, manager="kube-apiserver")
+        obj = {**old.obj, "metadata": dict(old.obj["metadata"]), "rules": [*held, *missing]}
+        await writer.update(Target(resource=resource, name=name), obj, intent)
 
 
 async def _ensure(
@@ -101,8 +118,8 @@ async def _ensure(
     resource = registry.any_version(group, plural)
     if resource is None:
         return
+    intent = Intent(user=_SELF, manager="kube-apiserver")
     try:
-        intent = Intent(user=_SELF, manager="kube-apiserver")
         await writer.create(Target(resource=resource, namespace=namespace), obj, intent)
     except ApiError as error:
         if error.reason != "AlreadyExists":

@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     bad_request,
     conflict,
@@ -28,6 +28,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     not_supported,
 )
 from phalanx.embedded.apiserver.apimachinery.schema import schema
+from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.endpoints.write import as_revision, is_graceful
 from phalanx.embedded.apiserver.registry.routing import Target
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
@@ -47,7 +48,7 @@ _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
     """`grace_s` None means the kind's own; `policy` is "" where the request does not say; `by` is the user, "" for a
-    part of the cluster."""
+    part of the cluster. `user`: whose deletion admission is asked about; None for what the server deletes itself."""
 
     grace_s: int | None = None
     policy: str = ""
@@ -55,6 +56,7 @@ class DeleteOptions:
     version: str = ""
     dry_run: bool = False
     by: str = ""
+    user: User | None = None
 
 
 def delete_options(request: Request, body: Any) -> DeleteOptions:
@@ -85,6 +87,7 @@ def delete_options(request: Request, body: Any) -> DeleteOptions:
         version=conditions.get("resourceVersion") or "",
         dry_run=dry_run(request, "DeleteOptions", given.get("dryRun")),
         by="" if request.user.name.startswith("system:") else request.user.name,
+        user=request.user,
     )
 
 
@@ -115,8 +118,8 @@ class Deleted:
 class Deleter:
     """Deletes objects, one at a time or a collection."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, knowledge: parts.Knowledge) -> None:
+        self._store, self._knowledge = store, knowledge
 
     async def delete(self, target: Target, options: DeleteOptions) -> Deleted:
         """Raises `ApiError`."""
@@ -125,10 +128,18 @@ class Deleter:
         if old is None:
             raise not_found(resource.group, resource.plural, target.name)
         _check_preconditions(resource, target.name, old, options)
+        if await self._consulted(resource, old, options):
+            return await self.delete(target, replace(options, user=None))
         if resource.key == ("", "namespaces"):
             return await self._namespace(target, old, options)
         deleted = await self._by_steps(target, old, options)
         return Deleted(stored=_unsigned(deleted.stored), gone=deleted.gone)
+
+    async def _consulted(self, resource: Resource, old: Stored, options: DeleteOptions) -> bool:
+        """Return whether admission, which agrees, took time. Raises `ApiError` where it does not."""
+        if options.user is None:
+            return False
+        return await self._knowledge.allow_deletion(resource, old.obj, options.user, dry_run=options.dry_run)
 
     async def _by_steps(self, target: Target, old: Stored, options: DeleteOptions) -> Deleted:
         resource = target.resource
@@ -192,8 +203,11 @@ class Deleter:
     async def collection(
         self, target: Target, found: Sequence[tuple[str, str, Stored]], options: DeleteOptions
     ) -> None:
-        """Delete each object that was found; one that has gone meanwhile is as good as deleted."""
+        """Delete each object that was found, if admission agrees to all; one that has gone meanwhile is as good as
+        deleted. Raises `ApiError`."""
         resource = target.resource
+        for _, _, stored in found:
+            await self._consulted(resource, stored, options)
         waiting = []
         for namespace, name, _ in found:
             old = self._store.head(resource.key, namespace, name)

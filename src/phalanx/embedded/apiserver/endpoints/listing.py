@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import random
+import string
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -24,6 +24,7 @@ from phalanx.embedded.apiserver.registry.routing import Target
 from phalanx.embedded.apiserver.storage.settings import Settings
 from phalanx.embedded.apiserver.storage.store import Key, Store, Stored, encode
 from phalanx.embedded.apiserver.storage.watch import Hub, Watch
+from phalanx.embedded.apiserver.transport.go_json import syntax_error
 from phalanx.embedded.apiserver.transport.options import EXACT, ListOptions, list_options, not_unsigned
 from phalanx.embedded.apiserver.transport.request import Request, Response
 
@@ -207,19 +208,49 @@ class _WatchStream:
 # --- continue tokens ---------------------------------------------------------------------------------------------
 
 
+_MOST_SIGNS = 1000  # signs; ours have a namespace and a name
+_FORMAT = "meta.k8s.io/v1"
+_URL_SAFE = frozenset(string.ascii_letters + string.digits + "-_")
+
+
+class _Token(msgspec.Struct):
+    v: str = ""
+    rv: int = 0
+    start: str = ""
+
+
 def _token(version: int, last: Found) -> str:
     return _encode_token(version, last[0], last[1])
 
 
 def _encode_token(version: int, namespace: str, name: str) -> str:
-    raw = encode({"v": "meta.k8s.io/v1", "rv": version, "start": f"{namespace}/{name}"})
+    raw = encode({"v": _FORMAT, "rv": version, "start": f"{namespace}/{name}"})
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
+    """The version and the place after which a list goes on. Raises `ApiError` 400, in the real server's words."""
+    strange = next((at for at, sign in enumerate(token) if sign not in _URL_SAFE), -1)
+    if strange >= 0 or len(token) % 4 == 1:
+        raise _no_token(f"illegal base64 data at input byte {strange if strange >= 0 else len(token)}")
+    if len(token) > _MOST_SIGNS:
+        raise _no_token("it is too long")
+    data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    if why := syntax_error(data.decode("latin-1").encode()):
+        raise _no_token(why)
     try:
-        raw = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        namespace, _, name = raw["start"].partition("/")
-        return int(raw["rv"]), (namespace, name)
-    except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError):
-        raise bad_request("invalid continue token: continue key is not valid: no list gave it out") from None
+        raw = msgspec.json.decode(data, type=_Token)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _no_token("it is no object of strings and numbers") from None
+    if raw.v != _FORMAT:
+        raise _no_token(f'server does not recognize this encoded version "{raw.v}"')
+    if not raw.rv:  # below 0: what a 410 gave out
+        raise _no_token(f"incorrect encoded start resourceVersion (version {_FORMAT})")
+    if not raw.start:
+        raise _no_token(f"encoded start key empty (version {_FORMAT})")
+    namespace, _, name = raw.start.partition("/")
+    return raw.rv, (namespace, name)
+
+
+def _no_token(why: str) -> ApiError:
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")

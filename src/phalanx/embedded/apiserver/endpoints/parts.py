@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from phalanx.embedded.apiserver.admission import chain, pod_security
-from phalanx.embedded.apiserver.admission.policies import Policies
+from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath, Forms, Policies
 from phalanx.embedded.apiserver.admission.webhooks import Webhooks
 from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta import metadata
 from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User, converted
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, bad_request
 from phalanx.embedded.apiserver.apimachinery.patch import managed_fields
 from phalanx.embedded.apiserver.apimachinery.patch import patch as patches
@@ -32,9 +32,11 @@ from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.request import Request, Response
 from phalanx.embedded.apiserver.transport.tables import table
 
+_WITH_SPEC = ("", "ephemeralcontainers", "resize")  # where containers of a pod are written
+
 
 class Committed:
-    """What is stored, as admission reads it (`chain.Reader`)."""
+    """The stored objects, as admission reads them (`chain.Reader`)."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -51,12 +53,15 @@ class Committed:
 
 
 class Knowledge:
-    """What the write pipelines ask about kinds. `lookup` reads the committed objects, for admission."""
+    """The answers that write pipelines ask for about kinds. `lookup` reads the committed objects, for admission."""
 
-    def __init__(self, store: Store, guard: Callable[[Resource, Object, Object | None, User], None]) -> None:
-        """`guard` raises `ApiError` for a write by which its user would get rights that he does not have."""
+    def __init__(
+        self, store: Store, forms: Forms, guard: Callable[[Resource, Object, Object | None, User], None]
+    ) -> None:
+        """`forms`: the kinds in whose shape the objects of one are served. `guard` raises `ApiError` for a write by
+        which its user would get rights that he does not have."""
         self._store, self._guard = store, guard
-        self._policies = Policies(store)
+        self._policies = Policies(store, forms)
         self._webhooks = Webhooks(store)
         self._reader = Committed(store)
 
@@ -80,30 +85,48 @@ class Knowledge:
     def validate_changed_meta(self, resource: Resource, obj: Object, old: Object, subresource: str) -> list[Cause]:
         return metadata.validate_update(resource, obj, old, subresource)
 
-    def admit(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
-        """Mutating admission of a new object or a change, before validation. May raise `ApiError` 403."""
-        if old is None and resource.group == signing.GROUP:
-            signing.ask_as(obj, user)
-        chain.admit(resource, obj, old, self._reader)
-        self._policies.mutate(resource, obj, old, user)
+    def admit(self, resource: Resource, obj: Object, old: Object | None, user: User, beneath: Beneath = WHOLE) -> bool:
+        """Mutating admission of a new object or a change, before validation; of what is written beneath an object,
+        policies alone. Return whether a policy has changed it. May raise `ApiError` 403."""
+        if beneath is WHOLE:
+            if old is None and resource.group == signing.GROUP:
+                signing.ask_as(obj, user)
+            chain.admit(resource, obj, old, self._reader)
+        return self._policies.mutate(resource, obj, old, user, beneath=beneath)
+
+    def admit_ephemeral(self, resource: Resource, obj: Object, old: Object) -> None:
+        """Raises `ApiError` 403 for containers that nobody would start."""
+        chain.ephemeral_containers(resource, obj, old, self._reader)
+
+    def admit_resize(self, resource: Resource, obj: Object, old: Object) -> None:
+        """Raises `ApiError` 403 for what limit ranges or quotas do not allow."""
+        chain.resized(resource, obj, old, self._reader)
 
     async def consult(
-        self, resource: Resource, obj: Object, old: Object | None, user: User, *, dry_run: bool
+        self,
+        resource: Resource,
+        obj: Object,
+        old: Object | None,
+        user: User,
+        beneath: Beneath = WHOLE,
+        *,
+        dry_run: bool,
     ) -> list[str] | None:
         """Ask the webhooks that such a write concerns, and change `obj` as they say. None: there are none, and nobody
         waited. Else their warnings; what was read before may have changed meanwhile. Raises `ApiError`."""
         if not self._webhooks.any:
             return None
-        review = self._policies.review(resource, obj, old, user, dry_run=dry_run)
+        review = self._policies.review(resource, obj, old, user, beneath=beneath, dry_run=dry_run)
         hooks = self._webhooks.about(review)
         if not hooks:
             return None
 
         def settle(changed: Object) -> Object:
             again: Object = {}
-            self._become(resource, again, changed)
-            chain.admit(resource, again, old, self._reader)
-            self._policies.mutate(resource, again, old, user, reinvoked=True)
+            self._become(beneath.part or resource, again, changed)
+            if beneath is WHOLE:
+                chain.admit(resource, again, old, self._reader)
+            self._policies.mutate(resource, again, old, user, beneath=beneath, reinvoked=True)
             return again
 
         found = await self._webhooks.mutate(review, hooks, settle)
@@ -111,22 +134,47 @@ class Knowledge:
             return None
         changed, warnings = found
         if changed is not obj:
-            self._become(resource, obj, changed)
-        chain.admit(resource, obj, old, self._reader)  # in the turn in which it is stored: quotas, namespaces
+            self._become(beneath.part or resource, obj, changed)
+        if beneath is WHOLE:
+            chain.admit(resource, obj, old, self._reader)  # in the turn in which it is stored: quotas, namespaces
         return warnings
+
+    async def allow_deletion(self, resource: Resource, old: Object, user: User, *, dry_run: bool) -> bool:
+        """Ask policies and webhooks about a deletion. Return whether that took time, in which the object may have
+        changed. Raises `ApiError` where one refuses."""
+        self._policies.validate(resource, None, old, user, operation="DELETE")
+        if not self._webhooks.any:
+            return False
+        review = self._policies.review(resource, None, old, user, operation="DELETE", dry_run=dry_run)
+        hooks = self._webhooks.about(review)
+        await self._webhooks.allow(review, hooks)
+        return bool(hooks)
 
     def _become(self, resource: Resource, obj: Object, changed: Object) -> None:
         """`obj` is what a webhook made of it, in the form of its kind, with defaults. Raises `ApiError`."""
         obj.clear()
         obj.update(decode(encode(changed)))
-        self.check_schema(resource, obj)
+        if resource.to_stored is None:  # else it is in the shape that is stored
+            self.check_schema(resource, obj)
         resource.strategy.default(obj)
 
-    def approve(self, resource: Resource, obj: Object, old: Object | None, user: User) -> list[str]:
+    def approve(
+        self,
+        resource: Resource,
+        obj: Object,
+        old: Object | None,
+        user: User,
+        beneath: Beneath = WHOLE,
+        operation: str = "",
+    ) -> list[str]:
         """Validating admission, of what is valid. Warnings; may raise `ApiError`."""
-        self._guard(resource, obj, old, user)
-        warnings = pod_security.review(resource, obj, old, self._reader)
-        return warnings + self._policies.validate(resource, obj, old, user)
+        warnings = []
+        if beneath is WHOLE:
+            self._guard(resource, obj, old, user)
+        if beneath.name in _WITH_SPEC:
+            warnings = pod_security.review(resource, obj, old, self._reader)
+        decided = self._policies.validate(resource, obj, old, user, beneath=beneath, operation=operation)
+        return warnings + decided
 
     def own_fields(self, resource: Resource, obj: Object, old: Object | None, manager: str, subresource: str) -> None:
         """Note in managedFields which fields this write has set."""
@@ -146,20 +194,6 @@ class Knowledge:
     ) -> Object:
         """The object after a server-side apply. Raises `ApiError` 409 for conflicts."""
         return apply(resource, current, intent, manager, force=force, subresource=subresource, now=now_text())
-
-
-def stored_form(resource: Resource, obj: Object) -> Object:
-    """Return what a client wrote in a version's shape, in the shape that is stored."""
-    return obj if resource.to_stored is None else resource.to_stored(obj)
-
-
-def converted(resource: Resource, obj: Object) -> Object:
-    """A stored object as another version of its kind shows it: versions of custom resources differ in name only."""
-    if resource.from_stored is not None:
-        return resource.from_stored(obj)
-    return {"kind": resource.kind, "apiVersion": resource.api_version} | {
-        key: value for key, value in obj.items() if key not in ("kind", "apiVersion")
-    }
 
 
 def table_row(resource: Resource, include: str, *, headers: bool = True) -> Callable[[Stored], bytes]:
@@ -221,7 +255,7 @@ def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
 
 
 class Discovery:
-    """What is served: /api, /apis, /openapi."""
+    """The discovery documents: /api, /apis, /openapi."""
 
     def __init__(self, registry: Registry) -> None:
         self._catalogue = Catalogue(registry)

@@ -12,13 +12,14 @@ last finalizer of an object that is being deleted removes the object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath
 from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
 from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Strategy, User
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Strategy, User, converted, stored_form
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     ApiError,
     Cause,
@@ -38,6 +39,7 @@ from phalanx.embedded.apiserver.transport.options import not_unsigned
 
 _GENERATE_ATTEMPTS = 8
 _PATCH_ATTEMPTS = 5
+_LISTS, _FLAGS = ("command", "ports"), ("stdin", "stdout", "stderr", "tty")  # of the query of a connection
 _STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -54,7 +56,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a write left behind. `created` tells 201 from 200."""
+    """The result of a write. `created` tells 201 from 200."""
 
     stored: Stored
     created: bool = False
@@ -78,7 +80,7 @@ class Writer:
         resource, strategy = target.resource, target.resource.strategy
         obj = ordered(resource, body)
         warnings = self._schema(resource, obj, intent, code=400)
-        obj = parts.stored_form(resource, obj)
+        obj = stored_form(resource, obj)
         meta = objectmeta.metadata_of(obj)
         objectmeta.place(meta, resource, target.namespace)
         warnings += objectmeta.without_double_owners(meta)
@@ -148,7 +150,7 @@ class Writer:
         resource = target.resource
         obj = ordered(resource, body)
         warnings = self._schema(resource, obj, intent, code=400)
-        obj = parts.stored_form(resource, obj)
+        obj = stored_form(resource, obj)
         meta = objectmeta.metadata_of(obj)
         self._check_url(meta, target)
         old = self._store.head(resource.key, target.namespace, target.name)
@@ -202,21 +204,54 @@ class Writer:
         meta["resourceVersion"] = old_meta["resourceVersion"]  # tells validation that the object is not new
         strategy.default(obj)
         validate = self._prepare(target, obj, before)
-        if target.subresource is None:
-            self._knowledge.admit(resource, obj, before, intent.user)
-            warnings = [*warnings, *await self._consulted(target, obj, old, intent)]
+        beneath = WHOLE if target.subresource is None else Beneath(name=target.sub)
+        if self._knowledge.admit(resource, obj, before, intent.user, beneath) and beneath is not WHOLE:
+            self._prepare(target, obj, before)  # what may not change there, no policy changes
+        warnings = [*warnings, *await self._consulted(target, obj, old, intent, beneath)]
         if causes := [*self._knowledge.validate_changed_meta(resource, obj, before, target.sub), *validate()]:
             raise invalid(resource.key[0], resource.kind, target.name, causes)
-        if target.subresource is None:
-            warnings = [*warnings, *self._knowledge.approve(resource, obj, before, intent.user)]
+        match target.sub:
+            case "ephemeralcontainers":
+                self._knowledge.admit_ephemeral(resource, obj, before)
+            case "resize":
+                self._knowledge.admit_resize(resource, obj, before)
+        warnings = [*warnings, *self._knowledge.approve(resource, obj, before, intent.user, beneath)]
         if not applied:
             self._knowledge.own_fields(resource, obj, before, intent.manager, target.sub)
         warnings = [*warnings, *strategy.warnings(obj, before)]
         return await self.finish(target, obj, old, intent, warnings)
 
-    async def _consulted(self, target: Target, obj: Object, old: Stored, intent: Intent) -> list[str]:
+    async def admitted(
+        self, target: Target, part: Resource, body: Object, intent: Intent, old: Object | None = None
+    ) -> Object:
+        """Return what admission makes of something that is written beneath an object and stored nowhere (Binding,
+        Scale). Raises `ApiError`."""
+        meta = {**(body.get("metadata") or {}), "namespace": target.namespace}
+        meta["name"] = target.name or meta.get("name", "")
+        found: Object = {"kind": part.kind, "apiVersion": part.api_version, **body, "metadata": meta}
+        beneath = Beneath(name=target.sub, part=part)
+        self._knowledge.admit(target.resource, found, old, intent.user, beneath)
+        await self._knowledge.consult(target.resource, found, old, intent.user, beneath, dry_run=intent.dry_run)
+        self._knowledge.approve(target.resource, found, old, intent.user, beneath)
+        return found
+
+    def connecting(self, target: Target, user: User, query: Mapping[str, Sequence[str]]) -> None:
+        """Admit a connection to a pod (exec, attach, port-forward, proxy), which is asked for by a query. Raises
+        `ApiError`."""
+        assert target.subresource is not None
+        kind, version = target.subresource.kind, target.subresource.version
+        part = Resource(group="", version=version, kind=kind, plural=target.resource.plural, namespaced=True)
+        asked: Object = {key: values[0] for key, values in query.items() if key not in (*_LISTS, *_FLAGS)}
+        asked |= {key: list(query[key]) for key in _LISTS if key in query}
+        asked |= {key: query[key][0].lower() not in ("false", "0", "") for key in _FLAGS if key in query}
+        meta = {"name": target.name, "namespace": target.namespace}
+        obj = {"kind": kind, "apiVersion": part.api_version, **asked, "metadata": meta}
+        beneath = Beneath(name=target.sub, part=part)
+        self._knowledge.approve(target.resource, obj, None, user, beneath, operation="CONNECT")
+
+    async def _consulted(self, target: Target, obj: Object, old: Stored, intent: Intent, beneath: Beneath) -> list[str]:
         resource = target.resource
-        warnings = await self._knowledge.consult(resource, obj, old.obj, intent.user, dry_run=intent.dry_run)
+        warnings = await self._knowledge.consult(resource, obj, old.obj, intent.user, beneath, dry_run=intent.dry_run)
         if warnings is None:
             return []
         now = self._store.head(resource.key, target.namespace, target.name)
@@ -282,11 +317,11 @@ class Writer:
             return await self._apply(target, patch, old, intent, force=force)
         if old is None:
             raise not_found(resource.group, resource.plural, target.name)
-        current = old.obj if resource.from_stored is None else parts.converted(resource, old.obj)
+        current = old.obj if resource.from_stored is None else converted(resource, old.obj)
         touched = parts.touched_fields(media, patch, current)
         obj = ordered(resource, self._knowledge.patched(resource, media, _unshared(current, touched), patch))
         warnings = self._schema_of(resource, obj, touched, intent)
-        obj = parts.stored_form(resource, obj)
+        obj = stored_form(resource, obj)
         meta = objectmeta.metadata_of(obj)
         self._check_url(meta, target)
         version = meta.get("resourceVersion")
@@ -312,18 +347,21 @@ class Writer:
         resource = target.resource
         if old is None and target.subresource is not None:
             raise not_found(resource.group, resource.plural, target.name)
-        current = None if old is None else parts.converted(resource, decode(old.data))
+        current = None if old is None else converted(resource, decode(old.data))
         obj = self._knowledge.applied(resource, current, patch, intent.manager, force, target.sub)
         meta = objectmeta.metadata_of(obj)
         self._check_url(meta, target)
         if old is None:
+            if uid := meta.get("uid"):
+                why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                raise conflict(resource.group, resource.plural, target.name, why)
             return await self.create(target, obj, intent, applied=True)
         version = meta.get("resourceVersion")
         if version and version != old.obj["metadata"]["resourceVersion"]:
             raise conflict(resource.group, resource.plural, target.name, _STALE)
         obj = ordered(resource, obj)
         warnings = self._schema(resource, obj, intent, code=422)
-        return await self.replace(target, parts.stored_form(resource, obj), old, intent, warnings, applied=True)
+        return await self.replace(target, stored_form(resource, obj), old, intent, warnings, applied=True)
 
 
 def _unshared(old: Object, touched: Collection[str]) -> Object:

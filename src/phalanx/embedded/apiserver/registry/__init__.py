@@ -9,4 +9,5 @@ As in Kubernetes (pkg/registry) the strategies of the kinds are here too.
     kinds       built-in kinds: defaults, validation, what an update may change
     crd         CustomResourceDefinitions and the kinds that they define
     builtin     the table of built-in kinds
+    metrics     the kinds of what is used, which are measured and not stored
 """

@@ -42,6 +42,7 @@ from phalanx.embedded.apiserver.registry.kinds.workloads.network import (
 from phalanx.embedded.apiserver.registry.kinds.workloads.pod_template import PodTemplateStrategy
 from phalanx.embedded.apiserver.registry.kinds.workloads.service import ServiceStrategy
 from phalanx.embedded.apiserver.registry.kinds.workloads.storage import ClaimStrategy, ClassStrategy, VolumeStrategy
+from phalanx.embedded.apiserver.registry.routing import PROXY
 
 
 def _core(kind: str, plural: str, **rest: Any) -> Resource:
@@ -62,6 +63,11 @@ def _kind(group: str, version: str, package: str, kind: str, plural: str, **rest
 
 def _status(kind: str, group: str = "", version: str = "v1") -> Subresource:
     return Subresource(name="status", kind=kind, group=group, version=version)
+
+
+def _proxy(kind: str) -> Subresource:
+    verbs = ("create", "delete", "get", "patch", "update")
+    return Subresource(name=PROXY, kind=f"{kind}ProxyOptions", version="v1", verbs=verbs)
 
 
 def _scale() -> Subresource:
@@ -99,6 +105,7 @@ PODS = _core(
         Subresource(name="exec", kind="PodExecOptions", version="v1", verbs=("create", "get")),
         Subresource(name="log", kind="Pod", version="v1", verbs=("get",)),
         Subresource(name="portforward", kind="PodPortForwardOptions", version="v1", verbs=("create", "get")),
+        _proxy("Pod"),
         Subresource(name="resize", kind="Pod", version="v1"),
         _status("Pod"),
     ),
@@ -134,7 +141,12 @@ RESOURCES: tuple[Resource, ...] = (
         ),
     ),
     _core(
-        "Node", "nodes", strategy=NodeStrategy(), namespaced=False, short_names=("no",), subresources=(_status("Node"),)
+        "Node",
+        "nodes",
+        strategy=NodeStrategy(),
+        namespaced=False,
+        short_names=("no",),
+        subresources=(_proxy("Node"), _status("Node")),
     ),
     _core(
         "PersistentVolumeClaim",
@@ -178,7 +190,7 @@ RESOURCES: tuple[Resource, ...] = (
         strategy=ServiceStrategy(),
         short_names=("svc",),
         categories=("all",),
-        subresources=(_status("Service"),),
+        subresources=(_proxy("Service"), _status("Service")),
     ),
     _workload("DaemonSet", "ds", scales=False),
     _workload("Deployment", "deploy"),

@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Served(Protocol):
-    """What is served now; `generation` changes whenever `resources` does."""
+    """The resources that are served now; `generation` changes whenever `resources` does."""
 
     generation: int
 

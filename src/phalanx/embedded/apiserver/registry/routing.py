@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Subresource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 
+PROXY = "proxy"
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
@@ -36,14 +37,18 @@ class Registry:
         self._served: dict[tuple[str, str], dict[str, Resource]] = {}
         self.generation = 0
         self._resources: tuple[Resource, ...] = ()
+        self._forms: dict[tuple[str, str], tuple[Resource, ...]] = {}
         self.replace(resources)
 
     def replace(self, resources: Iterable[Resource]) -> None:
         """Serve exactly these."""
         self._resources = tuple(resources)
         self._served = {}
+        stored: dict[tuple[str, str], list[Resource]] = {}
         for one in self._resources:
             self._served.setdefault((one.group, one.version), {})[one.plural] = one
+            stored.setdefault(one.key, []).append(one)
+        self._forms = {key: tuple(found) for key, found in stored.items()}
         self.generation += 1
 
     @property
@@ -52,6 +57,10 @@ class Registry:
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         return self._served.get((group, version), {}).get(plural)
+
+    def forms(self, resource: Resource) -> tuple[Resource, ...]:
+        """Return the kinds in whose shape the objects of this one are served, itself among them."""
+        return self._forms.get(resource.key, ())
 
     def any_version(self, group: str, plural: str) -> Resource | None:
         """A kind by its storage, in whichever version is served first."""
@@ -66,7 +75,8 @@ class Registry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a path names. `namespace` is "" for cluster-wide kinds and for all namespaces of a namespaced one."""
+    """The target that a path names. `namespace` is "" for cluster-wide kinds and for all namespaces of a namespaced
+    one."""
 
     resource: Resource
     namespace: str = ""
@@ -108,11 +118,12 @@ def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Ta
     if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and _own(rest)):
         namespace, rest = rest[1], rest[2:]
     resource = registry.find(group, version, rest[0])
-    if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
+    proxied = len(rest) > 3 and rest[2] == PROXY  # what follows is the path that is asked there
+    if resource is None or (len(rest) > 3 and not proxied) or (namespace and not resource.namespaced):
         raise no_such_path()
     name = rest[1] if len(rest) > 1 else ""
     sub = None
-    if len(rest) == 3:
+    if len(rest) >= 3:
         sub = resource.subresource(rest[2])
         if sub is None:
             raise no_such_path()

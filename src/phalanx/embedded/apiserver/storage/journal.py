@@ -29,6 +29,7 @@ PUT, DELETE = 0, 1
 _FORMAT = 1
 _LARGEST_INSERT = 512
 _COLUMNS = 9
+_FREE = ("freelist_count", "page_size")
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS revisions (
@@ -70,6 +71,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.spare_bytes = 0  # within the file, as of the last checkpoint
         try:
             # The database holds secrets; its WAL takes over its mode.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
@@ -129,9 +131,9 @@ class Journal:
         """Put the rows on the disk, all or none. Raises sqlite3.Error; then nothing was changed."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._insert(rows)
             if prune is not None:
-                self._prune(prune)
+                self._prune(prune)  # first: what it frees can be used
+            self._insert(rows)
             self._db.execute("COMMIT")
         except sqlite3.Error:
             if self._db.in_transaction:
@@ -139,9 +141,12 @@ class Journal:
             raise
 
     def checkpoint(self) -> None:
-        """Let the log begin anew, so that it grows no further. A disk that has no room for it changes nothing."""
+        """Give back the log's room, and count what is free within the file. A disk that has no room for it changes
+        nothing."""
         with contextlib.suppress(sqlite3.Error):
-            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            (pages,), (page_bytes,) = (self._db.execute(f"PRAGMA {one}").fetchone() for one in _FREE)
+            self.spare_bytes = pages * page_bytes
 
     def _insert(self, rows: Sequence[Row]) -> None:
         start = 0

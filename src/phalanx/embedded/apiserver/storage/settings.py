@@ -60,6 +60,11 @@ class Settings:
         return self.data_dir / "kubelet.token"
 
     @property
+    def views(self) -> Path:
+        """Return where another process answers for API groups of its own."""
+        return self.data_dir / "views"
+
+    @property
     def lock(self) -> Path:
         return self.data_dir / "lock"
 

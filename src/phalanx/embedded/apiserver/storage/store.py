@@ -11,8 +11,9 @@ versions, its events go to the subscribers, and only then are the writers answer
 A commit that fails (disk full, I/O error) fails its writes and those decided since on top of them; nothing
 acknowledged is touched and the next write tries the disk afresh. On a full disk, writes that let go of something
 (deletions, and all that is on its way to one) are made on room that was kept for them (`reserve`), and no others are
-taken until there is room again. Versions of failed writes are never used again while
-the server runs: a gap in the sequence means nothing to anybody.
+taken until there is room again. So that such writes free more than they need, no past is kept meanwhile: watches that
+resume list again. Versions of failed writes are never used again while the server runs: a gap in the sequence means
+nothing to anybody.
 
 The past (`Past`, oldest first) is kept as bytes, bounded by `Retention`. It serves watches that resume, and
 snapshots: the state at an earlier version is the present with the events since then undone.
@@ -51,12 +52,13 @@ decode = msgspec.json.Decoder().decode
 
 
 class Stored:
-    """A revision of an object. Never changed; `obj` is shared with every reader and must not be edited."""
+    """A revision of an object. Never changed; `obj` is shared with every reader and must not be edited. `partial`: what
+    was made of it for lists of partial objects, which programs ask for again and again; empty: nothing yet."""
 
-    __slots__ = ("_obj", "data", "version")
+    __slots__ = ("_obj", "data", "partial", "version")
 
     def __init__(self, version: int, data: bytes, obj: Object | None = None) -> None:
-        self.version, self.data, self._obj = version, data, obj
+        self.version, self.data, self._obj, self.partial = version, data, obj, b""
 
     @property
     def obj(self) -> Object:
@@ -289,7 +291,7 @@ class Store:
         return done
 
     def _has_room(self, pending: _Pending) -> bool:
-        if self._reserve.regain():
+        if self._reserve.regain() or self._journal.spare_bytes >= 2 * SIZE_BYTES:
             self._short = None
         return self._short is None or pending.lets_go
 
@@ -300,8 +302,7 @@ class Store:
             self._idle.set()
             return
         now = time.time()
-        rows = [_row(one, now) for one in batch]
-        prune = self._trim(now)
+        rows, prune = self._frugal(batch, now) if self._short else ([_row(one, now) for one in batch], self._trim(now))
         if prune is not None:
             self._leftover.extend(prune.versions)
             prune = Prune(versions=tuple(self._leftover), horizon=prune.horizon)
@@ -318,6 +319,18 @@ class Store:
             loop.call_soon_threadsafe(self._settle, batch, now, error, prune is not None)
 
         self._thread.submit(run)
+
+    def _frugal(self, batch: list[_Pending], now: float) -> tuple[list[Row], Prune]:
+        """On a full disk no past is kept: a write takes the rows away that it replaces, and a deletion leaves none."""
+        old = [one.base.stored.version for one in batch if one.base is not None and not one.base.gone]
+        for past in self._past:
+            old += [past.old_version] if past.type != "DELETED" else [past.old_version, past.version]
+        self._past.clear()
+        self._past_bytes = 0
+        self.horizon = batch[-1].head.stored.version
+        gone = set(old)
+        stay = (one for one in batch if not one.head.gone and one.head.stored.version not in gone)
+        return [_row(one, now) for one in stay], Prune(versions=old, horizon=self.horizon)
 
     def _settle(self, batch: list[_Pending], at_s: float, error: Exception | None, pruned: bool) -> None:
         if error is None:
@@ -364,9 +377,10 @@ class Store:
 
     def _fail(self, batch: list[_Pending], error: Exception) -> None:
         """Take back the failed writes and, of those decided since, the ones that stand on them."""
+        self.horizon = min(self.horizon, self.version)
         refusal, again = _storage_refusal(error), list[_Pending]()
-        if refusal.code == _FULL and self._reserve.spend():
-            self._short = refusal
+        if refusal.code == _FULL and (self._reserve.spend() or self._short is None):
+            self._short, self._journal.spare_bytes = refusal, 0
             again = [one for one in batch if one.lets_go]
             batch = [one for one in batch if not one.lets_go]
         lost = {id(one.head) for one in batch}

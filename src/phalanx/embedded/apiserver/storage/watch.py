@@ -54,7 +54,8 @@ class Watch:
         self._initial: Iterator[bytes] = iter(())
 
     def begin(self, present: Iterable[Stored], past: Iterable[Event], last: bytes = b"") -> None:
-        """What the watch begins with: objects that are there, events since a version, a bookmark that ends them.
+        """Queue the events that the watch begins with: objects that are there, events since a version, a bookmark that
+        ends them.
 
         They are rendered as the client reads, so that they cost no buffer: a watch of 100,000 pods may begin.
         """

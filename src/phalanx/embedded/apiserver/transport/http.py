@@ -37,6 +37,7 @@ _KEPT_HEADERS = frozenset({b"authorization", b"accept", b"content-type", b"user-
     b"impersonate-group",
     b"impersonate-uid",
 }
+_PASSED_ON = b"/proxy"  # in URLs of requests that go on to a pod, with all their headers
 _WRITE_HIGH_WATER_BYTES = 2**20
 _PIPELINE_LIMIT = 16
 _HEADERS_LIMIT_BYTES = 64 * 1024  # and the URL
@@ -56,6 +57,8 @@ class RawRequest:
     chunked_ok: bool = True
     websocket_key: bytes = b""  # it asks for its answer, if that is a stream, by WebSocket
     websocket_protocols: bytes = b""
+    raw_path: bytes = b""  # as it was written, with its escapes
+    others: tuple[tuple[bytes, bytes], ...] = ()  # all other headers, of a request that is to be passed on
 
 
 Application = Callable[[RawRequest], Awaitable[Response]]
@@ -63,7 +66,7 @@ Application = Callable[[RawRequest], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one connection may take. `held_bytes`: of bodies that are not answered yet, of all connections together;
+    """The limits of one connection. `held_bytes`: of bodies that are not answered yet, of all connections together;
     who is below `small_bytes` is not cut off for it. `request_s`: from the first byte of a request to its last.
     `unread_s`: an answer that the client does not go on reading."""
 
@@ -86,6 +89,7 @@ class Connection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._headers_bytes = 0
         self._websocket_key = self._websocket_protocols = b""
+        self._others: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._waiting: deque[RawRequest] = deque()
@@ -153,7 +157,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _hear(self, listener: Listener, data: bytes) -> None:
-        """What comes after a request for another protocol."""
+        """Hand on the bytes that come after a request for another protocol."""
         try:
             for answer in listener.hear(data):
                 if not self._websocket or answer is None:
@@ -182,6 +186,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._url, self._headers, self._headers_bytes = b"", {}, 0
         self._websocket_key = self._websocket_protocols = b""
+        self._others = []
         self._body, self._body_bytes, self._begun_s = [], 0, time.monotonic()
 
     def on_url(self, url: bytes) -> None:
@@ -205,6 +210,8 @@ class Connection(asyncio.Protocol):
             self._websocket_protocols = b", ".join(one for one in (self._websocket_protocols, value) if one)
         elif name == b"expect" and value.lower() == b"100-continue":
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        elif _PASSED_ON in self._url:
+            self._others.append((name, value))
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -244,6 +251,8 @@ class Connection(asyncio.Protocol):
             self._parser.get_http_version() != "1.0",
             self._websocket_key if self._parser.should_upgrade() else b"",
             self._websocket_protocols,
+            path,
+            tuple(self._others),
         )
         self._body, self._body_bytes = [], 0
         self.active_s = time.monotonic()
@@ -373,7 +382,7 @@ def _chunk(piece: bytes) -> bytes:
 
 def _head(response: Response, last: bool, length: int | None) -> bytes:
     """The head of an answer; `length` None means chunks, negative means until the connection closes."""
-    parts = [_STATUS_LINES[response.code]]
+    parts = [_STATUS_LINES.get(response.code) or b"HTTP/1.1 %d Unknown\r\n" % response.code]
     if response.code != 204:
         parts.append(b"content-type: " + response.media.encode() + b"\r\n")
     parts += [b"%b: %b\r\n" % header for header in response.headers]

@@ -165,7 +165,7 @@ def decode_patch(body: bytes) -> Any:
         raise bad_request(str(error)) from None
 
 
-class Yaml11Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
+class Yaml11Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # C or not
     """YAML 1.1 as sigs.k8s.io/yaml reads it: no timestamps, times stay text."""
 
 

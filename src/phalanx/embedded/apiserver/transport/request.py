@@ -57,8 +57,8 @@ class Stream(Protocol):
 
 
 class Tunnel(Stream, Protocol):
-    """What both sides write as they like once the client's request for another protocol was granted. Its first pieces
-    are the answer to that request."""
+    """A connection on which both sides write as they like once the client's request for another protocol was granted.
+    Its first pieces are the answer to that request."""
 
     def write(self, data: bytes) -> bool:
         """Take what the client says. Return whether it should wait until `drained`."""

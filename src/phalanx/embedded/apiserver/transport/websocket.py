@@ -53,7 +53,7 @@ def _frame(opcode: int, payload: bytes) -> bytes:
 
 
 class Listener:
-    """What a client of a watch says: `hear` gives what is to be answered; None stands for: it said goodbye."""
+    """A reader of what a client of a watch says: `hear` returns the answer to send; None: the client said goodbye."""
 
     def __init__(self) -> None:
         self._rest = b""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ from phalanx.embedded.controllers.gang.pod_group import Gangs
 from phalanx.embedded.controllers.job.backoff import Pace, Streak
 from phalanx.embedded.controllers.job.decide import Step, decide
 from phalanx.embedded.controllers.job.pods import COMPONENT, JobPods, is_unknown
-from phalanx.embedded.controllers.job.track import Done, Note, Track, settle, track
+from phalanx.embedded.controllers.job.track import Done, Note, Track, set_condition, settle, track
 from phalanx.embedded.controllers.job.view import JobView, is_finished, view_of
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_index import CONTROLLER_UID, PodIndex
@@ -36,7 +37,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     restarts,
     uid_of,
 )
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import BROKEN, Recorder, broken_message
 from phalanx.embedded.controllers.runtime.selector import as_query
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 
@@ -133,7 +134,8 @@ class JobController:
         return job if job is not None and uid_of(job) == owner["uid"] else None
 
     def _is_orphan(self, pod: Object, job: Object | None) -> bool:
-        """Nobody will take this pod's finalizer away: no controller, or it goes and its Job is gone or finished."""
+        """Return whether nobody else will take this pod's finalizer away: no controller, or it goes and its Job is gone
+        or finished."""
         owner = controller_of(pod)
         if owner is None:
             return True
@@ -150,10 +152,30 @@ class JobController:
     # --- one look at one Job --------------------------------------------------------------------------------------
 
     async def look(self, key: str) -> None:
-        """Make the next step of a Job. Raises ApiError where the step has to be tried again."""
+        """Make the next step of a Job. Raises ApiError where the step has to be tried again. What else it raises is a
+        defect, and stands on the Job as a condition until a step has gone well."""
         job = self._jobs.objects.get(key)
         if job is None or job["spec"].get("managedBy") not in _OURS or is_finished(job):
             return
+        try:
+            await self._step(key, job)
+        except ApiError:
+            raise
+        except Exception as error:  # whatever it is, its owner reads it on the job
+            await self._mark(job, "True", broken_message(error))
+            raise
+        if any(one["type"] == BROKEN and one["status"] == "True" for one in conditions_of(job)):
+            await self._mark(self._jobs.objects.get(key, job), "False", "the controller can deal with it again")
+
+    async def _mark(self, job: Object, value: str, message: str) -> None:
+        status = {**(job.get("status") or {}), "conditions": list(conditions_of(job))}
+        if not set_condition(status, BROKEN, value, BROKEN, message, self._clock()):
+            return
+        body = {"metadata": {"uid": uid_of(job)}, "status": {"conditions": status["conditions"]}}
+        with suppress(ApiError):  # the defect is logged and told as an event in any case
+            await self._calls.patch(JOBS, job, body, subresource="status")
+
+    async def _step(self, key: str, job: Object) -> None:
         if uid_of(job) in self._doubtful:
             await self._read_pods(job)
         view = view_of(job, await self._actions.claim(job))
@@ -231,6 +253,11 @@ class JobController:
         if job is not None and (not is_finished(job) or job["spec"].get("managedBy") not in _OURS):
             return
         await self._actions.untrack(pod)
+
+
+def conditions_of(job: Object) -> list[dict[str, Any]]:
+    """Return the conditions of its status."""
+    return (job.get("status") or {}).get("conditions") or []
 
 
 def _asks_anew(old: Object, new: Object) -> bool:

@@ -16,7 +16,8 @@ from phalanx.embedded.controllers.runtime.pod_state import is_deleting, phase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a failed pod does to its Job. `message` is set by FailJob only; `counts` is towards the backoff limits."""
+    """The effect of a failed pod on its Job. `message` is set by FailJob only; `counts` is towards the backoff
+    limits."""
 
     counts: bool = True
     fails_index: bool = False

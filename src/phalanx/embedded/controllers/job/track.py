@@ -29,7 +29,7 @@ MOST_UNCOUNTED = 500  # keeps the lists in the status below about 20 KB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What became of a Step: how many pods were really deleted (of them ready) and created."""
+    """The result of a Step: how many pods were really deleted (of them ready) and created."""
 
     deleted: int = 0
     deleted_ready: int = 0

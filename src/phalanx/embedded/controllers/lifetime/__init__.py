@@ -5,6 +5,5 @@ garbage             the garbage collector
 namespace           what is in a namespace that goes
 ttl                 finished Jobs
 pod_gc              finished pods that are too many, pods of nodes that are gone
-volume_protection   claims that pods use
 accounts            what each namespace has from its beginning
 """

@@ -37,7 +37,8 @@ class AccountController:
             await self._make(CONFIG_MAPS, ROOT_CA, name, {"data": {"ca.crt": self._root_ca}})
 
     async def _make(self, kind: Kind, name: str, namespace: str, content: Object | None = None) -> None:
-        """What is there already stays: an older certificate of the same authority is as good."""
+        """Create the object if it is not there; one that is there stays: an older certificate of the same authority is
+        as good."""
         body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, **(content or {})}
         try:
             await self._calls.create(kind, body, namespace)

@@ -26,7 +26,8 @@ FINALIZER = "kubernetes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """What is left after everything was asked to go: kinds and finalizers with the number of objects, and failures."""
+    """The objects that are left after everything was asked to go: kinds and finalizers with the number of objects, and
+    failures."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     finalizers: Counter[str] = field(default_factory=Counter)

@@ -32,7 +32,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What the graph keeps of an object."""
+    """A node of the graph: the facts that it keeps of an object."""
 
     uid: str
     kind: Kind

@@ -92,7 +92,8 @@ class Reconciler:
             if obj is None or owner is None or owner["kind"] != self._kind.name:
                 continue
             if owner["apiVersion"].rpartition("/")[0] == self._kind.group:
-                key = f"{obj['metadata']['namespace']}/{owner['name']}"
+                space = obj["metadata"].get("namespace")
+                key = f"{space}/{owner['name']}" if space else owner["name"]
                 self.queue.add_after(key, self._gather_s)
 
     async def _look(self, key: str) -> None:

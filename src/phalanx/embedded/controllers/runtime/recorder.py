@@ -35,7 +35,7 @@ _FORGOTTEN_AFTER_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """What a group of similar Events is about."""
+    """The topic of a group of similar Events."""
 
     component: str
     kind: str

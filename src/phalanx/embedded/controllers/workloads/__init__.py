@@ -1,4 +1,4 @@
-"""What makes Jobs, pods that are kept running, and what finds these.
+"""What makes Jobs, pods that are kept running, what finds these, and what they keep.
 
 schedule      when a schedule is due
 cron_job      Jobs made when they are due, and cleared away
@@ -8,4 +8,5 @@ deployment    ReplicaSets, one for each template
 stateful_set  pods that keep their names
 endpoints     the addresses that a Service stands for
 service       Endpoints and EndpointSlices, kept true
+volumes       claims and the volumes that they are bound to
 """

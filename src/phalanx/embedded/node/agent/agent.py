@@ -18,8 +18,8 @@ from phalanx.client.quantity import QuantityError, amount
 from phalanx.embedded.node.agent import disk
 from phalanx.embedded.node.agent.cpus import allot_cpus, machine_cpus
 from phalanx.embedded.node.agent.pod import Pod
-from phalanx.embedded.node.container import cgroup
 from phalanx.embedded.node.container.attempt import Running, attempts
+from phalanx.embedded.node.container.cgroup.groups import remove
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod.admission import Rejection, admit
 from phalanx.embedded.node.pod.allotment import allot_devices, allot_named, told_devices
@@ -148,7 +148,7 @@ class Agent:
     def _share_cpus(self, *, again: bool = False) -> None:
         """Keep everybody else to the cpus that are left. `again`: also those who have been kept to just these, of whom
         one may have started meanwhile."""
-        shared = set(self._cpus) - self._own_cpus()
+        shared = {cpu for node in self._cpus for cpu in node} - self._own_cpus()
         if not self._around.settings.static_cpus or (shared == self._around.shared_cpus and not again):
             return
         self._around.shared_cpus.clear()
@@ -279,6 +279,6 @@ class Agent:
                     log.info("pod %s/%s is gone from the API; its processes end", record.namespace, record.name)
                     attempt.kill()
                     await attempt.ended()
-                cgroup.remove(attempt.spec.cgroup_dirs)
+                remove(attempt.spec.cgroup_dirs)
         remove_volumes(folder / VOLUMES)
         remove_volumes(folder)

@@ -17,7 +17,6 @@ from phalanx.client.connection import ApiError, Object
 from phalanx.embedded.node.agent.cause import out_of_memory
 from phalanx.embedded.node.agent.cpus import listed
 from phalanx.embedded.node.agent.root import capabilities, resolver, root_of, security_context
-from phalanx.embedded.node.container import cgroup
 from phalanx.embedded.node.container.attempt import (
     NEVER_STARTED,
     Attempt,
@@ -28,8 +27,11 @@ from phalanx.embedded.node.container.attempt import (
     RunSpec,
     attempts,
 )
+from phalanx.embedded.node.container.cgroup import groups
+from phalanx.embedded.node.container.cgroup.limits import Limits
 from phalanx.embedded.node.container.exec import run_hook
 from phalanx.embedded.node.container.image import HOST_IMAGE, Image
+from phalanx.embedded.node.container.isolation import ROOT_PREFIX
 from phalanx.embedded.node.container.log import last_lines
 from phalanx.embedded.node.container.probe import Health
 from phalanx.embedded.node.machine.devices.pool import Granted
@@ -38,14 +40,13 @@ from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.network.names import host_name
 from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.allotment import device_variables
-from phalanx.embedded.node.pod.demand import GPU, demand, limits, requests
+from phalanx.embedded.node.pod.demand import demand, limits, requests
 from phalanx.embedded.node.pod.environment import ConfigError, command_line, environment
 from phalanx.embedded.node.pod.lifecycle import Known, Waiting
 from phalanx.embedded.node.pod.record import PodRecord
 from phalanx.errors import PhalanxError
 
 _HOSTS = "/etc/hosts"
-_ROOT = ".root-"  # below the volumes; none can have this name
 _LOOK_S = 0.05  # between two looks whether a container is on record that somebody else started
 _PIDS = 8192  # of a container of another user: a fork bomb is his own affair
 _KEPT_ATTEMPTS = 2  # this one and the one before: what `kubectl logs --previous` shows
@@ -92,6 +93,11 @@ class Container:
     def part(self) -> str:
         """As events name it."""
         return f"spec.{'initContainers' if self.is_init else 'containers'}{{{self.name}}}"
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return the directories of its own control groups, without those of its pod."""
+        return self._attempt.spec.cgroup_dirs[::2] if self._attempt is not None else ()
 
     # --- what is ----------------------------------------------------------------------------------------------------
 
@@ -144,8 +150,8 @@ class Container:
         assert self._attempt is not None
         self.release()
         dirs = self._attempt.spec.cgroup_dirs
-        cgroup.kill(dirs)
-        cgroup.remove(dirs)
+        groups.kill(dirs)
+        groups.remove(dirs)
         if (
             state.exit_code
             and not state.message
@@ -245,7 +251,7 @@ class Container:
         devices = device_variables(
             gpus,
             {gpu.index: gpu.uuid for gpu in around.gpus},
-            on_gpu_node=GPU in around.allocatable,
+            on_gpu_node=around.has_gpus,
         )
         owner = around.owner(self._record.namespace)
         own_words = owner.variables if owner is not None and not image.layers else {}
@@ -256,7 +262,7 @@ class Container:
         own = around.device_files(gpus)
         root = None
         if image.layers:
-            place = around.pod_dir(self._record.uid) / VOLUMES / f"{_ROOT}{self.name}-{number}"
+            place = around.pod_dir(self._record.uid) / VOLUMES / f"{ROOT_PREFIX}{self.name}-{number}"
             files = (*((path, path) for path in own), *((one.source, one.target) for one in granted.files))
             root = await asyncio.to_thread(root_of, image, place, around.isolation, spec, pod, files)
         limit = self._limits(owner, around.others_files((*own, *(one.source for one in granted.files))))
@@ -285,14 +291,11 @@ class Container:
             no_new_rights=security_context(spec, pod).get("allowPrivilegeEscalation") is False,
         )
 
-    def _limits(self, owner: Owner | None, others_files: tuple[str, ...]) -> cgroup.Limits:
+    def _limits(self, owner: Owner | None, others_files: tuple[str, ...]) -> Limits:
         """Return what the kernel holds the container to."""
-        around, ask, most = self._around, requests(self.spec), limits(self.spec)
-        default = around.default_memory_bytes
-        return cgroup.Limits(
-            cpu_request_milli=ask.get("cpu", 0),
-            cpu_limit_milli=most.get("cpu"),
-            memory_limit_bytes=most.get("memory") or (max(default, ask.get("memory", 0)) if default else None),
+        around = self._around
+        return replace(
+            around.limits(requests(self.spec), limits(self.spec)),
             pids_limit=_PIDS if owner is not None else None,
             cpus=listed(self._record.cpus.get(self.name) or around.shared_cpus),
             others_files=others_files,

@@ -1,8 +1,9 @@
 """Cpus of one's own: the static policy of the kubelet's cpu manager (pkg/kubelet/cm/cpumanager), on request.
 
 A container of a Guaranteed pod (limits equal to requests, of cpu and memory, in all its containers) that asks whole
-cpus is given that many for itself; everybody else runs on the others, of which one at least always stays. Threads of
-one core are given together where there are any. Which cpus a pod has is on disk with its record.
+cpus is given that many for itself; everybody else runs on the others, of which one at least always stays. A container's
+cpus come from one NUMA node where any has enough, the one with the fewest left; threads of one core are given together
+where there are any. Which cpus a pod has is on disk with its record.
 """
 
 from __future__ import annotations
@@ -19,15 +20,24 @@ Cpus = tuple[int, ...]
 _SYSTEM = Path("/sys/devices/system/cpu")
 
 
-def machine_cpus() -> Cpus:
-    """Return the cpus that this process may use, threads of one core beside each other."""
-    return tuple(sorted(os.sched_getaffinity(0), key=lambda cpu: (_core(cpu), cpu)))
+def machine_cpus(system: Path = _SYSTEM) -> tuple[Cpus, ...]:
+    """Return the cpus that this process may use, by NUMA node, threads of one core beside each other."""
+    nodes: dict[int, list[int]] = {}
+    for cpu in sorted(os.sched_getaffinity(0), key=lambda cpu: (_core(cpu, system), cpu)):
+        nodes.setdefault(_numa_node(cpu, system), []).append(cpu)
+    return tuple(tuple(cpus) for _, cpus in sorted(nodes.items()))
 
 
-def _core(cpu: int) -> int:
+def _numa_node(cpu: int, system: Path) -> int:
+    """Return the number of the cpu's NUMA node; 0 where the kernel tells none."""
+    names = (place.name.removeprefix("node") for place in (system / f"cpu{cpu}").glob("node*"))
+    return next((int(name) for name in names if name.isdigit()), 0)
+
+
+def _core(cpu: int, system: Path) -> int:
     """Return the first thread of a cpu's core."""
     try:
-        text = (_SYSTEM / f"cpu{cpu}/topology/thread_siblings_list").read_text()
+        text = (system / f"cpu{cpu}/topology/thread_siblings_list").read_text()
         return int(text.replace("-", ",").split(",")[0])
     except (OSError, ValueError):
         return cpu
@@ -47,15 +57,18 @@ def _is_guaranteed(container: Object) -> bool:
     return all(most.get(name, 0) > 0 and asked.get(name) == most[name] for name in ("cpu", "memory"))
 
 
-def allot_cpus(spec: Object, cpus: Sequence[int], taken: Iterable[int]) -> dict[str, Cpus]:
-    """Return container -> its own cpus. Raises LookupError with how many are asked and how many are there."""
-    used = set(taken)
-    free, found, at = [one for one in cpus if one not in used], dict[str, Cpus](), 0
-    for name, count in exclusive_cpus(spec).items():
-        found[name] = tuple(free[at : at + count])
-        at += count
-    if at and at >= len(free):
-        raise LookupError(at, max(0, len(free) - 1))
+def allot_cpus(spec: Object, nodes: Sequence[Cpus], taken: Iterable[int]) -> dict[str, Cpus]:
+    """Return container -> its own cpus. `nodes`: the machine's cpus by NUMA node. Raises LookupError with how many are
+    asked and how many are there."""
+    used, found = set(taken), dict[str, Cpus]()
+    asked, left = exclusive_cpus(spec), sum(cpu not in used for node in nodes for cpu in node)
+    if asked and sum(asked.values()) >= left:
+        raise LookupError(sum(asked.values()), max(0, left - 1))
+    for name, count in asked.items():
+        free = sorted(([cpu for cpu in node if cpu not in used] for node in nodes), key=len)
+        whole = next((cpus for cpus in free if len(cpus) >= count), [cpu for cpus in reversed(free) for cpu in cpus])
+        found[name] = tuple(whole[:count])
+        used.update(found[name])
     return found
 
 

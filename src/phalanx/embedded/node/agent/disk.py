@@ -31,7 +31,7 @@ _LEAST_BYTES = 1 << 20  # who has less is not worth evicting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scratch:
-    """What a pod has written, in bytes. `volumes`: by name of the emptyDir."""
+    """The bytes that a pod has written. `volumes`: by name of the emptyDir."""
 
     total: int = 0
     volumes: Mapping[str, int] = field(default_factory=dict)

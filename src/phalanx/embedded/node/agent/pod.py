@@ -67,7 +67,7 @@ class Pod:
         self._wake.set()
 
     def remove(self) -> None:
-        """Its object is gone, or was never there: end it."""
+        """End the pod: its object is gone, or was never there."""
         self._gone = True
         self._wake.set()
 

@@ -1,5 +1,5 @@
 """The node's own endpoint, which the API server asks for logs and for streams into pods: /containerLogs, /exec and
-/attach, each with NAMESPACE/POD/CONTAINER behind it, and /portForward/NAMESPACE/POD.
+/attach, each with NAMESPACE/POD/CONTAINER behind it, /portForward/NAMESPACE/POD, and /stats/summary.
 
 It listens on loopback and answers only who shows the token in DIR/kubelet.token, a file that both sides can read. With
 a certificate in DIR/pki it speaks HTTPS.
@@ -18,6 +18,7 @@ from pathlib import Path
 from aiohttp import web
 
 from phalanx.embedded.node.agent.agent import Agent
+from phalanx.embedded.node.agent.usage import Meter
 from phalanx.embedded.node.container.attempt import Attempt, Exited, attempts
 from phalanx.embedded.node.container.durable import write_whole
 from phalanx.embedded.node.container.log import LogOptions, read, since_text
@@ -36,13 +37,14 @@ def shared_token(path: Path) -> str:
 
 
 @asynccontextmanager
-async def serving(agent: Agent, settings: NodeSettings) -> AsyncIterator[int]:
+async def serving(agent: Agent, meter: Meter, settings: NodeSettings) -> AsyncIterator[int]:
     """The port on which it listens. Raises PhalanxError if the port is taken."""
-    endpoint = Endpoint(agent, settings)
+    endpoint = Endpoint(agent, meter, settings)
     application = web.Application()
     application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", endpoint.logs)
     application.router.add_get("/{what:exec|attach}/{namespace}/{pod}/{container}", endpoint.remote)
     application.router.add_get("/portForward/{namespace}/{pod}", endpoint.port_forward)
+    application.router.add_get("/stats/summary", endpoint.summary)
     application.router.add_get("/healthz", endpoint.healthz)
     runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
@@ -72,11 +74,15 @@ def _tls(pki: Path) -> ssl.SSLContext | None:
 class Endpoint:
     """The requests."""
 
-    def __init__(self, agent: Agent, settings: NodeSettings) -> None:
-        self._agent, self._settings = agent, settings
+    def __init__(self, agent: Agent, meter: Meter, settings: NodeSettings) -> None:
+        self._agent, self._meter, self._settings = agent, meter, settings
 
     async def healthz(self, request: web.Request) -> web.Response:
         return web.Response(text="ok")
+
+    async def summary(self, request: web.Request) -> web.Response:
+        """Return what runs now, and what it uses."""
+        return self._stranger(request) or web.json_response(self._meter.summary())
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
         """As the kubelet's endpoint of that name: plain text, or 400 or 404 with a line that says why."""

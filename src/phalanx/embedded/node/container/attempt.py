@@ -63,11 +63,11 @@ class Root:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """What the shim runs. `root`: of an image; None: the machine's. `capabilities`: which it may have at most, by
-    number; None: all that its user has. `no_new_rights`: set-user-ID programs run as plain ones. `cgroup_dirs` are
-    removed after the end; `user` and `group` None: the agent's own. `groups`: its further ones. `confined`: it is
-    another user's than the agent's, see `shim`. `host_name`: what hostname(1) says, if not the machine's.
-    `user_namespace`: mounts and names are had in one."""
+    """The specification of what the shim runs. `root`: of an image; None: the machine's. `capabilities`: which it may
+    have at most, by number; None: all that its user has. `no_new_rights`: set-user-ID programs run as plain ones.
+    `cgroup_dirs` are removed after the end; `user` and `group` None: the agent's own. `groups`: its further ones.
+    `confined`: it is another user's than the agent's, see `shim`. `host_name`: what hostname(1) says, if not the
+    machine's. `user_namespace`: mounts and names are had in one."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]

@@ -68,9 +68,13 @@ def _tried_root(place: Path, *, layered: bool) -> str:
         forget_tree(place)
 
 
+ROOT_PREFIX = ".root-"  # of the folder of a container's own files, below the volumes; none can have this name
+
+
 def forget_tree(place: Path) -> None:
-    """Remove a container's files, in which overlayfs leaves a directory that not even its owner may enter."""
-    for inner in (*place.glob("work/work"), *place.glob("*/work/work")):
+    """Remove a container's files, in which overlayfs leaves a directory that not even its owner may enter. Only what
+    the agent made is looked into: elsewhere a pod may have left a link of that name to a file of the machine."""
+    for inner in (*place.glob("work/work"), *place.glob(f"{ROOT_PREFIX}*/work/work")):
         inner.chmod(0o700)
     shutil.rmtree(place, ignore_errors=True)
 

@@ -62,7 +62,7 @@ class _Saved(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Execution(msgspec.Struct, frozen=True, rename="pascal"):
-    """What an image says of its containers: image-spec, config.md, `config`."""
+    """The configuration that an image gives its containers: image-spec, config.md, `config`."""
 
     entrypoint: list[str] | None = None
     cmd: list[str] | None = None

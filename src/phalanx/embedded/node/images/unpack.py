@@ -40,8 +40,8 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(slots=True, kw_only=True)
 class Allowance:
-    """What may still be unpacked; all archives of an image share one. `devices`: how many device files were left
-    out."""
+    """The allowance of what may still be unpacked; all archives of an image share one. `devices`: how many device files
+    were left out."""
 
     bytes_left: int = 64 << 30
     files_left: int = 2_000_000
@@ -87,14 +87,14 @@ class _Header(tarfile.TarInfo):
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
         if self.type in _EXTENDED and self.size > _HEADER_BYTES:
             raise tarfile.ReadError(f"a header of {self.size} bytes")
-        return super()._proc_member(archive)  # type: ignore[misc]
+        return super()._proc_member(archive)  # type: ignore[misc]  # typeshed leaves it out
 
 
 def unpack(source: IO[bytes], target: Path, allowance: Allowance, *, layer: bool) -> str:
     """Return the SHA-256 of the archive, in hex. `layer`: of an image. Raises PhalanxError."""
     counted = _Counted(source, allowance, target)
     try:
-        with folder(target) as root, tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as archive:  # type: ignore[call-overload]
+        with folder(target) as root, tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as archive:  # type: ignore[call-overload]  # typeshed leaves tarinfo out of streams
             files = _Files(root, allowance, target, layer=layer)
             while (member := archive.next()) is not None:
                 archive.members = []  # it would keep them all
@@ -196,7 +196,8 @@ class _Files:
             os.utime(path, (member.mtime, member.mtime), follow_symlinks=follow)
 
     def _white_out(self, name: str, above: int) -> None:
-        """What overlayfs takes for a file that is gone, or for a folder of which the lower layers show nothing."""
+        """Make the mark that overlayfs takes for a file that is gone, or for a folder of which the lower layers show
+        nothing."""
         if name == _OPAQUE:
             attribute = "trusted.overlay.opaque" if self._is_root else "user.overlay.opaque"
             os.setxattr(f"/proc/self/fd/{above}", attribute, b"y")

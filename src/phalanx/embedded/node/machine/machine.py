@@ -15,7 +15,7 @@ from phalanx import __version__
 from phalanx.embedded.node.pod.demand import GPU
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # the API names them as Go does
-_HUGE_PAGES = {"hugepages-1Gi": 1 << 20, "hugepages-2Mi": 2 << 10}
+HUGE_PAGES = {"hugepages-1Gi": 1 << 20, "hugepages-2Mi": 2 << 10}
 _NVIDIA_SMI_S = 20.0
 # Files that programs on any NVIDIA GPU open besides the GPU's own.
 SHARED_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
@@ -50,7 +50,7 @@ def capacity(data_dir: Path, gpus: tuple[Gpu, ...], max_pods: int, overrides: Ma
         "memory": f"{memory_kib}Ki",
         "ephemeral-storage": f"{shutil.disk_usage(data_dir).total // 1024}Ki",
         "pods": str(max_pods),
-        **{name: str(pages.get(size_kib, 0) * size_kib * 1024) for name, size_kib in _HUGE_PAGES.items()},
+        **{name: str(pages.get(size_kib, 0) * size_kib * 1024) for name, size_kib in HUGE_PAGES.items()},
     }
     if gpus:
         found[GPU] = str(len(gpus))

@@ -35,8 +35,9 @@ _CONDITIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What the cluster is to know of one node. `conditions` come on top: type, status, reason, message. `pressures`:
-    the conditions of pressure that hold now, such as DiskPressure; whoever watches one adds it and takes it away."""
+    """The registration of one node: what the cluster is to know of it. `conditions` come on top: type, status, reason,
+    message. `pressures`: the conditions of pressure that hold now, such as DiskPressure; whoever watches one adds it
+    and takes it away."""
 
     name: str
     labels: Mapping[str, str]
@@ -147,7 +148,7 @@ async def keep_lease(connection: Connection, name: str, node_uid: str, renew_s: 
 
 
 async def renew_lease(connection: Connection, name: str, node_uid: str, duration_s: int) -> None:
-    """One PATCH; the lease is made if it is not there. Raises ApiError."""
+    """Renew the node's lease by one PATCH; the lease is made if it is not there. Raises ApiError."""
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": name, "leaseDurationSeconds": duration_s, "renewTime": now}
     try:

@@ -39,6 +39,7 @@ class NodeSettings:
     images: Mapping[str, Image] = field(default_factory=dict)  # besides `host`
     device_plugins: Path | None = None  # the folder in which device plugins register; None: none may
     devices: Path | None = None  # a file that lists devices
+    rdma: Mapping[str, int] = field(default_factory=dict)  # of each card, by what the kernel counts: see rdma.py
     static_cpus: bool = False  # the kubelet's --cpu-manager-policy=static
     shared: bool = False
     default_memory_bytes: int | None = None  # of containers that state no limit, 0: none; None: see Surroundings

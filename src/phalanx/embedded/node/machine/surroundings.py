@@ -12,14 +12,16 @@ from urllib.parse import urlsplit
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import SERVICE_ACCOUNTS, Kind
 from phalanx.client.quantity import amount
-from phalanx.embedded.node.container.cgroup import Cgroups
+from phalanx.embedded.node.container.cgroup.groups import Cgroups
+from phalanx.embedded.node.container.cgroup.limits import Limits
 from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image
 from phalanx.embedded.node.container.isolation import Isolation
 from phalanx.embedded.node.images.store import ImageStore
 from phalanx.embedded.node.machine.devices.pool import DevicePool
 from phalanx.embedded.node.machine.events import Occurrences
-from phalanx.embedded.node.machine.machine import SHARED_FILES, Gpu
+from phalanx.embedded.node.machine.machine import HUGE_PAGES, SHARED_FILES, Gpu
 from phalanx.embedded.node.machine.owners import Owner, Owners
+from phalanx.embedded.node.machine.rdma import rdma_limits
 from phalanx.embedded.node.machine.settings import NodeSettings
 from phalanx.embedded.node.network.addresses import Networks
 from phalanx.embedded.node.network.naming import Naming
@@ -39,6 +41,8 @@ class Surroundings:
     name: str
     allocatable: Mapping[str, str]
     gpus: tuple[Gpu, ...]
+    has_gpus: bool  # whole ones, or parts of some
+    rdma_cards: tuple[str, ...]
     devices: DevicePool
     cgroups: Cgroups
     home: Networks
@@ -60,6 +64,22 @@ class Surroundings:
         """Return device files that a container must not open: of devices that are given by name, and not to it."""
         files = {gpu.device_file for gpu in self.gpus if gpu.device_file} | self.devices.known_files
         return tuple(sorted(files - set(own)))
+
+    def limits(self, ask: Mapping[str, int], most: Mapping[str, int]) -> Limits:
+        """Return what the kernel holds a container to that asks `ask`, and `most` at most; its cpus, files and number
+        of processes aside."""
+        default, offered = self.default_memory_bytes, self.settings.rdma
+        return Limits(
+            cpu_request_milli=ask.get("cpu", 0),
+            cpu_limit_milli=most.get("cpu"),
+            memory_limit_bytes=most.get("memory") or (max(default, ask.get("memory", 0)) if default else None),
+            huge_pages_bytes={
+                size_kib: most.get(name, 0)
+                for name, size_kib in HUGE_PAGES.items()
+                if self.allocatable.get(name, "0") != "0"
+            },
+            rdma=rdma_limits(offered, self.rdma_cards, most),
+        )
 
     def device_ids(self) -> list[str]:
         """Real GPUs, or as many as a setting promises."""

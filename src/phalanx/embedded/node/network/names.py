@@ -93,7 +93,11 @@ def full_name(pod: Object) -> str:
 
 
 def own_lines(pod: Object, address: str) -> list[str]:
-    """Of /etc/hosts: the pod's own names first, and the aliases that its author wrote."""
-    own = " ".join(name for name in (address, full_name(pod), _short(pod)) if name)
+    """Of /etc/hosts: the pod's own names first, and the aliases that its author wrote.
+
+    The name of its node is one of them: programs that are told the nodes of their job (those of Slurm are) ask whether
+    the first of these is the machine that they run on, and listen there."""
+    names = dict.fromkeys((address, full_name(pod), _short(pod), pod["spec"].get("nodeName") or ""))
+    own = " ".join(name for name in names if name)
     aliases = [" ".join([one["ip"], *(one.get("hostnames") or ())]) for one in pod["spec"].get("hostAliases") or ()]
     return [own, *aliases] if not pod["spec"].get("hostNetwork") else aliases

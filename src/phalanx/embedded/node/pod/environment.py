@@ -27,7 +27,7 @@ _NAME = re.compile(r"^[-._a-zA-Z0-9]+$")
 
 
 class ConfigError(PhalanxError):
-    """What a container's configuration names is not there."""
+    """An error: an object that a container's configuration names is not there."""
 
 
 def expand(text: str, known: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from phalanx.client.kind import CONFIG_MAPS, SECRETS, Kind
+from phalanx.client.kind import CONFIG_MAPS, SECRETS, VOLUME_CLAIMS, VOLUMES, Kind
 from phalanx.embedded.node.container.attempt import Mount
 from phalanx.embedded.node.container.isolation import forget_tree
 from phalanx.embedded.node.pod.environment import ConfigError, Lookup, Object, byte_data, expand, field, resource_field
@@ -37,6 +37,9 @@ async def set_up(pod: Object, root: Path, allocatable: Mapping[str, str], look_u
 def give(root: Path, user: int, group: int) -> None:
     """Make every file of the pod's volumes its user's; `root` itself stays ours. Raises OSError."""
     for place in root.iterdir() if root.exists() else ():
+        if place.is_symlink() and place.resolve().parent != _MEMORY:  # a volume that stays
+            _give_claimed(place.resolve(), root, user, group)
+            continue
         if place.is_symlink():  # into memory, where others could look
             place = place.resolve()
             place.chmod(0o700)
@@ -44,6 +47,19 @@ def give(root: Path, user: int, group: int) -> None:
         for folder, folders, files in os.walk(place):
             for name in (*folders, *files):
                 os.chown(Path(folder, name), user, group, follow_symlinks=False)
+
+
+def _give_claimed(place: Path, root: Path, user: int, group: int) -> None:
+    """Make the top of a volume its user's, if we made it. What is in it is as its users left it: they may have made
+    links there to what is not theirs."""
+    if place.parent == claimed_folder(root):
+        os.chown(place, user, group)
+        place.chmod(0o700)
+
+
+def claimed_folder(root: Path) -> Path:
+    """Return the folder of volumes that outlive their pods, beside that of the pods: `root` is a pod's volumes."""
+    return root.parent.parent.parent.resolve() / "volumes"
 
 
 def private_folders(root: Path, user: int, group: int, mounts: Iterable[Mount]) -> tuple[Mount, ...]:
@@ -71,9 +87,10 @@ def check_paths_of_machine(pod: Object) -> None:
 
 def remove(root: Path) -> None:
     """All of a pod's volumes, those in memory included."""
-    for link in root.glob("*") if root.exists() else ():
-        if link.is_symlink() and link.resolve().parent == _MEMORY:
+    for link in [place for place in root.iterdir() if place.is_symlink()] if root.exists() else ():
+        if link.resolve().parent == _MEMORY:
             shutil.rmtree(link.resolve(), ignore_errors=True)
+        link.unlink()  # a claim's volume stays, and nothing that is done to the rest may follow the link
     forget_tree(root)
 
 
@@ -87,8 +104,9 @@ def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -
         source = Path(host["path"]) if host else root / volume["name"]
         below = mount.get("subPath") or expand(mount.get("subPathExpr") or "", env)
         _check_sub_path(below)
+        claimed = volume.get("persistentVolumeClaim") or {}
         written = any(key in volume for key in ("configMap", "secret", "downwardAPI", "projected"))
-        read_only = bool(mount.get("readOnly")) or written
+        read_only = bool(mount.get("readOnly") or claimed.get("readOnly")) or written
         found.append(
             Mount(
                 source=str(source),
@@ -142,6 +160,23 @@ class _Sources:
             found[item["path"]] = (text.encode(), item.get("mode") or mode)
         return found
 
+    async def claimed(self, place: Path, name: str) -> None:
+        """Link to the directory of the volume that the claim is bound to."""
+        claim = await self._look_up(VOLUME_CLAIMS, self.pod["metadata"]["namespace"], name)
+        if claim is None:
+            raise ConfigError(f'persistentvolumeclaim "{name}" not found')
+        if (claim.get("status") or {}).get("phase") != "Bound":
+            raise ConfigError(f"persistentvolumeclaim {name} is not bound yet")
+        volume = await self._look_up(VOLUMES, "", claim["spec"]["volumeName"])
+        spec = volume["spec"] if volume is not None else {}
+        if (spec.get("claimRef") or {}).get("uid") != claim["metadata"]["uid"]:
+            raise ConfigError(f"the volume of persistentvolumeclaim {name} is not there, or another claim's")
+        source = spec.get("hostPath") or spec.get("local")
+        if source is None:
+            raise ConfigError(f"the volume of persistentvolumeclaim {name} is no directory (hostPath, local)")
+        _check_host_path(source)
+        _link(place, source["path"])
+
     async def projected(self, source: Object) -> dict[str, tuple[bytes, int]]:
         mode = source.get("defaultMode") or _DEFAULT_MODE
         found: dict[str, tuple[bytes, int]] = {}
@@ -183,11 +218,20 @@ async def _make(volume: Object, place: Path, sources: _Sources) -> None:
             _write_files(place, sources.downward(source, source.get("defaultMode") or _DEFAULT_MODE))
         case {"projected": source}:
             _write_files(place, await sources.projected(source))
+        case {"persistentVolumeClaim": source}:
+            await sources.claimed(place, source["claimName"])
+        case {"ephemeral": _}:
+            await sources.claimed(place, f"{sources.pod['metadata']['name']}-{volume['name']}")
         case {"name": name, **kinds}:
             raise ConfigError(
                 f"{', '.join(kinds)} volumes are not supported on this node (volume {name}); use emptyDir, configMap, "
-                "secret, downwardAPI, projected or hostPath"
+                "secret, downwardAPI, projected, hostPath or persistentVolumeClaim"
             )
+
+
+def _link(place: Path, path: str) -> None:
+    if not place.is_symlink():
+        place.symlink_to(path)
 
 
 def _make_empty(place: Path, in_memory: bool, uid: str) -> None:

@@ -1,1 +1,2 @@
-"""Nodes that exist in the API alone: `gangs` (when all pods of a Job are ready), `nodes`."""
+"""Nodes that exist in the API alone: `stages` (how a pod ends), `gangs` (when all pods of a Job are ready),
+`nodes`."""

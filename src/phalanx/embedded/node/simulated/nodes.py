@@ -4,6 +4,9 @@ A pod with the annotation `phalanx.dev/run-seconds` is Succeeded that long after
 job of which only some pods are placed runs for ever, as a real one whose workers wait for each other. Without the
 annotation a pod runs for ever. Whose pods belong together, and how many they must be, says `gangs`.
 
+A Node that somebody made for KWOK (annotation `kwok.x-k8s.io/node: fake`) is played too: it becomes Ready with what it
+says it has, and its pods end as KWOK's own stages have it (`stages`).
+
 Everything is as cheap as it can be: one PATCH makes a pod Running and Ready, one makes it Succeeded, and a fixed
 number of writers takes them from one queue. The check whether a node takes a pod is the real agent's.
 """
@@ -14,7 +17,6 @@ import asyncio
 import datetime as dt
 import heapq
 import logging
-import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.client.connection import MERGE_PATCH, ApiError, ApiRefusal, ApiUnknown, Connection, Object
+from phalanx.client.connection import MERGE_PATCH, STRATEGIC_PATCH, ApiError, ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.client.quantity import amount
@@ -33,11 +35,12 @@ from phalanx.embedded.node.pod.admission import Rejection, admit
 from phalanx.embedded.node.pod.demand import GPU, Amounts, demand
 from phalanx.embedded.node.pod.status import TERMINAL, at, rejected
 from phalanx.embedded.node.simulated.gangs import Gangs
+from phalanx.embedded.node.simulated.stages import Ending, ending, is_fake
 
 log = logging.getLogger(__name__)
 
 SIMULATED = "phalanx.dev/simulated"  # label of their nodes
-RUN_SECONDS = "phalanx.dev/run-seconds"
+_FAKE = {"cpu": "1k", "memory": "1Ti", "pods": "1M"}  # what KWOK's nodes have that do not say
 _RETRY_S = 0.2
 _REGISTER_AT_ONCE = 16
 Write = Callable[[], Awaitable[None]]
@@ -60,7 +63,11 @@ def _name(number: int) -> str:
 
 @dataclass(slots=True)
 class _Node:
+    """`fake`: somebody made it for KWOK, and it goes when they delete it."""
+
     object: Object
+    allocatable: Amounts
+    fake: bool = False
     used: Amounts = field(default_factory=dict)
 
     def charge(self, asked: Amounts, sign: int) -> None:
@@ -72,8 +79,8 @@ class SimulatedNodes:
     def __init__(
         self, connection: Connection, informers: Callable[[Kind], Informer], settings: SimulatedSettings
     ) -> None:
-        self._connection, self._informers, self._settings = connection, informers, settings
-        self._pods, self._jobs = informers(PODS), informers(JOBS)
+        self._connection, self._settings = connection, settings
+        self._pods, self._jobs, self._known = informers(PODS), informers(JOBS), informers(NODES)
         self._resources = _resources(settings)
         self._allocatable = {name: amount(name, text) for name, text in self._resources.items()}
         self._nodes: dict[str, _Node] = {}
@@ -81,6 +88,7 @@ class SimulatedNodes:
         self._gangs = Gangs(self._run_out)
         self._begun: set[str] = set()  # uids with a write under way or done: one PATCH each
         self._finishing: set[str] = set()
+        self._ending: dict[str, Ending] = {}  # uid -> how it ends, once its time has begun
         self._deleting: set[str] = set()
         self._due: list[tuple[float, str]] = []  # heap: when a pod finishes, its uid
         self._pod_keys: dict[str, str] = {}  # uid -> namespace/name
@@ -91,7 +99,9 @@ class SimulatedNodes:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await asyncio.gather(self._pods.synced.wait(), self._jobs.synced.wait(), self._register_all())
+        synced = (each.synced.wait() for each in (self._pods, self._jobs, self._known))
+        await asyncio.gather(*synced, self._register_all())
+        self._known.subscribe(self._take_node)
         self._jobs.subscribe(self._gangs.take_job)
         self._pods.subscribe(self._take)
         async with asyncio.TaskGroup() as group:
@@ -108,7 +118,7 @@ class SimulatedNodes:
         async def one(number: int) -> None:
             async with gate:
                 name = _name(number)
-                self._nodes[name] = _Node(await self._register(name))
+                self._nodes[name] = _Node(await self._register(name), self._allocatable)
 
         await asyncio.gather(*(one(number) for number in range(self._settings.nodes)))
 
@@ -131,21 +141,45 @@ class SimulatedNodes:
                 log.info("registering %s: %s", name, error)
                 await asyncio.sleep(_RETRY_S)
 
+    def _take_node(self, change: Change) -> None:
+        """A node for KWOK is played from when it is there."""
+        node = change.new or change.old
+        assert node is not None
+        name = node["metadata"]["name"]
+        if change.new is None:
+            if name in self._nodes and self._nodes[name].fake:
+                del self._nodes[name]
+        elif name not in self._nodes and is_fake(node):
+            resources = (node.get("status") or {}).get("allocatable") or _FAKE
+            resources = {key: str(text) for key, text in resources.items()}
+            self._nodes[name] = _Node(node, {key: amount(key, text) for key, text in resources.items()}, fake=True)
+            self._push(lambda: self._play(node, resources))
+
+    async def _play(self, node: Object, resources: Mapping[str, str]) -> None:
+        """Say once that it is Ready. One that was deleted meanwhile stays away."""
+        name, old = node["metadata"]["name"], node.get("status") or {}
+        info = {**_INFO, **{key: text for key, text in (old.get("nodeInfo") or {}).items() if text}}
+        said = Registration(name=name, labels={}, resources=resources, info=info).status(old, time.time())
+        body = {"metadata": {"uid": node["metadata"]["uid"]}, "status": said}
+        await self._connection.patch(NODES, name, body, subresource="status", content_type=STRATEGIC_PATCH)
+        await self._renew(name, node)
+
     async def _renew(self, name: str, node: Object) -> None:
         await renew_lease(self._connection, name, node["metadata"]["uid"], self._settings.lease_duration_s)
 
     async def _keep_leases(self) -> None:
-        """One coroutine for all, spread over the period; a node that was deleted comes back, as the real one does."""
+        """Renew all leases in one coroutine, spread over the period; a node that was deleted comes back, as the real
+        one does."""
         while True:
             begun_s = time.monotonic()
             for position, (name, node) in enumerate(list(self._nodes.items()), 1):
                 try:
-                    if name not in self._informers(NODES).objects and self._informers(NODES).synced.is_set():
+                    if not node.fake and name not in self._known.objects:
                         node.object = await self._register(name)
                     await self._renew(name, node.object)
                 except ApiError as error:
                     log.info("lease of %s: %s", name, error)
-                due_s = begun_s + self._settings.lease_renew_s * position / len(self._nodes)
+                due_s = begun_s + self._settings.lease_renew_s * position / max(1, len(self._nodes))
                 await asyncio.sleep(max(0.0, due_s - time.monotonic()))
             if not self._nodes:
                 await asyncio.sleep(self._settings.lease_renew_s)
@@ -172,15 +206,17 @@ class SimulatedNodes:
         elif phase == "Running":
             self._charge(uid, node, pod)
             self._begun.add(uid)
-            if RUN_SECONDS in (pod["metadata"].get("annotations") or {}):
+            if (ends := ending(pod, fake=node.fake)) is not None and not ends.alone:
                 self._gangs.is_ready(pod)
+            elif ends is not None and uid not in self._ending:
+                self._run_out(pod)
         elif uid not in self._begun:
             self._begin(uid, node, pod)
 
     def _begin(self, uid: str, node: _Node, pod: Object) -> None:
         self._begun.add(uid)
-        known = self._informers(NODES).objects.get(pod["spec"]["nodeName"], node.object)
-        if rejection := admit(pod, known, self._allocatable, node.used):
+        known = self._known.objects.get(pod["spec"]["nodeName"], node.object)
+        if rejection := admit(pod, known, node.allocatable, node.used):
             self._push(lambda: self._patch(pod, _rejected(pod, rejection)))
             return
         self._charge(uid, node, pod)
@@ -193,25 +229,30 @@ class SimulatedNodes:
             node.charge(asked, 1)
 
     def _let_go(self, uid: str) -> None:
-        """It runs no longer: its node has room again, its job is not complete any more."""
+        """Let the pod go: its node has room again, its job is not complete any more."""
         if uid in self._charged:
             name, asked = self._charged.pop(uid)
-            self._nodes[name].charge(asked, -1)
+            if name in self._nodes:
+                self._nodes[name].charge(asked, -1)
         self._gangs.is_over(uid)
 
     def _forget(self, uid: str) -> None:
         self._let_go(uid)
         for known in (self._begun, self._finishing, self._deleting):
             known.discard(uid)
+        self._ending.pop(uid, None)
         self._pod_keys.pop(uid, None)
 
     # --- time -----------------------------------------------------------------------------------------------------
 
     def _run_out(self, pod: Object) -> None:
         """All pods of its job are ready: its time begins. Or it began before this process did."""
-        seconds = float(pod["metadata"]["annotations"][RUN_SECONDS]) / self._settings.time_scale
-        if not math.isfinite(seconds):
-            return  # it runs for ever
+        node = self._nodes.get(pod["spec"]["nodeName"])
+        ends = ending(pod, fake=node is not None and node.fake)
+        if ends is None:
+            return
+        self._ending[pod["metadata"]["uid"]] = ends
+        seconds = ends.after_s / self._settings.time_scale
         since_s, now_s = _ready_since_s(pod), time.time()
         begun_s = since_s if since_s < self._born_s - 1 else now_s  # the API's times are whole seconds
         heapq.heappush(self._due, (begun_s + seconds, pod["metadata"]["uid"]))
@@ -232,7 +273,8 @@ class SimulatedNodes:
         if pod is None or pod["metadata"]["uid"] != uid or uid in self._finishing or uid in self._deleting:
             return
         self._finishing.add(uid)
-        self._push(lambda: self._patch(pod, _succeeded(pod, time.time())))
+        ends = self._ending[uid]
+        self._push(lambda: self._patch(pod, _finished(pod, ends, time.time())))
 
     # --- writes ---------------------------------------------------------------------------------------------------
 
@@ -344,9 +386,11 @@ def _running(pod: Object, now_s: float) -> dict[str, Any]:
     }
 
 
-def _ended(pod: Object, now_s: float, phase: str, code: int, reason: str) -> dict[str, Any]:
+def _ended(pod: Object, now_s: float, phase: str, code: int, reason: str, message: str = "") -> dict[str, Any]:
     began = (pod.get("status") or {}).get("startTime") or at(now_s)
     ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": at(now_s)}
+    if message:
+        ended["message"] = message
     return {
         "phase": phase,
         "startTime": began,
@@ -355,8 +399,8 @@ def _ended(pod: Object, now_s: float, phase: str, code: int, reason: str) -> dic
     }
 
 
-def _succeeded(pod: Object, now_s: float) -> dict[str, Any]:
-    return _ended(pod, now_s, "Succeeded", 0, "Completed")
+def _finished(pod: Object, ends: Ending, now_s: float) -> dict[str, Any]:
+    return _ended(pod, now_s, ends.phase, ends.code, ends.reason, ends.message)
 
 
 def _killed(pod: Object, now_s: float) -> dict[str, Any]:

@@ -107,7 +107,7 @@ async def _pump(channels: Channels, number: int, source: int) -> None:
 
 
 async def _hear(channels: Channels, session: Session) -> None:
-    """What the client says, until it goes."""
+    """Pass on what the client sends, until it goes."""
     async for channel, data in channels.messages():
         if channel == STDIN:
             await session.write(data)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from phalanx.embedded.apiserver.apimachinery.expressions import admission_policy
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
     Patches,
     Reader,
@@ -14,6 +15,7 @@ from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import
     selected,
     validate,
 )
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import Scope
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
@@ -145,3 +147,36 @@ def test_other_operations_are_not_matched() -> None:
 )
 def test_label_selectors(expression: Object, holds: bool) -> None:
     assert selected({"matchExpressions": [expression]}, {"a": "1"}) is holds
+
+
+def test_conditions_of_several_policies_look_at_a_request_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Scope] = []
+
+    def scope(variables: Any) -> Scope:
+        made.append(Scope(variables))
+        return made[-1]
+
+    monkeypatch.setattr(admission_policy, "Scope", scope)
+    texts = ('"queue" in object.metadata.labels', 'object.spec.kind == "x"', 'request.name == "other"')
+    found = [
+        {
+            **policy(
+                "ValidatingAdmissionPolicy",
+                matchConditions=[{"name": "c", "expression": text}],
+                validations=[{"expression": "false", "message": f"no {number}"}],
+            ),
+            "metadata": {"name": f"p{number}"},
+        }
+        for number, text in enumerate(texts)
+    ]
+    bindings = [
+        {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Warn"]}}
+        for name in ("p0", "p1", "p2")
+    ]
+    known = Reader(
+        policies=lambda plural: bindings if plural.endswith("bindings") else found, param=lambda *where: None
+    )
+    assert validate(review(kind="y"), known) == []
+    assert len(made) == 1
+    (warning,) = validate(review(kind="x"), known)  # each decides for itself
+    assert warning.endswith("no 1")

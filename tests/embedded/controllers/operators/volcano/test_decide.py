@@ -172,6 +172,13 @@ def test_a_task_waits_for_those_that_it_depends_on() -> None:
     assert [(one.name, index) for one, index in goes.create] == [("a", 0)]
 
 
+@pytest.mark.parametrize(("iteration", "made"), [({}, 0), ({"iteration": "all"}, 0), ({"iteration": "any"}, 1)])
+def test_of_several_dependencies_all_are_awaited_or_any(iteration: Object, made: int) -> None:
+    tasks = (task("a", 1, dependsOn={"name": ["b", "c"], **iteration}), task("b", 1), task("c", 1))
+    found = judged(job(*tasks, minAvailable=1), pod("b", 0, "Succeeded"), pod("c", 0, "Pending"))
+    assert len(found.create) == made
+
+
 def test_fewer_replicas_take_the_highest_pods() -> None:
     pods = [pod("a", at, "Running") for at in range(3)]
     found = judged(job(task("a", 1), status=in_phase("Running")), *pods)
@@ -195,3 +202,59 @@ def test_defaults_are_the_webhooks() -> None:
 )
 def test_durations_are_gos(text: str, span_s: float | None) -> None:
     assert go_seconds(text) == span_s
+
+
+# Each event, as its pods show it; each action, by the next phase and the pods that go. Two tasks: a of two pods, in one
+# of which the event happens, and b of one that runs.
+HAPPENINGS: dict[str, Any] = {
+    "PodFailed": ({"event": "PodFailed"}, pod("a", 0, "Failed", code=3)),
+    "exit code 3": ({"exitCode": 3}, pod("a", 0, "Failed", code=3)),
+    "*": ({"event": "*"}, pod("a", 0, "Failed", code=3)),
+    "PodEvicted": ({"event": "PodEvicted"}, None),
+    "TaskFailed": ({"event": "TaskFailed"}, pod("a", 0, "Running", restarts=3)),
+}
+ACTIONS: list[Any] = [
+    ("RestartJob", "Restarting", {"a-0", "a-1", "b-0"}, True),
+    ("AbortJob", "Aborting", {"a-1", "b-0"}, True),
+    ("TerminateJob", "Terminating", {"a-1", "b-0"}, True),
+    ("CompleteJob", "Completing", {"a-1", "b-0"}, True),
+    ("RestartTask", "Restarting", {"a-0", "a-1"}, False),
+    ("RestartPod", "Restarting", {"a-0"}, False),
+]
+
+
+@pytest.mark.parametrize("level", ["job", "task"])
+@pytest.mark.parametrize("event", HAPPENINGS)
+@pytest.mark.parametrize(("action", "phase", "killed", "whole"), ACTIONS)
+def test_every_event_with_every_action(
+    level: str, event: str, action: str, phase: str, killed: set[str], whole: bool
+) -> None:
+    policy, happened = HAPPENINGS[event]
+    said = {"policies": [{**policy, "action": action}]}
+    owner = job(task("a", 2, **(said if level == "task" else {})), task("b", 1), status=in_phase("Running"))
+    owner["spec"] |= said if level == "job" else {}
+    others = (pod("a", 1, "Running"), pod("b", 0, "Running"))
+    gone = {"j-a-0": NOW_S - 1} if happened is None else None
+    found = judged(owner, *([happened] if happened is not None else []), *others, evicted=gone)
+    still = {f"j-{name}" for name in killed if name != "a-0" or happened is not None}
+    if event == "TaskFailed" and whole:
+        still.add("j-a-0")  # it runs, and goes with the others
+    if event == "TaskFailed" and action == "RestartPod":
+        still = set()  # no pod is the event's
+    assert phase_of(found) == phase
+    assert set(names(found.kill)) == still
+    assert found.status["retryCount"] == 1 if phase == "Restarting" else "retryCount" not in found.status
+    assert found.status.get("version", 0) == int(whole)
+
+
+def test_without_a_policy_an_event_changes_nothing_but_the_counts() -> None:
+    owner = job(task("a", 2), status=in_phase("Running"))
+    found = judged(owner, pod("a", 0, "Failed"), pod("a", 1, "Running"))
+    assert (phase_of(found), found.kill, found.status["failed"]) == ("Running", (), 1)
+
+
+def test_policies_of_a_task_count_before_those_of_the_job() -> None:
+    own, of_job = [{"event": "PodFailed", "action": "RestartJob"}], [{"event": "PodFailed", "action": "AbortJob"}]
+    owner = job(task("a", 2, policies=own), task("b", 1), status=in_phase("Running"), policies=of_job)
+    assert phase_of(judged(owner, pod("a", 0, "Failed"), pod("b", 0, "Running"))) == "Restarting"
+    assert phase_of(judged(owner, pod("a", 0, "Running"), pod("b", 0, "Failed"))) == "Aborting"

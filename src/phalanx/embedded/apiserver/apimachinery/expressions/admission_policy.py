@@ -5,6 +5,10 @@ acts only where a binding names it (`matchResources` narrows further). Mutations
 merged into the object by the merge keys of its kind, a JSONPatch is applied as it is. Then, at the end of admission,
 every validation must hold; the binding decides whether a violation denies or warns.
 
+A kind may be served in several versions, and a rule names some of them. With `matchPolicy: Equivalent`, the default, it
+is about requests in any version: expressions see the object in the version that the rule names. What is written
+beneath an object (`pods/status`, `pods/binding`) is matched by the name of that alone.
+
 An expression that cannot be evaluated is a failure of the policy: `failurePolicy` Fail refuses the request, Ignore
 passes it. Source: KEP-3488, KEP-3962 and k8s.io/apiserver/pkg/admission/plugin/policy. Not served: `paramRef.selector`
 (refused in `validate_binding`), the `authorizer` variable, audit annotations (there is no audit log).
@@ -13,11 +17,12 @@ passes it. Source: KEP-3488, KEP-3962 and k8s.io/apiserver/pkg/admission/plugin/
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from uuid import uuid4
 
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, Scope, View, compiled
-from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User, converted, stored_form
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, qualified
 
 GROUP = "admissionregistration.k8s.io"
@@ -26,10 +31,15 @@ _CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """A request under admission. `obj` is what will be stored (None for DELETE), `namespace` its Namespace object."""
+    """A request under admission. `obj` is what will be stored (None for DELETE), `namespace` its Namespace object.
+
+    `forms`: the kinds in whose shape such objects are served, `resource` among them. `part`: the kind that is written
+    where that is another, beneath the object (Binding, Scale)."""
 
     resource: Resource
-    operation: str  # CREATE, UPDATE or DELETE
+    forms: tuple[Resource, ...] = ()
+    part: Resource | None = None
+    operation: str  # CREATE, UPDATE, DELETE or CONNECT
     name: str
     obj: Object | None
     old: Object | None = None
@@ -38,18 +48,38 @@ class Review:
     dry_run: bool = False
     subresource: str = ""
 
+    def shown(self, form: Resource, obj: Object | None) -> Object | None:
+        """Return an object of the request as `form` has it."""
+        if obj is None or self.part is not None or _has_form(form, obj):
+            return obj
+        return converted(form, obj)
+
+    def kept(self, form: Resource, obj: Object) -> Object:
+        """Return an object that was shown as `form` in the shape of the request."""
+        if self.part is not None or self.obj is None or _has_form(form, self.obj):
+            return obj
+        return stored_form(form, obj) | {key: self.obj[key] for key in ("kind", "apiVersion")}
+
+
+def _has_form(form: Resource, obj: Object) -> bool:
+    return obj.get("apiVersion") in (form.api_version, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A policy and what binds it; `view`: what its expressions look at."""
+    """A policy and what binds it; `view`: what its expressions look at. `form`: the version of the kind that its rule
+    names; None: not kind and operation alone decide whether it is about a request. `asked`: what the conditions of all
+    policies that are asked with it look at; None: its own look at parameters or at variables of its own."""
 
     policy: Object
     binding: Object
     view: View
+    form: Resource | None = None
+    asked: View | None = None
 
 
 class Reader:
-    """What policies need to read: all objects of a kind in this group, and the parameters that a binding names. Which
+    """The reads that policies need: all objects of a kind in this group, and the parameters that a binding names. Which
     policies concern which kind is remembered, until somebody says that it was changed (`forget`)."""
 
     def __init__(
@@ -65,9 +95,7 @@ class Reader:
 
     def bound(self, plural: str, review: Review) -> tuple[Bound, ...]:
         """Return what may concern such a request by its kind and operation, in the order in which it is asked."""
-        of = review.resource
-        scope = "Namespaced" if of.namespaced else "Cluster"
-        key = (plural, of.group, of.version, of.plural, scope, review.subresource, review.operation)
+        key = (plural, *kind_of(review))
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = tuple(self._find(plural, review))
@@ -77,10 +105,23 @@ class Reader:
         bindings: dict[str, list[Object]] = {}
         for binding in self._policies(plural.removesuffix("policies") + "policybindings"):
             bindings.setdefault(binding["spec"]["policyName"], []).append(binding)
-        for policy in sorted(self._policies(plural), key=lambda one: str(one["metadata"]["name"])):
-            if about(policy["spec"].get("matchConstraints") or {}, review):
-                view = View(text for _, text in expressions_of(policy["spec"]) if text)
-                yield from (Bound(policy, one, view) for one in bindings.get(policy["metadata"]["name"], ()))
+        found = [one for one in self._policies(plural) if about(one["spec"].get("matchConstraints") or {}, review)]
+        found.sort(key=lambda one: str(one["metadata"]["name"]))
+        asked = View(text for one in found for text in _conditions(one))
+        for policy in found:
+            view = View(text for _, text in expressions_of(policy["spec"]) if text)
+            shared = asked if _are_plain(_conditions(policy)) else None
+            constraints = policy["spec"]["matchConstraints"]
+            form = None if _is_narrowed(constraints) else matched(constraints, review)
+            for one in bindings.get(policy["metadata"]["name"], ()):
+                yield Bound(policy, one, view, form, shared)
+
+
+def kind_of(review: Review) -> tuple[str, ...]:
+    """Return what rules tell requests apart by, besides the names of objects."""
+    of = review.resource
+    scope = "Namespaced" if of.namespaced else "Cluster"
+    return of.group, of.version, of.plural, scope, review.subresource, review.operation
 
 
 def expressions_of(spec: Object) -> Iterator[tuple[str, Any]]:
@@ -96,6 +137,23 @@ def expressions_of(spec: Object) -> Iterator[tuple[str, Any]]:
                 yield f"spec.mutations[{number}].{form}.expression", one[form].get("expression")
 
 
+def _conditions(policy: Object) -> list[str]:
+    return [one["expression"] for one in policy["spec"].get("matchConditions") or ()]
+
+
+def _are_plain(conditions: Iterable[str]) -> bool:
+    """Return whether they look at the request alone."""
+    return not any("variables" in text or "params" in text for text in conditions)
+
+
+def _is_narrowed(constraints: Mapping[str, Any]) -> bool:
+    """Return whether objects of one kind differ in whether they match."""
+    by_object = ("excludeResourceRules", "namespaceSelector", "objectSelector")
+    return any(constraints.get(key) for key in by_object) or any(
+        rule.get("resourceNames") for rule in constraints.get("resourceRules") or ()
+    )
+
+
 Patch = Callable[[Resource, Object, Any], Object]
 
 
@@ -107,15 +165,43 @@ class Patches:
     json: Patch
 
 
+def _scope(view: View, review: Review, form: Resource, obj: Object | None, params: Object | None = None) -> Scope:
+    variables = {
+        "object": obj,
+        "oldObject": review.shown(form, review.old),
+        "namespaceObject": review.namespace,
+        "params": params,
+        "request": _request(review, form) if view.looks_at("request") else {},
+        "variables": {},
+    }
+    return Scope(view.of(variables))
+
+
+def _request(review: Review, form: Resource) -> dict[str, Any]:
+    return {
+        "uid": str(uuid4()),
+        **named(review, form),
+        "subResource": review.subresource,
+        "requestSubResource": review.subresource,
+        "name": review.name,
+        "namespace": (review.namespace or {}).get("metadata", {}).get("name", ""),
+        "operation": review.operation,
+        "userInfo": {"username": review.user.name, "groups": list(review.user.groups), "uid": review.user.uid},
+        "dryRun": review.dry_run,
+    }
+
+
 @dataclass
 class _Case:
-    """A policy bound to a request, and the variables its expressions see."""
+    """A policy bound to a request, and the variables its expressions see. `form`: the version that its rule names."""
 
     bound: Bound
     review: Review
+    form: Resource
     params: Object | None = None
     _scope: Scope | None = None  # of the object `_seen`
     _seen: Object | None = None
+    _shown: Object | None = None
     _computed: bool = False
 
     @property
@@ -131,32 +217,17 @@ class _Case:
         spec: Object = self.policy["spec"]
         return spec
 
-    def _request(self) -> dict[str, Any]:
-        review, resource = self.review, self.review.resource
-        asked = {"group": resource.group, "version": resource.version}
-        return {
-            "kind": {**asked, "kind": resource.kind},
-            "resource": {**asked, "resource": resource.plural},
-            "subResource": review.subresource,
-            "name": review.name,
-            "namespace": (review.namespace or {}).get("metadata", {}).get("name", ""),
-            "operation": review.operation,
-            "userInfo": {"username": review.user.name, "groups": list(review.user.groups), "uid": review.user.uid},
-            "dryRun": review.dry_run,
-        }
+    def shown(self) -> Object | None:
+        """Return the object as expressions see it: the same one each time, since what is known of it is kept."""
+        if self._shown is None:
+            self._shown = self.review.shown(self.form, self.review.obj)
+        return self._shown
 
     def evaluate(self, text: str, obj: Object | None) -> Any:
         """The policy's own variables are evaluated when one is asked for, in order; each may use the earlier ones."""
         if self._scope is None or self._seen is not obj:
-            variables = {
-                "object": obj,
-                "oldObject": self.review.old,
-                "namespaceObject": self.review.namespace,
-                "params": self.params,
-                "request": self._request(),
-                "variables": {},
-            }
-            self._scope, self._seen, self._computed = Scope(self.bound.view.of(variables)), obj, False
+            self._scope = _scope(self.bound.view, self.review, self.form, obj, self.params)
+            self._seen, self._computed = obj, False
         if "variables" in text and not self._computed:
             self._computed = True
             known: dict[str, Any] = {}
@@ -179,6 +250,16 @@ class _Case:
         )
 
 
+def named(review: Review, form: Resource) -> dict[str, dict[str, str]]:
+    """Return what a request is about, as a rule for `form` sees it, and as it was asked."""
+    found: dict[str, dict[str, str]] = {}
+    for of, kind, resource in ((form, "kind", "resource"), (review.resource, "requestKind", "requestResource")):
+        said = review.part or of
+        found[kind] = {"group": said.group, "version": said.version, "kind": said.kind}
+        found[resource] = {"group": of.group, "version": of.version, "resource": of.plural}
+    return found
+
+
 def mutate(review: Review, reader: Reader, patches: Patches, *, reinvoked: bool = False) -> Object:
     """The object after every mutating policy that applies; `review.obj` itself if none does. Raises `ApiError`.
 
@@ -191,7 +272,7 @@ def mutate(review: Review, reader: Reader, patches: Patches, *, reinvoked: bool 
         before = obj
         for case in cases:
             if not again or case.spec.get("reinvocationPolicy") == "IfNeeded":
-                obj = _mutated(case, obj, patches)
+                obj = replace(review, obj=obj).kept(case.form, _mutated(case, obj, patches))
         if obj == before or len(cases) < 2:
             break
     return obj
@@ -217,43 +298,81 @@ def _cases(plural: str, review: Review, reader: Reader) -> Iterator[_Case]:
     """Every (policy, binding) that the request matches, match conditions included."""
     if review.resource.group == GROUP:
         return  # policies do not guard policies: nobody could be locked out of mending one
+    scopes: dict[str, Scope] = {}  # handing an object to the library costs more than evaluating does: once for all
     for bound in reader.bound(plural, review):
         narrowed = bound.binding["spec"].get("matchResources")
-        if not matches(bound.policy["spec"].get("matchConstraints") or {}, review):
+        form = bound.form or matched(bound.policy["spec"].get("matchConstraints") or {}, review)
+        if form is None:
             continue
-        if narrowed and not matches(narrowed, review, rules_required=False):
+        if narrowed and matched(narrowed, review, rules_required=False) is None:
             continue
-        case = _Case(bound=bound, review=review)
-        if _has_params(case, reader) and _conditions_hold(case):
+        case = _Case(bound=bound, review=review, form=form)
+        scope = None
+        if bound.asked is not None:
+            scope = scopes.get(form.api_version)
+            if scope is None:
+                scope = scopes[form.api_version] = _scope(bound.asked, review, form, case.shown())
+        if _has_params(case, reader) and _conditions_hold(case, scope):
             yield case
 
 
-def matches(constraints: Mapping[str, Any], review: Review, *, rules_required: bool = True) -> bool:
-    """`MatchResources`: some resource rule, no exclusion, and both selectors."""
-    rules = constraints.get("resourceRules") or ()
-    if (rules or rules_required) and not any(_rule_matches(rule, review) for rule in rules):
-        return False
-    if any(_rule_matches(rule, review) for rule in constraints.get("excludeResourceRules") or ()):
-        return False
-    namespace = (review.namespace or {}).get("metadata", {}).get("labels") or {}
-    if review.namespace is not None and not selected(constraints.get("namespaceSelector") or {}, namespace):
-        return False
-    states = [one["metadata"].get("labels") or {} for one in (review.obj, review.old) if one is not None]
-    return any(selected(constraints.get("objectSelector") or {}, labels) for labels in states)
+def matched(constraints: Mapping[str, Any], review: Review, *, rules_required: bool = True) -> Resource | None:
+    """`MatchResources`: some resource rule, no exclusion, and both selectors. Return the form in which the request is
+    meant; None: it is not."""
+    rules, form = constraints.get("resourceRules") or (), review.resource
+    if rules or rules_required:
+        found = _form(constraints, rules, review)
+        if found is None:
+            return None
+        form = found
+    if _form(constraints, constraints.get("excludeResourceRules") or (), review) is not None:
+        return None
+    namespace = _labels(_home(review))
+    if namespace is not None and not selected(constraints.get("namespaceSelector") or {}, namespace):
+        return None
+    selector = constraints.get("objectSelector") or {}
+    states = [_labels(one) or {} for one in (review.obj, review.old) if one is not None]
+    return form if not selector or any(selected(selector, labels) for labels in states) else None
+
+
+def _home(review: Review) -> Object | None:
+    """Return what a namespace selector looks at: the object's namespace, or itself."""
+    if review.resource.key == ("", "namespaces"):
+        return review.old or review.obj
+    return review.namespace
+
+
+def _labels(obj: Object | None) -> Mapping[str, str] | None:
+    return None if obj is None else (obj.get("metadata") or {}).get("labels") or {}
 
 
 def about(constraints: Mapping[str, Any], review: Review) -> bool:
     """Some resource rule is for such requests, whatever object they are about."""
-    return any(_about(rule, review) for rule in constraints.get("resourceRules") or ())
+    rules = constraints.get("resourceRules") or ()
+    return any(_about(rule, review, form) for rule in rules for form in _forms(constraints, review))
 
 
-def _rule_matches(rule: Mapping[str, Any], review: Review) -> bool:
-    return _about(rule, review) and (not rule.get("resourceNames") or review.name in rule["resourceNames"])
+def _form(constraints: Mapping[str, Any], rules: Iterable[Mapping[str, Any]], review: Review) -> Resource | None:
+    """Return the first form that a rule names: as it was asked if any rule does."""
+    for form in _forms(constraints, review):
+        if any(_rule_matches(rule, review, form) for rule in rules):
+            return form
+    return None
 
 
-def _about(rule: Mapping[str, Any], review: Review) -> bool:
+def _forms(constraints: Mapping[str, Any], review: Review) -> Iterator[Resource]:
+    yield review.resource
+    if constraints.get("matchPolicy", "Equivalent") == "Equivalent":
+        yield from (form for form in review.forms if form is not review.resource)
+
+
+def _rule_matches(rule: Mapping[str, Any], review: Review, form: Resource) -> bool:
+    return _about(rule, review, form) and (not rule.get("resourceNames") or review.name in rule["resourceNames"])
+
+
+def _about(rule: Mapping[str, Any], review: Review, resource: Resource) -> bool:
     """All of a rule but the names of objects."""
-    resource, scope = review.resource, rule.get("scope", "*")
+    scope = rule.get("scope", "*")
     return (
         _listed(rule.get("operations"), review.operation)
         and _listed(rule.get("apiGroups"), resource.group)
@@ -267,7 +386,7 @@ def _names(plural: str, subresource: str) -> set[str]:
     """Return what a rule may write to mean this resource."""
     if subresource:
         return {f"{plural}/{subresource}", f"{plural}/*", f"*/{subresource}", "*/*"}
-    return {plural, "*", "*/*"}
+    return {plural, "*", f"{plural}/*", "*/*"}
 
 
 def _listed(values: Iterable[str] | None, wanted: str) -> bool:
@@ -308,15 +427,18 @@ def _has_params(case: _Case, reader: Reader) -> bool:
     return case.params is not None
 
 
-def applies(bound: Bound, review: Review) -> bool:
+def applies(bound: Bound, review: Review, form: Resource) -> bool:
     """All match conditions hold. Raises `ApiError` if one cannot be evaluated, and failure means refusal."""
-    return _conditions_hold(_Case(bound=bound, review=review))
+    return _conditions_hold(_Case(bound=bound, review=review, form=form))
 
 
-def _conditions_hold(case: _Case) -> bool:
+def _conditions_hold(case: _Case, scope: Scope | None = None) -> bool:
+    """`scope`: of several policies' conditions; None: of its own."""
     for condition in case.spec.get("matchConditions") or ():
+        text = condition["expression"]
         try:
-            if case.evaluate(condition["expression"], case.review.obj) is not True:
+            found = compiled(text).evaluate(scope) if scope is not None else case.evaluate(text, case.shown())
+            if found is not True:
                 return False
         except ExpressionError as error:
             if case.spec.get("failurePolicy") == "Ignore":
@@ -326,13 +448,16 @@ def _conditions_hold(case: _Case) -> bool:
 
 
 def _mutated(case: _Case, obj: Object, patches: Patches) -> Object:
+    """Return the object in the form that the policy's rule names."""
+    obj = case.review.shown(case.form, obj) or obj
+    kind = case.review.part or case.form
     for mutation in case.spec.get("mutations") or ():
         configured = mutation["patchType"] == "ApplyConfiguration"
         text = mutation["applyConfiguration" if configured else "jsonPatch"]["expression"]
         try:
             value = case.evaluate(text, obj)
             change = patches.merge if configured else patches.json
-            obj = change(case.review.resource, obj, value)
+            obj = change(kind, obj, value)
         except (ExpressionError, ApiError) as error:
             if case.spec.get("failurePolicy") == "Ignore":
                 continue
@@ -345,7 +470,7 @@ def _violations(case: _Case) -> Iterator[tuple[str, str]]:
     for rule in case.spec.get("validations") or ():
         reason = rule.get("reason") or "Invalid"
         try:
-            if case.evaluate(rule["expression"], case.review.obj) is not True:
+            if case.evaluate(rule["expression"], case.shown()) is not True:
                 yield _message(case, rule), reason
         except ExpressionError as error:
             if case.spec.get("failurePolicy") != "Ignore":
@@ -355,7 +480,7 @@ def _violations(case: _Case) -> Iterator[tuple[str, str]]:
 def _message(case: _Case, rule: Mapping[str, Any]) -> str:
     if rule.get("messageExpression"):
         try:
-            text = case.evaluate(rule["messageExpression"], case.review.obj)
+            text = case.evaluate(rule["messageExpression"], case.shown())
             if isinstance(text, str) and text.strip():
                 return text.strip()
         except ExpressionError:

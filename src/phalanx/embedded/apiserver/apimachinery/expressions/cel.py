@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.caching import cached
+from phalanx.embedded.apiserver.apimachinery.caching import RULE, cached
 from phalanx.embedded.apiserver.apimachinery.expressions.metering import EXCEEDED, TICK, Budget, growth, metered, tokens
 from phalanx.embedded.apiserver.apimachinery.expressions.pattern import compiled as regular
 from phalanx.embedded.apiserver.apimachinery.schema.quantity import QuantityError
@@ -157,7 +157,7 @@ def _size(scope: Scope) -> int:
     return len(msgspec.json.encode(scope.variables))
 
 
-@cached(1024)
+@cached(1024, RULE)
 def compiled(text: str) -> Expression:
     """`Expression(text)`, made once. Raises `ExpressionError`."""
     return Expression(text)
@@ -167,8 +167,8 @@ Wanted = dict[str, "Wanted | None"]  # field -> what of it; None: all
 
 
 class View:
-    """What some expressions look at of their variables. All of them must be known: what they do not look at is not
-    there."""
+    """A view of variables: the parts that some expressions look at. All of them must be known: what they do not look at
+    is not there."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._wanted: Wanted = {}
@@ -178,6 +178,9 @@ class View:
     def of(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return those that are looked at, without what nobody looks at of them. Shares the rest."""
         return {name: _only(value, self._wanted[name]) for name, value in variables.items() if name in self._wanted}
+
+    def looks_at(self, variable: str) -> bool:
+        return variable in self._wanted
 
 
 def _enter(wanted: Wanted, path: tuple[str, ...]) -> None:
@@ -195,7 +198,7 @@ def _only(value: Any, wanted: Wanted | None) -> Any:
     return {field: _only(value[field], inner) for field, inner in wanted.items() if field in value}
 
 
-@cached(1024)
+@cached(1024, RULE)
 def paths_of(text: str) -> frozenset[tuple[str, ...]]:
     """The dotted names in an expression. A name that is called is no field: `object.spec.exists(…)` looks at
     (object, spec)."""

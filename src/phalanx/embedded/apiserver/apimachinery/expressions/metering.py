@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Iterator
 
-from phalanx.embedded.apiserver.apimachinery.caching import cached
+from phalanx.embedded.apiserver.apimachinery.caching import RULE, cached
 
 TICK = "phalanx_tick"
 EXCEEDED = "operation cancelled: actual cost limit exceeded"
@@ -126,7 +126,7 @@ def _calls_comprehension(words: list[tuple[str, str]], bracket: int) -> bool:
     return len(before) > 1 and before[-1] in _COMPREHENSIONS and before[-2] == "."
 
 
-@cached(1024)
+@cached(1024, RULE)
 def growth(text: str) -> int:
     """By how much texts and lists can grow in comprehensions, at most: the product over all of them of how many parts
     one step puts together."""
@@ -148,7 +148,7 @@ def growth(text: str) -> int:
     return product
 
 
-@cached(1024)
+@cached(1024, RULE)
 def undeclared(text: str, declared: frozenset[str]) -> str:
     """Return what cel-go says of the first name that stands for nothing; "" if there is none. Functions are not looked
     up."""

@@ -25,7 +25,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """Who asks."""
+    """The user who asks."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -139,3 +139,17 @@ class Resource:
 
     def subresource(self, name: str) -> Subresource | None:
         return next((one for one in self.subresources if one.name == name), None)
+
+
+def stored_form(resource: Resource, obj: Object) -> Object:
+    """Return what a client wrote in a version's shape, in the shape that is stored."""
+    return obj if resource.to_stored is None else resource.to_stored(obj)
+
+
+def converted(resource: Resource, obj: Object) -> Object:
+    """A stored object as another version of its kind shows it: versions of custom resources differ in name only."""
+    if resource.from_stored is not None:
+        return resource.from_stored(obj)
+    return {"kind": resource.kind, "apiVersion": resource.api_version} | {
+        key: value for key, value in obj.items() if key not in ("kind", "apiVersion")
+    }

@@ -104,7 +104,7 @@ def _set_node(value: Any, kind: Kind, *, member: bool) -> Node | None:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What an update did, as sets of fields."""
+    """The comparison of an object before and after an update, as sets of fields."""
 
     removed: Node
     modified: Node

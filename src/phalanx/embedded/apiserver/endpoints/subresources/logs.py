@@ -1,35 +1,31 @@
 """`kubectl logs`: the API server asks the node that runs the pod, and passes on what it says, piece by piece.
 
-The node's address is in its status (InternalIP, kubeletEndpoint), as in a real cluster; the path is the kubelet's
-(/containerLogs/NAMESPACE/POD/CONTAINER). The server shows the node a token from a file that both can read.
+The path is the kubelet's, /containerLogs/NAMESPACE/POD/CONTAINER.
 """
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value, not_found
-from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request, invalid, invalid_value, not_found
+from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
 from phalanx.embedded.apiserver.storage.store import Object, Store
 from phalanx.embedded.apiserver.transport.options import number
 from phalanx.embedded.apiserver.transport.request import Request, Response, text_response
 
 if TYPE_CHECKING:
-    import aiohttp  # at run time when the first log is read: importing it is a third of the server's start
+    import aiohttp
 
 _PASSED_ON = ("follow", "tailLines", "sinceSeconds", "sinceTime", "timestamps", "previous", "limitBytes")
-_CONNECT_TIMEOUT_S = 10.0
 
 
 class Logs:
-    """Streams container logs from the nodes. `close` it."""
+    """Streams container logs from the nodes."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self._store, self._settings = store, settings
-        self._session: aiohttp.ClientSession | None = None
+    def __init__(self, store: Store, nodes: NodeClient) -> None:
+        self._store, self._nodes = store, nodes
 
     async def read(self, namespace: str, name: str, request: Request) -> Response:
         """Raises `ApiError`."""
@@ -46,48 +42,12 @@ class Logs:
             raise not_found("", "nodes", node_name)
         wanted = {key: request.text(key) for key in _PASSED_ON if request.text(key)}
         path = f"/containerLogs/{quote(namespace)}/{quote(name)}/{quote(container)}"
-        return await self._ask(node.obj, f"{path}?{urlencode(wanted)}" if wanted else path)
-
-    async def _ask(self, node: Object, path: str) -> Response:
-        import aiohttp
-
-        address, port = endpoint_of(node)
-        failure: Exception | None = None
-        for scheme in ("https", "http"):
-            try:
-                response = await self._open(f"{scheme}://{address}:{port}{path}", scheme)
-            except aiohttp.ClientConnectorCertificateError as error:
-                failure = error  # not the node's: nothing is sent to whoever answers there
-                break
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                failure = error
-                continue
-            if response.status != 200:
-                text = await response.text()
-                response.release()
-                raise refused(response.status, text)
-            return Response(media="text/plain", stream=_Pieces(response))
-        raise ApiError(500, "InternalError", f'Get "https://{address}:{port}{path}": {failure}')
-
-    async def _open(self, url: str, scheme: str) -> aiohttp.ClientResponse:
-        import aiohttp
-
-        if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S)
-            self._session = aiohttp.ClientSession(timeout=timeout)
-        token = self._settings.kubelet_token.read_text().strip()
-        trust: ssl.SSLContext | bool = True
-        if scheme == "https":
-            trust = ssl.create_default_context(cafile=str(self._settings.ca_certificate))
-        return await self._session.get(url, headers={"Authorization": f"Bearer {token}"}, ssl=trust)
-
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        response = await self._nodes.get(node.obj, f"{path}?{urlencode(wanted)}" if wanted else path)
+        return Response(media="text/plain", stream=_Pieces(response))
 
 
 class _Pieces:
-    """What a node sends, as it comes."""
+    """The pieces of a log that a node sends, as they come."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
@@ -97,23 +57,6 @@ class _Pieces:
 
     async def aclose(self) -> None:
         self._response.close()
-
-
-def refused(code: int, text: str) -> ApiError:
-    reasons = {400: "BadRequest", 404: "NotFound", 401: "Unauthorized", 403: "Forbidden"}
-    return ApiError(code, reasons.get(code, "InternalError"), text.strip() or f"the node answered {code}")
-
-
-def endpoint_of(node: Object) -> tuple[str, int]:
-    """Where the node's agent listens. Raises `ApiError` 500 when its status does not say."""
-    status = node.get("status") or {}
-    addresses = [one["address"] for one in status.get("addresses") or [] if one.get("type") == "InternalIP"]
-    port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")
-    if not addresses or not port:
-        name = node["metadata"]["name"]
-        raise ApiError(500, "InternalError", f"no preferred addresses found; known addresses: [] (node {name})")
-    address = addresses[0]
-    return (f"[{address}]" if ":" in address else address), port
 
 
 def _check_options(name: str, request: Request) -> None:

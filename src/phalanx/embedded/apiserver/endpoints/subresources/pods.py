@@ -5,6 +5,7 @@ Both are creations of another object (Binding, Eviction) under the pod's path; n
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
@@ -61,6 +62,7 @@ class PodActions:
         name = target.name or meta.get("name", "")
         if meta.get("name", name) != name:
             raise bad_request("name in URL does not match name in Binding object")
+        body = await self._writer.admitted(target, BINDING, body, intent)
         _check_node_target(body.get("target") or {})
         stored = self._pod(target.namespace, name)
         _check_bindable(stored.obj, name, meta)
@@ -71,8 +73,9 @@ class PodActions:
     async def _evict(self, target: Target, body: Object, intent: Intent, request: Request) -> Response:
         if not disruption.eviction_name_matches(target.name, body):
             raise bad_request("name in URL does not match name in Eviction object")
+        body = await self._writer.admitted(target, EVICTION, body, intent)
         stored = self._pod(target.namespace, target.name)
-        options = delete_options(request, body.get("deleteOptions"))
+        options = replace(delete_options(request, body.get("deleteOptions")), user=None)
         budget = disruption.allow(stored.obj, self._budgets(target.namespace), objectmeta.now_text())
         if not (intent.dry_run or options.dry_run):
             if budget is not None:

@@ -76,7 +76,7 @@ def _with(obj: Any, keys: list[str], value: Any) -> Any:
 
 
 class Scales:
-    """Answers `/scale`: an update of it is an update of the object."""
+    """Answers `/scale`: an update of it is an update of the object, and admission sees both."""
 
     def __init__(self, store: Store, writer: Writer) -> None:
         self._store, self._writer = store, writer
@@ -87,6 +87,7 @@ class Scales:
     async def update(self, target: Target, scale: Any, intent: Intent) -> Object:
         scale = self._writer.checked(SCALE, scale, intent)
         resource, obj = target.resource, self._object(target)
+        scale = await self._writer.admitted(target, SCALE, scale, intent, scale_of(resource, obj))
         wanted = scaled(resource, obj, scale)
         version = ((scale.get("metadata") or {}).get("resourceVersion")) or obj["metadata"]["resourceVersion"]
         wanted = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}

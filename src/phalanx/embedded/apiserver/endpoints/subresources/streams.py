@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
 from urllib.parse import quote, urlencode
 
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, not_found
-from phalanx.embedded.apiserver.endpoints.subresources.logs import container_of, endpoint_of, refused
+from phalanx.embedded.apiserver.endpoints.subresources.logs import container_of
+from phalanx.embedded.apiserver.endpoints.subresources.node_client import endpoint_of
+from phalanx.embedded.apiserver.endpoints.subresources.tunnel import Tunnel, answered
 from phalanx.embedded.apiserver.registry.routing import Target
 from phalanx.embedded.apiserver.storage.settings import Settings
 from phalanx.embedded.apiserver.storage.store import Object, Store
@@ -21,9 +22,6 @@ from phalanx.embedded.apiserver.transport.request import Request, Response
 
 STREAMS = ("exec", "attach", "portforward")
 _CONNECT_TIMEOUT_S = 10.0
-_HEAD_MOST_BYTES = 64 * 1024
-_WAITING_MOST_BYTES = 2**20
-_PIECE_BYTES = 64 * 1024
 
 
 class Streams:
@@ -49,15 +47,7 @@ class Streams:
             raise bad_request("Upgrade request required")
         host, port = endpoint_of(node.obj)
         reader, writer = await self._connect(host.strip("[]"), port)
-        try:
-            writer.write(self._handshake(path, host, port, request))
-            return await _answered(reader, writer)
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            writer.close()
-            raise ApiError(500, "InternalError", f"error dialing backend: {error}") from None
-        except ApiError:
-            writer.close()
-            raise
+        return await answered(reader, writer, self._handshake(path, host, port, request))
 
     def _path(self, sub: str, pod: Object, request: Request) -> str:
         meta = pod["metadata"]
@@ -77,7 +67,7 @@ class Streams:
         for context in (trust, None):
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-                    return await asyncio.open_connection(host, port, ssl=context, limit=_HEAD_MOST_BYTES)
+                    return await asyncio.open_connection(host, port, ssl=context, limit=Tunnel.HEAD_BYTES)
             except ssl.SSLCertVerificationError as error:
                 failure = error  # not the node's: nothing is sent to whoever answers there
                 break
@@ -99,46 +89,3 @@ class Streams:
         if request.websocket_protocols:
             lines.append(f"Sec-WebSocket-Protocol: {request.websocket_protocols}")
         return "\r\n".join((*lines, "", "")).encode("latin-1")
-
-
-async def _answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
-    """The answer to the handshake. Raises `ApiError` when it is no."""
-    async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-        head = await reader.readuntil(b"\r\n\r\n")
-        code = int(head.split(b" ", 2)[1])
-        if code != 101:
-            text = await reader.read(_HEAD_MOST_BYTES)
-            raise refused(code, text.decode(errors="replace"))
-    return Response(code=101, tunnel=NodeTunnel(head, reader, writer))
-
-
-class NodeTunnel:
-    """The node's side of a connection. What is iterated over goes to the client; the first of it is the answer to its
-    handshake."""
-
-    def __init__(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._head, self._reader, self._writer = head, reader, writer
-        writer.transport.set_write_buffer_limits(high=_WAITING_MOST_BYTES)
-
-    def write(self, data: bytes) -> bool:
-        """Pass on what the client says. Return whether it should wait until `drained`."""
-        self._writer.write(data)
-        return self._writer.transport.get_write_buffer_size() > _WAITING_MOST_BYTES
-
-    async def drained(self) -> None:
-        """Wait until the node has read enough. Raises OSError."""
-        await self._writer.drain()
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._head
-        while True:
-            try:
-                piece = await self._reader.read(_PIECE_BYTES)
-            except OSError:
-                return
-            if not piece:
-                return
-            yield piece
-
-    async def aclose(self) -> None:
-        self._writer.close()

@@ -48,6 +48,7 @@ def definition_causes(obj: Json) -> list[Cause]:
     ]
     found += _names_causes(names)
     found += [cause for place, version in enumerate(versions) for cause in _one_version(place, version, versions)]
+    found += _conversion_causes(spec.get("conversion") or {})
     if not (obj.get("status") or {}).get("storedVersions"):
         found.append(invalid_value("status.storedVersions", None, "must have at least one stored version"))
     return found
@@ -151,12 +152,23 @@ def _internal(version: Json, versions: list[Json]) -> dict[str, Any]:
     }
 
 
+def _conversion_causes(conversion: Json) -> Iterator[Cause]:
+    strategy, webhook = conversion.get("strategy"), conversion.get("webhook") or {}
+    if strategy not in ("None", "Webhook"):
+        yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
+    elif strategy == "Webhook":
+        if not webhook.get("clientConfig"):
+            yield required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook")
+        if not webhook.get("conversionReviewVersions"):
+            yield required("spec.conversion.conversionReviewVersions")
+
+
 def _names_causes(names: Json) -> Iterator[Cause]:
     for field in ("plural", "singular", "kind", "listKind"):
         value = names.get(field) or ""
         if not value and field in ("plural", "kind"):
             yield required(f"spec.names.{field}")
-        elif value and _LABEL_1035.fullmatch(value.lower()) is None:
+        elif value and _LABEL_1035.fullmatch(value.lower() if "ind" in field else value) is None:
             detail = f"may have mixed case, but should otherwise match: {_NOT_1035}" if "ind" in field else _NOT_1035
             yield invalid_value(f"spec.names.{field}", value, detail)
     for field in ("shortNames", "categories"):

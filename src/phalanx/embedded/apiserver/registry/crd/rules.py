@@ -15,9 +15,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from phalanx.embedded.apiserver.apimachinery.caching import cached
-from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, Scope, compiled
+from phalanx.embedded.apiserver.apimachinery.caching import RULE, cached
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, Scope, View, compiled
 from phalanx.embedded.apiserver.apimachinery.expressions.metering import Budget, located, undeclared
+from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Shape, Type, check
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
 from phalanx.embedded.apiserver.registry.crd.structural import Schema, correlated
@@ -91,7 +92,7 @@ def _broken(rule: Mapping[str, Any], schema: Schema, value: Any, old: Any, path:
     place = path + (rule.get("fieldPath") or "")
     try:
         budget.tick()  # a rule of an item of a long list is evaluated as often as the list is long
-        if compiled(text).evaluate(Scope(variables, budget)) is True:
+        if compiled(text).evaluate(Scope(_view(text).of(variables), budget)) is True:
             return None
     except ValueError as error:
         return Cause("FieldValueInvalid", f"Invalid value: rule evaluation error: {error}", path or "<nil>")
@@ -112,13 +113,19 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
     return str(rule.get("message") or f"failed rule: {rule['rule']}")
 
 
-@cached(4096)
+@cached(4096, RULE)
+def _view(text: str) -> View:
+    """Return what a rule looks at: handing over a whole object costs more than evaluating."""
+    return View((text,))
+
+
+@cached(4096, RULE)
 def is_transition(text: str) -> bool:
     """Does the rule compare with what was before?"""
     return _OLD_SELF.search(_STRINGS.sub("''", text)) is not None
 
 
-@cached(4096)
+@cached(4096, RULE)
 def unsupported(text: str) -> str:
     """Return what the rule uses and this server cannot evaluate; "" if it can."""
     code = _STRINGS.sub("''", text)
@@ -139,8 +146,8 @@ def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
 
 
 def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
-    """Why a rule cannot be used with its schema; "" if it can. The library does not check types, so only the
-    fields that are read of `self` and `oldSelf` are held against the schema."""
+    """Why a rule cannot be used with its schema; "" if it can. The library does not check types: the fields that are
+    read of `self` and `oldSelf` are held against the schema, then what is done with them."""
     if unsupported(text):
         return ""
     if root:
@@ -159,7 +166,43 @@ def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
             at = match.start(1) + sum(len(name) + 1 for name in names[:wrong_at])
             what = f"undefined field '{_unescaped(names[wrong_at])}'"
             return f"compilation failed: {located(text, at, what)}"
-    return ""
+    own = _type_of(schema)
+    verdict = check(text, {"self": own, "oldSelf": own}, _selected)
+    if verdict.errors:
+        return "compilation failed: " + "\n".join(verdict.errors)
+    return "" if verdict.type in ("bool", DYN) else "cel expression must evaluate to a bool"
+
+
+def _selected(schema: Schema, name: str) -> Type:
+    name = _unescaped(name)
+    if schema.get("x-kubernetes-embedded-resource") and name in ("apiVersion", "kind"):
+        return "string"
+    return _type_of((schema.get("properties") or {}).get(name))
+
+
+_FORMATS = {"date-time": "timestamp", "date": "timestamp", "duration": "duration", "byte": "bytes"}
+
+
+def _type_of(schema: Any) -> Type:
+    """The type of values of a schema in rules (k8s.io/apiserver/pkg/cel/common, `SchemaDeclType`)."""
+    if not isinstance(schema, Mapping) or schema.get("nullable") or schema.get("x-kubernetes-int-or-string"):
+        return DYN
+    match schema.get("type"):
+        case "integer":
+            return "int"
+        case "number":
+            return "double"
+        case "boolean":
+            return "bool"
+        case "string":
+            return _FORMATS.get(schema.get("format") or "", "string")
+        case "array":
+            return ("list", _type_of(schema.get("items")))
+        case "object" if isinstance(schema.get("additionalProperties"), Mapping):
+            return ("map", "string", _type_of(schema["additionalProperties"]))
+        case "object" if schema.get("properties") or schema.get("x-kubernetes-embedded-resource"):
+            return Shape(schema)
+    return DYN
 
 
 def _undefined(names: list[str], schema: Schema) -> int | None:

@@ -32,7 +32,7 @@ INTEGER_RESOURCES = frozenset(
 
 
 def complain(found: Found, field: str, value: Any, problems: Problems) -> None:
-    """One `Invalid value` for each problem of a format."""
+    """Add an `Invalid value` for each problem of a format."""
     for problem in problems:
         found.append(invalid_value(field, value, problem))
 

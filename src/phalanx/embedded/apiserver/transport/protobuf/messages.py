@@ -179,7 +179,7 @@ def _kind(node: Type) -> int | str:
 def _typed(descriptor: FieldDescriptorProto, kind: int | str, *, repeated: bool = False) -> None:
     descriptor.label = _TYPE.LABEL_REPEATED if repeated else _TYPE.LABEL_OPTIONAL
     if isinstance(kind, int):
-        descriptor.type = kind  # type: ignore[assignment]
+        descriptor.type = kind  # type: ignore[assignment]  # a number is all that its enumeration is
         return
     descriptor.type = _TYPE.TYPE_MESSAGE
     descriptor.type_name = kind if kind.startswith(_PACKAGE) else f"{_PACKAGE}{_identifier(kind)}"

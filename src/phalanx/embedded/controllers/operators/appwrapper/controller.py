@@ -1,4 +1,4 @@
-"""Runs AppWrappers (workload.codeflare.dev/v1beta2): what CodeFlare's controller does on a cluster.
+"""Runs AppWrappers (workload.codeflare.dev): what CodeFlare's controller does on a cluster, and MCAD's for v1beta1.
 
 While one is suspended nothing of it is there; the scheduler lets it go when all its pods have a place. Each component
 is then created as the user who created the AppWrapper, whom an admission policy wrote on it (`dialects.appwrapper`): so
@@ -13,6 +13,7 @@ from typing import Final
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import DEPLOYMENTS, JOBS, NODES, PODS, Kind
+from phalanx.embedded.controllers.operators.appwrapper import first_generation
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, Seen, Step, step
 from phalanx.embedded.controllers.operators.appwrapper.settings import settings_of
 from phalanx.embedded.controllers.operators.appwrapper.wrapping import Wrapping
@@ -70,21 +71,27 @@ class AppWrapperController:
                 del self._pods[key]
         self.loop.queue.add(key)
 
-    async def _look(self, obj: Object) -> None:
-        if (obj["spec"].get("managedBy") or self._wrapping.manager) != self._wrapping.manager:
+    async def _look(self, own: Object) -> None:
+        if (own["spec"].get("managedBy") or self._wrapping.manager) != self._wrapping.manager:
             return
+        obj = self._wrapping.read(own)
         uid, now_s = obj["metadata"]["uid"], self._clock()
-        seen = await self._see(obj)
+        seen = await self._see(obj, own)
         suspended = bool(obj["spec"].get("suspend"))
-        found = step(obj.get("status") or {}, suspended, seen, settings_of(obj["metadata"]), now_s)
+        status, demand = obj.get("status") or {}, self._wrapping.demand(own["spec"])
+        if demand is None:
+            found = step(status, suspended, seen, settings_of(obj["metadata"]), now_s)
+        else:
+            found = first_generation.step(status, own["spec"], demand, suspended, seen, now_s)
         if found.do is Do.CREATE:
             await self._create(obj)
             found.look_s = now_s + (_POLL_S if uid in self._faults and not self._faults[uid][1] else 0.0)
         elif found.do is not Do.NOTHING:
             await self._remove(obj, forced=found.do is Do.FORCE)
             found.look_s = min(found.look_s or now_s + _POLL_S, now_s + _POLL_S)
-        found.status["componentStatus"] = await self._components(obj, found)
-        if found.status["phase"] not in ("Resuming", "Failed"):
+        if demand is None:
+            found.status["componentStatus"] = await self._components(obj, found)
+        if found.status.get("phase", found.status.get("state")) not in ("Resuming", "Running", "Failed"):
             self._faults.pop(uid, None)
         for reason, message in found.events:
             self._recorder.tell(COMPONENT, obj, "Normal", reason, message)
@@ -94,11 +101,11 @@ class AppWrapperController:
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
-    async def _see(self, obj: Object) -> Seen:
+    async def _see(self, obj: Object, own: Object) -> Seen:
         meta = obj["metadata"]
-        pods = list(self._pods.get(f"{meta['namespace']}/{meta['name']}", {}).values())
+        pods = self._pods_of(meta)
         try:
-            expected = self._wrapping.expected(obj["spec"])
+            expected = self._wrapping.expected(own)
         except PhalanxError as error:
             return Seen(pods=pods, expected=0, missing=["a component"], fault=str(error), fatal=True)
         parts = [(self._name(obj, at), await self._find(obj, at)) for at in _each(obj)]
@@ -108,12 +115,19 @@ class AppWrapperController:
             pods=pods,
             expected=expected,
             missing=[name for name, found in parts if found is None],
+            components=[found for _, found in parts],
             there=any(found is not None for _, found in parts),
             failed=next(failed, ""),
             fault=fault,
             fatal=fatal,
             evicted=any(self._leaves(pod) for pod in pods),
         )
+
+    def _pods_of(self, meta: Object) -> list[Object]:
+        """Return its pods; what is left of an earlier AppWrapper of the same name is not its own."""
+        named = self._pods.get(f"{meta['namespace']}/{meta['name']}", {}).values()
+        said = ((pod, pod["metadata"].get("annotations") or {}) for pod in named)
+        return [pod for pod, notes in said if notes.get(self._wrapping.uid, meta["uid"]) == meta["uid"]]
 
     def _leaves(self, pod: Object) -> bool:
         """Autopilot says that its node's devices are to be left, and it has some."""
@@ -193,7 +207,7 @@ class AppWrapperController:
             found, kind = await self._find(obj, at), await self._kind(obj["spec"]["components"][at]["template"])
             if found is not None and kind is not None and "deletionTimestamp" not in found["metadata"]:
                 await self._calls.remove(kind, found)
-        for pod in list(self._pods.get(f"{meta['namespace']}/{meta['name']}", {}).values()) if forced else ():
+        for pod in self._pods_of(meta) if forced else ():
             try:
                 await self._calls.delete(PODS, pod, grace_s=0)
             except ApiRefusal as refusal:

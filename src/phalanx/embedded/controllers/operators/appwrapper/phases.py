@@ -24,7 +24,7 @@ from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
 
 
 class Do(Enum):
-    """What is to be done besides writing the status."""
+    """An action to take besides writing the status."""
 
     NOTHING = "nothing"
     CREATE = "create"  # what is missing of the components
@@ -34,13 +34,15 @@ class Do(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What there is. `expected`: pods that there are to be. `missing`: components, by name, that are not there.
-    `there`: some component is. `failed`: one that says it failed. `fault`: why a component cannot be created; `fatal`:
-    ever. `evicted`: a pod is on a node that is to be left."""
+    """The components and pods that were seen. `expected`: pods that there are to be. `missing`: components, by name,
+    that are not there. `components`: each, in order; None: it is not there. `there`: some component is. `failed`: one
+    that says it failed. `fault`: why a component cannot be created; `fatal`: ever. `evicted`: a pod is on a node that
+    is to be left."""
 
     pods: Sequence[Object]
     expected: int
     missing: Sequence[str] = ()
+    components: Sequence[Object | None] = ()
     there: bool = False
     failed: str = ""
     fault: str = ""

@@ -10,7 +10,8 @@ from phalanx.client.kind import Kind
 
 
 class Wrapping(Protocol):
-    """`label`: of what is made, and of its pods: the AppWrapper's name. `manager`: this controller, where an AppWrapper
+    """`label`: of what is made, and of its pods: the AppWrapper's name. `uid`: annotation of its pods: the AppWrapper's
+    uid. `manager`: this controller, where an AppWrapper
     names one. `creator`, `groups`: annotations that say who created it."""
 
     @property
@@ -18,13 +19,22 @@ class Wrapping(Protocol):
     @property
     def label(self) -> str: ...
     @property
+    def uid(self) -> str: ...
+    @property
     def manager(self) -> str: ...
     @property
     def creator(self) -> str: ...
     @property
     def groups(self) -> str: ...
 
-    def expected(self, spec: Mapping[str, Any]) -> int:
+    def read(self, obj: Object) -> Object:
+        """Return the object in the shape of v1beta2, whatever generation it is of."""
+
+    def demand(self, spec: Mapping[str, Any]) -> Object | None:
+        """Return what the status of an object of the first generation (MCAD) says of its demand; None: it is of the
+        second."""
+
+    def expected(self, app_wrapper: Object) -> int:
         """Return how many pods there are to be. Raises PhalanxError for what cannot be created, ever."""
 
     def pod_sets(self, at: int, component: Mapping[str, Any]) -> Sequence[Object]:

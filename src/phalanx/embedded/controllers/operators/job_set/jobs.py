@@ -67,6 +67,7 @@ def make_job(job_set: Object, replica: Replica, *, suspended: bool) -> Object:
     spec.setdefault("completionMode", "Indexed")
     spec["suspend"] = suspended
     pod = spec["template"]
+    pod["spec"].setdefault("restartPolicy", "OnFailure")
     inner = pod.setdefault("metadata", {})
     inner["labels"] = {**(inner.get("labels") or {}), **words}
     inner["annotations"] = {**(inner.get("annotations") or {}), **words}

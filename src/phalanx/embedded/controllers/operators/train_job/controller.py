@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from phalanx.client.connection import Object
-from phalanx.client.kind import JOB_SETS, TRAIN_JOBS, Kind
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.kind import CONFIG_MAPS, JOB_SETS, TRAIN_JOBS, Kind
 from phalanx.embedded.controllers.operators.conditions import is_true, with_condition
 from phalanx.embedded.controllers.operators.train_job.job_set import RuntimeFault, make_job_set
+from phalanx.embedded.controllers.operators.train_job.mpi import companions
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_state import controller_of
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
@@ -46,6 +47,7 @@ class TrainJobController:
         self._calls, self._recorder, self._clock = calls, recorder, clock
         self._job_sets = calls.cache(JOB_SETS)
         self._runtimes = {name: calls.cache(kind) for name, kind in RUNTIMES.items()}
+        self._told: dict[str, dict[str, str]] = {}  # uid of a job -> the data of its ConfigMap, once that is made
         self.loop = Reconciler(
             calls, recorder, TRAIN_JOBS, self._look, component=COMPONENT, owns=(JOB_SETS,), retry=retry
         )
@@ -60,6 +62,8 @@ class TrainJobController:
             status["conditions"] = self._conditions(job, fault)
             if fault:
                 self.loop.look_after(job, _AGAIN_S)
+        else:
+            self._told.pop(job["metadata"]["uid"], None)
         made = self._made(job)
         if made is not None:
             status["jobsStatus"] = (made.get("status") or {}).get("replicatedJobsStatus") or []
@@ -68,7 +72,9 @@ class TrainJobController:
     async def _follow(self, job: Object) -> str:
         """Make its JobSet as it should be. Return what is wrong with it, or nothing."""
         try:
-            wanted = make_job_set(job, self._runtime(job))
+            runtime = self._runtime(job)
+            wanted = make_job_set(job, runtime)
+            await self._furnish(job, runtime, wanted)
         except RuntimeFault as fault:
             return str(fault)
         made, space = self._made(job), job["metadata"]["namespace"]
@@ -84,6 +90,36 @@ class TrainJobController:
         elif wanted["spec"]["suspend"]:
             await self._calls.patch(JOB_SETS, made, {"spec": {"suspend": True}})
         return await self._end_in_time(job)
+
+    async def _furnish(self, job: Object, runtime: Object, wanted: Object) -> None:
+        """Make what an MPI runtime's pods mount, once; while the job is suspended its list of hosts follows the job.
+        Raises RuntimeFault, where somebody else's stands in its place."""
+        policy, made = (runtime["spec"].get("mlPolicy") or {}).get("mpi"), self._made(job)
+        if policy is None or (made is not None and not made["spec"].get("suspend")):
+            return
+        uid, bodies = job["metadata"]["uid"], companions(job, policy, wanted)
+        data = next(body["data"] for kind, body in bodies if kind is CONFIG_MAPS)
+        if self._told.get(uid) == data:
+            return
+        for kind, body in bodies:
+            there = await self._create(job, kind, body)
+            if kind is CONFIG_MAPS and there.get("data") != data:
+                await self._calls.patch(kind, there, {"data": data})
+        self._told[uid] = data
+
+    async def _create(self, job: Object, kind: Kind, body: Object) -> Object:
+        """Return what is there then."""
+        name, space = body["metadata"]["name"], job["metadata"]["namespace"]
+        try:
+            return await self._calls.create(kind, body, space)
+        except ApiRefusal as refusal:
+            if refusal.reason != "AlreadyExists":
+                raise
+        there = await self._calls.get(kind, name, space)
+        above = controller_of(there)
+        if above is None or above["uid"] != job["metadata"]["uid"]:
+            raise RuntimeFault(f"there is a {kind.name} {name} that it has not made: delete the one or the other")
+        return there
 
     async def _end_in_time(self, job: Object) -> str:
         limit_s, made = job["spec"].get("activeDeadlineSeconds"), self._made(job)

@@ -2,7 +2,7 @@
 
 The replicated job whose template has the label `trainer.kubeflow.org/trainjob-ancestor-step: trainer` is the trainer,
 and its container `node` runs what the TrainJob says. torchrun is told by PET_* variables who its pods are and where the
-first of them listens; Open MPI where the hosts are.
+first of them listens; what Open MPI is told is `mpi`'s.
 
 Source: Kubeflow Trainer v2.3, pkg/runtime/framework/plugins/{jobset,torch,mpi,plainml}.
 """
@@ -16,6 +16,14 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOB_SETS
 from phalanx.embedded.controllers.operators.job_set.jobs import owner
+from phalanx.embedded.controllers.operators.train_job.mpi import (
+    LAUNCHER,
+    NODE,
+    Unsupported,
+    check,
+    node_count,
+    tell,
+)
 
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _CONTAINER = "node"
@@ -41,14 +49,17 @@ def make_job_set(job: Object, runtime: Object) -> Object:
             f"the runtime {runtime['metadata']['name']} has no replicated job with the label {STEP}: trainer; give its "
             "trainer's template that label"
         )
-    nodes = int(said.get("numNodes") or policy.get("numNodes") or 1)
+    over_mpi = policy.get("mpi")
+    nodes = int((said.get("numNodes") if over_mpi is None else None) or policy.get("numNodes") or 1)
     _size(trainer, nodes)
-    for container in _containers(trainer, (_CONTAINER,)):
+    for container in _containers(trainer, _names(over_mpi)):
         _say(container, said)
         _tell(container, _torch(job, policy["torch"], said, nodes, trainer) if "torch" in policy else {})
     for name, part in (("dataset-initializer", "dataset"), ("model-initializer", "model")):
         _initialise(parts, name, (job["spec"].get("initializer") or {}).get(part) or {})
     labels, notes = _patch(job, template, parts)
+    if over_mpi is not None:
+        _over_mpi(job, over_mpi, said, parts)
     meta = {
         "name": job["metadata"]["name"],
         "labels": {**((template.get("metadata") or {}).get("labels") or {}), **labels},
@@ -91,6 +102,22 @@ def _size(trainer: Object, nodes: int) -> None:
     spec |= {"parallelism": nodes, "completions": nodes}
 
 
+def _names(over_mpi: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the names of the containers that run what the TrainJob says."""
+    return (_CONTAINER, LAUNCHER) if over_mpi is not None and over_mpi.get("runLauncherAsNode") else (_CONTAINER,)
+
+
+def _over_mpi(job: Object, policy: Mapping[str, Any], said: Mapping[str, Any], parts: Mapping[str, Object]) -> None:
+    try:
+        check(policy, said, parts)
+        count = node_count(policy, said)
+        if count is not None and NODE in parts:
+            _size(parts[NODE], count)
+        tell(job, policy, said, parts)
+    except Unsupported as fault:
+        raise RuntimeFault(str(fault)) from None
+
+
 def _containers(part: Object, names: Sequence[str]) -> Iterator[Object]:
     for container in (at(part, _POD) or {}).get("containers") or ():
         if container.get("name") in names:
@@ -98,7 +125,7 @@ def _containers(part: Object, names: Sequence[str]) -> Iterator[Object]:
 
 
 def _say(container: Object, said: Mapping[str, Any]) -> None:
-    """What the TrainJob says of its trainer stands in the place of what the runtime says."""
+    """Put the TrainJob's words about its trainer in the place of the runtime's."""
     for field in ("image", "command", "args"):
         if said.get(field):
             container[field] = said[field]
@@ -135,7 +162,7 @@ def _torch(
 
 
 def _initialise(parts: Mapping[str, Object], step: str, said: Mapping[str, Any]) -> None:
-    """What fetches data or a model is told from where."""
+    """Tell the initializers of data and model where to fetch from."""
     part = next((one for one in parts.values() if _step(one) == step), None)
     env = list(said.get("env") or ())
     if said.get("storageUri"):

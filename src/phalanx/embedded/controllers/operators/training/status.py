@@ -68,7 +68,7 @@ class _Conditions:
         self.entries.append({**words, "lastTransitionTime": since, "lastUpdateTime": self.now})
 
     def deny(self, *kinds: str) -> None:
-        """What was true of it is not any more."""
+        """Set the condition to false if it was true."""
         for kind in kinds:
             old = next((one for one in self.entries if one["type"] == kind and one["status"] == "True"), None)
             if old is not None:

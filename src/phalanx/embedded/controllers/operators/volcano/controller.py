@@ -262,7 +262,7 @@ class VolcanoJobController:
             raise
 
     def _forget_plugins(self, status: dict[str, Any]) -> None:
-        """What is taken away is not the job's any more; its volumes stay until it goes."""
+        """Forget the plugins' objects that were taken away; the job's volumes stay until it goes."""
         kept = status.get("controlledResources") or {}
         kept = {key: value for key, value in kept.items() if not key.startswith("plugin-")}
         status.pop("controlledResources", None)

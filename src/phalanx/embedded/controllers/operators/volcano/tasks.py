@@ -18,7 +18,7 @@ _WITH_SERVICE = frozenset({"tensorflow", "pytorch", "mpi", "ray"})
 
 
 class JobFault(Exception):
-    """What of a Job makes it impossible, and what to write instead."""
+    """A fault that makes a Job impossible, with what to write instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,8 @@ from phalanx.embedded.node.container.shim.syscalls import (
 )
 
 PASSED_ON = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
-_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"  # a mount point that anybody's pod may make us make
+_SECRETS = "/var/run/secrets"
+_ACCOUNT = f"{_SECRETS}/kubernetes.io/serviceaccount"  # a mount point that anybody's pod may make us make
 _HANDLES = 1 << 16
 
 
@@ -42,8 +43,8 @@ def has_own_processes(spec: dict[str, Any]) -> bool:
 
 
 def enter_user_namespace(user: int, group: int) -> None:
-    """Who is not root becomes so in it over what is its own (user_namespaces(7)), under the number `user`. Raises
-    Refused."""
+    """Enter a user namespace, in which a user who is not root becomes root over what is its own (user_namespaces(7)),
+    under the number `user`. Raises Refused."""
     before = os.geteuid(), os.getegid()
     call("unshare", libc.unshare(CLONE_NEWUSER))
     step("giving up groups", partial(write_text, "/proc/self/setgroups", "deny"))
@@ -71,11 +72,14 @@ def isolate(spec: dict[str, Any]) -> None:
 
 
 def _mount_all(mounts: list[dict[str, Any]], spec: dict[str, Any]) -> None:
-    """Nobody else sees them, while later mounts of the machine are seen here, too (mount_namespaces(7)).
+    """Make the mounts in a namespace of their own: nobody else sees them, while later mounts of the machine are seen
+    here, too (mount_namespaces(7)).
 
     All sources are opened before the first is mounted, which may hide another."""
     mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
     sources = [_opened(one, spec) for one in mounts]
+    if any(one["target"] == _ACCOUNT for one in mounts) and not os.path.isdir(_ACCOUNT):
+        _make_account_point()
     for source, one in zip(sources, mounts, strict=True):
         target = one["target"]
         with rights_of_user({} if target == _ACCOUNT else spec):
@@ -87,6 +91,24 @@ def _mount_all(mounts: list[dict[str, Any]], spec: dict[str, Any]) -> None:
         flags = MS_NOSUID | MS_NODEV
         mount("mounting /dev/shm", "tmpfs", "/dev/shm", "tmpfs", flags, "mode=1777")  # noqa: S108 - its own
         mount("mounting /proc", "proc", "/proc", "proc", flags)
+
+
+def _make_account_point() -> None:
+    """Make the mount point of the service account in a tmpfs over what there is of its parents, which keeps what the
+    machine has there, and who may see it.
+
+    On the machine itself that folder must not stand: client libraries that find it believe that they run in a pod."""
+    place = parent if os.path.isdir(parent := os.path.dirname(_ACCOUNT)) else _SECRETS
+    step(f"making {place}", partial(os.makedirs, place, exist_ok=True))
+    mode = stat.S_IMODE(os.stat(place).st_mode)
+    paths = [one.path for one in os.scandir(place) if os.path.exists(one.path)]
+    kept = [(path, step(f"opening {path}", partial(os.open, path, os.O_PATH | os.O_CLOEXEC))) for path in paths]
+    mount(f"mounting {place}", "tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode:o}")
+    for path, source in kept:
+        step(f"making the mount point {path}", partial(_mount_point, os.fstat(source).st_mode, path))
+        mount(f"mounting {path}", f"/proc/self/fd/{source}", path, None, MS_BIND | MS_REC)
+        os.close(source)
+    step(f"making the mount point {_ACCOUNT}", partial(os.makedirs, _ACCOUNT, exist_ok=True))
 
 
 def _opened(one: dict[str, Any], spec: dict[str, Any]) -> int:

@@ -27,6 +27,6 @@ def start_ticks(pid: int) -> int:
 
 
 def boot_id() -> str:
-    """Another one after each boot of the machine (proc_sys_kernel(5))."""
+    """Return the id of this boot of the machine, another one after each (proc_sys_kernel(5))."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()

@@ -93,7 +93,7 @@ class Shim:
                 os.close(go[1])
                 if os.read(go[0], 1):
                     become(self.spec, shim, (out[1], err[1]), ended[1])
-            except BaseException as error:
+            except BaseException as error:  # the parent must hear of it, and this fork ends here
                 os.write(failed[1], str(error).encode())
             os._exit(START_FAILED)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
@@ -232,7 +232,7 @@ def probe_root(root: dict[str, Any], user_namespace: bool) -> str:
         if os.fork() == 0:  # process 1 of the new namespace, without which there is no /proc of it
             try:
                 isolate(spec)
-            except BaseException as error:
+            except BaseException as error:  # the parent must hear of it, and this fork ends here
                 os.write(tell, str(error).encode())
             os._exit(0)
         os.close(tell)

@@ -28,7 +28,7 @@ class DeviceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """What a container is given with its devices."""
+    """The grant of devices to a container."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -39,7 +39,7 @@ class Granted:
 
 
 class DeviceSource(Protocol):
-    """Who offers a resource."""
+    """A source that offers devices of a resource."""
 
     async def allocate(self, ids: Ids) -> Granted:
         """Return what the container is given. Raises PhalanxError."""

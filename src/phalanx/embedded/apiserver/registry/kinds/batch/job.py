@@ -103,7 +103,7 @@ def _copy_labels(job: Object) -> None:
 
 
 def _generate_selector(job: Object) -> None:
-    """What a user set already is left to validation."""
+    """Generate the selector and its labels; fields that the user has set are left to validation."""
     meta, spec = job["metadata"], job["spec"]
     shared = meta.get("labels") == spec["template"]["metadata"].get("labels")
     made = job_spec.generated_labels(meta.get("uid", ""), meta.get("name", ""))

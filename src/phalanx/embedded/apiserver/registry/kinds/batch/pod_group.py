@@ -136,7 +136,7 @@ def _templates(found: Found, templates: Sequence[Spec], path: str) -> None:
 
 
 def _group(found: Found, spec: Spec, path: str) -> None:
-    """What a PodGroup and a template of one have in common."""
+    """Check the fields that a PodGroup and a template of one have in common."""
     _policy(found, spec.get("schedulingPolicy") or {}, f"{path}.schedulingPolicy")
     topology = (spec.get("schedulingConstraints") or {}).get("topology") or ()
     here = f"{path}.schedulingConstraints.topology"

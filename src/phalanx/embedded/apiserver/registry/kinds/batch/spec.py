@@ -270,7 +270,7 @@ DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 class TemplateChange(Enum):
-    """What of a Job's template may change."""
+    """The part of a Job's template that may change."""
 
     NOTHING = "nothing"
     DIRECTIVES = "directives"

@@ -92,7 +92,7 @@ def init_containers(
 def ephemeral_containers(
     found: Found, given: Sequence[Container], others: Sequence[Container], volumes: Volumes, spec: Container, path: str
 ) -> None:
-    """They are for looking at a pod, so nothing that serves may be set."""
+    """Check ephemeral containers: they are for looking at a pod, so nothing that serves may be set."""
     lasting = {one.get("name", "") for one in others}
     names = set(lasting)
     for index, one in enumerate(given):
@@ -117,7 +117,7 @@ def ephemeral_containers(
 
 
 def container(found: Found, one: Container, volumes: Volumes, restart_policy: str, path: str) -> None:
-    """What all sorts of containers have in common."""
+    """Check the fields that all sorts of containers have in common."""
     if name := one.get("name"):
         formatted(found, f"{path}.name", name, formats.dns_label)
     else:

@@ -127,6 +127,7 @@ class PodStrategy(SpecAndStatus):
         if asked:
             obj["spec"]["ephemeralContainers"] = asked
         obj["status"] = old["status"]
+        obj["metadata"] = dict(old["metadata"])  # else labels and annotations would change past admission
         count(obj, old, ("spec",))
 
     def validate_ephemeral(self, obj: Object, old: Object) -> list[Cause]:

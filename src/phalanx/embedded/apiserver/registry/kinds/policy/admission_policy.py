@@ -9,6 +9,7 @@ from __future__ import annotations
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import expressions_of
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, compiled
 from phalanx.embedded.apiserver.apimachinery.expressions.metering import undeclared
+from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, check
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
@@ -82,7 +83,20 @@ def _expression_causes(spec: Object) -> list[Cause]:
             declared |= {"variables"}
         if wrong := undeclared(text, declared):
             causes.append(invalid_value(path, text, f"compilation failed: {wrong}"))
+            continue
+        verdict = check(text, {}, lambda schema, name: DYN)
+        if verdict.errors:
+            causes.append(invalid_value(path, text, "compilation failed: " + "\n".join(verdict.errors)))
+        elif (wanted := _result_of(path)) and verdict.type not in (wanted, DYN):
+            causes.append(invalid_value(path, text, f"must evaluate to {wanted}"))
     return causes
+
+
+def _result_of(path: str) -> str:
+    """Return the type that the value of an expression must have; "": any."""
+    if path.endswith("messageExpression"):
+        return "string"
+    return "bool" if path.startswith(("spec.validations", "spec.matchConditions")) else ""
 
 
 class BindingStrategy(Counted):

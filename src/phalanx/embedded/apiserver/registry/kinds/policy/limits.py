@@ -23,6 +23,11 @@ from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 
 Item = Mapping[str, Any]
 
+_SCOPES = ("BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating")
+_OF_PODS = {"pods", "cpu", "memory"} | {
+    f"{which}.{name}" for which in ("requests", "limits") for name in ("cpu", "memory", "ephemeral-storage")
+}
+
 AT_MOST_DEFAULT = "default request value {} is greater than default limit value {}"
 QUOTA_PREFIXES = ("count/", "hugepages-", "requests.hugepages-")
 QUOTA_NAMES = (
@@ -113,8 +118,23 @@ class QuotaStrategy(SpecAndStatus):
             ):
                 found.append(invalid_value(path, name, "must be a standard resource for quota"))
             checks.resource_amount(found, name, amount, path)
+        _scopes(found, obj["spec"])
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         now, before = sorted(obj["spec"].get("scopes") or ()), sorted(old["spec"].get("scopes") or ())
         return [] if now == before else [invalid_value("spec.scopes", now, "field is immutable")]
+
+
+def _scopes(found: Found, spec: Mapping[str, Any]) -> None:
+    """Scopes are about pods: of a quota with scopes, all amounts must be."""
+    scopes = spec.get("scopes") or []
+    for scope in scopes:
+        if scope not in _SCOPES:
+            found.append(invalid_value("spec.scopes", scopes, "unsupported scope"))
+        allowed = {"pods"} if scope == "BestEffort" else _OF_PODS
+        if any(name in QUOTA_NAMES and name not in allowed for name in spec.get("hard") or {}):
+            found.append(invalid_value("spec.scopes", scopes, "unsupported scope applied to resource"))
+    for pair in (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")):
+        if set(pair) <= set(scopes):
+            found.append(invalid_value("spec.scopes", scopes, "conflicting scopes"))

@@ -19,7 +19,8 @@ EMPTY_SELECTOR = "empty selector is invalid for {}"
 
 
 class WorkloadStrategy(SpecAndStatus):
-    """What the four have in common. `kind` is how messages call it, `fixed` what an update may not change."""
+    """The strategy that the four kinds of workloads have in common. `kind` is how messages call it, `fixed` what an
+    update may not change."""
 
     counts = True
 

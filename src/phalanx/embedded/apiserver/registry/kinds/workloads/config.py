@@ -19,8 +19,10 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
 )
 from phalanx.embedded.apiserver.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import IMMUTABLE, Found, complain
+from phalanx.embedded.apiserver.transport.go_json import syntax_error
 
 LIMIT_BYTES = 1024 * 1024
+_TOLD_BYTES = 1000  # of a text that is no JSON: the place is looked for in a short one
 FROZEN = "field is immutable when `immutable` is set"
 # What each type of secret must hold.
 REQUIRED_KEYS = {
@@ -120,14 +122,14 @@ def _typed(found: Found, secret: Object, data: Mapping[str, str]) -> None:
         name = DOCKER_KEYS[sort]
         if name not in data:
             found.append(required(f"data[{name}]"))
-        elif not _is_json(data[name]):
-            text = "invalid character: the value is no JSON"
-            found.append(invalid_value(f"data[{name}]", "<secret contents redacted>", text))
+        elif problem := _not_json(base64.b64decode(data[name])):
+            found.append(invalid_value(f"data[{name}]", "<secret contents redacted>", problem))
 
 
-def _is_json(value: str) -> bool:
+def _not_json(value: bytes) -> str:
+    """Return what is wrong with a text that is no JSON; "" for one that is."""
     try:
-        json.loads(base64.b64decode(value))
-    except ValueError:
-        return False
-    return True
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return (syntax_error(value) if len(value) <= _TOLD_BYTES else "") or "invalid JSON"
+    return ""

@@ -147,7 +147,7 @@ def _legacy(found: Found, event: Object, controller: str) -> None:
 
 
 def _strict(found: Found, event: Object) -> None:
-    """What only a new events.k8s.io/v1 Event must heed."""
+    """Check the rules that only a new events.k8s.io/v1 Event must heed."""
     if not event.get("eventTime"):
         found.append(required("eventTime"))
     _series(found, event)

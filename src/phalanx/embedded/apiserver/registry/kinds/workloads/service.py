@@ -60,9 +60,17 @@ class ServiceStrategy(SpecAndStatus):
         return {"loadBalancer": {}}
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """What the server allocated stays when a client leaves it out."""
+        """Keep the addresses and ports that the server allocated where a client leaves them out."""
         super().prepare_update(obj, old)
         spec, before = obj["spec"], old["spec"]
+        if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else None  # said in the old field alone
+            if not spec["clusterIPs"]:
+                del spec["clusterIPs"]
+        if spec["type"] == "ExternalName":
+            for key in ("ipFamilies", "ipFamilyPolicy"):  # dropped with the address, unless the client has set them
+                if spec.get(key) == before.get(key):
+                    spec.pop(key, None)
         if spec["type"] == "ExternalName" or before.get("type") == "ExternalName":
             return
         for key in ("clusterIP", "clusterIPs"):
@@ -95,7 +103,7 @@ class ServiceStrategy(SpecAndStatus):
 
 
 def _families(spec: Object) -> None:
-    """One family, but for a headless service without selector, which may have addresses of any."""
+    """Set the address families: one, but any for a headless service without selector."""
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
     elif spec.get("clusterIPs") and not spec.get("clusterIP"):
@@ -180,7 +188,10 @@ def _unique_ports(found: Found, ports: Iterable[Spec], sort: str) -> None:
 
 
 def _addresses(found: Found, spec: Spec) -> None:
-    for index, address in enumerate(spec.get("clusterIPs") or ()):
+    addresses = spec.get("clusterIPs") or ()
+    if spec.get("clusterIP") and addresses and addresses[0] != spec["clusterIP"]:
+        found.append(invalid_value("spec.clusterIPs", list(addresses), "first value must match `clusterIP`"))
+    for index, address in enumerate(addresses):
         if address != HEADLESS:
             formatted(found, f"spec.clusterIPs[{index}]", address, formats.ip)
     for index, family in enumerate(spec.get("ipFamilies") or ()):

@@ -71,6 +71,8 @@ class ClaimStrategy(SpecAndStatus):
         if spec == before:
             return []
         free = {"volumeName"} if not before.get("volumeName") else set()
+        if before.get("storageClassName") is None:  # the default class, given later
+            free |= {"storageClassName"}
         if old["status"].get("phase") == "Bound":
             free |= {"resources", "volumeAttributesClassName"}
         changed = sorted(key for key in {*spec, *before} - free if spec.get(key) != before.get(key))

@@ -11,37 +11,16 @@ the node offers, among pods by what each asks, among its containers by what they
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-CONTROLLERS = ("cpu", "memory", "pids")
-_ONE_ALONE = ("devices", "cpuset")  # used where version 1 has them
-_CPU_PERIOD_US = 100_000
+from phalanx.embedded.node.container.cgroup.device_filter import try_program, withhold
+from phalanx.embedded.node.container.cgroup.limits import CONTROLLERS, Hierarchy, Limits, hierarchies, settings
+
+_ALWAYS = ("devices", "cpuacct")  # where version 1 has them; `cpuacct` only counts
 _LEAF = "phalanx-agent"  # where the agent itself goes: a v2 group with children may hold no process
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """None: no limit. `cpu_request_milli` is a share among neighbours, the others are ceilings."""
-
-    cpu_request_milli: int = 0
-    cpu_limit_milli: int | None = None
-    memory_limit_bytes: int | None = None
-    pids_limit: int | None = None
-    cpus: str = ""  # on which it runs; empty: on all
-    others_files: tuple[str, ...] = ()  # device files that it may not open
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hierarchy:
-    """A mounted tree: its version, the controllers used in it, and our own directory there."""
-
-    version: int
-    controllers: tuple[str, ...]
-    own: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,44 +35,9 @@ class Group:
     cpus_file: str = ""
 
 
-def hierarchies(mountinfo: str, membership: str, besides: tuple[str, ...] = ("devices",)) -> list[Hierarchy]:
-    """Of the texts of /proc/self/mountinfo and /proc/self/cgroup; nothing is tried yet."""
-    own: dict[frozenset[str], str] = {}
-    for line in membership.splitlines():
-        _, controllers, path = line.split(":", 2)
-        own[frozenset(controllers.split(",")) - {""}] = path
-    found: list[Hierarchy] = []
-    taken: set[str] = set()
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        fields, (fstype, _, options) = before.split(), [*after.split(), "", "", ""][:3]
-        root, mount = fields[3], Path(fields[4])
-        if fstype == "cgroup":
-            for names, path in own.items():
-                used = tuple(name for name in (*CONTROLLERS, *besides) if name in names and name not in taken)
-                if names and used and names <= frozenset(options.split(",")):
-                    taken.update(used)
-                    found.append(Hierarchy(version=1, controllers=used, own=_below(mount, root, path)))
-        elif fstype == "cgroup2" and frozenset() in own:
-            place = _below(mount, root, own[frozenset()])
-            found.append(Hierarchy(version=2, controllers=_offered(place), own=place))
-    return found
-
-
-def _below(mount: Path, root: str, path: str) -> Path:
-    inside = os.path.relpath(path, root)
-    return mount if inside.startswith("..") else mount / inside
-
-
-def _offered(place: Path) -> tuple[str, ...]:
-    with suppress(OSError):
-        names = (place / "cgroup.controllers").read_text().split()
-        return tuple(name for name in CONTROLLERS if name in names)
-    return ()
-
-
 class Cgroups:
-    """Makes and removes groups of containers. `problems` says which limits are not enforced, and why."""
+    """Makes and removes groups of containers. `problems` says which limits are not enforced, and why;
+    `devices_refusal` why device files cannot be withheld, empty where they can."""
 
     def __init__(self, found: list[Hierarchy], name: str, cpu_milli: int = 1000) -> None:
         """`cpu_milli`: what the node offers."""
@@ -112,17 +56,19 @@ class Cgroups:
         enforced = {name for hierarchy in self.usable for name in hierarchy.controllers}
         known = {name for hierarchy in found for name in hierarchy.controllers}
         self.problems += [f"{name}: no cgroup hierarchy offers it" for name in CONTROLLERS if name not in known]
-        self.enforced = frozenset(enforced)
+        self.devices_refusal = ""
+        self._files = self._withholding()
+        self.enforced = frozenset(enforced | ({"devices"} if self._files is not None else set()))
 
     @classmethod
-    def of_this_process(cls, name: str, cpu_milli: int = 1000, *, pinned: bool = False) -> Cgroups:
-        """`pinned`: containers are kept to cpus."""
+    def of_this_process(cls, name: str, cpu_milli: int = 1000, besides: tuple[str, ...] = ()) -> Cgroups:
+        """Return the groups below this process's own. `besides`: controllers that are used beside `CONTROLLERS`, such
+        as cpuset."""
         try:
             texts = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
         except OSError:
             texts = "", ""
-        found = hierarchies(*texts, besides=_ONE_ALONE if pinned else _ONE_ALONE[:1])
-        return cls(found, name, cpu_milli)
+        return cls(hierarchies(*texts, besides=(*_ALWAYS, *besides)), name, cpu_milli)
 
     def create(self, pod: str, container: str, limits: Limits, pod_cpu_milli: int = 0) -> Group:
         """`pod_cpu_milli`: what all containers of the pod ask. Raises OSError."""
@@ -139,9 +85,8 @@ class Cgroups:
             _write(place, settings(hierarchy, limits))
             if "cpuset" in hierarchy.controllers:
                 cpus_file = str(place / "cpuset.cpus")
-            if "devices" in hierarchy.controllers:
-                for entry in filter(None, map(_device, limits.others_files)):
-                    _write(place, {"devices.deny": entry})
+            if hierarchy is self._files:
+                withhold(place, hierarchy.version, limits.others_files)
             dirs += [str(place), str(above)]
             procs.append(str(place / "cgroup.procs"))
             if "memory" in hierarchy.controllers:
@@ -160,10 +105,31 @@ class Cgroups:
         """Take away what is empty; groups of containers that still run stay, and the next agent uses them."""
         remove(tuple(str(hierarchy.own / self._name) for hierarchy in self.usable))
 
+    def _withholding(self) -> Hierarchy | None:
+        """Return the tree in which device files can be withheld from containers; None: `devices_refusal` says why."""
+        for hierarchy in self.usable:
+            if "devices" in hierarchy.controllers:
+                return hierarchy
+        unified = next((hierarchy for hierarchy in self.usable if hierarchy.version == 2), None)
+        if unified is None:
+            self.devices_refusal = "no cgroup hierarchy for devices can be had or written"
+            return None
+        probe = unified.own / self._name / "probe"
+        try:
+            probe.mkdir(exist_ok=True)
+            try_program(probe)
+            return unified
+        except OSError as error:
+            self.devices_refusal = f"{unified.own}: a BPF program cannot be attached: {error.strerror or error}"
+        finally:
+            remove((str(probe),))
+        return None
+
     def _prepare(self, hierarchy: Hierarchy) -> None:
         place = hierarchy.own / self._name
         place.mkdir(exist_ok=True)
-        if "cpuset" in hierarchy.controllers:  # a group without cpus may hold no process; those below take ours over
+        if "cpuset" in hierarchy.controllers and hierarchy.version == 1:
+            # A group without cpus may hold no process; those below take ours over.
             for file in ("cpuset.cpus", "cpuset.mems"):
                 _write(place, {file: (hierarchy.own / file).read_text()})
             _write(place, {"cgroup.clone_children": "1"})
@@ -189,43 +155,13 @@ class Cgroups:
 
 def _write(place: Path, files: Mapping[str, str]) -> None:
     for file, text in files.items():
+        if ".rsvd." in file and not (place / file).exists():
+            continue  # before Linux 5.7
         (place / file).write_text(text)
-
-
-def _device(path: str) -> str:
-    """Return a device file as the kernel's list has it (cgroup-v1/devices.rst); "" if it is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ""
-    kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}.get(stat.S_IFMT(status.st_mode))
-    return f"{kind} {os.major(status.st_rdev)}:{os.minor(status.st_rdev)} rwm" if kind else ""
 
 
 def _delegate(place: Path, controllers: tuple[str, ...]) -> None:
     (place / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
-
-
-def settings(hierarchy: Hierarchy, limits: Limits) -> Mapping[str, str]:
-    """File -> content. Shares and quota as the kubelet computes them (pkg/kubelet/cm/helpers_linux.go)."""
-    shares = max(2, min(limits.cpu_request_milli * 1024 // 1000, 262144))
-    quota = limits.cpu_limit_milli and max(limits.cpu_limit_milli * _CPU_PERIOD_US // 1000, 1000)
-    memory, pids = limits.memory_limit_bytes, limits.pids_limit
-    found: dict[str, str] = {}
-    one, two = hierarchy.version == 1, hierarchy.version == 2
-    if "cpu" in hierarchy.controllers and one:
-        found |= {"cpu.shares": str(shares), "cpu.cfs_period_us": str(_CPU_PERIOD_US)}
-        found |= {"cpu.cfs_quota_us": str(quota)} if quota else {}
-    if "cpu" in hierarchy.controllers and two:
-        found |= {"cpu.weight": str(1 + (shares - 2) * 9999 // 262142)}
-        found |= {"cpu.max": f"{quota} {_CPU_PERIOD_US}"} if quota else {}
-    if "memory" in hierarchy.controllers and memory:
-        found |= {"memory.limit_in_bytes": str(memory)} if one else {"memory.max": str(memory), "memory.oom.group": "1"}
-    if "cpuset" in hierarchy.controllers and limits.cpus:
-        found |= {"cpuset.cpus": limits.cpus}
-    if "pids" in hierarchy.controllers and pids:
-        found |= {"pids.max": str(pids)}
-    return found
 
 
 def remove(dirs: tuple[str, ...]) -> None:

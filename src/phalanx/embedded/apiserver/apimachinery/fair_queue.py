@@ -1,0 +1,136 @@
+"""Turns of the event loop, shared fairly between users.
+
+The server answers one piece of a request at a time, so who sends many dear requests at once would make all others wait
+for every one of them. What a request takes of the loop is measured, to the microsecond, and added to what its user has
+used lately (it fades with `_FADES_S`). A user who has used little starts his requests at once. The requests of one who
+has used more wait in a queue of his own, and of all queues one request begins at a time, that of the user who has used
+the least; between two the loop goes round a few times, in which those who have used little are answered. So they wait
+for one dear request at most, however many there are, and the loop never rests while anybody waits.
+
+A queue has an end, and so has patience: what is beyond is refused with 429 as a busy server refuses it, before it was
+looked at. As with API Priority and Fairness, of which this is the fair queuing by user (KEP-1040), with a measured cost
+in place of its guessed number of seats, members of system:masters are exempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeVar
+
+_FREE_S = 0.1  # of the loop, used lately: who has used no more does not wait
+_FADES_S = 5.0
+_QUEUE_MOST = 128  # requests of one user that wait
+_PATIENCE_S = 15.0
+_ROUNDS = 4  # of the loop, between two requests of queues: to read, begin, commit and answer another's
+_ACCOUNTS_MOST = 1024
+
+Result = TypeVar("Result")
+
+
+class TooManyRequests(Exception):
+    """The user has as many requests waiting as he may, or this one has waited for as long as it may."""
+
+
+class Account:
+    """The time of the loop that a user has used lately, in seconds."""
+
+    def __init__(self) -> None:
+        self._used_s, self._at_s = 0.0, 0.0
+
+    def used_s(self, now_s: float) -> float:
+        return self._used_s * math.exp((self._at_s - now_s) / _FADES_S)
+
+    def add(self, cost_s: float, now_s: float) -> None:
+        self._used_s, self._at_s = self.used_s(now_s) + cost_s, now_s
+
+
+class FairQueue:
+    """`run` answers requests in turn."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._accounts: dict[str, Account] = {}
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._serving = False
+
+    async def run(self, user: str, work: Coroutine[Any, Any, Result]) -> Result:
+        """Return what `work` does, when it is its user's turn. Raises TooManyRequests; then it has not begun."""
+        account = self._account(user)
+        if account.used_s(self._clock()) > _FREE_S:
+            try:
+                await self._turn(user)
+            except BaseException:
+                work.close()
+                raise
+        answer: Result = await _Measured(work, account, self._clock)
+        return answer
+
+    def _account(self, user: str) -> Account:
+        found = self._accounts.get(user)
+        if found is None:
+            if len(self._accounts) >= _ACCOUNTS_MOST:
+                now_s = self._clock()
+                kept = sorted(self._accounts.items(), key=lambda one: one[1].used_s(now_s))[_ACCOUNTS_MOST // 2 :]
+                self._accounts = dict(kept)
+            found = self._accounts[user] = Account()
+        return found
+
+    async def _turn(self, user: str) -> None:
+        queue = self._waiting.setdefault(user, deque())
+        if len(queue) >= _QUEUE_MOST:
+            raise TooManyRequests
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        if not self._serving:
+            self._serving = True
+            self._after(_ROUNDS)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await turn
+        except TimeoutError:
+            raise TooManyRequests from None
+
+    def _after(self, rounds: int) -> None:
+        asyncio.get_running_loop().call_soon(self._after, rounds - 1) if rounds else self._serve()
+
+    def _serve(self) -> None:
+        """Let the next request begin: that of the user who has used the least."""
+        now_s = self._clock()
+        while self._waiting:
+            user = min(self._waiting, key=lambda name: self._account(name).used_s(now_s))
+            turn = self._waiting[user].popleft()
+            if not self._waiting[user]:
+                del self._waiting[user]
+            if not turn.done():
+                turn.set_result(None)
+                self._after(_ROUNDS)
+                return
+        self._serving = False
+
+
+class _Measured:
+    """A coroutine whose time on the loop is added to an account, step by step."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], account: Account, clock: Callable[[], float]) -> None:
+        self._work, self._account, self._clock = work, account, clock
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        send, thrown = self._work.send, None
+        while True:
+            begun_s = self._clock()
+            try:
+                waits_for = self._work.throw(thrown) if thrown is not None else send(None)
+            except StopIteration as end:
+                return end.value
+            finally:
+                now_s = self._clock()
+                self._account.add(now_s - begun_s, now_s)
+            try:
+                thrown = None
+                yield waits_for
+            except BaseException as error:  # what is thrown into us is thrown into it: its cancellation above all
+                thrown = error

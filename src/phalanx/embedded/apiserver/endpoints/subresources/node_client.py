@@ -1,0 +1,89 @@
+"""Questions to the agent of a node: where it listens, who it is, what it answers.
+
+Its address is in the node's status (InternalIP, kubeletEndpoint), as in a real cluster. The server shows it a token
+from a file that both can read, and where it speaks TLS it must have a certificate of our authority.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.storage.store import Object
+
+if TYPE_CHECKING:
+    import aiohttp  # at run time with the first question: importing it is a third of the server's start
+
+_CONNECT_TIMEOUT_S = 10.0
+
+
+class NodeClient:
+    """Asks nodes. `close` it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, node: Object, path: str) -> aiohttp.ClientResponse:
+        """Return the node's answer with status 200, its body unread. Raises `ApiError` for any other."""
+        import aiohttp
+
+        address, port = endpoint_of(node)
+        failure: Exception | None = None
+        for scheme in ("https", "http"):
+            try:
+                response = await self._open(f"{scheme}://{address}:{port}{path}", scheme)
+            except aiohttp.ClientConnectorCertificateError as error:
+                failure = error  # not the node's: nothing is sent to whoever answers there
+                break
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                failure = error
+                continue
+            if response.status != 200:
+                text = await response.text()
+                response.release()
+                raise refused(response.status, text)
+            return response
+        raise ApiError(500, "InternalError", f'Get "https://{address}:{port}{path}": {failure}')
+
+    async def _open(self, url: str, scheme: str) -> aiohttp.ClientResponse:
+        token = self._settings.kubelet_token.read_text().strip()
+        trust: ssl.SSLContext | bool = True
+        if scheme == "https":
+            trust = ssl.create_default_context(cafile=str(self._settings.ca_certificate))
+        return await self.session.get(url, headers={"Authorization": f"Bearer {token}"}, ssl=trust)
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """Return the pool of connections; it has no limit of time but for connecting."""
+        import aiohttp
+
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S)
+            self._session = aiohttp.ClientSession(timeout=timeout, auto_decompress=False)
+        return self._session
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def refused(code: int, text: str) -> ApiError:
+    """Return what the client is told of a node's refusal."""
+    reasons = {400: "BadRequest", 404: "NotFound", 401: "Unauthorized", 403: "Forbidden"}
+    return ApiError(code, reasons.get(code, "InternalError"), text.strip() or f"the node answered {code}")
+
+
+def endpoint_of(node: Object) -> tuple[str, int]:
+    """Where the node's agent listens. Raises `ApiError` 500 when its status does not say."""
+    status = node.get("status") or {}
+    addresses = [one["address"] for one in status.get("addresses") or [] if one.get("type") == "InternalIP"]
+    port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")
+    if not addresses or not port:
+        name = node["metadata"]["name"]
+        raise ApiError(500, "InternalError", f"no preferred addresses found; known addresses: [] (node {name})")
+    address = addresses[0]
+    return (f"[{address}]" if ":" in address else address), port

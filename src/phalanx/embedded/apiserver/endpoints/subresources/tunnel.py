@@ -1,0 +1,67 @@
+"""Both sides of a connection joined: what the client says goes to who answered its handshake, and the reverse."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.endpoints.subresources.node_client import refused
+from phalanx.embedded.apiserver.transport.request import Response
+
+_ANSWER_TIMEOUT_S = 10.0
+_WAITING_MOST_BYTES = 2**20
+_PIECE_BYTES = 64 * 1024
+
+
+async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handshake: bytes) -> Response:
+    """Return the answer to the handshake, and what follows it. Raises `ApiError` when it is no."""
+    try:
+        writer.write(handshake)
+        async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+            head = await reader.readuntil(b"\r\n\r\n")
+            code = int(head.split(b" ", 2)[1])
+            if code != 101:
+                text = await reader.read(Tunnel.HEAD_BYTES)
+                raise refused(code, text.decode(errors="replace"))
+    except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        writer.close()
+        raise ApiError(500, "InternalError", f"error dialing backend: {error}") from None
+    except ApiError:
+        writer.close()
+        raise
+    return Response(code=101, tunnel=Tunnel(head, reader, writer))
+
+
+class Tunnel:
+    """The other side of a connection. What is iterated over goes to the client; the first of it is the answer to its
+    handshake."""
+
+    HEAD_BYTES = 64 * 1024  # at most
+
+    def __init__(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._head, self._reader, self._writer = head, reader, writer
+        writer.transport.set_write_buffer_limits(high=_WAITING_MOST_BYTES)
+
+    def write(self, data: bytes) -> bool:
+        """Pass on what the client says. Return whether it should wait until `drained`."""
+        self._writer.write(data)
+        return self._writer.transport.get_write_buffer_size() > _WAITING_MOST_BYTES
+
+    async def drained(self) -> None:
+        """Wait until the node has read enough. Raises OSError."""
+        await self._writer.drain()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._head
+        while True:
+            try:
+                piece = await self._reader.read(_PIECE_BYTES)
+            except OSError:
+                return
+            if not piece:
+                return
+            yield piece
+
+    async def aclose(self) -> None:
+        self._writer.close()

@@ -1,0 +1,48 @@
+"""The kinds of metrics.k8s.io: names and schemas alone, as their objects are measured when somebody asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+
+GROUP = "metrics.k8s.io"
+_USAGE: dict[str, Any] = {
+    "type": "object",
+    "description": "What is used: cpu, averaged over the window, and the memory that is not given back under pressure.",
+    "additionalProperties": {"x-kubernetes-int-or-string": True},
+}
+_WHEN: dict[str, Any] = {
+    "timestamp": {"type": "string", "format": "date-time", "description": "The end of the window."},
+    "window": {"type": "string", "description": "The time over which cpu is averaged."},
+}
+_CONTAINER: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "usage": _USAGE},
+}
+
+
+def _kind(kind: str, plural: str, fields: dict[str, Any], path: str) -> Resource:
+    columns = (
+        {"name": "CPU", "type": "string", "jsonPath": f"{path}.cpu"},
+        {"name": "Memory", "type": "string", "jsonPath": f"{path}.memory"},
+        {"name": "Window", "type": "string", "jsonPath": ".window"},
+    )
+    return Resource(
+        group=GROUP,
+        version="v1beta1",
+        kind=kind,
+        plural=plural,
+        list_kind=f"{kind}List",
+        namespaced=plural == "pods",
+        verbs=("get", "list"),
+        schema={"type": "object", "properties": {**_WHEN, **fields}},
+        custom=True,
+        printer_columns=columns,
+    )
+
+
+METRICS: tuple[Resource, ...] = (
+    _kind("NodeMetrics", "nodes", {"usage": _USAGE}, ".usage"),
+    _kind("PodMetrics", "pods", {"containers": {"type": "array", "items": _CONTAINER}}, ".containers[*].usage"),
+)

@@ -1,0 +1,213 @@
+"""How far an AppWrapper of the first generation (MCAD, v1beta1) is: a pure step, as `phases.step` is for the second.
+
+    Pending -> Running -> RunningHoldCompletion -> Completed
+    Running -> Pending -> Running         too few of its pods ran for too long: all is removed and created again
+    Running -> Pending                    it gave way, and waits again
+    Running -> Failed                     its time since the first dispatch is over, or something cannot be created
+    Running -> Deleted                    it was made again as often as it may be
+
+It is complete when each item that names conditions has one of them, whatever the condition says, and its pods are done;
+an AppWrapper whose items name none goes on, as upstream. One in which no pods are found is dispatched at once.
+
+Source: pkg/controller/queuejob/queuejob_controller_ex.go of v1.40.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from phalanx.client.connection import Object
+from phalanx.embedded.controllers.operators.appwrapper.phases import Do, Seen, Step
+from phalanx.embedded.controllers.runtime.pod_state import phase
+from phalanx.embedded.controllers.runtime.timestamp import micro, seconds
+
+_BACKOFF_S: Final = 1.0  # a wait that is longer is said
+_ENDED: Final = ("Completed", "Failed", "Deleted")
+_SHORT: Final = "Insufficient resources to dispatch AppWrapper."
+
+
+def step(status: Object, spec: Mapping[str, Any], demand: Object, suspended: bool, seen: Seen, now_s: float) -> Step:
+    """Return the next step. `spec`: its own; `demand`: what its status says of it."""
+    at = Step(status={**status, "conditions": list(status.get("conditions") or ())}, now_s=now_s)
+    state = str(status.get("state") or "")
+    if not state:
+        _begin(at, spec, demand)
+        _count(at, seen)
+    elif state in _ENDED:
+        _count(at, seen)
+        if state != "Completed":
+            _remove(at, seen)
+    elif suspended and seen.expected:
+        _wait(at, state, seen)
+    elif state == "Pending":
+        _dispatch(at, seen)
+    else:
+        _run(at, spec, seen)
+    return at
+
+
+# --- states -----------------------------------------------------------------------------------------------------------
+
+
+def _begin(at: Step, spec: Mapping[str, Any], demand: Object) -> None:
+    scheduling = spec.get("schedulingSpec") or {}
+    at.status |= demand | {
+        "state": "Pending",
+        "canrun": False,
+        "isdispatched": False,
+        "systempriority": spec.get("priority") or 0,
+        "template": scheduling.get("minAvailable") or 0,
+        "controllerfirsttimestamp": micro(at.now_s),
+    }
+    _say(at, "Init")
+    _say(at, "Queueing", "AwaitingHeadOfLine")
+    at.wait(at.now_s + _BACKOFF_S)
+
+
+def _wait(at: Step, state: str, seen: Seen) -> None:
+    """Waiting is said; what had started is removed."""
+    if state != "Pending":
+        at.status |= {"state": "Pending", "canrun": False, "isdispatched": False}
+        _say(at, "Preempted", "PreemptionTriggered", "It gave way to others, and waits.")
+        at.look_s = at.now_s
+    elif seen.there or seen.pods:
+        _remove(at, seen)
+    elif _last(at) not in ("Backoff", "Preempted") and at.wait(_since(at) + _BACKOFF_S):
+        _say(at, "Backoff", "AppWrapperNotRunnable.", _SHORT)
+    _count(at, seen)
+
+
+def _dispatch(at: Step, seen: Seen) -> None:
+    """All of its pods have a place. What was made before, and came to nothing, is removed first."""
+    if _last(at) == "PreemptCandidate" and (seen.there or seen.pods):
+        _remove(at, seen)
+        return
+    _say(at, "HeadOfLine", "FrontOfQueue.")
+    _say(at, "Dispatched", "AppWrapperRunnable")
+    at.status |= {"state": "Running", "canrun": True, "isdispatched": True}
+    at.status.setdefault("controllerfirstdispatchtimestamp", micro(at.now_s))
+    at.do = Do.CREATE
+
+
+def _run(at: Step, spec: Mapping[str, Any], seen: Seen) -> None:
+    counts = _count(at, seen)
+    completed = _completed(spec, seen)
+    if seen.fault and seen.fatal:
+        _end(at, "Failed", "Failed", "CreateFailed", seen.fault)
+    elif _is_late(at, spec):
+        _end(at, "Failed", "PreemptCandidate", "DispatchDeadlineExceeded", _late(spec))
+    elif completed and not (counts["Running"] or counts["Pending"]):
+        _end(at, "Completed", "Completed", "PodsCompleted")
+    elif completed:
+        at.status["state"] = "RunningHoldCompletion"
+        if _last(at) != "RunningHoldCompletion":
+            _say(at, "RunningHoldCompletion", "SomeItemsCompleted", "Some items completed, others still run.")
+    else:
+        if counts["Running"] and not seen.missing and _last(at) == "Dispatched":
+            _say(at, "Running", "PodsRunning")
+        _hold_to_minimum(at, spec, counts)
+    if at.status["state"] == "Running" and _last(at) == "Dispatched" and seen.missing:
+        at.do = Do.CREATE
+
+
+def _hold_to_minimum(at: Step, spec: Mapping[str, Any], counts: Mapping[str, int]) -> None:
+    """Too few pods for too long: it is made again."""
+    scheduling = spec.get("schedulingSpec") or {}
+    least = int(scheduling.get("minAvailable") or 0)
+    requeuing = scheduling.get("requeuing") or {}
+    initial_s = int(requeuing.get("timeInSeconds", 300))
+    patience_s = int(at.status.get("requeueingTimeInSeconds") or initial_s)
+    if counts["Running"] + counts["Succeeded"] >= least or not at.wait(_since(at) + patience_s):
+        return
+    text = f"minimum={least}, running={counts['Running']}, completed={counts['Succeeded']}."
+    text = f"Insufficient number of Running and Completed pods, {text}"
+    tried = int(at.status.get("numberOfRequeueings") or 0)
+    if 0 < int(requeuing.get("maxNumRequeuings") or 0) <= tried:
+        _end(at, "Deleted", "PreemptCandidate", "MinPodsNotRunning", text)
+        return
+    match requeuing.get("growthType", "exponential"):
+        case "exponential":
+            patience_s *= 2
+        case "linear":
+            patience_s += int(requeuing.get("initialTimeInSeconds") or initial_s)
+    if most_s := int(requeuing.get("maxTimeInSeconds") or 0):
+        patience_s = min(patience_s, most_s)
+    at.status |= {"numberOfRequeueings": tried + 1, "requeueingTimeInSeconds": patience_s, "state": "Pending"}
+    at.status |= {"canrun": False, "isdispatched": False}
+    _say(at, "PreemptCandidate", "MinPodsNotRunning", text)
+    at.look_s = at.now_s
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _completed(spec: Mapping[str, Any], seen: Seen) -> bool:
+    """Return whether every item that names conditions has one of them, and one names some."""
+    items = (spec.get("resources") or {}).get("GenericItems") or ()
+    items = [item for item in items if isinstance(item.get("generictemplate"), dict)]
+    asked = [
+        (str(item["completionstatus"]).lower().split(","), found)
+        for item, found in zip(items, seen.components, strict=False)
+        if item.get("completionstatus")
+    ]
+    return bool(asked) and all(
+        any(word in str(one.get("type")).lower() for one in _conditions(found) for word in words)
+        for words, found in asked
+    )
+
+
+def _conditions(found: Object | None) -> list[Object]:
+    return list(((found or {}).get("status") or {}).get("conditions") or ())
+
+
+def _is_late(at: Step, spec: Mapping[str, Any]) -> bool:
+    limit_s = _limit_s(spec)
+    first = at.status.get("controllerfirstdispatchtimestamp")
+    return bool(limit_s and first) and at.wait(seconds(str(first)) + limit_s)
+
+
+def _limit_s(spec: Mapping[str, Any]) -> int:
+    return int(((spec.get("schedulingSpec") or {}).get("dispatchDuration") or {}).get("limit") or 0)
+
+
+def _late(spec: Mapping[str, Any]) -> str:
+    return f"Dispatch deadline exceeded. allowed to run for {_limit_s(spec)} seconds"
+
+
+def _end(at: Step, state: str, kind: str, reason: str, message: str = "") -> None:
+    _say(at, kind, reason, message)
+    at.status |= {"state": state, "queuejobstate": state, "canrun": False}
+    at.look_s = at.now_s
+
+
+def _remove(at: Step, seen: Seen) -> None:
+    if seen.there or seen.pods:
+        at.do = Do.DELETE
+
+
+def _count(at: Step, seen: Seen) -> dict[str, int]:
+    phases = ("Pending", "Running", "Succeeded", "Failed")
+    counts = {one: sum(phase(pod) == one for pod in seen.pods) for one in phases}
+    at.status |= {one if one == "Succeeded" else one.lower(): count for one, count in counts.items()}
+    return counts
+
+
+def _say(at: Step, kind: str, reason: str = "", message: str = "") -> None:
+    """Append a condition: of one type there may be several, and the last says how far it is."""
+    now = micro(at.now_s)
+    said = {"type": kind, "status": "True", "lastUpdateMicroTime": now, "lastTransitionMicroTime": now}
+    said |= {key: text for key, text in (("reason", reason), ("message", message)) if text}
+    at.status["conditions"] = [*at.status["conditions"], said][-_MOST:]
+    at.status["queuejobstate"] = kind
+
+
+_MOST: Final = 32  # conditions that are kept
+
+
+def _last(at: Step) -> str:
+    return str(at.status["conditions"][-1]["type"]) if at.status["conditions"] else ""
+
+
+def _since(at: Step) -> float:
+    return seconds(str(at.status["conditions"][-1]["lastTransitionMicroTime"]))

@@ -1,0 +1,186 @@
+"""Runs MPIJobs (kubeflow.org/v2beta1): what the Kubeflow MPI operator does on a cluster, for one machine.
+
+Level-triggered: look at the job, its launcher Job and its pods, make what is missing, remove what is not wanted, write
+the status if it is another. Everything has a name of its own, so that doing something twice does no harm.
+
+The launcher Job is there while the MPIJob is suspended, and suspended too; the workers are not. With
+`launcherCreationPolicy: WaitForWorkersReady` it is made when all workers are ready.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.kind import CONFIG_MAPS, JOBS, MPI_JOBS, PODS, SECRETS, SERVICES, Kind
+from phalanx.embedded.controllers.operators.mpi_job.objects import (
+    COMPONENT,
+    OPERATOR,
+    config,
+    launcher_name,
+    launcher_template,
+    make_config,
+    make_launcher,
+    make_secret,
+    make_service,
+    make_worker,
+    worker_count,
+    worker_name,
+)
+from phalanx.embedded.controllers.operators.mpi_job.status import finished, judge
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting, is_ready, phase
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.runtime.work_queue import Retry
+
+_MUTABLE = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"), ("spec", "tolerations"))
+
+
+class MPIJobController:
+    """Run `loop`. `index` finds pods by who controls them."""
+
+    def __init__(
+        self, calls: Calls, index: PodIndex, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+    ) -> None:
+        self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
+        self._jobs = calls.cache(JOBS)
+        self._told: dict[str, dict[str, str]] = {}  # uid of a job -> the data of its ConfigMap, once all else is made
+        self.loop = Reconciler(
+            calls, recorder, MPI_JOBS, self._look, component=COMPONENT, owns=(PODS, JOBS), retry=retry
+        )
+        calls.cache(PODS).subscribe(lambda change: self._launcher_changed(change.new))
+
+    def _launcher_changed(self, pod: Object | None) -> None:
+        """A launcher's pod is its Job's; the MPIJob runs when it does."""
+        owner = controller_of(pod) if pod is not None else None
+        if pod is not None and owner is not None and owner["kind"] == JOBS.name:
+            job = self._jobs.objects.get(f"{pod['metadata']['namespace']}/{owner['name']}")
+            above = controller_of(job) if job is not None else None
+            if above is not None and above["kind"] == MPI_JOBS.name:
+                self.loop.queue.add(f"{pod['metadata']['namespace']}/{above['name']}")
+
+    async def _look(self, job: Object) -> None:
+        policy = job["spec"].get("runPolicy") or {}
+        if (policy.get("managedBy") or OPERATOR) != OPERATOR:
+            return
+        job = {**job, "apiVersion": MPI_JOBS.api_version, "kind": MPI_JOBS.name}
+        workers = self._index.owned_by(job["metadata"]["uid"])
+        if finished(job):
+            await self._after_end(job, workers)
+            return
+        launcher = self._launcher(job)
+        if not _ended(launcher):
+            await self._make(job, launcher, workers, suspended=bool(policy.get("suspend")))
+            launcher = self._launcher(job)
+        pods = self._index.owned_by(launcher["metadata"]["uid"]) if launcher is not None else []
+        await self.loop.write_status(job, judge(job, launcher, pods, workers, rfc3339(self._clock())))
+
+    async def _make(self, job: Object, launcher: Object | None, workers: Sequence[Object], *, suspended: bool) -> None:
+        wanted = 0 if suspended else worker_count(job)
+        await self._furnish(job, workers)
+        names = {pod["metadata"]["name"] for pod in workers}
+        for pod in workers:
+            if not is_deleting(pod) and _number(job, pod) >= wanted:
+                await self._calls.remove(PODS, pod)
+        for index in range(wanted):
+            if worker_name(job, index) not in names:
+                await self._create(job, PODS, make_worker(job, index))
+        if launcher is None:
+            late = job["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady" and not suspended
+            if not late or sum(is_ready(pod) for pod in workers) >= wanted:
+                await self._create(job, JOBS, make_launcher(job))
+        elif bool(launcher["spec"].get("suspend")) != suspended:
+            await self._switch(job, launcher, suspended=suspended)
+
+    async def _switch(self, job: Object, launcher: Object, *, suspended: bool) -> None:
+        """Suspend the launcher, or let it go with the template that the MPIJob has by now."""
+        if suspended:
+            await self._calls.patch(JOBS, launcher, {"spec": {"suspend": True}})
+            return
+        change = _template_patch(launcher_template(job), launcher["spec"]["template"])
+        if change and (launcher.get("status") or {}).get("startTime"):
+            launcher = await self._calls.patch(JOBS, launcher, {"status": {"startTime": None}}, subresource="status")
+        spec: Object = {"suspend": False, **({"template": change} if change else {})}
+        await self._calls.patch(JOBS, launcher, {"spec": spec})
+
+    async def _furnish(self, job: Object, workers: Sequence[Object]) -> None:
+        """Make its Service, key and list of hosts, and keep the list as its pods are. What somebody removes later is
+        not made again."""
+        uid, data = job["metadata"]["uid"], config(job, [pod["metadata"]["name"] for pod in workers if _runs(pod)])
+        if self._told.get(uid) == data:
+            return
+        if uid not in self._told:
+            await self._create(job, SERVICES, make_service(job))
+            await self._create(job, SECRETS, make_secret(job))
+        there = await self._create(job, CONFIG_MAPS, make_config(job, data))
+        if there.get("data") != data:
+            await self._calls.patch(CONFIG_MAPS, there, {"data": data})
+        self._told[uid] = data
+
+    async def _after_end(self, job: Object, workers: Sequence[Object]) -> None:
+        self._told.pop(job["metadata"]["uid"], None)
+        policy = job["spec"].get("runPolicy") or {}
+        cleans = policy.get("cleanPodPolicy") or "None"
+        for pod in workers:
+            live = phase(pod) in ("Pending", "Running")
+            if not is_deleting(pod) and (cleans == "All" or (cleans == "Running" and live)):
+                await self._calls.remove(PODS, pod)
+        if (ttl_s := policy.get("ttlSecondsAfterFinished")) is not None:
+            left_s = seconds((job.get("status") or {})["completionTime"]) + float(ttl_s) - self._clock()
+            if left_s > 0:
+                self.loop.look_after(job, left_s)
+            else:
+                await self._calls.remove(MPI_JOBS, job)
+
+    def _launcher(self, job: Object) -> Object | None:
+        found = self._jobs.objects.get(f"{job['metadata']['namespace']}/{launcher_name(job)}")
+        return found if found is not None and _is_of(job, found) else None
+
+    async def _create(self, job: Object, kind: Kind, body: Object) -> Object:
+        """Return what is there then. Raises ApiError: it is tried again; ValueError, where somebody else's stands in
+        its place."""
+        name, space = body["metadata"]["name"], job["metadata"]["namespace"]
+        try:
+            return await self._calls.create(kind, body, space)
+        except ApiRefusal as refusal:
+            if refusal.reason != "AlreadyExists":
+                text = f"{kind.name} {name} could not be created: {refusal}"
+                self._recorder.tell(COMPONENT, job, "Warning", "MPIJobFailed", text)
+                raise
+        there = await self._calls.get(kind, name, space)
+        if not _is_of(job, there):
+            raise ValueError(f"there is a {kind.name} {name} that it has not made: delete the one or the other")
+        return there
+
+
+def _ended(launcher: Object | None) -> bool:
+    conditions = ((launcher or {}).get("status") or {}).get("conditions") or ()
+    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+
+
+def _runs(pod: Object) -> bool:
+    return phase(pod) == "Running"
+
+
+def _number(job: Object, pod: Object) -> int:
+    """Return the place of a worker among all."""
+    return int(pod["metadata"]["name"].removeprefix(worker_name(job, 0)[:-1]))
+
+
+def _is_of(job: Object, obj: Object) -> bool:
+    owner = controller_of(obj)
+    return owner is not None and owner["uid"] == job["metadata"]["uid"]
+
+
+def _template_patch(wanted: Object, now: Object) -> Object:
+    """Return what of a pod template is to change, and may while its Job is suspended, as a merge patch."""
+    found: Object = {}
+    for outer, name in _MUTABLE:
+        new, old = (wanted.get(outer) or {}).get(name), (now.get(outer) or {}).get(name)
+        if new and new != old:
+            found.setdefault(outer, {})[name] = new
+    return found

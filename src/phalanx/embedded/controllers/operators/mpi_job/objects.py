@@ -1,0 +1,216 @@
+"""What an MPIJob has: a launcher Job, worker pods, the list of hosts, a key for ssh, and a Service for its names.
+
+Names, labels, paths and variables are those of its operator, so that images and scripts made for it work.
+
+Source: kubeflow/mpi-operator caa3c47f, pkg/controller/mpi_job_controller.go.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from phalanx.client.connection import Object
+from phalanx.embedded.controllers.operators.job_set.jobs import owner
+from phalanx.embedded.controllers.operators.mpi_job.rsh import (
+    CONFIG_AT,
+    KEY_ITEMS,
+    SERVES,
+    SINGLE_MACHINE,
+    SSH_AT,
+    on_this_machine,
+    programs,
+    secret_data,
+    variables,
+)
+
+OPERATOR: Final = "kubeflow.org/mpi-operator"  # as managedBy names it
+COMPONENT: Final = "mpi-job-controller"
+_GROUP = "training.kubeflow.org"
+JOB, ROLE, INDEX = f"{_GROUP}/job-name", f"{_GROUP}/job-role", f"{_GROUP}/replica-index"
+MOST_WORKERS = 10_000
+_SLOTS = {"OpenMPI": " slots={}", "Intel": ":{}", "MPICH": ":{}"}
+
+
+def replica(job: Object, role: str) -> Mapping[str, Any]:
+    """Return what the job says of a role; nothing: it has none of it."""
+    found: Mapping[str, Any] = (job["spec"].get("mpiReplicaSpecs") or {}).get(role) or {}
+    return found
+
+
+def worker_count(job: Object) -> int:
+    """Return how many workers it is to have. Raises ValueError for more than there may be."""
+    said = replica(job, "Worker")
+    found = 0 if not said else 1 if said.get("replicas") is None else int(said["replicas"])
+    if found > MOST_WORKERS:
+        raise ValueError(f"{found} workers, which are more than {MOST_WORKERS}")
+    return found
+
+
+def labels(job: Object, role: str) -> dict[str, str]:
+    """Return the labels of the pods of a role."""
+    own = {f"{_GROUP}/operator-name": "mpi-operator", JOB: job["metadata"]["name"], ROLE: role}
+    return own | {f"{_GROUP}/replica-type": role}
+
+
+def launcher_name(job: Object) -> str:
+    return f"{job['metadata']['name']}-launcher"
+
+
+def worker_name(job: Object, index: int) -> str:
+    return f"{job['metadata']['name']}-worker-{index}"
+
+
+def hosts(job: Object) -> list[str]:
+    """Return the names by which mpirun reaches where ranks run, the launcher's first where it is one."""
+    meta = job["metadata"]
+    names = [worker_name(job, index) for index in range(worker_count(job))]
+    first = [launcher_name(job)] if job["spec"].get("runLauncherAsWorker") else []
+    return [f"{name}.{meta['name']}.{meta['namespace']}.svc" for name in (*first, *names)]
+
+
+def config(job: Object, running: Iterable[str]) -> dict[str, str]:
+    """Return the data of its ConfigMap. `running`: the names of the pods that run, which discover_hosts.sh tells."""
+    slots, kind = int(job["spec"].get("slotsPerWorker") or 1), str(job["spec"].get("mpiImplementation") or "OpenMPI")
+    known, there = hosts(job), set(running)
+    hostfile = "".join(f"{name}{_SLOTS[kind].format(slots)}\n" for name in known)
+    found = [name for name in known if name.partition(".")[0] in there or name.startswith(f"{launcher_name(job)}.")]
+    script = "#!/bin/sh\n" + "".join(f"echo {name}:{slots}\n" for name in found)
+    return {"hostfile": hostfile, "discover_hosts.sh": script} | (programs() if _on_this_machine(job) else {})
+
+
+def make_config(job: Object, data: Mapping[str, str]) -> Object:
+    """Return the ConfigMap that is mounted at /etc/mpi."""
+    return _object(job, "ConfigMap", config_name(job), data=dict(data))
+
+
+def config_name(job: Object) -> str:
+    return f"{job['metadata']['name']}-config"
+
+
+def make_secret(job: Object) -> Object:
+    """Return the Secret with a key pair of the job's own, and a token where it is told to do without sshd."""
+    return _object(job, "Secret", secret_name(job), type="kubernetes.io/ssh-auth", data=secret_data())
+
+
+def secret_name(job: Object) -> str:
+    return f"{job['metadata']['name']}-ssh"
+
+
+def make_service(job: Object) -> Object:
+    """Return the headless Service under which its pods find each other."""
+    name = job["metadata"]["name"]
+    selector = {f"{_GROUP}/operator-name": "mpi-operator", JOB: name}
+    return _object(
+        job, "Service", name, spec={"clusterIP": "None", "selector": selector, "publishNotReadyAddresses": True}
+    )
+
+
+def make_worker(job: Object, index: int) -> Object:
+    """Return the pod of a worker."""
+    said, name = replica(job, "Worker"), worker_name(job, index)
+    meta, spec = _pod(job, said, "worker", name)
+    spec["restartPolicy"] = _restart_policy(said, "Never")
+    container = spec["containers"][0]
+    if not container.get("command") and not container.get("args"):
+        container["command"] = [*SERVES] if on_this_machine(container) else ["/usr/sbin/sshd", "-De"]
+    _add_env(container, {"K_MPI_JOB_ROLE": "worker"})
+    _mount(job, spec, container, with_config=on_this_machine(container))
+    metadata = {**meta, "name": name, "ownerReferences": [owner(job)]}
+    metadata["labels"] = {**metadata["labels"], INDEX: str(index + bool(job["spec"].get("runLauncherAsWorker")))}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def make_launcher(job: Object) -> Object:
+    """Return the Job of the launcher, suspended while the MPIJob is."""
+    policy = job["spec"].get("runPolicy") or {}
+    passed = {name: policy[name] for name in ("backoffLimit", "activeDeadlineSeconds") if policy.get(name) is not None}
+    spec = {**passed, "suspend": bool(policy.get("suspend")), "template": launcher_template(job)}
+    return _object(job, "Job", launcher_name(job), api_version="batch/v1", spec=spec)
+
+
+def launcher_template(job: Object) -> Object:
+    """Return the template of the launcher's pods."""
+    said = replica(job, "Launcher")
+    meta, spec = _pod(job, said, "launcher", launcher_name(job))
+    spec["restartPolicy"] = _restart_policy(said, "OnFailure")
+    container = spec["containers"][0]
+    _add_env(container, {"K_MPI_JOB_ROLE": "launcher", **_mpi_env(job)})
+    if not job["spec"].get("runLauncherAsWorker"):
+        _add_env(container, {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""})
+    _mount(job, spec, container, with_config=True)
+    return {"metadata": meta, "spec": spec}
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _object(job: Object, kind: str, name: str, *, api_version: str = "v1", **parts: Any) -> Object:
+    meta = {
+        "name": name,
+        "namespace": job["metadata"]["namespace"],
+        "labels": {"app": job["metadata"]["name"]},
+        "ownerReferences": [owner(job)],
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta, **parts}
+
+
+def _pod(job: Object, said: Mapping[str, Any], role: str, name: str) -> tuple[Object, Object]:
+    template = copy.deepcopy(said.get("template") or {})
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    if not spec.get("containers"):
+        raise ValueError(f"the template of {role} has no container")
+    spec |= {"hostname": name, "subdomain": job["metadata"]["name"]}
+    found = {"labels": {**(meta.get("labels") or {}), **labels(job, role)}}
+    return (found | ({"annotations": meta["annotations"]} if meta.get("annotations") else {})), spec
+
+
+def _restart_policy(said: Mapping[str, Any], default: str) -> str:
+    policy = str(said.get("restartPolicy") or default)
+    return "Never" if policy == "ExitCode" else policy
+
+
+def _mpi_env(job: Object) -> dict[str, str]:
+    slots, hostfile = str(job["spec"].get("slotsPerWorker") or 1), f"{CONFIG_AT}/hostfile"
+    match job["spec"].get("mpiImplementation") or "OpenMPI":
+        case "Intel":
+            return {"I_MPI_HYDRA_HOST_FILE": hostfile, "I_MPI_PERHOST": slots}
+        case "MPICH":
+            return {"HYDRA_HOST_FILE": hostfile}
+        case _:
+            found = {
+                "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+                "OMPI_MCA_orte_default_hostfile": hostfile,
+                "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+                "OMPI_MCA_orte_set_default_slots": slots,
+            }
+            return found | SINGLE_MACHINE if _on_this_machine(job) else found
+
+
+def _on_this_machine(job: Object) -> bool:
+    pods = ((replica(job, role).get("template") or {}).get("spec") or {} for role in ("Launcher", "Worker"))
+    return any(on_this_machine((one.get("containers") or [{}])[0]) for one in pods)
+
+
+def _add_env(container: Object, values: Mapping[str, str]) -> None:
+    """Put values before the container's own: of two of a name, the later counts."""
+    container["env"] = [
+        *({"name": name, "value": text} for name, text in values.items()),
+        *(container.get("env") or ()),
+    ]
+
+
+def _mount(job: Object, spec: Object, container: Object, *, with_config: bool) -> None:
+    """Mount the key where ssh looks for it, and the list of hosts."""
+    key = {"secretName": secret_name(job), "defaultMode": 0o600, "items": [*KEY_ITEMS]}
+    volumes: list[Object] = [{"name": "ssh-auth", "secret": key}]
+    mounts: list[Object] = [{"name": "ssh-auth", "mountPath": job["spec"].get("sshAuthMountPath") or SSH_AT}]
+    if on_this_machine(container):  # its own /root/.ssh stays as it is
+        volumes, mounts = [], []
+        container["env"] = [*variables(secret_name(job)), *container["env"]]
+    if with_config:
+        volumes.append({"name": "mpi-job-config", "configMap": {"name": config_name(job), "defaultMode": 0o555}})
+        mounts.append({"name": "mpi-job-config", "mountPath": CONFIG_AT})
+    spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]
+    container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *mounts]

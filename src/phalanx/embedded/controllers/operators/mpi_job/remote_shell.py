@@ -1,0 +1,96 @@
+"""How mpirun starts its daemons on other pods where there is no sshd: `serve` there, `HOST COMMAND…` here.
+
+A program of its own, which lies in the job's ConfigMap. mpirun calls it as its remote shell (`plm_rsh_agent`) with a
+host and a command; the server in that pod runs the command as a shell of that pod would, and the call ends with it,
+with its exit code. Both sides prove by a digest over a fresh number that they know the token of the job's Secret, which
+is never sent: nobody else can run anything there.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+PORT = 7022
+PATIENCE_S = 300
+MOST_BYTES = 2**20
+
+
+def digest(*parts: str) -> str:
+    """Return the proof that these words come from who knows the token."""
+    return hmac.new(os.environ["MPI_RSH_TOKEN"].encode(), "\0".join(parts).encode(), hashlib.sha256).hexdigest()
+
+
+def serve() -> None:
+    """Run what is asked for, until the pod ends."""
+    with socket.create_server((os.environ["MPI_RSH_ADDRESS"], PORT)) as listener:
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+
+def answer(connection: socket.socket) -> None:
+    """Run one command, if it is the job's own; tell its exit code."""
+    with connection, connection.makefile("rw") as line:
+        connection.settimeout(PATIENCE_S)
+        nonce = secrets.token_hex(16)
+        print(nonce, file=line, flush=True)
+        try:
+            asked = json.loads(line.readline(MOST_BYTES))
+            command, proof = [str(word) for word in asked["command"]], str(asked["digest"])
+        except (ValueError, LookupError, TypeError, OSError):
+            return
+        if not hmac.compare_digest(proof, digest(nonce, *command)):
+            return
+        print(run(command), file=line, flush=True)
+
+
+def run(command: list[str]) -> int:
+    """Return the exit code. As with ssh the words are put together, and a shell of this pod takes them apart."""
+    return subprocess.run(["sh", "-c", " ".join(command)], check=False).returncode
+
+
+def is_here(host: str) -> bool:
+    """Return whether it is this pod: mpirun does not see that, since all pods share the loopback interface."""
+    try:
+        return socket.gethostbyname(host) == os.environ["MPI_RSH_ADDRESS"]
+    except OSError:  # a pod that is starting has no name yet
+        return False
+
+
+def reach(host: str) -> socket.socket | None:
+    """Return a connection to the other pod, which may be starting; None: it is this one, whose name may come late."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        if is_here(host):  # the launcher, where ranks run as well
+            return None
+        try:
+            return socket.create_connection((host, PORT))
+        except OSError as error:
+            if time.monotonic() > deadline_s:
+                raise SystemExit(f"{host} does not answer on port {PORT}: {error}") from None
+            time.sleep(0.1)
+
+
+def call(host: str, command: list[str]) -> int:
+    """Return the exit code of a command on a pod; 255, as of ssh: the connection broke."""
+    connection = reach(host)
+    if connection is None:
+        return run(command)
+    with connection, connection.makefile("rw") as line:
+        nonce = line.readline().strip()
+        print(json.dumps({"command": command, "digest": digest(nonce, *command)}), file=line, flush=True)
+        return int(line.readline() or 255)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["serve"]:
+        serve()
+    words = [word for word in sys.argv[1:] if word != "-x"]  # what Open MPI adds for ssh alone
+    sys.exit(call(words[0], words[1:]))

@@ -1,0 +1,75 @@
+"""Profiles that change pods as they are created, which another project's webhook reads: kept as admission policies.
+
+No webhook has to run: each profile is a mutating policy, which the server carries out. The policies of a profile go
+with it, by the garbage collector. What a profile becomes is told from outside (`Profiles`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.informer import Change
+from phalanx.client.kind import Kind
+from phalanx.embedded.controllers.runtime.calls import Calls
+from phalanx.embedded.controllers.runtime.pod_state import owner_reference
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.work_queue import Retry
+
+COMPONENT: Final = "pod-profiles"
+
+
+class Profiles(Protocol):
+    """`kind`: of the profiles. `classes`: PriorityClasses, which they name. `made`: the kinds of what they become."""
+
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def classes(self) -> Kind: ...
+    @property
+    def made(self) -> tuple[Kind, ...]: ...
+
+    def objects(self, profile: Object, classes: Mapping[str, Object]) -> Sequence[tuple[Kind, Object]]:
+        """Return what a profile becomes. `classes`: by name."""
+
+
+class ProfileController:
+    """Run `loop`. `profiles`: what is known of the kind."""
+
+    def __init__(self, calls: Calls, recorder: Recorder, profiles: Profiles, *, retry: Retry | None = None) -> None:
+        self._calls, self._profiles = calls, profiles
+        self.loop = Reconciler(
+            calls, recorder, profiles.kind, self._look, component=COMPONENT, owns=profiles.made, retry=retry
+        )
+        calls.cache(profiles.classes).subscribe(self._class_changed)
+
+    def _class_changed(self, change: Change) -> None:
+        """A class has another priority: the profiles that name it say so."""
+        for key in self.loop.objects:
+            self.loop.queue.add(key)
+
+    async def _look(self, profile: Object) -> None:
+        wanted = self._profiles.objects(profile, self._calls.cache(self._profiles.classes).objects)
+        for kind, body in wanted:
+            await self._write(profile, kind, body)
+        kept = {(kind, body["metadata"]["name"]) for kind, body in wanted}
+        uid = profile["metadata"]["uid"]
+        for kind in self._profiles.made:
+            for found in [*self._calls.cache(kind).objects.values()]:
+                owners = found["metadata"].get("ownerReferences") or ()
+                if any(owner["uid"] == uid for owner in owners) and (kind, found["metadata"]["name"]) not in kept:
+                    await self._calls.remove(kind, found)
+
+    async def _write(self, profile: Object, kind: Kind, body: Object) -> None:
+        meta = {**body["metadata"], "ownerReferences": [owner_reference(self._profiles.kind, profile)]}
+        found = self._calls.cache(kind).objects.get(meta["name"])
+        if found is None:
+            try:
+                await self._calls.create(kind, {**body, "metadata": meta})
+            except ApiRefusal as refusal:
+                if refusal.reason != "AlreadyExists":
+                    raise
+        elif any(found["spec"].get(key) != value for key, value in body["spec"].items()):
+            await self._calls.replace(kind, {**found, "spec": body["spec"]})

@@ -1,0 +1,180 @@
+"""TrainJobs whose runtime's `mlPolicy` is `mpi` (Open MPI, and DeepSpeed and MLX over it): hosts, key and remote shell.
+
+The replicated job `launcher` runs mpirun and the replicated job `node` is where ranks run, with `runLauncherAsNode` the
+launcher too. Both have the job's key for ssh, the launcher has the list of hosts as well. Where a container's image is
+`host`, `mpi_job.rsh` stands in for ssh.
+
+Source: Kubeflow Trainer v2.3, pkg/runtime/framework/plugins/mpi and pkg/constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.client.kind import CONFIG_MAPS, SECRETS, Kind
+from phalanx.client.quantity import QuantityError, whole
+from phalanx.embedded.controllers.operators.job_set.jobs import owner, replicated_jobs
+from phalanx.embedded.controllers.operators.mpi_job.rsh import (
+    CONFIG_AT,
+    KEY_ITEMS,
+    SERVES,
+    SINGLE_MACHINE,
+    SSH_AT,
+    on_this_machine,
+    programs,
+    secret_data,
+    variables,
+)
+
+LAUNCHER, NODE = "launcher", "node"  # replicated jobs, and containers
+_HOSTFILE = "hostfile"
+
+
+class Unsupported(ValueError):
+    """A policy that asks for what is not carried out; the text says what to do."""
+
+
+def node_count(policy: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
+    """Return how many pods `node` is to have. None: as its runtime says. `said`: the TrainJob's trainer."""
+    if said.get("numNodes") is None:
+        return None
+    nodes = int(said["numNodes"])
+    return max(nodes - 1, 1) if policy.get("runLauncherAsNode") else nodes
+
+
+def check(policy: Mapping[str, Any], said: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raises Unsupported. `names`: of the runtime's replicated jobs."""
+    kind = policy.get("mpiImplementation") or "OpenMPI"
+    if kind != "OpenMPI":
+        raise Unsupported(f"mlPolicy.mpi.mpiImplementation {kind} is not supported: only OpenMPI is; name that")
+    several = int(said.get("numNodes") or 1) >= 2 and policy.get("runLauncherAsNode")
+    if several and not {LAUNCHER, NODE} <= set(names):
+        raise Unsupported(
+            f"trainer.numNodes {said['numNodes']} with runLauncherAsNode needs a runtime with the replicated jobs "
+            f"{LAUNCHER} and {NODE}: name another runtime, or 1"
+        )
+
+
+def tell(job: Object, policy: Mapping[str, Any], said: Mapping[str, Any], parts: Mapping[str, Object]) -> None:
+    """Put key, hosts and variables into the templates of launcher and nodes."""
+    slots = _slots(policy, said, _first(parts))
+    for name, pod in _pods(parts):
+        here = any(on_this_machine(container) for container in _members(pod))
+        _put(pod, "volumes", *_volumes(job, with_hosts=name == LAUNCHER or here, here=here))
+        for container in _members(pod):
+            _mount(job, policy, container, is_launcher=name == LAUNCHER)
+            if name == LAUNCHER:
+                told = _open_mpi(slots) | (SINGLE_MACHINE if on_this_machine(container) else {})
+                env = [{"name": key, "value": value} for key, value in told.items()]
+                _put(container, "env", *env, *(said.get("env") or ()))
+
+
+def companions(job: Object, policy: Mapping[str, Any], job_set: Object) -> list[tuple[Kind, Object]]:
+    """Return the Secret and the ConfigMap that the pods of its JobSet mount."""
+    said, parts = job["spec"].get("trainer") or {}, {str(one["name"]): one for one in replicated_jobs(job_set)}
+    subdomain = str((job_set["spec"].get("network") or {}).get("subdomain") or job["metadata"]["name"])
+    slots = _slots(policy, said, _first(parts))
+    where = (LAUNCHER, NODE) if policy.get("runLauncherAsNode") else (NODE,)
+    found = (host for name, part in parts.items() if name in where for host in _hosts(job, part, subdomain))
+    here = any(on_this_machine(container) for _, pod in _pods(parts) for container in _members(pod))
+    data = {_HOSTFILE: "".join(f"{host} slots={slots}\n" for host in found)} | (programs() if here else {})
+    secret = {"type": "kubernetes.io/ssh-auth", "immutable": True, "data": secret_data()}
+    return [
+        (SECRETS, {**_head(job, "Secret", _secret_name(job)), **secret}),
+        (CONFIG_MAPS, {**_head(job, "ConfigMap", _config_name(job)), "data": data}),
+    ]
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _head(job: Object, kind: str, name: str) -> Object:
+    meta = {"name": name, "namespace": job["metadata"]["namespace"], "ownerReferences": [owner(job)]}
+    return {"apiVersion": "v1", "kind": kind, "metadata": meta}
+
+
+def _secret_name(job: Object) -> str:
+    return f"{job['metadata']['name']}-mpi-ssh-auth"
+
+
+def _config_name(job: Object) -> str:
+    return f"{job['metadata']['name']}-mpi-hostfile"
+
+
+def _pods(parts: Mapping[str, Object]) -> Iterator[tuple[str, Object]]:
+    for name in (LAUNCHER, NODE):
+        if name in parts:
+            yield name, parts[name]["template"]["spec"]["template"]["spec"]
+
+
+def _members(pod: Object) -> Iterator[Object]:
+    for container in pod.get("containers") or ():
+        if container["name"] in (LAUNCHER, NODE):
+            yield container
+
+
+def _first(parts: Mapping[str, Object]) -> Object:
+    """Return the container whose resources are those of a node of training."""
+    return next((container for _, pod in _pods(parts) for container in _members(pod)), {})
+
+
+def _hosts(job: Object, part: Object, subdomain: str) -> Iterator[str]:
+    name = job["metadata"]["name"]
+    for index in range(int(part["template"]["spec"].get("parallelism") or 1)):
+        yield f"{name}-{part['name']}-0-{index}.{subdomain}"
+
+
+def _slots(policy: Mapping[str, Any], said: Mapping[str, Any], container: Object) -> int:
+    """Return how many ranks a node has: as told, else one for each GPU."""
+    if said.get("numProcPerNode") is not None:
+        return int(said["numProcPerNode"])
+    found = int(policy.get("numProcPerNode") or 1)
+    return max(_gpus(container), 1) if found == 1 else found
+
+
+def _gpus(container: Object) -> int:
+    asked = container.get("resources") or {}
+    amounts = {**(asked.get("requests") or {}), **(asked.get("limits") or {})}
+    try:
+        return max((whole(amount) for name, amount in amounts.items() if "gpu" in name.lower()), default=0)
+    except QuantityError as fault:
+        raise Unsupported(f"the resources of container {container['name']}: {fault}") from None
+
+
+def _open_mpi(slots: int) -> dict[str, str]:
+    return {
+        "OMPI_MCA_orte_default_hostfile": f"{CONFIG_AT}/{_HOSTFILE}",
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+        "OMPI_MCA_orte_set_default_slots": str(slots),
+        "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+    }
+
+
+def _volumes(job: Object, *, with_hosts: bool, here: bool) -> Iterator[Object]:
+    key = {"secretName": _secret_name(job), "defaultMode": 0o640, "items": [*KEY_ITEMS]}
+    yield {"name": "mpi-ssh-auth", "secret": key}
+    if with_hosts:
+        items = {"items": [{"key": _HOSTFILE, "path": _HOSTFILE, "mode": 0o444}]}
+        hosts = {"name": _config_name(job), **({"defaultMode": 0o555} if here else items)}
+        yield {"name": "mpi-hostfile", "configMap": hosts}
+
+
+def _mount(job: Object, policy: Mapping[str, Any], container: Object, *, is_launcher: bool) -> None:
+    here = on_this_machine(container)
+    if here:  # its own .ssh stays as it is
+        _put(container, "env", *variables(_secret_name(job)))
+        if not is_launcher and not container.get("command") and not container.get("args"):
+            container["command"] = [*SERVES]
+    else:
+        at = policy.get("sshAuthMountPath") or SSH_AT
+        _put(container, "volumeMounts", {"name": "mpi-ssh-auth", "mountPath": at}, key="mountPath")
+    if is_launcher or here:
+        _put(container, "volumeMounts", {"name": "mpi-hostfile", "mountPath": CONFIG_AT}, key="mountPath")
+
+
+def _put(obj: Object, field: str, *more: Object, key: str = "name") -> None:
+    """Put objects into a list, each in the place of what has the same name (or other key)."""
+    found = {one[key]: one for one in (*(obj.get(field) or ()), *more)}
+    obj[field] = list(found.values())

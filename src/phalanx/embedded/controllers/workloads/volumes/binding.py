@@ -1,0 +1,256 @@
+"""Claims are bound to volumes, volumes of the class `local` are made as directories of this machine, and a volume whose
+claim has gone is given back.
+
+One worker looks at one object at a time, so no volume is given to two claims. A claim of a class that waits for its
+first consumer is left alone until the scheduler has written the pod's node on it. A claim that names no class gets the
+default one when it is due, as the real controller gives it (`assignDefaultStorageClass`); before that it reads as its
+user wrote it. Where the class is made by somebody else's provisioner, that one makes the volume and we bind it.
+
+A directory is named after its volume, which is named after the claim's uid: what is removed is never what somebody
+wrote into an object. Source: pkg/controller/volume/persistentvolume, sig-storage-lib-external-provisioner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from pathlib import Path
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
+from phalanx.embedded.controllers.runtime.calls import Calls, gone
+from phalanx.embedded.controllers.runtime.pod_state import is_deleting
+from phalanx.embedded.controllers.runtime.recorder import Recorder, marking
+from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+from phalanx.embedded.controllers.workloads.volumes.matching import (
+    PROVISIONED_BY,
+    PROVISIONER,
+    SELECTED_NODE,
+    best_match,
+    default_class,
+    is_for,
+    local_class,
+    made_for,
+    reference,
+    refusal,
+)
+
+_COMPONENT = "persistentvolume-controller"
+_BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+_BY_US = {"pv.kubernetes.io/bound-by-controller": "yes"}
+_OWN_NAME = re.compile(r"pvc-[0-9a-f-]{36}")
+
+
+class VolumeBinding:
+    """`start`, then `run`. `folder`: below which directories are made; None: none are, and claims are only bound."""
+
+    def __init__(self, calls: Calls, recorder: Recorder, folder: Path | None, *, retry: Retry | None = None) -> None:
+        self._calls, self._recorder, self._folder = calls, recorder, folder
+        self._caches = [calls.cache(kind) for kind in (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)]
+        self._claims, self._volumes, self._classes = self._caches
+        self.queue = WorkQueue("volumes", self._look, workers=1, retry=retry)
+        self.queue.on_defect = marking(recorder, self._claims, _COMPONENT)
+
+    def start(self) -> None:
+        """Subscribe to what is looked at."""
+        self._claims.subscribe(self._claim_changed)
+        self._volumes.subscribe(self._volume_changed)
+        self._classes.subscribe(lambda change: self._look_at_waiting())
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        for cache in self._caches:
+            await cache.synced.wait()
+        if self._folder is not None:
+            await self._install(default=default_class(self._classes.objects.values()) is None)
+        await self.queue.run()
+
+    async def _install(self, *, default: bool) -> None:
+        head = {"apiVersion": STORAGE_CLASSES.api_version, "kind": STORAGE_CLASSES.name}
+        try:
+            await self._calls.create(STORAGE_CLASSES, {**head, **local_class(default=default)})
+        except ApiRefusal as error:
+            if error.code != 409:
+                raise
+
+    # --- news -----------------------------------------------------------------------------------------------------
+
+    def _claim_changed(self, change: Change) -> None:
+        """A claim's key is `namespace/name`, a volume's its name."""
+        if change.new is not None:
+            self.queue.add(key_of(change.new))
+        elif change.old is not None and (volume := change.old["spec"].get("volumeName")):
+            self.queue.add(volume)
+
+    def _volume_changed(self, change: Change) -> None:
+        if change.new is not None:
+            self.queue.add(change.new["metadata"]["name"])
+        if change.old is None or change.new is None:
+            self._look_at_waiting()
+
+    def _look_at_waiting(self) -> None:
+        for key, claim in self._claims.objects.items():
+            if _phase(claim) != "Bound":
+                self.queue.add(key)
+
+    async def _look(self, key: str) -> None:
+        if "/" not in key:
+            if (volume := self._volumes.objects.get(key)) is not None:
+                await self._look_at_volume(volume)
+            return
+        claim = self._claims.objects.get(key)
+        if claim is None or is_deleting(claim):
+            return
+        try:
+            await self._look_at_claim(claim)
+        except ApiRefusal as error:
+            if not gone(error):
+                raise
+
+    # --- claims ---------------------------------------------------------------------------------------------------
+
+    async def _look_at_claim(self, claim: Object) -> None:
+        named = claim["spec"].get("volumeName")
+        if not named:
+            await self._find(claim)
+            return
+        volume = self._volumes.objects.get(named)
+        if volume is None and _phase(claim) == "Bound":
+            self._tell(claim, "Warning", "ClaimLost", "Bound claim has lost its PersistentVolume. Data on it is lost!")
+            await self._write_claim(claim, {"phase": "Lost"})
+        elif volume is not None and (is_for(volume, claim) or not volume["spec"].get("claimRef")):
+            await self._bind(claim, volume)
+        elif volume is not None:
+            why = f'volume "{named}" already bound to a different claim.'
+            self._tell(claim, "Warning", "FailedBinding", why)
+
+    async def _find(self, claim: Object) -> None:
+        """A volume for a claim that names none: one that is there, or a new one."""
+        spec, meta = claim["spec"], claim["metadata"]
+        chosen = (meta.get("annotations") or {}).get(SELECTED_NODE)
+        given = default_class(self._classes.objects.values()) if spec.get("storageClassName") is None else None
+        found = given or self._classes.objects.get(spec.get("storageClassName") or "")
+        waits = found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+        reserved = next((one for one in self._volumes.objects.values() if is_for(one, claim)), None)
+        if reserved is not None:
+            await self._bind(claim, reserved)
+        elif waits and not chosen:
+            text = "waiting for first consumer to be created before binding"
+            self._tell(claim, "Normal", "WaitForFirstConsumer", text)
+        elif given is not None:
+            body = {"spec": {"storageClassName": given["metadata"]["name"]}}
+            await self._calls.patch(VOLUME_CLAIMS, claim, {"metadata": {"uid": meta["uid"]}, **body})
+        elif (volume := best_match(claim, self._volumes.objects.values())) is not None:
+            await self._bind(claim, volume)
+        elif found is not None and found["provisioner"] == PROVISIONER:
+            await self._make(claim, found)
+        elif found is None:
+            name = spec.get("storageClassName")
+            text = f'storageclass.storage.k8s.io "{name}" not found' if name else _NO_CLASS
+            self._tell(claim, "Warning" if name else "Normal", "ProvisioningFailed" if name else "FailedBinding", text)
+
+    async def _make(self, claim: Object, storage_class: Object) -> None:
+        if self._folder is None:
+            return
+        if why := refusal(claim):
+            self._tell(claim, "Warning", "ProvisioningFailed", why)
+            return
+        volume = made_for(claim, storage_class, self._folder)
+        name = volume["metadata"]["name"]
+        await asyncio.to_thread((self._folder / name).mkdir, mode=0o777, parents=True, exist_ok=True)
+        try:
+            made = await self._calls.create(VOLUMES, volume)
+        except ApiRefusal as error:
+            if error.code != 409:
+                raise
+            made = await self._calls.get(VOLUMES, name)
+        self._tell(claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
+        await self._bind(claim, made)
+
+    async def _bind(self, claim: Object, volume: Object) -> None:
+        """Each step is seen in what is there, so that a crash between two is made good by looking again."""
+        own = dict(volume["spec"].get("claimRef") or {})
+        if own.get("uid") != claim["metadata"]["uid"]:
+            body = {"spec": {"claimRef": reference(claim)}, "metadata": _at(volume, {} if own else _BY_US)}
+            volume = await self._calls.patch(VOLUMES, volume, body)
+        name = volume["metadata"]["name"]
+        if claim["spec"].get("volumeName") != name or not _has(claim, _BOUND):
+            notes = {**_BOUND, **({} if claim["spec"].get("volumeName") else _BY_US)}
+            body = {"spec": {"volumeName": name}, "metadata": _at(claim, notes)}
+            claim = await self._calls.patch(VOLUME_CLAIMS, claim, body)
+        spec = volume["spec"]
+        status = {"phase": "Bound", "accessModes": spec["accessModes"], "capacity": spec["capacity"]}
+        await self._write_claim(claim, status)
+        await self._write_volume(volume, "Bound")
+
+    # --- volumes --------------------------------------------------------------------------------------------------
+
+    async def _look_at_volume(self, volume: Object) -> None:
+        said = volume["spec"].get("claimRef")
+        if not said:
+            await self._write_volume(volume, "Available")
+            return
+        key = f"{said.get('namespace')}/{said.get('name')}"
+        if (claim := self._claims.objects.get(key)) is not None and is_for(volume, claim):
+            self.queue.add(key)
+        elif not said.get("uid"):
+            await self._write_volume(volume, "Available")
+        elif await self._has_gone(said):
+            await self._release(volume)
+
+    async def _has_gone(self, said: Object) -> bool:
+        """The watch of claims may be behind that of volumes: the server says whether the claim is there."""
+        try:
+            claim = await self._calls.get(VOLUME_CLAIMS, said["name"], said["namespace"])
+        except ApiRefusal as error:
+            if error.code == 404:
+                return True
+            raise
+        return bool(claim["metadata"]["uid"] != said["uid"])
+
+    async def _release(self, volume: Object) -> None:
+        await self._write_volume(volume, "Released")
+        meta = volume["metadata"]
+        ours = (meta.get("annotations") or {}).get(PROVISIONED_BY) == PROVISIONER
+        if volume["spec"].get("persistentVolumeReclaimPolicy") != "Delete" or not ours or self._folder is None:
+            return
+        if _OWN_NAME.fullmatch(meta["name"]):
+            await asyncio.to_thread(shutil.rmtree, self._folder / meta["name"], ignore_errors=True)
+        if not is_deleting(volume):
+            await self._calls.remove(VOLUMES, volume, policy=None)
+
+    # --- writes ---------------------------------------------------------------------------------------------------
+
+    async def _write_claim(self, claim: Object, status: Object) -> None:
+        have = claim.get("status") or {}
+        if any(have.get(key) != value for key, value in status.items()):
+            body = {"metadata": {"uid": claim["metadata"]["uid"]}, "status": status}
+            await self._calls.patch(VOLUME_CLAIMS, claim, body, subresource="status")
+
+    async def _write_volume(self, volume: Object, phase: str) -> None:
+        if _phase(volume) != phase:
+            body = {"metadata": {"uid": volume["metadata"]["uid"]}, "status": {"phase": phase}}
+            await self._calls.patch(VOLUMES, volume, body, subresource="status")
+
+    def _tell(self, claim: Object, type: str, reason: str, message: str) -> None:
+        self._recorder.tell(_COMPONENT, claim, type, reason, message)
+
+
+_NO_CLASS = "no persistent volumes available for this claim and no storage class is set"
+
+
+def _phase(obj: Object) -> str:
+    return str((obj.get("status") or {}).get("phase", ""))
+
+
+def _has(obj: Object, notes: dict[str, str]) -> bool:
+    return notes.items() <= (obj["metadata"].get("annotations") or {}).items()
+
+
+def _at(obj: Object, notes: dict[str, str]) -> Object:
+    """Return metadata that names this version of the object, and annotations for it."""
+    meta = obj["metadata"]
+    said: Object = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    return {**said, "annotations": notes} if notes else said

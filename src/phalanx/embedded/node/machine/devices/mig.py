@@ -1,0 +1,86 @@
+"""Slices of NVIDIA GPUs (MIG): a GPU that is cut into instances, each with memory and multiprocessors of its own.
+
+A GPU in MIG mode is not offered whole; its instances are, by profile, as the resource that NVIDIA's own device plugin
+gives them (its strategy "mixed"): `nvidia.com/mig-1g.10gb`. They are found once, when the node starts: whoever cuts a
+GPU anew does it while nothing runs on it, and starts the node again. CUDA_VISIBLE_DEVICES names the instance that a
+program uses. The GPU's file, and those of its instances (/dev/nvidia-caps, numbered in mig-minors), are withheld from
+whoever has no part of the GPU; parts of one GPU are told apart by that variable alone.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from phalanx.embedded.node.machine.devices.pool import DeviceFile, Granted, Ids
+from phalanx.errors import PhalanxError
+
+_NVIDIA_SMI_S = 20.0
+_GPU = re.compile(r"GPU (\d+): ")
+_MINORS = Path("/proc/driver/nvidia-caps/mig-minors")  # lines `gpu0/gi1/ci0/access 12`, by the GPU's minor number
+_INSTANCE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[\w/-]+)\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigInstance:
+    """`uuid`: what CUDA_VISIBLE_DEVICES names. `gpu`: the index of the GPU that it is a part of."""
+
+    uuid: str
+    profile: str
+    gpu: str
+
+    @property
+    def resource(self) -> str:
+        """Return the resource; NVIDIA writes the `+` of a profile as a dot."""
+        return f"nvidia.com/mig-{self.profile.replace('+', '.')}"
+
+
+def find_instances() -> tuple[MigInstance, ...]:
+    """Return the instances that nvidia-smi lists; nothing where there is none or it has no answer."""
+    try:
+        answer = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_NVIDIA_SMI_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(_instances(answer.stdout.splitlines()))
+
+
+def _instances(lines: Sequence[str]) -> Iterator[MigInstance]:
+    gpu = ""
+    for line in lines:
+        if found := _GPU.match(line):
+            gpu = found[1]
+        elif found := _INSTANCE.match(line):
+            yield MigInstance(uuid=found[2], profile=found[1], gpu=gpu)
+
+
+def instance_files(gpu_file: str, minors: Path = _MINORS) -> tuple[str, ...]:
+    """Return the files of all instances of the GPU whose own file is `gpu_file`."""
+    found = []
+    with suppress(OSError):
+        for line in minors.read_text().splitlines():
+            name, _, number = line.partition(" ")
+            if name.startswith(f"gpu{gpu_file.removeprefix('/dev/nvidia')}/") and number.strip().isdigit():
+                found.append(f"/dev/nvidia-caps/nvidia-cap{number.strip()}")
+    return tuple(found)
+
+
+class MigInstances:
+    """The instances of one profile. `files`: by index of a GPU, the device files that its users open."""
+
+    def __init__(self, instances: Sequence[MigInstance], files: Mapping[str, tuple[str, ...]]) -> None:
+        self._instances, self._files = {one.uuid: one for one in instances}, files
+
+    def ids(self) -> Ids:
+        return tuple(sorted(self._instances))
+
+    async def allocate(self, ids: Ids) -> Granted:
+        """Return what a container with these instances is given. Raises PhalanxError."""
+        if unknown := [one for one in ids if one not in self._instances]:
+            raise PhalanxError(f"this machine has no MIG instance {', '.join(unknown)} any more")
+        paths = dict.fromkeys(path for one in ids for path in self._files.get(self._instances[one].gpu, ()))
+        env = {"CUDA_VISIBLE_DEVICES": ",".join(ids), "NVIDIA_VISIBLE_DEVICES": ",".join(ids)}
+        return Granted(env=env, files=tuple(DeviceFile(source=path, target=path) for path in paths))

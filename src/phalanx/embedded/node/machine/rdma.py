@@ -1,0 +1,62 @@
+"""RDMA cards: handles and objects on them, divided among containers by the rdma controller of cgroups.
+
+A card has so many handles (opened devices) and objects (queue pairs, memory regions and the like), and one program may
+take them all. The node offers what it is told of both as the extended resources `rdma/hca_handle` and
+`rdma/hca_object`, and holds each container to what it asks, none if it asks none. The kernel counts by card: where
+there are several, a container may have as many on each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from phalanx.errors import PhalanxError
+
+COUNTED = ("hca_handle", "hca_object")  # as rdma.max calls them
+_CARDS = Path("/sys/class/infiniband")
+
+
+def parse_rdma(text: str) -> dict[str, int]:
+    """Return the amounts of `hca_handle=64,hca_object=8192`. Raises PhalanxError."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, count = part.partition("=")
+        if name not in COUNTED or name in found or not count.isdigit() or int(count) == 0:
+            raise PhalanxError(
+                f"--local-rdma {text!r}: {part!r} is not understood. Nothing was started. Write "
+                "hca_handle=N,hca_object=M, or one of them, with N and M above 0."
+            )
+        found[name] = int(count)
+    return found
+
+
+def rdma_resources(offered: Mapping[str, int]) -> dict[str, str]:
+    """Return the extended resources of the node."""
+    return {f"rdma/{name}": str(count) for name, count in offered.items()}
+
+
+def rdma_limits(
+    offered: Mapping[str, int], cards: tuple[str, ...], asked: Mapping[str, int]
+) -> dict[str, dict[str, int]]:
+    """Return card -> limits of a container that asks these amounts of resources."""
+    most = {name: asked.get(f"rdma/{name}", 0) for name in offered}
+    return dict.fromkeys(cards, most) if most else {}
+
+
+def rdma_cards(folder: Path = _CARDS) -> tuple[str, ...]:
+    """Return the names of this machine's RDMA cards."""
+    return tuple(sorted(place.name for place in folder.iterdir())) if folder.is_dir() else ()
+
+
+def require_rdma(cards: tuple[str, ...], *, enforced: bool) -> None:
+    """Raises PhalanxError if handles and objects cannot be divided here. `enforced`: there is an rdma controller of
+    cgroups, and this process may write it."""
+    lacking = "it has no RDMA card (/sys/class/infiniband is empty)" if not cards else ""
+    if cards and not enforced:
+        lacking = (
+            "its kernel has no rdma controller of cgroups (CONFIG_CGROUP_RDMA), or this process may not write it; run "
+            "as root, with the controller mounted (version 1) or delegated (version 2)"
+        )
+    if lacking:
+        raise PhalanxError(f"--local-rdma cannot be held to on this machine: {lacking}. Nothing was started.")

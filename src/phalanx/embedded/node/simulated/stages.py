@@ -1,0 +1,97 @@
+"""When and how a simulated pod ends: by a word of ours, or by the stages that KWOK ships, for what is written on pods.
+
+`phalanx.dev/run-seconds` says how long a pod runs once all of its job are ready. Of KWOK's stages, `pod-complete` ends
+pods whose owner is a Job, of any group: on a node that is played as KWOK's at once, unless an annotation says a delay.
+`pod-container-running-failed` makes pods fail that have its label. Stages that users write are not read.
+
+Source: kustomize/stage/pod/{fast,general,chaos} of KWOK v0.8.0.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from phalanx.client.connection import Object
+
+RUN_SECONDS: Final = "phalanx.dev/run-seconds"
+FAKE_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # annotation of nodes that KWOK plays
+_COMPLETE: Final = "pod-complete.stage.kwok.x-k8s.io"
+_FAIL: Final = "pod-container-running-failed.stage.kwok.x-k8s.io"
+_FAIL_AFTER_S: Final = 1.0
+_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|h|m|s)")
+_DURATION: Final = re.compile(rf"(?:{_PART.pattern}){{1,8}}|0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """`after_s`: from when all of its job are ready, or, `alone`, from when the pod is."""
+
+    after_s: float
+    phase: str = "Succeeded"
+    code: int = 0
+    reason: str = "Completed"
+    message: str = ""
+    alone: bool = False
+
+
+def is_fake(node: Object) -> bool:
+    """Return whether the node is one that KWOK would play."""
+    key, value = FAKE_NODE
+    return (node["metadata"].get("annotations") or {}).get(key) == value
+
+
+def ending(pod: Object, *, fake: bool) -> Ending | None:
+    """Return how a pod ends; None: it runs for ever. `fake`: its node is one of KWOK's."""
+    meta = pod["metadata"]
+    words: Mapping[str, Any] = meta.get("annotations") or {}
+    if (meta.get("labels") or {}).get(_FAIL) == "true":
+        return _failure(words)
+    if RUN_SECONDS in words:
+        after_s = _number(words[RUN_SECONDS])
+        return Ending(after_s=after_s) if after_s is not None else None
+    of_a_job = any(owner.get("kind") == "Job" for owner in meta.get("ownerReferences") or ())
+    if of_a_job and (fake or f"{_COMPLETE}/delay" in words):
+        return Ending(after_s=_delay_s(words, _COMPLETE, 0.0))
+    return None
+
+
+def _failure(words: Mapping[str, Any]) -> Ending:
+    code = str(words.get(f"{_FAIL}/exit-code", "1"))
+    return Ending(
+        after_s=_delay_s(words, _FAIL, _FAIL_AFTER_S),
+        phase="Failed",
+        code=int(code) if code.isascii() and code.isdigit() and len(code) < 4 else 1,
+        reason=str(words.get(f"{_FAIL}/reason", "containerFailed")),
+        message=str(words.get(f"{_FAIL}/message", "container failed")),
+        alone=True,
+    )
+
+
+def _delay_s(words: Mapping[str, Any], stage: str, default_s: float) -> float:
+    """The delay of a stage: with a jitter that is longer, something between them; a shorter one counts itself."""
+    delay_s = _seconds(words.get(f"{stage}/delay"), default_s)
+    jitter_s = _seconds(words.get(f"{stage}/jitter-delay"), -1.0)
+    if jitter_s < 0.0:
+        return delay_s
+    return jitter_s if jitter_s <= delay_s else random.uniform(delay_s, jitter_s)
+
+
+def _seconds(text: Any, default_s: float) -> float:
+    """A duration as Go writes it; what cannot be read is the default."""
+    if text is None or not _DURATION.fullmatch(str(text)):
+        return default_s
+    return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(str(text)))
+
+
+def _number(text: Any) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None

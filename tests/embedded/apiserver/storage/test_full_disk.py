@@ -1,0 +1,75 @@
+"""A disk that is really full: what lets go is always taken, and all else again as soon as there is room."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.embedded.apiserver.inprocess import InProcess
+
+pytestmark = pytest.mark.slow
+PATH = "/api/v1/namespaces/default"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.getuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", place]).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def config_map(name: str, **meta: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, **meta}, "data": {"x": "x" * 900_000}}
+
+
+def test_deletes_go_on_when_the_disk_is_full(small_disk: Path) -> None:
+    async def run() -> None:
+        async with InProcess.started(small_disk) as api:
+            space = {"metadata": {"name": "full"}}
+            await api.make("/api/v1/namespaces", space)
+            held = {"finalizers": ["example.com/wait"]}
+            await api.make(f"{PATH}/configmaps", config_map("held", **held))
+            await api.make("/api/v1/namespaces/full/configmaps", config_map("inner"))
+            count = 0
+            while (answer := await api.ask("POST", f"{PATH}/configmaps", config_map(f"c{count}"))).code == 201:
+                count += 1
+            assert (answer.code, answer.body["reason"]) == (507, "InsufficientStorage")
+            assert count > 5
+
+            async def delete(path: str) -> Any:
+                return await api.ask("DELETE", path)
+
+            marked = await delete(f"{PATH}/configmaps/held")
+            assert (marked.code, "deletionTimestamp" in marked.body["metadata"]) == (200, True)
+            patch = {"metadata": {"finalizers": []}}
+            media = "application/merge-patch+json"
+            assert (await api.ask("PATCH", f"{PATH}/configmaps/held", patch, media)).code == 200
+            assert (await delete(f"{PATH}/configmaps/held")).code == 404
+            assert (await delete("/api/v1/namespaces/full")).code == 200  # a mark: its controller empties it
+            assert (await delete("/api/v1/namespaces/full/configmaps/inner")).code == 200
+            codes = {(await delete(f"{PATH}/configmaps/c{number}")).code for number in range(count)}
+            assert codes == {200}
+
+            async def taken() -> bool:
+                return (await api.ask("POST", f"{PATH}/configmaps", {"metadata": {"name": "after"}})).code == 201
+
+            async with asyncio.timeout(240):
+                while not await taken():  # noqa: ASYNC110 - the room is looked for once a second
+                    await asyncio.sleep(0.1)
+        async with InProcess.started(small_disk) as api:  # and nothing comes back
+            items = (await api.ask("GET", f"{PATH}/configmaps")).body["items"]
+            assert [one["metadata"]["name"] for one in items] == ["after"]
+
+    asyncio.run(run())

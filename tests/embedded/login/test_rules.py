@@ -1,0 +1,276 @@
+"""A hostile user of a shared machine tries to get round the rules of admission: by versions, and beneath objects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx.client.connection import Connection
+from phalanx.embedded.apiserver.auth.authentication import write_tokens
+from phalanx.embedded.apiserver.registry.crd.crd import has_condition
+from phalanx.embedded.login.account import MASTERS, USERS, Account, token_for
+from phalanx.embedded.login.admission import POLICY
+from phalanx.embedded.login.grants import give_namespace, install_grants
+from phalanx.kube.install.admission_policy import BINDINGS, POLICIES, USERS_BINDING, USERS_POLICY
+from tests.embedded.apiserver.inprocess import InProcess
+
+Object = dict[str, Any]
+ADA = Account(uid=51234, gid=51234, name="ada", groups=(USERS,))
+HOME = "/api/v1/namespaces/user-ada"
+PODS = f"{HOME}/pods"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+KIND = "/apis/kubeflow.org/%s/namespaces/user-ada/pytorchjobs"
+MERGE = "application/merge-patch+json"
+
+
+class _Wire:
+    """What `install_grants` asks of a connection, of the server in this process."""
+
+    def __init__(self, server: InProcess) -> None:
+        self._server = server
+
+    async def create(self, kind: Any, obj: Object, namespace: str = "") -> Object:
+        return await self._ask("POST", kind, obj, namespace)
+
+    async def patch(self, kind: Any, name: str, obj: Object, namespace: str = "") -> Object:
+        return await self._ask("PATCH", kind, obj, namespace, name)
+
+    async def _ask(self, method: str, kind: Any, obj: Object, namespace: str, name: str = "") -> Object:
+        root = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
+        place = f"/namespaces/{namespace}" if namespace else ""
+        media = MERGE if method == "PATCH" else "application/json"
+        answer = await self._server.ask(method, f"{root}{place}/{kind.plural}{name and '/'}{name}", obj, media)
+        assert answer.code in (200, 201), answer.body
+        found: Object = answer.body
+        return found
+
+
+@asynccontextmanager
+async def shared(data: Path) -> AsyncIterator[tuple[InProcess, InProcess]]:
+    """A server as `up --shared` furnishes it: its admin, and ada."""
+    tokens = data / "tokens.csv"
+    write_tokens(tokens, [("admin", "admin", (MASTERS,))])
+    token = token_for(tokens, ADA)
+    async with InProcess.started(data) as admin:
+        wire: Any = _Wire(admin)
+        connection: Connection = wire
+        await install_grants(connection)
+        await give_namespace(connection, ADA)
+        yield admin, InProcess(admin.api, token)
+
+
+def pod(name: str = "p", **spec: Any) -> Object:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "host"}], **spec}}
+
+
+def asking(cpu: str) -> Object:
+    return pod(containers=[{"name": "main", "image": "host", "resources": {"requests": {"cpu": cpu}}}])
+
+
+def definition() -> Object:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [
+        {"name": name, "served": True, "storage": name == "v1", "schema": schema, "subresources": {"status": {}}}
+        for name in ("v1", "v1beta1")
+    ]
+    names = {"plural": "pytorchjobs", "kind": "PyTorchJob"}
+    spec = {"group": "kubeflow.org", "scope": "Namespaced", "names": names, "versions": versions}
+    return {"metadata": {"name": "pytorchjobs.kubeflow.org"}, "spec": spec}
+
+
+async def installed(admin: InProcess) -> None:
+    for kind, body in ((POLICIES, USERS_POLICY), (BINDINGS, USERS_BINDING)):
+        await admin.make(f"{ADMISSION}/{kind.plural}", body)
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await admin.make(definitions, definition())
+    stream = await admin.watch(f"{definitions}?watch=true&resourceVersion=0")
+    while not has_condition((await stream.next())["object"], "Established"):
+        pass
+    await stream.close()
+
+
+def test_whose_a_job_is_cannot_be_forged_by_another_version_of_its_kind(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (admin, ada):
+            await installed(admin)
+            forged = {"labels": {"phalanx.dev/queue": "q"}, "annotations": {"phalanx.dev/user": "bob"}}
+            for version in ("v1", "v1beta1"):
+                body = {"apiVersion": f"kubeflow.org/{version}", "kind": "PyTorchJob"}
+                made = await ada.make(
+                    KIND % version, body | {"metadata": {"name": f"of-{version}", **forged}, "spec": {}}
+                )
+                assert made["metadata"]["annotations"]["phalanx.dev/user"] == "ada", version
+                assert made["apiVersion"] == body["apiVersion"]
+            change = {"metadata": {"annotations": {"phalanx.dev/user": "bob"}}}
+            answer = await ada.ask("PATCH", f"{KIND % 'v1beta1'}/of-v1", change, MERGE)
+            assert (answer.code, answer.body["metadata"]["annotations"]) == (200, {"phalanx.dev/user": "ada"})
+            answer = await ada.ask("PATCH", f"{KIND % 'v1beta1'}/of-v1/status", change, MERGE)
+            found = await admin.ask("GET", f"{KIND % 'v1'}/of-v1")
+            assert found.body["metadata"]["annotations"] == {"phalanx.dev/user": "ada"}
+
+    asyncio.run(run())
+
+
+def test_no_way_of_writing_a_pod_names_its_node(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (admin, ada):
+            await admin.make("/api/v1/nodes", {"metadata": {"name": "n"}})
+            answer = await ada.ask("POST", PODS, pod(nodeName="n"))
+            assert (answer.code, POLICY["spec"]["validations"][0]["message"] in answer.body["message"]) == (403, True)
+            applied = {"apiVersion": "v1", "kind": "Pod", **pod(nodeName="n")}
+            media = "application/apply-patch+yaml"
+            answer = await ada.ask("PATCH", f"{PODS}/p?fieldManager=x", applied, media)
+            assert answer.code == 403, answer.body
+            await ada.make(PODS, pod())
+            target = {"target": {"kind": "Node", "name": "n"}}
+            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, **target}
+            named = {"spec": {"nodeName": "n"}}
+            for method, path, body, media in (
+                ("POST", f"{PODS}/p/binding", binding, "application/json"),
+                ("POST", f"{HOME}/bindings", binding, "application/json"),
+                ("PATCH", f"{PODS}/p", named, MERGE),
+                ("PATCH", f"{PODS}/p/status", named, MERGE),
+                ("PATCH", f"{PODS}/p/resize", named, MERGE),
+            ):
+                answer = await ada.ask(method, path, body, media)
+                assert answer.code in (403, 422), (path, answer.body)
+            await ada.ask("PATCH", f"{PODS}/p/ephemeralcontainers", named, MERGE)
+            assert "nodeName" not in (await ada.ask("GET", f"{PODS}/p")).body["spec"]
+
+    asyncio.run(run())
+
+
+NOBODY = 'request.userInfo.username == "admin" && false'
+
+
+def rule(*resources: str, operations: tuple[str, ...], group: str = "", version: str = "v1", **match: Any) -> Object:
+    found = {"apiGroups": [group], "apiVersions": [version], "operations": list(operations)}
+    return {"resourceRules": [found | {"resources": list(resources)}], **match}
+
+
+async def forbid(admin: InProcess, name: str, match: Object, expression: str = NOBODY) -> None:
+    spec = {"matchConstraints": match, "validations": [{"expression": expression, "message": f"{name} says no"}]}
+    await admin.make(f"{ADMISSION}/validatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec})
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    await admin.make(f"{ADMISSION}/validatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": bound})
+
+
+EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+BINDING = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+LATE = {"spec": {"ephemeralContainers": [{"name": "late", "image": "host"}]}}
+MORE = asking("2")
+STRATEGIC = "application/strategic-merge-patch+json"
+SCALES = rule("deployments/scale", operations=("*",), group="apps")
+FAILED = {"status": {"phase": "Failed"}}
+REPLICAS = {"spec": {"replicas": 3}}
+DEPLOYMENTS = "/apis/apps/v1/namespaces/user-ada/deployments"
+
+
+@pytest.mark.parametrize(
+    ("match", "method", "path", "body", "media"),
+    [
+        (rule("pods/status", operations=("UPDATE",)), "PATCH", f"{PODS}/p/status", FAILED, MERGE),
+        (rule("pods/*", operations=("UPDATE",)), "PATCH", f"{PODS}/p/ephemeralcontainers", LATE, STRATEGIC),
+        (rule("*/resize", operations=("*",)), "PATCH", f"{PODS}/p/resize", MORE, STRATEGIC),
+        (rule("pods/binding", operations=("CREATE",)), "POST", f"{PODS}/p/binding", BINDING, "application/json"),
+        (rule("bindings", operations=("CREATE",)), "POST", f"{HOME}/bindings", BINDING, "application/json"),
+        (rule("pods/eviction", operations=("CREATE",)), "POST", f"{PODS}/p/eviction", EVICTION, "application/json"),
+        (rule("pods/exec", operations=("CONNECT",)), "GET", f"{PODS}/p/exec?command=sh&stdin=true", None, MERGE),
+        (rule("pods/proxy", operations=("CONNECT",)), "GET", f"{PODS}/p/proxy/", None, MERGE),
+        (rule("pods", operations=("DELETE",)), "DELETE", f"{PODS}/p", None, MERGE),
+        (rule("pods", operations=("DELETE",)), "DELETE", PODS, None, MERGE),
+        (SCALES, "PATCH", f"{DEPLOYMENTS}/d/scale", REPLICAS, MERGE),
+        (SCALES, "PUT", f"{DEPLOYMENTS}/d/scale", REPLICAS, MERGE),
+    ],
+)  # fmt: skip
+def test_a_policy_sees_what_is_written_beneath_an_object(
+    tmp_path: Path, match: Object, method: str, path: str, body: Any, media: str
+) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (admin, _):
+            await admin.make("/api/v1/nodes", {"metadata": {"name": "n"}})
+            template = {"metadata": {"labels": {"a": "b"}}, "spec": pod()["spec"]}
+            spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+            await admin.make(DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec})
+            await admin.make(PODS, asking("1"))
+            await forbid(admin, "guard", match)
+            whole = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "d"}, **REPLICAS}
+            sent, form = (whole, "application/json") if method == "PUT" else (body, media)
+            answer = await admin.ask(method, path, sent, form)
+            assert (answer.code, "guard says no" in answer.body["message"]) == (422, True), answer.body
+            found = (await admin.ask("GET", f"{PODS}/p")).body
+            assert "deletionTimestamp" not in found["metadata"]
+            assert "nodeName" not in found["spec"]
+
+    asyncio.run(run())
+
+
+def test_a_policy_is_about_every_version_unless_it_says_exact(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (admin, _):
+            await installed(admin)
+            match = rule("pytorchjobs", operations=("CREATE",), group="kubeflow.org")
+            seen = (
+                'object.apiVersion != "kubeflow.org/v1" || request.kind.version != "v1" || '
+                'request.requestKind.version != "v1beta1" || request.resource.version != "v1"'
+            )
+            await forbid(admin, "every", match, seen)
+            body = {"apiVersion": "kubeflow.org/v1beta1", "kind": "PyTorchJob", "metadata": {"name": "x"}}
+            answer = await admin.ask("POST", KIND % "v1beta1", body)
+            assert (answer.code, "every says no" in answer.body["message"]) == (422, True)
+            await admin.ask("DELETE", f"{ADMISSION}/validatingadmissionpolicies/every")
+            await forbid(admin, "exact", match | {"matchPolicy": "Exact"}, "false")
+            assert (await admin.ask("POST", KIND % "v1beta1", body)).code == 201
+            answer = await admin.ask("POST", KIND % "v1", body | {"apiVersion": "kubeflow.org/v1"})
+            assert (answer.code, "exact says no" in answer.body["message"]) == (422, True)
+
+    asyncio.run(run())
+
+
+def test_events_are_seen_in_the_shape_that_a_rule_names(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (admin, _):
+            match = rule("events", operations=("CREATE",), group="events.k8s.io")
+            await forbid(admin, "noted", match, '!has(object.note) || object.note != "secret"')
+            core = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "user-ada"}, "message": "secret"}
+            answer = await admin.ask("POST", f"{HOME}/events", core)
+            assert (answer.code, "noted says no" in answer.body["message"]) == (422, True)
+            assert (await admin.ask("POST", f"{HOME}/events", core | {"message": "plain"})).code == 201
+
+    asyncio.run(run())
+
+
+def test_a_debug_container_changes_nothing_else_of_its_pod_and_keeps_to_pod_security(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (admin, _):
+            await admin.make(PODS, pod())
+            patch = {"metadata": {"annotations": {"phalanx.dev/admitted": "me"}, "labels": {"a": "b"}}, **LATE}
+            answer = await admin.ask("PATCH", f"{PODS}/p/ephemeralcontainers", patch, STRATEGIC)
+            assert answer.code == 200
+            assert not {"annotations", "labels"} & answer.body["metadata"].keys()
+            label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
+            await admin.ask("PATCH", "/api/v1/namespaces/user-ada", label, MERGE)
+            root = {"name": "root", "image": "host", "securityContext": {"privileged": True}}
+            more = {"spec": {"ephemeralContainers": [root]}}
+            answer = await admin.ask("PATCH", f"{PODS}/p/ephemeralcontainers", more, STRATEGIC)
+            assert (answer.code, "violates PodSecurity" in answer.body["message"]) == (403, True)
+
+    asyncio.run(run())
+
+
+def test_a_pod_that_grows_is_held_to_its_quota(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (admin, _):
+            await admin.make(PODS, asking("1"))
+            quota = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "1500m"}}}
+            await admin.make(f"{HOME}/resourcequotas", quota)
+            answer = await admin.ask("PATCH", f"{PODS}/p/resize", MORE, STRATEGIC)
+            assert (answer.code, "exceeded quota" in answer.body["message"]) == (403, True)
+            assert (await admin.ask("PATCH", f"{PODS}/p/resize", asking("500m"), STRATEGIC)).code == 200
+
+    asyncio.run(run())
