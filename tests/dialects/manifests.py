@@ -7,22 +7,35 @@ by name only, and the list of what became of each object, which stands in the di
 from __future__ import annotations
 
 import asyncio
+import difflib
 import os
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import yaml
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
-from phalanx.dialects.frame import Object
-from tests.cli.upstart import started
+from phalanx.dialects.frame.dialect import Object
 
 SIMULATED = ("--no-local-node", "--simulate-nodes", "4", "--node-cpu", "64", "--node-gpu", "8")
-GONE_WITHIN_S = 40.0
-LOOK_S = 0.25
+GONE_WITHIN_S = 120.0
+MOST_S, THEN_MOST_S = 120.0, 2.0  # until a file is as expected; once one is not, the others are not waited for
+HOLD_S = 0.5  # where it is expected that nothing happens
+LOOK_S = 0.1
+SAME_S, KNOWN_S = 3.0, 15.0  # where nothing is expected: so long the same, and at the latest then
+PASSIVE = {  # what is gone when it is deleted: nothing comes of it
+    "accountedresources", "admissionchecks", "clusterqueues", "clusterrolebindings", "clusterroles", "cohorts",
+    "configmaps", "elasticquotas", "hypernodes", "localqueues", "multikueueclusters", "namespaces", "nodes",
+    "persistentvolumes", "priorityclasses", "profilebindings", "provisioningrequestconfigs", "queues",
+    "quotasubtrees", "resourceflavors", "rolebindings", "roles", "schedulingshards", "secrets", "serviceaccounts",
+    "storageclasses", "topologies", "workloadpriorityclasses",
+}  # fmt: skip
+Objects = dict[str, Object]  # where each is -> it
 Line = tuple[str, str]  # `Kind name`, what became of it
+Seen = dict[str, str]
+T = TypeVar("T")
 
 
 def documents(file: Path) -> list[Object]:
@@ -38,13 +51,19 @@ def objects(file: Path) -> list[Object]:
 
 class Cluster:
     """A user of the API who knows kinds by name only, as kubectl does. `remains`: paths of what must be gone, too,
-    before the next file. `made`: the paths of what it made."""
+    before the next file. `around`: what every file finds, but for what it has itself. `made`: the paths of what it
+    made. `expected`: of the file that is played, what becomes of its objects; None: that is not known yet. `most_s`: so
+    long that is waited for."""
 
     remains: Sequence[str] = ()
+    around: Sequence[Object] = ()
+    expected: list[Line] | None = None
 
     def __init__(self, api: Connection) -> None:
         self.api = api
         self._served: dict[tuple[str, str], tuple[str, str, bool] | None] = {}
+        self._standing: list[str] = []
+        self.most_s = MOST_S
         self.made: list[str] = []
 
     async def path(self, obj: Object) -> str | None:
@@ -99,49 +118,120 @@ class Cluster:
             if error.reason != "AlreadyExists":
                 raise
 
+    async def surround(self, own: Collection[tuple[str, str]]) -> None:
+        """Have what is around a file, which has objects of these kinds and names itself. It stays for the next file,
+        unless this one has a part of it."""
+        has_part = any((obj["kind"], obj["metadata"]["name"]) in own for obj in self.around)
+        if self._standing and not has_part:
+            return
+        self.made, self._standing = self._standing, []
+        await self.clear()
+        for obj in self.around:
+            if (obj["kind"], obj["metadata"]["name"]) not in own:
+                assert await self.apply({**obj, "metadata": dict(obj["metadata"])}) == "taken"
+        if not has_part:
+            self._standing, self.made = self.made, []
+
+    async def settle(
+        self,
+        look: Callable[[], Awaitable[Seen]],
+        told: Callable[[Seen], list[Line]],
+        is_known: Callable[[Seen], bool] = lambda seen: True,
+    ) -> list[Line]:
+        """Return what is told of what is seen, once that is as expected and, where nothing is to happen, stays so. At
+        the latest after a while: then it is as it is. Where nothing is expected: once it is the same for a while."""
+        if self.expected is None:
+            return told(await the_same(look, is_known))
+        wanted = self.expected
+        seen = await until(look, lambda seen: told(seen) == wanted, self.most_s)
+        if told(seen) == wanted and self._works() and not any(is_seen_to(said) for _, said in wanted):
+            seen = await until(look, lambda seen: told(seen) != wanted, HOLD_S)
+        if told(seen) != wanted:
+            self.most_s = THEN_MOST_S
+        return told(seen)
+
+    def _works(self) -> bool:
+        """Return whether anything may come of what was made."""
+        return any(path.split("/")[-2] not in PASSIVE for path in self.made)
+
     async def clear(self) -> None:
         """Take away what was made, the last first. What still has others below it is refused, and goes after them."""
-        async with asyncio.timeout(GONE_WITHIN_S):
-            while self.made or await self.left():
-                self.made = [path for path in reversed(self.made) if not await self.delete(path)][::-1]
-                await asyncio.sleep(0.05)
-
-    async def delete(self, path: str, **params: str) -> bool:
-        """Return whether it is on its way out."""
+        works = self._works()
+        why, left = dict[str, str](), Objects()
         try:
-            await self.api.request("DELETE", path, params={"propagationPolicy": "Background", **params})
+            async with asyncio.timeout(GONE_WITHIN_S):
+                while True:
+                    why = {path: text for path in reversed(self.made) if (text := await self.delete(path))}
+                    self.made = list(why)[::-1]
+                    left = await self.left() if works else {}
+                    if not self.made and not left:
+                        return
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError:
+            there = [f"{path}: {text}" for path, text in why.items()]
+            there += [f"{path}: {described(obj)}" for path, obj in left.items()]
+            raise AssertionError("\n".join([f"not clear after {GONE_WITHIN_S:.0f} s:", *there])) from None
+
+    async def delete(self, path: str, **params: str) -> str:
+        """Return why it is not gone yet; empty: it is."""
+        try:
+            answer = await self.api.request("DELETE", path, params={"propagationPolicy": "Background", **params})
         except ApiRefusal as error:
             if error.code not in (403, 404):
                 raise
-            return error.code == 404
-        return True
+            return error.message if error.code == 403 else ""
+        return described(answer) if answer["kind"] != "Status" else ""
 
-    async def left(self) -> bool:
-        """Return whether anything remains of what was made."""
-        return any([(await self.api.request("GET", path))["items"] for path in self.remains])
+    async def left(self) -> Objects:
+        """Return what remains of what was made."""
+        return {
+            f"{path} {one['metadata'].get('namespace', '')}/{one['metadata']['name']}": one
+            for path in self.remains
+            for one in (await self.api.request("GET", path))["items"]
+        }
 
 
-async def settled(
-    look: Callable[[], Awaitable[dict[str, str]]],
-    *,
-    is_known: Callable[[dict[str, str]], bool] = lambda seen: True,
-    same_s: float = 1.0,
-    most_s: float = 12.0,
-) -> dict[str, str]:
-    """Return what is seen once it has been the same for a while, and is known; or at the latest then."""
-    seen, waited_s, since_s = await look(), 0.0, 0.0
-    while waited_s < most_s and not (waited_s - since_s >= same_s and is_known(seen)):
+def described(obj: Object) -> str:
+    """Return since when it is, and who keeps it."""
+    meta = obj["metadata"]
+    owners = [f"{one['kind']} {one['name']} {one['uid']}" for one in meta.get("ownerReferences") or ()]
+    return (
+        f"uid {meta.get('uid')}, made {meta.get('creationTimestamp')}, to be deleted {meta.get('deletionTimestamp')}, "
+        f"finalizers {meta.get('finalizers') or []}, owners {owners}"
+    )
+
+
+async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], bool], most_s: float = MOST_S) -> T:
+    """Return what is seen once that holds; at the latest after `most_s`."""
+    clock = asyncio.get_running_loop().time
+    until_s = clock() + most_s
+    while not holds(seen := await look()) and clock() < until_s:  # noqa: ASYNC110 (the server is looked at)
         await asyncio.sleep(LOOK_S)
-        waited_s += LOOK_S
-        before, seen = seen, await look()
-        if before != seen:
-            since_s = waited_s
     return seen
 
 
-def are_seen(outcomes: dict[str, str]) -> bool:
+async def the_same(look: Callable[[], Awaitable[Seen]], is_known: Callable[[Seen], bool]) -> Seen:
+    """Return what is seen once it is known, and the same for a while; at the latest then. For where nothing is
+    expected, that is for who writes down what is to be expected."""
+    clock = asyncio.get_running_loop().time
+    begun_s = since_s = clock()
+    seen = await look()
+    while not (is_known(seen) and clock() - since_s >= SAME_S) and clock() - begun_s < KNOWN_S:
+        await asyncio.sleep(LOOK_S)
+        before, seen = seen, await look()
+        if before != seen:
+            since_s = clock()
+    return seen
+
+
+def are_seen(outcomes: Seen) -> bool:
     """Return whether each has been looked at by whoever answers."""
     return not any("unseen" in text for text in outcomes.values())
+
+
+def is_seen_to(said: str) -> bool:
+    """Return whether somebody has done something about an object. That nobody has is seen at once."""
+    return said.startswith("taken, ") and not said.startswith("taken, waits for ")
 
 
 AnyCluster = TypeVar("AnyCluster", bound=Cluster)
@@ -154,28 +244,50 @@ def become_as_expected(
     user: Callable[[Connection], AnyCluster],
     play: Callable[[AnyCluster, Path], Awaitable[list[Line]]],
     pages: Sequence[tuple[Path, Callable[[str], str]]],
-    around: Sequence[Object] = (),
-) -> None:
-    """Play the `files`, by name, and compare what became of each object with `expect`. With `PHALANX_REWRITE` it is
-    written anew, and with it the counts in the docs. `pages`: with how each is counted anew. `around`: what all files
-    find."""
+) -> list[str]:
+    """Play the `files`, by name, on the `phalanx up` that has its `data` there, and return what becomes of their
+    objects otherwise than `expect` has it, as a diff. With `PHALANX_REWRITE` it is written anew, and with it the counts
+    in the docs. `pages`: with how each is counted anew."""
+    rewrites = bool(os.environ.get("PHALANX_REWRITE"))
 
     async def scene() -> dict[str, list[Line]]:
         async with await Connection.open(data / "kubeconfig") as api:
-            cluster = user(api)
-            for obj in around:
-                assert await cluster.apply({**obj, "metadata": dict(obj["metadata"])}) == "taken"
-            cluster.made = []
-            return {name: await play(cluster, file) for name, file in files.items()}
+            cluster, found = user(api), dict[str, list[Line]]()
+            for name, file in files.items():
+                cluster.expected = None if rewrites else known.get(name, [])
+                if cluster.around:
+                    await cluster.surround({(obj["kind"], _name(obj)) for obj in objects(file)})
+                found[name] = await play(cluster, file)
+                await cluster.clear()
+            return found
 
-    with started(data, *SIMULATED):
-        found = asyncio.run(scene())
+    known = {} if rewrites else lines_in(expect)
+    found = asyncio.run(scene())
     now = "".join(f"{file}\t{name}\t{said}\n" for file, lines in found.items() for name, said in lines)
-    if os.environ.get("PHALANX_REWRITE"):
+    if rewrites:
         expect.write_text(now)
         for page, counted in pages:
             page.write_text(counted(page.read_text()))
-    assert now == expect.read_text()
+    return different(now, expect)
+
+
+def different(now: str, expect: Path) -> list[str]:
+    """Return how it differs from what the file has, as a diff without context."""
+    lines = difflib.unified_diff(expect.read_text().splitlines(), now.splitlines(), lineterm="", n=0)
+    return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+
+def _name(obj: Object) -> str:
+    return str((obj.get("metadata") or {}).get("name"))
+
+
+def lines_in(expect: Path) -> dict[str, list[Line]]:
+    """Return file -> what is to become of its objects."""
+    found: dict[str, list[Line]] = {}
+    for line in expect.read_text().splitlines():
+        file, name, said = line.split("\t")
+        found.setdefault(file, []).append((name, said))
+    return found
 
 
 def with_counts(page: str, text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from phalanx.dialects.peer_reasons import PEERS, Ignored, Peer, word, words
+from phalanx.dialects.frame.peer_reasons import PEERS, Ignored, Peer, word, words
 from phalanx.loop import step
 from phalanx.model.event import QueueSeen
 from phalanx.model.plan import Wait
@@ -43,6 +43,8 @@ def test_every_scenario_of_the_peers_is_shown_by_files_that_exist() -> None:
         assert files, number
         for name in files:
             assert (ROOT / "tests" / "scenarios" / f"{name}.txt").exists(), name
+        for file in re.findall(r"`(tests/\S+)`", shown):
+            assert (ROOT / file).exists(), file
 
 
 def test_every_reason_that_slurm_gave_is_the_word_for_ours() -> None:
@@ -72,3 +74,5 @@ def test_limits_of_amounts_are_told_apart() -> None:
     assert words(ReasonCode.USER_LIMIT, {"rule": "group-running", "resource": ""})["slurm"] == "MaxJobsPerAccount"
     assert words(ReasonCode.NEVER_WITHIN_LIMIT, {"rule": "job", "resource": "cpu"})["slurm"] == "AssocMaxCpuPerJobLimit"
     assert words(ReasonCode.QUEUE_LIMIT, of_queue)["kueue"] == "WaitingForQuota"
+    for rule, kai in (("limit", "OverLimit"), ("guarantee", "NonPreemptibleOverQuota")):
+        assert words(ReasonCode.NEVER_WITHIN_LIMIT, {"rule": rule, "resource": "nvidia.com/gpu"})["kai"] == kai

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.fields import Misread
-from phalanx.dialects.policy import read_policy
-from phalanx.dialects.queue import read_queue
+from phalanx.dialects.schema.fields import Misread
+from phalanx.dialects.schema.policy import read_policy
+from phalanx.dialects.schema.queue import read_queue
 from phalanx.model.node import Topology
 from phalanx.model.policy import Backfill, BackfillOrder, FairShareFormula, Policy, PriorityWeights, ScoringStrategy
 from phalanx.model.queue import (
@@ -30,6 +30,7 @@ from phalanx.model.queue import (
 
 EVERYTHING: dict[str, Any] = {
     "startTimeout": "10m",
+    "stalenessGracePeriod": "2m",
     "parent": "research",
     "gang": False,
     "quotas": [
@@ -72,6 +73,7 @@ def test_every_field_is_read() -> None:
     assert read_queue("vision", EVERYTHING, state_since_s=5.0) == Queue(
         name="vision",
         start_timeout_s=600.0,
+        staleness_grace_s=120.0,
         parent="research",
         gang=False,
         quotas=(

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from phalanx.dialects.recording import Unreadable, read, written
+from phalanx.dialects.schema.recording import Unreadable, read, written
 from phalanx.model.event import QueueSeen, Submitted, UsageTold
 from phalanx.model.job import Job, Placement, Slot
 from phalanx.model.plan import Action, Nominate, Place, Preempt, Shrink, Start, Wait

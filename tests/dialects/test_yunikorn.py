@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 from phalanx.client.quantity import amount
-from phalanx.dialects.fields import LONGEST_S
-from phalanx.dialects.frame import Ignored
-from phalanx.dialects.queue import read_queue
+from phalanx.dialects.frame.dialect import Ignored, Said
+from phalanx.dialects.schema.fields import LONGEST_S
+from phalanx.dialects.schema.queue import read_queue
 from phalanx.dialects.yunikorn.checks import read
-from phalanx.dialects.yunikorn.configuration import ConfigurationError
-from phalanx.dialects.yunikorn.gangs import POD, words
+from phalanx.dialects.yunikorn.configuration import ConfigurationError, PlacementRule
+from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, NAMESPACE
+from phalanx.dialects.yunikorn.dialect import YUNIKORN as YUNIKORN_DIALECT
+from phalanx.dialects.yunikorn.gangs import GROUPS as GROUPS_WORD
+from phalanx.dialects.yunikorn.gangs import POD, QUEUE_PREFIX, USER, queue_of, words
 from phalanx.dialects.yunikorn.gangs import SCHEDULER_NAME as YUNIKORN
 from phalanx.dialects.yunikorn.placement import Application, place
 from phalanx.dialects.yunikorn.queues import TABLE, Translation, translate
@@ -297,7 +300,8 @@ def test_the_first_pod_says_what_the_whole_gang_asks_for() -> None:
     )
     resources = json.loads(found["phalanx.dev/min-resources"])
     assert {key: text for key, text in found.items() if key != "phalanx.dev/min-resources"} == {
-        "phalanx.dev/queue": "yunikorn/root.a",
+        "phalanx.dev/queue": "yunikorn/",
+        "yunikorn/queue": ":root.a",
         "phalanx.dev/job": "app",
         "phalanx.dev/role": "driver",
         "phalanx.dev/min-available": "4",
@@ -308,16 +312,23 @@ def test_the_first_pod_says_what_the_whole_gang_asks_for() -> None:
 def test_which_name_of_an_application_and_which_queue_count() -> None:
     labels = {"yunikorn.apache.org/app-id": "one", "applicationId": "two", "queue": "c"}
     found = words(meta(labels, app_id="three", queue="b", task_group_name="g"), YUNIKORN)
-    assert (found["phalanx.dev/job"], found["phalanx.dev/queue"]) == ("one", "yunikorn/b")
+    assert (found["phalanx.dev/job"], queue_of(found["phalanx.dev/queue"], found)) == ("one", "b")
     found = words(meta({}, task_group_name="g"), YUNIKORN)
-    assert (found["phalanx.dev/job"], found["phalanx.dev/queue"]) == ("yunikorn-ns-autogen", "yunikorn/")
+    assert (found["phalanx.dev/job"], queue_of(found["phalanx.dev/queue"], found)) == ("yunikorn-ns-autogen", "")
+    alone = words(meta({"queue": "a"}), YUNIKORN)
+    assert "phalanx.dev/job" not in alone
+    assert queue_of(alone["phalanx.dev/queue"], alone) == "a"
 
 
 @pytest.mark.parametrize(
     "groups", ["", "no JSON", "{}", "[{}]", '[{"name": "a", "minMember": 0, "minResource": {"cpu": 1}}]', "[" * 2000]
 )
 def test_a_pod_without_a_task_group_that_can_be_read_is_no_member_of_a_gang(groups: str) -> None:
-    assert words(meta({"applicationId": "app"}, task_groups=groups), YUNIKORN) == {"phalanx.dev/queue": "yunikorn/"}
+    assert words(meta({"applicationId": "app"}, task_groups=groups), YUNIKORN) == {
+        "phalanx.dev/queue": "yunikorn/",
+        "phalanx.dev/job": "application:app",
+        "yunikorn/queue": ":",
+    }
 
 
 def test_pods_of_another_scheduler_or_with_a_queue_of_ours_say_nothing() -> None:
@@ -354,8 +365,100 @@ def test_the_first_rule_that_gives_a_queue_wins(application: Application, queue:
     assert place(rules, application, translated(RULES).names) == queue
 
 
+def test_a_queue_of_many_levels_costs_no_more_than_there_are_levels_of_queues() -> None:
+    """Anybody may ask for one, where a rule would make it."""
+
+    class Counted(dict[str, str]):
+        looks = 0
+
+        def __contains__(self, name: object) -> bool:
+            self.looks += 1
+            return super().__contains__(name)
+
+    queues = Counted({"root": "", "root.a": "", "root.a.b": ""})
+    rule = PlacementRule(name="provided", create=True)
+    assert place((rule,), Application(queue="root.a" + ".c" * 1000, tags={}), queues) == "root.a"
+    assert place((rule,), Application(queue="root.a.b.c", tags={}), queues) == "root.a.b"
+    assert place((rule,), Application(queue="elsewhere", tags={}), queues) == "root"
+    assert queues.looks < 20
+
+
+@pytest.mark.parametrize(("queue", "user"), [("x.x." * 50_000, "sue"), ("root.a", "x.x." * 50_000)])
+def test_a_reason_shows_the_start_of_a_long_name_only(queue: str, user: str) -> None:
+    text = "partitions: [{queues: [{name: root, queues: [{name: a}]}]}]"
+    config = {f"{NAMESPACE}/yunikorn-configs": {"data": {"queues.yaml": text}}}
+    said = Said(gang="g", namespace="n", queue=QUEUE_PREFIX + queue, options={USER: user})
+    claim = YUNIKORN_DIALECT.claim(YUNIKORN_DIALECT.define({CONFIGURATIONS: config}), said)
+    assert claim is not None
+    assert claim.blocked is not None
+    assert "x.x." in claim.blocked.text
+    assert len(claim.blocked.text) < 500
+
+
 def test_without_rules_the_queue_that_is_asked_for_counts_and_then_the_default_one() -> None:
     queues = ("root", "root.a", "root.default")
     assert place((), Application(queue="a", tags={}), queues) == "root.a"
     assert place((), Application(queue="b", tags={}), queues) == "root.default"
     assert place((), Application(queue="b", tags={}), queues[:2]) == ""
+
+
+@pytest.mark.parametrize(
+    ("acls", "user", "groups", "admitted"),
+    [
+        ({"a": "sue,kim"}, "sue", "", True),
+        ({"a": "sue,kim"}, "bob", "ops", False),
+        ({"a": "sue ops,dev"}, "bob", "qa,ops", True),
+        ({"a": " ops"}, "ops", "", False),
+        ({"root": "*"}, "anybody", "", True),
+        ({"root": " *"}, "anybody", "", True),
+        ({"root": "", "a": ""}, "sue", "", False),
+        ({}, "sue", "", False),
+        ({"beside": "*"}, "sue", "", False),
+        ({"a!": "sue"}, "sue", "", True),
+    ],
+)
+def test_an_application_is_admitted_by_the_acl_of_its_queue_or_of_one_above(
+    acls: dict[str, str], user: str, groups: str, admitted: bool
+) -> None:
+    """`a!` is the adminacl of `a`: who administers a queue may submit to it."""
+
+    def said(name: str) -> str:
+        lines = [f"submitacl: '{acls[name]}'"] if name in acls else []
+        lines += [f"adminacl: '{acls[name + '!']}'"] if name + "!" in acls else []
+        return "".join(f", {line}" for line in lines)
+
+    queues = f"[{{name: a{said('a')}}}, {{name: beside{said('beside')}}}]"
+    text = f"partitions: [{{queues: [{{name: root{said('root')}, queues: {queues}}}]}}]"
+    config = {f"{NAMESPACE}/yunikorn-configs": {"data": {"queues.yaml": text}}}
+    options = {USER: user, GROUPS_WORD: groups}
+    gang = Said(gang="g", namespace="n", queue=f"{QUEUE_PREFIX}root.a", options=options)
+    claim = YUNIKORN_DIALECT.claim(YUNIKORN_DIALECT.define({CONFIGURATIONS: config}), gang)
+    assert claim is not None
+    assert (claim.blocked is None) == admitted
+    if claim.blocked is not None:
+        assert f"the user {user!r} may not submit to root.a" in claim.blocked.text
+
+
+@pytest.mark.parametrize(
+    ("user", "groups", "queue", "vcore", "running"),
+    [
+        ("sue", "dev", "root.a.sue", 4, 2),
+        ("kim", "qa,dev", "root.a.dev", 40, 20),
+        ("bob", "qa", "root.a.others", None, None),
+    ],
+)
+def test_the_page_gives_named_users_and_groups_limits_of_their_own(
+    user: str, groups: str, queue: str, vcore: int | None, running: int | None
+) -> None:
+    text = PAGE.read_text().split("```yaml\n")[1].split("```")[0]
+    defined = YUNIKORN_DIALECT.define(
+        {CONFIGURATIONS: {f"{NAMESPACE}/yunikorn-configs": {"data": {"queues.yaml": text}}}}
+    )
+    options = {USER: user, GROUPS_WORD: groups}
+    claim = YUNIKORN_DIALECT.claim(defined, Said(gang="g", namespace="n", queue=QUEUE_PREFIX, options=options))
+    assert claim is not None
+    assert (claim.queue, claim.blocked) == (QUEUE_PREFIX + queue, None)
+    [found] = [one for one in defined.queues if one.name == claim.queue]
+    assert [dict(quota.limit) for quota in found.quotas] == ([{"cpu": vcore * 1000}] if vcore else [])
+    assert found.total.running == running
+    assert found.per_user.running == (1 if user == "bob" else None)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from phalanx.dialects.appwrapper.dialect import APP_WRAPPER_DIALECT
-from phalanx.dialects.frame import Dialect
+from phalanx.dialects.frame.dialect import Dialect, Figures, View
+from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
 from phalanx.dialects.kai.dialect import KAI
 from phalanx.dialects.koordinator.dialect import KOORDINATOR
+from phalanx.dialects.kubernetes.dialect import KUBERNETES
+from phalanx.dialects.kueue.answers.figures import KueueFigures
+from phalanx.dialects.kueue.answers.pending import GROUP as KUEUE_VISIBILITY
+from phalanx.dialects.kueue.answers.pending import visible
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.scheduler_plugins.dialect import SCHEDULER_PLUGINS
 from phalanx.dialects.volcano.dialect import VOLCANO
 from phalanx.dialects.yunikorn.dialect import YUNIKORN
+from phalanx.dialects.yunikorn.rest import PATH as YUNIKORN_REST
+from phalanx.dialects.yunikorn.rest import dashboards
 
 DIALECTS: Final[Mapping[str, Dialect[Any]]] = {
     KUEUE.name: KUEUE,
@@ -22,18 +29,36 @@ DIALECTS: Final[Mapping[str, Dialect[Any]]] = {
     SCHEDULER_PLUGINS.name: SCHEDULER_PLUGINS,
     VOLCANO.name: VOLCANO,
     KAI.name: KAI,
+    KUBERNETES.name: KUBERNETES,
     APP_WRAPPER_DIALECT.name: APP_WRAPPER_DIALECT,
+}
+# Those that `phalanx scheduler --dialect` takes: an AppWrapper is run by its controller, which only `phalanx up` has.
+ON_CLUSTERS: Final = (*(name for name in DIALECTS if name != APP_WRAPPER_DIALECT.name), KUBEFLOW)
+
+
+FIGURES: Final[Mapping[str, Callable[[], Figures[Any]]]] = {KUEUE.name: KueueFigures}
+# By API group, or by the first part of a path that is of no group.
+VIEWS: Final[Mapping[str, tuple[str, View[Any]]]] = {
+    KUEUE_VISIBILITY: (KUEUE.name, visible),
+    YUNIKORN_REST: (YUNIKORN.name, dashboards),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """The controller that a dialect takes the place of. `lease`: that its leader renews. `stop`: what ends it."""
+    """The program that a dialect takes the place of. `lease`: that its leader renews; of who has none, `deployment`:
+    that its own installation makes. `stop`: what ends it."""
 
     what: str
     namespace: str
-    lease: str
+    lease: str = ""
+    deployment: str = ""
     stop: str
+
+
+def _scheduler(whose: str, namespace: str, deployment: str) -> Rival:
+    stop = f"kubectl -n {namespace} scale deployment {deployment} --replicas=0"
+    return Rival(what=f"{whose} own scheduler", namespace=namespace, deployment=deployment, stop=stop)
 
 
 RIVALS: Final[Mapping[str, Rival]] = {
@@ -42,5 +67,10 @@ RIVALS: Final[Mapping[str, Rival]] = {
         namespace="kueue-system",
         lease="c1f6bfd2.kueue.x-k8s.io",
         stop="kubectl -n kueue-system scale deployment kueue-controller-manager --replicas=0",
-    )
+    ),
+    VOLCANO.name: _scheduler("Volcano's", "volcano-system", "volcano-scheduler"),
+    YUNIKORN.name: _scheduler("YuniKorn's", "yunikorn", "yunikorn-scheduler"),
+    KOORDINATOR.name: _scheduler("Koordinator's", "koordinator-system", "koord-scheduler"),
+    SCHEDULER_PLUGINS.name: _scheduler("scheduler-plugins'", "scheduler-plugins", "scheduler-plugins-scheduler"),
+    KAI.name: _scheduler("KAI's", "kai-scheduler", "kai-scheduler-default"),
 }

@@ -10,12 +10,14 @@ simulated nodes, and the queues of Kueue's that the samples name; what a file ma
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from phalanx.dialects.frame import Object
-from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, settled, with_counts
+from phalanx.dialects.frame.dialect import Object
+from tests.cli.upstart import Up
+from tests.dialects.manifests import Cluster, Line, Seen, become_as_expected, objects, with_counts
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +42,7 @@ AROUND: tuple[Object, ...] = (
 
 
 class AppWrapperCluster(Cluster):
+    around = AROUND
     remains = ("/apis/batch/v1/jobs", "/api/v1/pods", WRAPPERS)
 
     async def outcomes(self) -> dict[str, str]:
@@ -48,17 +51,20 @@ class AppWrapperCluster(Cluster):
         for one in (await self.api.request("GET", WRAPPERS))["items"]:
             status = one.get("status") or {}
             said = {each["type"]: each for each in status.get("conditions") or ()}
-            text = status.get("phase") or "unseen"
+            text = status.get("phase") or status.get("state") or "unseen"
             if text == "Failed":
+                said["Unhealthy"] = said.get("Unhealthy") or said["Failed"]  # the latter is MCAD's
                 text += f": {said['Unhealthy']['message'].partition('. ')[0]}"
+            elif text == "Pending":
+                text += f", {status['queuejobstate']}"
             found[f"AppWrapper {one['metadata']['name']}"] = text
         return found
 
 
-WAITED = ("unseen", "Suspended", "Resuming")
+WAITED = ("unseen", "Suspended", "Resuming", "Pending, Queueing", "Pending, Backoff")
 
 
-def _are_through(seen: dict[str, str]) -> bool:
+def _are_through(seen: Seen) -> bool:
     return not any(text in WAITED for text in seen.values())
 
 
@@ -71,17 +77,18 @@ async def play(cluster: AppWrapperCluster, file: Path) -> list[Line]:
                 f"{obj['kind']} {obj['metadata']['generateName']}*"
             )
         lines.append((f"{obj['kind']} {obj['metadata'].get('name', '')}", said))
-    seen = await cluster.outcomes()
-    if not _are_through(seen):
-        seen = await settled(cluster.outcomes, is_known=_are_through, same_s=0.25, most_s=5.0)
-    lines = [(name, f"{said}, {seen[name]}" if name in seen else said) for name, said in lines]
-    await cluster.clear()
-    return [(generated.get(name, name), said) for name, said in lines]
+    return await cluster.settle(cluster.outcomes, partial(_told, lines, generated), _are_through)
 
 
-def test_every_example_ends_as_it_should(tmp_path: Path) -> None:
+def _told(lines: list[Line], generated: dict[str, str], seen: Seen) -> list[Line]:
+    found = [(name, f"{said}, {seen[name]}" if name in seen else said) for name, said in lines]
+    return [(generated.get(name, name), said) for name, said in found]
+
+
+@pytest.mark.timeout(900)
+def test_every_example_ends_as_it_should(simulated: Up) -> None:
     files = {file.name: file for file in EXAMPLES}
-    become_as_expected(tmp_path, EXPECT, files, AppWrapperCluster, play, [(PAGE, counted)], AROUND)
+    assert become_as_expected(simulated.data, EXPECT, files, AppWrapperCluster, play, [(PAGE, counted)]) == []
 
 
 def test_the_page_says_how_many() -> None:
@@ -92,19 +99,18 @@ def counted(page: str) -> str:
     lines = [line.split("\t") for line in EXPECT.read_text().splitlines()]
     tally = Counter(_class(said) for _, _, said in lines)
     taken = sum(said.startswith("taken") for _, _, said in lines)
-    old = sum(name.startswith("AppWrapper") and "v1beta1" in said for _, name, said in lines)
     text = (
         f"Of {len(lines)} objects in {len(EXAMPLES)} files of samples, documentation and tests, {taken} are taken as "
-        f"they are: of the AppWrappers among them {tally['Running'] + tally['Succeeded']} run, {tally['Suspended']} "
-        f"wait, and {tally['Failed']} have failed, since what they wrap is of a kind that `phalanx up` does not serve. "
-        f"{tally['refused']} are refused, and {tally['not served']} are of kinds that are not served, {old} of them "
-        "MCAD's AppWrappers."
+        f"they are: of the AppWrappers among them {tally['Running'] + tally['Succeeded']} run, "
+        f"{tally['Suspended'] + tally['Pending']} wait, and {tally['Failed']} have failed, since what they wrap is of "
+        "a kind that `phalanx up` does not serve. "
+        f"{tally['refused']} are refused, and {tally['not served']} are of kinds that are not served."
     )
     return with_counts(page, text)
 
 
 def _class(said: str) -> str:
-    for word in ("Failed", "Running", "Succeeded", "Suspended", "not served", "refused"):
+    for word in ("Failed", "Running", "Succeeded", "Suspended", "Pending", "not served", "refused"):
         if word in said:
             return word
     return "taken"

@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
 from phalanx.dialects.appwrapper.pod_sets import WrapError, component_object, pod_sets
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frameworks.form import difference, patched
 
 

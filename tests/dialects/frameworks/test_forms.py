@@ -9,11 +9,11 @@ import pytest
 from phalanx.client.quantity import amount
 from phalanx.dialects.frameworks.form import LATER, Framework, difference, nested, patched
 from phalanx.dialects.frameworks.job_set import JOB_SET
-from phalanx.dialects.frameworks.known import FRAMEWORKS
 from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB
 from phalanx.dialects.frameworks.replica_types import MPI_JOB
 from phalanx.dialects.frameworks.spark import SPARK
 from phalanx.dialects.frameworks.train_job import TRAIN_JOB
+from phalanx.dialects.job_kinds import FRAMEWORKS
 from phalanx.kube.read.workload.adapter import Change, JobAdapter, merge_changes
 
 Object = dict[str, Any]
@@ -56,6 +56,7 @@ SPARK_PI = obj(
     executor={"instances": 2, "coreRequest": "1500m", "memory": "8g"},
 )
 GATES = [{"name": "g"}]
+WORDS = {"labels": {"team": "a"}, "annotations": {"note": "b"}}
 PARTS = pytest.mark.parametrize(
     ("form", "job", "made"),
     [
@@ -97,7 +98,7 @@ def test_what_is_written_to_all_roles_at_once_is_read_back(form: Framework, job:
             JobAdapter(form.kind, role, made),
             {
                 "suspend": False,
-                "template": {"spec": {"nodeSelector": {"of": role}, "schedulingGates": GATES}},
+                "template": {"metadata": WORDS, "spec": {"nodeSelector": {"of": role}, "schedulingGates": GATES}},
             },
             {"phalanx.dev/template": role, "phalanx.dev/admitted": "{}"},
         )
@@ -111,6 +112,8 @@ def test_what_is_written_to_all_roles_at_once_is_read_back(form: Framework, job:
         assert not after["spec"]["suspend"]
         assert after["spec"]["template"]["spec"]["nodeSelector"]["of"] == role
         assert after["spec"]["template"]["spec"]["schedulingGates"] == GATES
+        meta = after["spec"]["template"]["metadata"]
+        assert (meta["labels"]["team"], meta["annotations"]["note"]) == ("a", "b")
         assert after["metadata"]["annotations"]["phalanx.dev/template"] == role
         before = form.view(job, role, made)
         assert after["spec"]["parallelism"] == before["spec"]["parallelism"]

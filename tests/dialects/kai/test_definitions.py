@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import PRIORITY_CLASSES
-from phalanx.dialects.frame import Object, RoleClaim
+from phalanx.dialects.frame.dialect import Object, RoleClaim
 from phalanx.dialects.kai import kinds
-from phalanx.dialects.kai.grouper import Group, OwnerName, grouped, words
-from phalanx.dialects.kai.migration import moved
-from phalanx.dialects.kai.owners import ROOT, shape_of
+from phalanx.dialects.kai.fields.migration import moved
+from phalanx.dialects.kai.gang.grouper import Group, OwnerName, grouped, words
+from phalanx.dialects.kai.gang.owners import ROOT, shape_of
 from phalanx.dialects.kai.queues import GPU, KaiDefinitions, define
 from phalanx.model.queue import BorrowingPolicy, Queue
 
@@ -47,6 +47,18 @@ def test_minimum_runtimes_are_inherited_from_above_and_from_the_shard() -> None:
     assert queue(found, "low").parent == "kai/top"
     with_shard = define({kinds.QUEUES: {"alone": {"metadata": {"name": "alone"}, "spec": {}}}, kinds.SHARDS: shard})
     assert queue(with_shard, "alone").preemption.min_run_s == 5.0
+
+
+def test_a_queue_and_those_below_it_move_pods_where_a_word_of_ours_says_so() -> None:
+    def one(name: str, said: str = "", parent: str = "") -> Object:
+        annotations = {"phalanx.dev/consolidate": said} if said else {}
+        spec = {"parentQueue": parent} if parent else {}
+        return {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+
+    queues = (one("top", "true"), one("low", parent="top"), one("still", "false", "top"), one("beside"))
+    found = define({kinds.QUEUES: {each["metadata"]["name"]: each for each in queues}})
+    moved = [each.name for each in found.queues if each.preemption.consolidate]
+    assert moved == ["kai/top", "kai/low"]
 
 
 def test_what_hangs_below_a_missing_queue_or_below_itself_is_in_no_tree() -> None:

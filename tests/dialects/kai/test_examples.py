@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, settled, with_counts
+from tests.cli.upstart import Up
+from tests.dialects.manifests import Cluster, Line, Seen, become_as_expected, objects, with_counts
 
 pytestmark = pytest.mark.slow
 
@@ -43,25 +45,24 @@ class KaiCluster(Cluster):
         return found
 
 
-RUNS = frozenset({"Job", "Pod", "Deployment", "PyTorchJob"})
-
-
 async def play(cluster: KaiCluster, file: Path) -> list[Line]:
     lines = []
     for obj in objects(file):
         said = await cluster.apply(obj)
         lines.append((f"{obj['kind']} {obj['metadata'].get('name', '')}", said))
-    seen = await cluster.outcomes()
-    if any(name.split()[0] in RUNS and said == "taken" for name, said in lines):
-        seen = await settled(cluster.outcomes, is_known=bool, most_s=5.0)
-    lines = [(name, f"{said}, {seen.pop(name)}" if name in seen else said) for name, said in lines]
-    await cluster.clear()
-    return lines + sorted(seen.items())
+    return await cluster.settle(cluster.outcomes, partial(_told, lines), bool)
 
 
-def test_every_example_ends_as_it_should(tmp_path: Path) -> None:
+def _told(lines: list[Line], seen: Seen) -> list[Line]:
+    """The objects of the file, and after them the PodGroups that were made."""
+    own = [(name, f"{said}, {seen[name]}" if name in seen else said) for name, said in lines]
+    return own + sorted((name, said) for name, said in seen.items() if name not in dict(lines))
+
+
+@pytest.mark.timeout(900)
+def test_every_example_ends_as_it_should(simulated: Up) -> None:
     files = {file.name: file for file in EXAMPLES}
-    become_as_expected(tmp_path, EXPECT, files, KaiCluster, play, [(PAGE, counted)])
+    assert become_as_expected(simulated.data, EXPECT, files, KaiCluster, play, [(PAGE, counted)]) == []
 
 
 def test_the_page_says_how_many() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import PODS, Kind
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.dialect import KOORDINATOR
 from phalanx.kube.install.dialects import install_dialect

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.dialect import KOORDINATOR
-from phalanx.dialects.koordinator.quotas import ElasticQuota, KoordinatorDefinitions
-from phalanx.dialects.koordinator.runtime import requests, runtimes
+from phalanx.dialects.koordinator.quota.runtime import requests, runtimes
+from phalanx.dialects.koordinator.quota.tree import ElasticQuota, KoordinatorDefinitions
 from phalanx.model.queue import BorrowingPolicy, Queue, QueueOrder, Quota, WithinQueue
 
 Q = "quota.scheduling.koordinator.sh"

@@ -12,9 +12,9 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import CRDS, DEPLOYMENTS, JOBS, PODS, Kind
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frameworks.form import Framework, at, nested
-from phalanx.dialects.frameworks.known import FRAMEWORKS
+from phalanx.dialects.job_kinds import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.kube.install.dialects import install_dialect
@@ -148,6 +148,66 @@ def test_a_frameworks_job_that_names_a_queue_is_created_suspended(server: Server
     owned = {"name": "owned", "labels": QUEUED, "ownerReferences": [owner]}
     made = sent_when_served(server, kind, {"metadata": owned, "spec": {}})
     assert at(made["spec"], framework.suspend) is None, "whoever made it is queued"
+
+
+@pytest.mark.parametrize("kind", FRAMEWORKS, ids=lambda kind: kind.name)
+def test_the_words_of_a_frameworks_job_are_checked_and_stay_while_it_runs(server: ServerProcess, kind: Kind) -> None:
+    """Each refusal has Kueue's code; a job that leaves its queue while it runs would keep what it has."""
+    framework = FRAMEWORKS[kind]
+    send(server, CRDS, definition(framework))
+    sent_when_served(server, kind, {"metadata": {"name": "words", "labels": QUEUED}, "spec": {}})
+    assert (
+        send(server, kind, {"metadata": {"name": "b", "labels": {f"{PREFIX}queue-name": "Bad_Name"}}, "spec": {}})
+        == 403
+    )
+    wrong = {**QUEUED, f"{PREFIX}max-exec-time-seconds": "0"}
+    assert send(server, kind, {"metadata": {"name": "c", "labels": wrong}, "spec": {}}) == 403
+    running = {"spec": nested(framework.suspend, False)}
+    for labels in ({"queue-name": None}, {"queue-name": "other"}, {"priority-class": "p"}):
+        said = {"metadata": {"labels": {f"{PREFIX}{key}": text for key, text in labels.items()}}}
+        assert isinstance(change(server, kind, "words", {**said, **nested(("spec", *framework.suspend), True)}), dict)
+        back = {"metadata": {"labels": {**QUEUED, f"{PREFIX}priority-class": None}}}
+        assert isinstance(change(server, kind, "words", {**back, **running}), dict)
+        assert change(server, kind, "words", said) == 403
+        change(server, kind, "words", nested(("spec", *framework.suspend), True))
+
+
+def test_a_job_that_leaves_its_queue_while_it_runs_is_refused(server: ServerProcess) -> None:
+    send(server, JOBS, job("leaves", {"queue-name": "l"}))
+    assert isinstance(change(server, JOBS, "leaves", {"spec": {"suspend": False}}), dict)
+    assert change(server, JOBS, "leaves", {"metadata": {"labels": {f"{PREFIX}queue-name": None}}}) == 403
+
+
+@pytest.mark.parametrize("kind", [JOBS, *(k for k in FRAMEWORKS if k not in SIGNED_BY_THEIR_DIALECT)], ids=str)
+def test_a_job_says_who_put_it_into_its_queue(server: ServerProcess, kind: Kind) -> None:
+    if kind is not JOBS:
+        send(server, CRDS, definition(FRAMEWORKS[kind]))
+    user = {"phalanx.dev/user": "somebody"}
+    spec = job("", {})["spec"] if kind is JOBS else {}
+    meta = {"name": "signed", "labels": QUEUED, "annotations": user}
+    made = sent_when_served(server, kind, {"metadata": meta, "spec": spec})
+    assert made["metadata"]["annotations"]["phalanx.dev/user"] == "admin"
+    sent_when_served(server, kind, {"metadata": {"name": "later"}, "spec": {**spec, **nested(suspend_of(kind), True)}})
+    later = change(server, kind, "later", {"metadata": {"labels": QUEUED}})
+    assert isinstance(later, dict)
+    assert later["metadata"]["annotations"]["phalanx.dev/user"] == "admin"
+
+
+def suspend_of(kind: Kind) -> tuple[str, ...]:
+    return ("suspend",) if kind is JOBS else FRAMEWORKS[kind].suspend
+
+
+def change(server: ServerProcess, kind: Kind, name: str, patch: Object) -> Object | int:
+    """The object after a merge patch, or the code of its refusal."""
+
+    async def sent() -> Object | int:
+        async with await Connection.open(server.kubeconfig) as api:
+            try:
+                return await api.patch(kind, name, patch, "default")
+            except ApiRefusal as error:
+                return error.code
+
+    return asyncio.run(sent())
 
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "l"}

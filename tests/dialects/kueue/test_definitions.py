@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.frame import Said
+from phalanx.dialects.frame.dialect import Said
+from phalanx.dialects.frame.selectors import selects
+from phalanx.dialects.kueue.tree.claims import claim
 from phalanx.dialects.kueue.tree.configuration import START_TIMEOUT_S
-from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, claim
-from phalanx.dialects.kueue.tree.selectors import selects
+from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
 from phalanx.model.node import Flavor
 from phalanx.model.pod import Toleration
 from phalanx.model.queue import (

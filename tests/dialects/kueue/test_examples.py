@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from phalanx.dialects.frame import Object
-from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, settled, with_counts
+from phalanx.dialects.frame.dialect import Object
+from tests.cli.upstart import Up
+from tests.dialects.manifests import Cluster, Line, Seen, are_seen, become_as_expected, objects, with_counts
 
 pytestmark = pytest.mark.slow
 
@@ -52,13 +54,8 @@ AROUND: tuple[Object, ...] = (
 
 
 class KueueCluster(Cluster):
-    remains = (
-        *("/apis/batch/v1/jobs", "/api/v1/pods"),
-        *(
-            f"/apis/{API}/{each}"
-            for each in ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
-        ),
-    )
+    around = AROUND
+    remains = ("/apis/batch/v1/jobs", "/api/v1/pods", f"/apis/{API}/workloads")
 
     async def outcomes(self) -> dict[str, str]:
         """`Kind name` of each job that has a Workload -> what that says."""
@@ -75,9 +72,6 @@ class KueueCluster(Cluster):
 
 
 async def play(cluster: KueueCluster, file: Path) -> list[Line]:
-    own = {(obj["kind"], (obj.get("metadata") or {}).get("name")) for obj in objects(file)}
-    for obj in (one for one in AROUND if (one["kind"], one["metadata"]["name"]) not in own):
-        await cluster.apply({**obj, "metadata": dict(obj["metadata"])})
     lines = []
     for obj in objects(file):
         if obj["kind"] == "Configuration":  # a file of Kueue's controller, no object
@@ -87,23 +81,24 @@ async def play(cluster: KueueCluster, file: Path) -> list[Line]:
         meta = obj["metadata"]
         generated = bool(meta.get("generateName"))
         lines.append((f"{obj['kind']} {meta.get('name', '')}", said if not generated else f"{said} (name generated)"))
-    seen = dict[str, str]()
-    if any(name.split()[0] in ("Job", "Pod") for name, _ in lines):
-        seen = await settled(
-            cluster.outcomes, is_known=lambda seen: not any("unseen" in text for text in seen.values())
-        )
-    lines = [(name, f"{said}, {seen[name]}" if name in seen else said) for name, said in lines]
-    await cluster.clear()
-    return [(_stable(name, said), said.replace(" (name generated)", "")) for name, said in lines]
+    if not any(name.split()[0] in ("Job", "Pod") for name, _ in lines):
+        return _told(lines, {})
+    return await cluster.settle(cluster.outcomes, partial(_told, lines), are_seen)
+
+
+def _told(lines: list[Line], seen: Seen) -> list[Line]:
+    found = [(name, f"{said}, {seen[name]}" if name in seen else said) for name, said in lines]
+    return [(_stable(name, said), said.replace(" (name generated)", "")) for name, said in found]
 
 
 def _stable(name: str, said: str) -> str:
     return re.sub(r".{5}$", "*", name) if "(name generated)" in said else name
 
 
-def test_every_example_ends_as_it_should(tmp_path: Path) -> None:
+@pytest.mark.timeout(900)
+def test_every_example_ends_as_it_should(simulated: Up) -> None:
     files = {file.name: file for file in EXAMPLES}
-    become_as_expected(tmp_path, EXPECT, files, KueueCluster, play, [(PAGE, counted)])
+    assert become_as_expected(simulated.data, EXPECT, files, KueueCluster, play, [(PAGE, counted)]) == []
 
 
 def test_the_page_says_how_many() -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from phalanx.client.connection import Connection
-from phalanx.dialects.frame import Object
-from tests.cli.upstart import started
+from phalanx.dialects.frame.dialect import Object
+from tests.cli.upstart import Up
 from tests.dialects.kueue.test_examples import AROUND
-from tests.dialects.manifests import SIMULATED, Cluster
+from tests.dialects.manifests import Cluster
 
 pytestmark = pytest.mark.slow
 
@@ -38,25 +37,24 @@ def stateful_set(policy: str) -> Object:
     }
 
 
-def test_each_pod_is_made_when_the_one_before_is_ready_and_all_of_them_run(tmp_path: Path) -> None:
+def test_each_pod_is_made_when_the_one_before_is_ready_and_all_of_them_run(simulated: Up) -> None:
     async def scene() -> dict[str, list[str]]:
         found = {}
-        async with await Connection.open(tmp_path / "kubeconfig") as api:
+        async with await Connection.open(simulated.data / "kubeconfig") as api:
             cluster = Cluster(api)
             for obj in AROUND:
                 await cluster.apply({**obj, "metadata": dict(obj["metadata"])})
             for policy in ("OrderedReady", "Parallel"):
                 cluster.made, cluster.remains = [], (PODS,)
                 assert await cluster.apply(stateful_set(policy)) == "taken"
-                async with asyncio.timeout(30.0):
+                async with asyncio.timeout(120.0):
                     while len(running := await running_pods(api)) < 3:  # noqa: ASYNC110 (the server is waited for)
                         await asyncio.sleep(0.1)
                 found[policy] = sorted(running)
                 await cluster.clear()
         return found
 
-    with started(tmp_path, *SIMULATED):
-        assert asyncio.run(scene()) == {key: ["s-0", "s-1", "s-2"] for key in ("OrderedReady", "Parallel")}
+    assert asyncio.run(scene()) == {key: ["s-0", "s-1", "s-2"] for key in ("OrderedReady", "Parallel")}
 
 
 async def running_pods(api: Connection) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.frame import Answered, Becomes, Ignored, Use, unused
+from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use, unused
 from phalanx.dialects.kueue.fields.notes import notes
 from phalanx.dialects.kueue.fields.tables import CONFIGURATION, TABLES, WORDS
 
@@ -63,17 +63,16 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     assert list(notes("ResourceFlavor", {"metadata": {}, "spec": spec})) == [
         "spec.nodeTaints has no effect: the taints that the nodes have keep pods away that do not tolerate them"
     ]
-    sets = {"podSets": [{"name": "main", "topologyRequest": {"required": "rack"}}]}
-    (said,) = notes("Workload", {"metadata": {}, "spec": sets})
-    assert said.startswith("spec.podSets[].topologyRequest has no effect: ")
+    (said,) = notes("Workload", {"metadata": {}, "spec": {"preemptionGates": [{"name": "g"}]}})
+    assert said.startswith("spec.preemptionGates has no effect: ")
     words = {"kueue.x-k8s.io/queue-name": "l", "kueue.x-k8s.io/elastic-job": "true", "kueue.x-k8s.io/odd": "1"}
     assert [text.partition(":")[0] for text in notes("Job", {"metadata": {"annotations": words}})] == [
         "kueue.x-k8s.io/elastic-job has no effect",
         "kueue.x-k8s.io/odd is not known here, and has no effect",
     ]
-    template = {"metadata": {"annotations": {"kueue.x-k8s.io/podset-group-name": "both"}}}
+    template = {"metadata": {"annotations": {"kueue.x-k8s.io/priority-boost": "1"}}}
     job = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "l"}}, "spec": {"template": template}}
-    assert [text.partition(" ")[0] for text in notes("Job", job)] == ["kueue.x-k8s.io/podset-group-name"]
+    assert [text.partition(" ")[0] for text in notes("Job", job)] == ["kueue.x-k8s.io/priority-boost"]
 
 
 def test_what_the_definition_fills_in_on_a_workload_of_ours_is_no_news() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.client.kind import NAMESPACES
-from phalanx.dialects.frame import Object, Objects
+from phalanx.dialects.frame.dialect import Object, Objects
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.dialects.frame import Object, Said
-from phalanx.dialects.pod_requests import pod_requests
+from phalanx.dialects.frame.dialect import Object, Said
+from phalanx.dialects.frame.pod_requests import pod_requests
 from phalanx.dialects.scheduler_plugins import kinds
 from phalanx.dialects.scheduler_plugins.dialect import SCHEDULER_PLUGINS
 from phalanx.dialects.scheduler_plugins.quotas import QuotaDefinitions

@@ -10,7 +10,7 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.volcano.dialect import VOLCANO
 from phalanx.dialects.volcano.kinds import JOBS, QUEUES
 from phalanx.kube.install.dialects import install_dialect
@@ -57,6 +57,8 @@ TWICE = [{"event": "PodFailed", "action": "RestartJob"}, {"event": "PodFailed", 
 BOTH = [{"event": "PodFailed", "exitCode": 3, "action": "RestartJob"}]
 ALL = [{"event": "*", "action": "RestartJob"}, {"event": "PodFailed", "action": "AbortJob"}]
 CLAIMS: Any = [{"mountPath": "/a"}]
+CIRCLE = [task(name, 1, dependsOn={"name": [other]}) for name, other in ("ab", "bc", "ca")]
+FLOW_CIRCLE = [{"name": name, "dependsOn": {"targets": [other]}} for name, other in ("ab", "ba")]
 REFUSED: list[Any] = [
     (JOBS, job({"name": "a", "replicas": 1}), "needs containers"),
     (JOBS, job(task("a", 1), task("a", 1)), "duplicated task name"),
@@ -74,11 +76,14 @@ REFUSED: list[Any] = [
     (JOBS, job(task("a", 1), policies=[{"event": "PodFailed", "action": "Stop"}]), "invalid policy action"),
     (JOBS, job(task("a", 1), volumes=CLAIMS), "exactly one of volumeClaim"),
     (JOBS, job(task("a", 1, dependsOn={"name": ["b"]})), "depends on a task that is not there"),
+    (JOBS, job(*CIRCLE), "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"),
+    (JOBS, job(task("x", 1), *CIRCLE, task("y", 1, dependsOn={"name": ["x"]})), "acyclic graph(DAG)"),
     (JOBS, job(task("a", 3, partitionPolicy={"totalPartitions": 2, "partitionSize": 2})), "'totalPartitions'"),
     (QUEUES, {"capability": {"cpu": 1}, "deserved": {"cpu": "1500m"}}, "less equal than capability"),
     (QUEUES, {"deserved": {"cpu": 1}, "guarantee": {"resource": {"cpu": 2}}}, "less equal than deserved"),
     (QUEUES, {"parent": "refused"}, "not below itself"),
     (FLOWS, {"flows": [{"name": "a", "dependsOn": {"targets": ["b"]}}]}, "not there"),
+    (FLOWS, {"flows": FLOW_CIRCLE}, "acyclic graph(DAG)"),
     (CRONS, {"schedule": "TZ=UTC * * * * *", "jobTemplate": {"spec": job(task("a", 1))}}, "TZ and CRON_TZ"),
 ]
 
@@ -97,6 +102,12 @@ def test_what_volcano_takes(server: ServerProcess) -> None:
     assert send(server, JOBS, "taken", job(*tasks, minAvailable=2, policies=policies, plugins={"mpi": []})) == ""
     amounts = {"capability": {"cpu": 4}, "deserved": {"cpu": 2}, "guarantee": {"resource": {"cpu": "500m"}}}
     assert send(server, QUEUES, "taken", {**amounts, "parent": "root"}) == ""
+
+
+@pytest.mark.parametrize("length", [15, 20])
+def test_a_chain_of_any_length_is_no_circle(server: ServerProcess, length: int) -> None:
+    chain = [task("t0", 1), *(task(f"t{at}", 1, dependsOn={"name": [f"t{at - 1}"]}) for at in range(1, length))]
+    assert send(server, JOBS, f"chain-{length}", job(*reversed(chain))) == ""
 
 
 def test_a_job_may_change_its_size_and_nothing_else(server: ServerProcess) -> None:

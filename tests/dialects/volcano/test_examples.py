@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from phalanx.dialects.frame import Object
-from tests.dialects.manifests import Cluster, Line, become_as_expected, objects, settled, with_counts
+from phalanx.dialects.frame.dialect import Object
+from tests.cli.upstart import Up
+from tests.dialects.manifests import Cluster, Line, Seen, are_seen, become_as_expected, objects, with_counts
 
 pytestmark = pytest.mark.slow
 
@@ -80,19 +82,19 @@ async def play(cluster: VolcanoCluster, file: Path) -> list[Line]:
         if obj["metadata"].get("generateName") and said == "taken":
             name = re.sub(r".{5}$", "*", name)
         lines.append((f"{obj['kind']} {name}", said))
-    seen = dict[str, str]()
-    if any(name.split()[0] in ("Job", "PodGroup") for name, _ in lines):
-        seen = await settled(
-            cluster.outcomes, is_known=lambda seen: not any("unseen" in text for text in seen.values())
-        )
-    lines = [(name, f"{said}, {seen[name]}" if said == "taken" and name in seen else said) for name, said in lines]
-    await cluster.clear()
-    return lines
+    if not any(name.split()[0] in ("Job", "PodGroup") for name, _ in lines):
+        return lines
+    return await cluster.settle(cluster.outcomes, partial(_told, lines), are_seen)
 
 
-def test_every_example_ends_as_it_should(tmp_path: Path) -> None:
+def _told(lines: list[Line], seen: Seen) -> list[Line]:
+    return [(name, f"{said}, {seen[name]}" if said == "taken" and name in seen else said) for name, said in lines]
+
+
+@pytest.mark.timeout(900)
+def test_every_example_ends_as_it_should(simulated: Up) -> None:
     files = {file.name: file for file in EXAMPLES}
-    become_as_expected(tmp_path, EXPECT, files, VolcanoCluster, play, [(PAGE, counted)])
+    assert become_as_expected(simulated.data, EXPECT, files, VolcanoCluster, play, [(PAGE, counted)]) == []
 
 
 def test_the_page_says_how_many() -> None:

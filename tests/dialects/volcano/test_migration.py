@@ -24,9 +24,9 @@ def becomes(kind: str, spec: Any, version: str = SCHEDULING, **fields: Any) -> t
 def test_queues_groups_and_jobs() -> None:
     assert becomes("Queue", {"parent": "lab"}, status={"state": "Closing"}) == ("the queue a below lab, closed", ())
     assert becomes("PodGroup", {"minMember": 3, "queue": "q"}) == ("a gang of at least 3 in the queue q", ())
-    said, notes = becomes("Job", {"networkTopology": {"mode": "hard"}}, BATCH)
+    said, notes = becomes("Job", {"runningEstimate": "1h"}, BATCH)
     assert said == "run as it is, in the queue default"
-    assert notes[0].startswith("spec.networkTopology has no effect")
+    assert notes[0].startswith("spec.runningEstimate has no effect")
     said, notes = becomes("Queue", {"weight": "x"})
     assert (said, "spec.weight" in notes[0]) == ("nothing, as it cannot be read", True)
     template = {"template": {"spec": {"schedulerName": "volcano"}}}
@@ -37,15 +37,15 @@ def test_queues_groups_and_jobs() -> None:
 def test_the_schedulers_configuration() -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     (found,) = moved([{**body, "data": {"volcano-scheduler.conf": CONFIGURATION}}])
-    assert found.notes == (
-        "the action enqueue: done always",
-        "the action allocate: done always",
-        "the action shuffle: nothing is moved that runs",
-        "the plugin gang: done always",
-        "the plugin odd: not known here, and has no effect",
-    )
+    assert [note.partition(":")[0] for note in found.notes] == [
+        "the action enqueue is carried out (the cycle)",
+        "the action allocate is carried out (the cycle)",
+        "the action shuffle has no effect",
+        "the plugin gang is carried out (Role.minimum)",
+        "the plugin odd is not known here, and has no effect",
+    ]
     (found,) = moved([{**body, "data": {"volcano-scheduler.conf": "- 1"}}])
-    assert found.notes[0].startswith("volcano-scheduler.conf cannot be read")
+    assert found.notes == ("volcano-scheduler.conf is no mapping with actions and tiers: it counts as absent",)
     assert moved([body]) == ()
 
 
@@ -59,7 +59,7 @@ def test_every_example_is_told_of() -> None:
         "spec.guarantee.deviceclass/gpu.nvidia.com is not known here, and has no effect",
         "spec.tasks[].networkTopology is not known here, and has no effect",
         "spec.tasks[].volumes is not known here, and has no effect",
-        "the plugin magic: not known here, and has no effect",
+        "the plugin magic is not known here, and has no effect",
     ]
 
 

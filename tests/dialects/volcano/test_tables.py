@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from phalanx.dialects.volcano.dialect import VOLCANO
+from phalanx.dialects.volcano.settings import SETTINGS
 from phalanx.dialects.volcano.tables import TABLES, WORDS
 from tests.dialects.pages import PAGES, definitions, differences, with_tables
 
@@ -28,7 +29,9 @@ def test_every_field_of_every_definition_is_in_its_table(kind: str) -> None:
 
 
 def test_the_page_shows_the_tables() -> None:
-    before, now = with_tables(PAGES / "volcano.md", {**TABLES, "Labels and annotations": WORDS})
+    before, now = with_tables(
+        PAGES / "volcano.md", {**TABLES, "Labels and annotations": WORDS, "The scheduler's configuration": SETTINGS}
+    )
     assert before == now, "PHALANX_REWRITE=1 .venv/bin/pytest tests/dialects/volcano/test_tables.py"
 
 
@@ -44,21 +47,20 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     group = {
         **of("scheduling"),
         "metadata": {},
-        "spec": {"minMember": 2, "networkTopology": {"mode": "hard"}, "odd": 1},
+        "spec": {"minMember": 2, "networkTopology": {"mode": "hard"}, "subGroupPolicy": [{"name": "a"}], "odd": 1},
     }
     assert list(VOLCANO.notes("PodGroup", group)) == [
-        "spec.networkTopology has no effect: there are no HyperNodes here: write phalanx.dev/closeness, which names a "
-        "label of nodes",
+        "spec.subGroupPolicy[].name has no effect: the task of labelSelector names them",
         "spec.odd is not known here, and has no effect",
     ]
-    tasks = [{"name": "a", "topologyPolicy": "restricted", "template": {"spec": {}}}]
+    tasks = [{"name": "a", "odd": "restricted", "template": {"spec": {}}}]
     notes = {"volcano.sh/sla-waiting-time": "1h", "volcano.sh/preemptable": "true"}
     job = {**of("batch"), "metadata": {"annotations": notes}, "spec": {"minAvailable": 1, "tasks": tasks}}
-    assert [text.partition(" has")[0] for text in VOLCANO.notes("Job", job)] == [
-        "spec.tasks[].topologyPolicy",
+    assert [text.partition(" ")[0] for text in VOLCANO.notes("Job", job)] == [
+        "spec.tasks[].odd",
         "volcano.sh/sla-waiting-time",
     ]
-    (said,) = VOLCANO.notes("HyperNode", {**of("topology"), "metadata": {}, "spec": {"tier": 1}})
-    assert said.startswith("it has no effect: there are no HyperNodes")
+    (said,) = VOLCANO.notes("NodeShard", {**of("shard"), "metadata": {}, "spec": {"tier": 1}})
+    assert said.startswith("it has no effect: one scheduler")
     flow = {**of("flow"), "metadata": {}, "spec": {"flows": [{"name": "a", "patch": {"jobSpec": {}}}]}}
     assert [text.partition(" has")[0] for text in VOLCANO.notes("JobFlow", flow)] == ["spec.flows[].patch"]

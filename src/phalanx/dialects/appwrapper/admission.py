@@ -14,11 +14,16 @@ from typing import Any, Final
 
 from phalanx.client.kind import Kind
 from phalanx.dialects.appwrapper import kinds
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
 
 _GROUP = "admissionregistration.k8s.io"
 _NOTES, _OLD_NOTES = "object.metadata.annotations", "oldObject.metadata.annotations"
-_PARTS = "object.spec.components"
+_PARTS = "(has(object.spec.components) ? object.spec.components : [])"
+_ITEMS = (
+    "(has({0}.spec.resources) && has({0}.spec.resources.GenericItems) ? {0}.spec.resources.GenericItems.map(i, "
+    "has(i.generictemplate) ? i.generictemplate : {{}}) : [])"
+)
+_WRAPPED = _ITEMS.format("object")
 Made = tuple[Kind, Object]
 
 
@@ -36,7 +41,7 @@ def _policy(name: str, kind: Kind, operation: str, conditions: dict[str, str], s
     full = f"{name}.appwrapper.phalanx.dev"
     rule: Object = {
         "apiGroups": [kinds.GROUP],
-        "apiVersions": [kinds.APP_WRAPPERS.version],
+        "apiVersions": [kinds.APP_WRAPPERS.version, kinds.MCAD_VERSION],
         "operations": [operation],
         "resources": [kinds.APP_WRAPPERS.plural],
     }
@@ -88,18 +93,32 @@ _SUSPEND = "Object{spec: Object.spec{suspend: true}}"
 _OURS = {"ours": f'!has(object.spec.managedBy) || object.spec.managedBy == "{kinds.MANAGER}"'}
 _NAME = "^[A-Za-z0-9]([A-Za-z0-9_.:-]{0,61}[A-Za-z0-9])?$"
 _CREATE = {
-    "an AppWrapper is not wrapped": f'!{_PARTS}.exists(c, c.template.kind == "{kinds.APP_WRAPPERS.name}")',
+    "an AppWrapper is not wrapped": (
+        f'!{_PARTS}.exists(c, c.template.kind == "{kinds.APP_WRAPPERS.name}") && '
+        f'!{_WRAPPED}.exists(t, has(t.kind) && t.kind == "{kinds.APP_WRAPPERS.name}")'
+    ),
     "what is wrapped is of the namespace of its AppWrapper": (
         f"{_PARTS}.all(c, !has(c.template.metadata) || !has(c.template.metadata.namespace) || "
-        'c.template.metadata.namespace == "" || c.template.metadata.namespace == object.metadata.namespace)'
+        'c.template.metadata.namespace == "" || c.template.metadata.namespace == object.metadata.namespace) && '
+        f"{_WRAPPED}.all(t, !has(t.metadata) || !has(t.metadata.namespace) || "
+        't.metadata.namespace == "" || t.metadata.namespace == object.metadata.namespace)'
     ),
-    "it wraps from 1 to 64 objects": f"size({_PARTS}) > 0 && size({_PARTS}) <= 64",
+    "it wraps from 1 to 64 objects": (
+        f"size({_WRAPPED}) <= 64 && size({_PARTS}) <= 64 && (has(object.spec.resources) || size({_PARTS}) > 0)"
+    ),
+    "it is of one generation, by components or by resources": (
+        "!(has(object.spec.resources) && has(object.spec.components))"
+    ),
 }
+_OLD_PARTS = _PARTS.replace("object", "oldObject")
 _UPDATE = {
+    "generictemplates are immutable: they are created as who created the AppWrapper": (
+        f"{_WRAPPED} == {_ITEMS.format('oldObject')}"
+    ),
     "components are immutable, but for podSetInfos": (
-        f"{_PARTS}.map(c, c.template) == oldObject.spec.components.map(c, c.template) && "
+        f"{_PARTS}.map(c, c.template) == {_OLD_PARTS}.map(c, c.template) && "
         f"{_PARTS}.map(c, has(c.podSets) ? c.podSets : []) == "
-        "oldObject.spec.components.map(c, has(c.podSets) ? c.podSets : [])"
+        f"{_OLD_PARTS}.map(c, has(c.podSets) ? c.podSets : [])"
     ),
     "managedBy is immutable": (
         "has(object.spec.managedBy) == has(oldObject.spec.managedBy) && "

@@ -3,6 +3,9 @@
 It waits while `suspend` is true, which its policy makes it when it is created; whoever admits it sets it to false, and
 then its controller creates what it wraps. It is in the queue that its labels name, else in the default one. What a
 flavor adds to a template stands in `podSetInfos`, as Kueue writes it.
+
+One of the first generation is seen in the shape of the second (`generic_items`). Its queue is the node of a tree of
+quotas that its labels name, its priority its own field; it needs no room any more when its pods are done.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any, Final
 
 from phalanx.client.kind import Kind
 from phalanx.dialects.appwrapper import kinds
+from phalanx.dialects.appwrapper.generic_items import is_mcad, pod_sets_of, read
 from phalanx.dialects.appwrapper.pod_sets import PodSet, WrapError, avoid_unhealthy, inject, pod_sets
 from phalanx.dialects.frameworks.form import Object, as_job, manager, patched
 
@@ -35,30 +39,36 @@ class AppWrappers:
         return str(labels.get(kinds.POD_SET) or ("0-0" if kinds.LABEL in labels else ""))
 
     def view(self, obj: Object, role: str, made: Object | None = None) -> Object:
-        spec = obj["spec"]
+        own, spec = obj["spec"], read(obj)["spec"]
         one = next(one for one in _sets(obj) if one.role == role)
         labels = obj["metadata"].get("labels") or {}
         named = any(queue in labels for queue in _QUEUES)
+        mcad = is_mcad(own)
+        queue = kinds.labels_queue(labels) if mcad else _DEFAULT_QUEUE
+        template = _with_info(spec, one)
+        if mcad and own.get("priority") is not None:
+            pod = {key: value for key, value in (template.get("spec") or {}).items() if key != "priorityClassName"}
+            template["spec"] = {**pod, "priority": own["priority"]}
         return as_job(
             obj,
             role,
             roles=self.roles(obj),
             count=one.replicas,
-            template=_with_info(spec, one),
-            suspended=spec.get("suspend"),
-            words={} if named else {_QUEUES[0]: _DEFAULT_QUEUE},
-            status={"conditions": _ended(obj.get("status") or {})},
-            managedBy=manager(spec.get("managedBy"), kinds.MANAGER),
+            template=template,
+            suspended=own.get("suspend"),
+            words={} if named else {_QUEUES[0]: queue},
+            status={"conditions": _ended_mcad(obj) if mcad else _ended(obj.get("status") or {})},
+            managedBy=manager(own.get("managedBy"), kinds.MANAGER),
         )
 
     def edit(self, spec: Object, role: str, patch: Object) -> Object:
         found = dict(spec)
         if "suspend" in patch:
             found["suspend"] = patch["suspend"]
-        if "template" in patch:
+        if "template" in patch and not is_mcad(spec):  # of the first generation, flavors are where pods are bound
             one = next(one for one in pod_sets(spec) if one.role == role)
             wanted = patched(_with_info(spec, one), patch["template"])
-            found["components"] = _informed(spec, one, wanted.get("spec") or {})
+            found["components"] = _informed(spec, one, wanted)
         return found
 
 
@@ -70,7 +80,7 @@ APP_WRAPPER: Final = AppWrappers()
 
 def _sets(obj: Object) -> tuple[PodSet, ...]:
     try:
-        return pod_sets(obj.get("spec") or {})
+        return pod_sets_of(obj)
     except (WrapError, TypeError, ValueError, AttributeError, KeyError):
         return ()  # its controller says what is wrong with it
 
@@ -89,12 +99,18 @@ def _with_info(spec: Object, one: PodSet) -> Object:
 
 def _informed(spec: Object, one: PodSet, wanted: Object) -> list[Object]:
     """The components, where what is wanted besides the template stands in the `podSetInfos`."""
-    own = one.template.get("spec") or {}
+    own, meta = one.template.get("spec") or {}, one.template.get("metadata") or {}
+    said = wanted.get("metadata") or {}
+    words = {
+        field: {key: text for key, text in (said.get(field) or {}).items() if (meta.get(field) or {}).get(key) != text}
+        for field in ("labels", "annotations")
+    }
+    wanted = wanted.get("spec") or {}
     selector = {
         k: v for k, v in (wanted.get("nodeSelector") or {}).items() if (own.get("nodeSelector") or {}).get(k) != v
     }
     tolerations = [each for each in wanted.get("tolerations") or () if each not in (own.get("tolerations") or ())]
-    more: dict[str, Any] = {"nodeSelector": selector, "tolerations": tolerations}
+    more: dict[str, Any] = {"nodeSelector": selector, "tolerations": tolerations, **words}
     components = [dict(each) for each in spec["components"]]
     here = components[one.component]
     infos = [dict(info) for info in here.get("podSetInfos") or ()]
@@ -117,3 +133,19 @@ def _ended(status: Mapping[str, Any]) -> list[Object]:
     if status.get("phase") == "Failed" and deployed.get("status") != "True":
         return [{"type": "Failed", "status": "True", **since}]
     return []
+
+
+def _ended_mcad(obj: Object) -> list[Object]:
+    """In a Job's words. Without `completionstatus` it is never Completed, yet its room is free when pods are done."""
+    status = obj.get("status") or {}
+    pods = sum(one.replicas for one in _sets(obj))
+    done = int(status.get("Succeeded") or 0) >= pods and not any(status.get(key) for key in ("running", "pending"))
+    match status.get("state"):
+        case "Completed":
+            return [{"type": "Complete", "status": "True"}]
+        case "Failed" | "Deleted":
+            return [{"type": "Failed", "status": "True"}]
+        case "Running" if done:
+            return [{"type": "Complete", "status": "True"}]
+        case _:
+            return []

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from phalanx.dialects.appwrapper import kinds
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
 from phalanx.errors import PhalanxError
 
 MOST: Final = 8  # sets in one AppWrapper
@@ -95,6 +95,7 @@ def component_object(app_wrapper: Object, at: int) -> Object:
         said = template.setdefault("metadata", None) or {}
         template["metadata"] = said
         said["labels"] = {**(said.get("labels") or {}), kinds.LABEL: meta["name"], kinds.POD_SET: one.role}
+        said["annotations"] = {**(said.get("annotations") or {}), kinds.UID: meta["uid"]}
     obj: Object = component["template"]
     own = obj.setdefault("metadata", {})
     own["labels"] = {**(own.get("labels") or {}), kinds.LABEL: meta["name"]}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from phalanx.dialects.appwrapper import kinds
-from phalanx.dialects.frame import Answered, Becomes, Ignored, Use
+from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
 
 _QUEUE = "of Kueue's own controller; here flavors are where pods are bound"
 APP_WRAPPER: Mapping[str, Use] = {
@@ -50,4 +50,71 @@ WORDS: Final[Mapping[str, Use]] = {
     f"{kinds.PREFIX}tas-sub-group-count": Ignored("for Kueue's topologies"),
     kinds.USER: Answered("the user who created it, where the name can be a label"),
     kinds.USER_ID: Ignored("phalanx.dev/user and phalanx.dev/user-groups say who created it"),
+}
+_NOT_NAMED: Final = "of an API that was never finished; nobody reads it"
+_ITEM: Final = "spec.resources.GenericItems[]"
+_SCHEDULING: Final = "spec.schedulingSpec"
+MCAD: Final[Mapping[str, Use]] = {
+    "spec.suspend": Becomes("queued", "ours: true at its creation; false when all of its pods have a place"),
+    "spec.priority": Becomes("Job.priority", "of all its pods, whatever class they name"),
+    "spec.priorityslope": Ignored("a priority that grows with age is the factor `age` of the policy, for everybody"),
+    "spec.service": Ignored("upstream does not read it either"),
+    "spec.selector": Ignored("upstream does not read it either"),
+    f"{_ITEM}.generictemplate": Becomes("created", "with the rights of who created the AppWrapper"),
+    f"{_ITEM}.replicas": Ignored("one object is created of an item, as upstream; its pods are counted in it"),
+    f"{_ITEM}.minavailable": Ignored("upstream does not read it either: write spec.schedulingSpec.minAvailable"),
+    f"{_ITEM}.allocated": Ignored(_NOT_NAMED),
+    f"{_ITEM}.priority": Ignored("an AppWrapper is queued as one, by its own priority"),
+    f"{_ITEM}.priorityslope": Ignored("an AppWrapper is queued as one"),
+    f"{_ITEM}.custompodresources": Answered(
+        "in totalcpu, totalmemory and totalgpu; places are for the pods themselves"
+    ),
+    f"{_ITEM}.completionstatus": Becomes("completed", "types of conditions, by part of their name, whatever they say"),
+    "spec.resources.Items": Ignored("of MCAD before 1.30; 1.40 does not know it either: write GenericItems"),
+    f"{_SCHEDULING}.nodeSelector": Becomes("Role.shape", "of all its pods"),
+    f"{_SCHEDULING}.minAvailable": Becomes("reset", "made again, when fewer of its pods run for too long"),
+    f"{_SCHEDULING}.requeuing.timeInSeconds": Becomes("reset", "for so long"),
+    f"{_SCHEDULING}.requeuing.growthType": Becomes("reset", "each time longer: twice, by a step, or not at all"),
+    f"{_SCHEDULING}.requeuing.initialTimeInSeconds": Becomes("reset", "the step; timeInSeconds if it is left out"),
+    f"{_SCHEDULING}.requeuing.maxTimeInSeconds": Becomes("reset", "and never longer"),
+    f"{_SCHEDULING}.requeuing.maxNumRequeuings": Becomes("deleted", "after so many; upstream never gets there"),
+    f"{_SCHEDULING}.requeuing.numRequeuings": Ignored("status.numberOfRequeueings counts"),
+    f"{_SCHEDULING}.dispatchDuration.limit": Becomes("failed", "so long after it was dispatched first"),
+    f"{_SCHEDULING}.dispatchDuration.expected": Ignored("upstream does not read it either"),
+    f"{_SCHEDULING}.dispatchDuration.overrun": Ignored("the mark of upstream's controller; the condition says it"),
+    "status.state": Answered("Pending, Running, RunningHoldCompletion, Completed, Failed, Deleted"),
+    "status.queuejobstate": Answered("the type of the last condition"),
+    "status.conditions": Answered("Init, Queueing, Backoff, HeadOfLine, Dispatched, Running, PreemptCandidate, ..."),
+    "status.message": Ignored("the conditions have the messages"),
+    "status.canrun": Answered(),
+    "status.isdispatched": Answered(),
+    "status.systempriority": Answered("the priority"),
+    "status.controllerfirsttimestamp": Answered(),
+    "status.controllerfirstdispatchtimestamp": Answered(),
+    "status.filterignore": Ignored("of upstream's own caches"),
+    "status.sender": Ignored("of upstream's own caches"),
+    "status.local": Ignored("of upstream's dispatcher of clusters"),
+    "status.pending": Answered(),
+    "status.running": Answered(),
+    "status.Succeeded": Answered(),
+    "status.failed": Answered(),
+    "status.template": Answered("minAvailable"),
+    "status.totalcpu": Answered("millicores"),
+    "status.totalmemory": Answered("bytes"),
+    "status.totalgpu": Answered(),
+    "status.pendingpodconditions": Ignored("pods are created when each has a place"),
+    "status.requeueingTimeInSeconds": Answered(),
+    "status.numberOfRequeueings": Answered(),
+}
+_CHILD: Final = "spec.children[]"
+QUOTA_SUBTREE: Final[Mapping[str, Use]] = {
+    "spec.parent": Becomes("Queue.parent", "a node of the same tree; without one its children are roots"),
+    "spec.parentNamespace": Ignored("a tree is one whatever namespaces its parts are in, as upstream"),
+    f"{_CHILD}.name": Becomes("Queue.name", "quotasubtree/TREE/NODE"),
+    f"{_CHILD}.namespace": Ignored("upstream does not read it either"),
+    f"{_CHILD}.path": Ignored("upstream does not read it either"),
+    f"{_CHILD}.quotas.requests": Becomes("Quota.guaranteed", "and the limit, with hardLimit and of a root"),
+    f"{_CHILD}.quotas.hardLimit": Becomes("Quota.limit", "without it what siblings leave is borrowed"),
+    f"{_CHILD}.quotas.disabled": Becomes("Quota", "the node bounds nothing"),
+    "status": Ignored("upstream declares it and writes nothing"),
 }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.appwrapper import kinds
+from phalanx.dialects.appwrapper import generic_items, kinds
 from phalanx.dialects.appwrapper.pod_sets import (
     LEAVE,
     WrapError,
@@ -14,23 +14,29 @@ from phalanx.dialects.appwrapper.pod_sets import (
     component_object,
     component_sets,
     health,
-    pod_sets,
 )
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
 
 
 class AppWrapping:
-    """`Wrapping` of AppWrapper v1beta2."""
+    """`Wrapping` of AppWrapper, of both generations."""
 
     kind: Final[Kind] = kinds.APP_WRAPPERS
     label: Final = kinds.LABEL
+    uid: Final = kinds.UID
     manager: Final = kinds.MANAGER
     creator: Final = kinds.CREATOR
     groups: Final = kinds.CREATOR_GROUPS
 
-    def expected(self, spec: Mapping[str, Any]) -> int:
+    def read(self, obj: Object) -> Object:
+        return generic_items.read(obj)
+
+    def demand(self, spec: Mapping[str, Any]) -> Object | None:
+        return generic_items.demand(spec) if generic_items.is_mcad(spec) else None
+
+    def expected(self, app_wrapper: Object) -> int:
         try:
-            return sum(one.replicas for one in pod_sets(spec))
+            return sum(one.replicas for one in generic_items.pod_sets_of(app_wrapper))
         except (TypeError, ValueError, AttributeError, KeyError) as error:
             raise WrapError(f"what it wraps cannot be read: {error}") from None
 

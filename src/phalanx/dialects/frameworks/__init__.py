@@ -8,5 +8,4 @@ Rooms, lowest first:
     train_job      TrainJob, by the JobSet that is made for it
     ray            RayCluster and RayJob
     spark          SparkApplication
-    known          all of them, by kind
 """

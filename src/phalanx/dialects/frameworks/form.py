@@ -18,7 +18,7 @@ from phalanx.client.kind import Kind
 
 Object: TypeAlias = dict[str, Any]
 _OURS = "phalanx.dev/"
-_BY_ROLE = (f"{_OURS}parallelism", f"{_OURS}template")  # annotations that each role has for itself
+BY_ROLE = (f"{_OURS}parallelism", f"{_OURS}template")  # annotations that each role has for itself
 LATER = f"{_OURS}starts-later"
 
 
@@ -76,13 +76,13 @@ def as_job(
 
 def words_of_role(role: str, words: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return annotations of the object that say this of one role."""
-    return {f"{key}.{role.lower()}" if key in _BY_ROLE else key: text for key, text in words.items()}
+    return {f"{key}.{role.lower()}" if key in BY_ROLE else key: text for key, text in words.items()}
 
 
 def _of_role(annotations: Mapping[str, str], role: str) -> dict[str, str]:
     """Return the annotations: what is said of this role counts as said of the Job."""
     found = dict(annotations)
-    for key in _BY_ROLE:
+    for key in BY_ROLE:
         if (text := found.pop(f"{key}.{role.lower()}", None)) is not None:
             found[key] = text
     return found

@@ -23,6 +23,7 @@ _JAVA = {"": 1, "b": 1, "k": 1024, "m": _MIB, "g": 1024 * _MIB, "t": 1024 * 1024
 _DEFAULT_MEMORY = "1g"
 _NOT_JVM = ("Python", "R")
 _OF_POD = ("nodeSelector", "tolerations")
+_WORDS = ("labels", "annotations")
 _ENDED = {"COMPLETED": "Complete", "FAILED": "Failed", "SUBMISSION_FAILED": "Failed"}
 _AGAIN = ("OnFailure", "Always")
 
@@ -61,8 +62,10 @@ class SparkApplications:
 
     def edit(self, spec: Object, role: str, patch: Object) -> Object:
         found = {**spec, **({"suspend": patch["suspend"]} if "suspend" in patch else {})}
-        pod = (patch.get("template") or {}).get("spec") or {}
+        template = patch.get("template") or {}
+        pod, meta = template.get("spec") or {}, template.get("metadata") or {}
         change = {name: pod[name] for name in _OF_POD if name in pod}
+        change |= {name: meta[name] for name in _WORDS if name in meta}
         if "schedulingGates" in pod:
             change["template"] = {"spec": {"schedulingGates": pod["schedulingGates"]}}
         return patched(found, {role: change}) if change else found
@@ -87,8 +90,8 @@ def _template(spec: Object, role: str) -> Object:
     pod["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **(said.get("nodeSelector") or {})} or None
     names = ("tolerations", "affinity", "schedulerName", "priorityClassName")
     pod |= {name: said[name] for name in names if said.get(name)}
-    labels = {**((inner.get("metadata") or {}).get("labels") or {}), **(said.get("labels") or {})}
-    return {"metadata": {"labels": labels}, "spec": pod}
+    meta = inner.get("metadata") or {}
+    return {"metadata": {name: {**(meta.get(name) or {}), **(said.get(name) or {})} for name in _WORDS}, "spec": pod}
 
 
 def _memory(spec: Object, said: Object) -> int:

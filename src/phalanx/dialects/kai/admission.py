@@ -1,4 +1,4 @@
-"""What KAI's webhooks refuse, as admission policies, and what its installation brings: PriorityClasses and two queues.
+"""What KAI's webhooks refuse, as admission policies, and what its installation brings: PriorityClasses.
 
 A cycle among sub-groups is not refused at the door, where it cannot be said: its pods wait with the reason.
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from phalanx.client.kind import PRIORITY_CLASSES, Kind
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import BROUGHT_BY, Object
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.queues import CLASSES, GPU
 
@@ -78,8 +78,14 @@ _SHARES = {
     "asks-a-part": f'has({_NOTES}) && ("gpu-fraction" in {_NOTES} || "gpu-memory" in {_NOTES})',
 }
 _QUEUE_RULE = (kinds.GROUP, kinds.QUEUES.version, "queues")
-_UNLIMITED: Object = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
-_RESOURCES: Object = dict.fromkeys(("cpu", "gpu", "memory"), _UNLIMITED)
+
+
+def _class(name: str, value: int) -> Object:
+    """Return a PriorityClass that says whose it is: it is there though nobody may use it."""
+    meta = {"name": name, "labels": {BROUGHT_BY: kinds.NAME}}
+    return {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.name, "metadata": meta, "value": value}
+
+
 POLICIES: Final[tuple[Made, ...]] = (
     *_policy(
         "checked-queues",
@@ -108,7 +114,5 @@ POLICIES: Final[tuple[Made, ...]] = (
         _POD_GROUP,
     ),
     *_policy("checked-pods", ("", "v1", "pods"), ["CREATE"], _SHARES, _POD),
-    *(_made(PRIORITY_CLASSES, name, {"value": value}) for name, value in CLASSES.items()),
-    _made(kinds.QUEUES, "default-parent-queue", {"spec": {"resources": _RESOURCES}}),
-    _made(kinds.QUEUES, "default-queue", {"spec": {"parentQueue": "default-parent-queue", "resources": _RESOURCES}}),
+    *((PRIORITY_CLASSES, _class(name, value)) for name, value in CLASSES.items()),
 )

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from phalanx.client.kind import PRIORITY_CLASSES, Kind
-from phalanx.dialects.frame import Answer, Claim, Object, Objects, Said, Told
-from phalanx.dialects.kai import grouper, kinds, notes, pod_groups, queues, status
+from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
+from phalanx.dialects.kai import kinds, queues, status
 from phalanx.dialects.kai.admission import POLICIES
+from phalanx.dialects.kai.fields import notes
+from phalanx.dialects.kai.gang import grouper, pod_groups
 from phalanx.dialects.kai.queues import KaiDefinitions
 
 
@@ -18,8 +20,8 @@ class Kai:
     name: Final = kinds.NAME
     scheduler_names: Final = frozenset({kinds.SCHEDULER_NAME})
     definition_kinds: Final[tuple[Kind, ...]] = (kinds.QUEUES, PRIORITY_CLASSES, kinds.TOPOLOGIES, kinds.SHARDS)
-    by_status: Final[frozenset[Kind]] = frozenset()
-    answer_kinds: Final[tuple[Kind, ...]] = (kinds.POD_GROUPS, kinds.QUEUES, *kinds.OWNERS)
+    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {}
+    answer_kinds: Final[tuple[Kind, ...]] = (kinds.POD_GROUPS, kinds.QUEUES, *kinds.OWNERS, *kinds.ABOVE)
     crds: Final = "kai/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
 

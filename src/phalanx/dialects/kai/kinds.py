@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from phalanx.client.kind import JOBS, Kind
+from phalanx.client.kind import CRON_JOBS, DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Kind
 
 NAME: Final = "kai"
 SCHEDULER_NAME: Final = "kai-scheduler"
@@ -24,6 +24,19 @@ JOB_SETS = Kind(group="jobset.x-k8s.io", version="v1alpha2", plural="jobsets", n
 RAY_CLUSTERS = Kind(group="ray.io", plural="rayclusters", name="RayCluster")
 # What says how many pods are to come; looked at where it is served.
 OWNERS: Final[tuple[Kind, ...]] = (JOBS, *TRAINING, MPI_JOBS, JOB_SETS, RAY_CLUSTERS)
+RAY_JOBS = Kind(group="ray.io", plural="rayjobs", name="RayJob")
+RAY_SERVICES = Kind(group="ray.io", plural="rayservices", name="RayService")
+LEADER_WORKER_SETS = Kind(group="leaderworkerset.x-k8s.io", plural="leaderworkersets", name="LeaderWorkerSet")
+# What stands above these, or above pods, and says their queue, priority and topology; looked at where it is served.
+ABOVE: Final[tuple[Kind, ...]] = (
+    REPLICA_SETS,
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    CRON_JOBS,
+    RAY_JOBS,
+    RAY_SERVICES,
+    LEADER_WORKER_SETS,
+)
 
 _QUEUE, _GANG = "kai/", "kai:"
 

@@ -4,6 +4,9 @@ A quota of -1 is no bound; a limit of -1 neither, and a limit that is absent or 
 megabytes of 10^6 bytes, cpu in millicores, gpu in devices. Of both minimum runtimes, which are inherited, the longer
 one spares a job. A queue whose parent is missing is left out with all below it.
 
+Consolidation is off, since a pod that is moved and has no owner would be gone; a word of ours on a queue, for all below
+it too, turns it on as KAI has it.
+
 Sources: pkg/apis/scheduling/v2/queue_types.go, pkg/scheduler/plugins/{proportion,minruntime} of v0.17.0.
 """
 
@@ -15,9 +18,9 @@ from math import ceil
 from typing import Any, Final
 
 from phalanx.client.kind import PRIORITY_CLASSES
-from phalanx.dialects.fields import Misread, duration_s
-from phalanx.dialects.frame import Definitions, Object, Objects
+from phalanx.dialects.frame.dialect import Definitions, Object, Objects
 from phalanx.dialects.kai import kinds
+from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.model.queue import (
     BorrowingPolicy,
     Bounds,
@@ -34,6 +37,7 @@ GPU: Final = "nvidia.com/gpu"
 # What each name means here, and how many of our units one of theirs is.
 RESOURCES: Final[Mapping[str, tuple[str, int]]] = {"cpu": ("cpu", 1), "memory": ("memory", 10**6), "gpu": (GPU, 1)}
 UNLIMITED: Final = -1
+CONSOLIDATE: Final = "phalanx.dev/consolidate"  # annotation of a queue, "true" or "false"
 PRIORITY: Final = 100  # of a queue that says none
 # Those that KAI's installation brings; also known where nobody made them.
 CLASSES: Final[Mapping[str, int]] = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
@@ -69,12 +73,13 @@ def define(objects: Objects) -> KaiDefinitions:
     """Return the definitions. Never raises: a value that cannot be read counts as absent."""
     specs = {name: obj.get("spec") or {} for name, obj in objects.get(kinds.QUEUES, {}).items()}
     known = {name: _known(name, specs) for name in specs}
+    moving = {name: _consolidates(name, objects.get(kinds.QUEUES, {}), each.above) for name, each in known.items()}
     classes = objects.get(PRIORITY_CLASSES, {})
     defaults = [int(one.get("value") or 0) for one in classes.values() if one.get("globalDefault")]
     shards = [obj.get("spec") or {} for obj in objects.get(kinds.SHARDS, {}).values()]
     shard: Mapping[str, Any] = next((spec for spec in shards if not spec.get("partitionLabelValue")), {})
     return KaiDefinitions(
-        queues=tuple(_queue(each, specs, shard) for each in known.values() if not each.lost),
+        queues=tuple(_queue(each, specs, shard, moving[each.name]) for each in known.values() if not each.lost),
         known=known,
         priorities={**CLASSES, **{name: int(one.get("value") or 0) for name, one in classes.items()}},
         default_priority=max(defaults, default=None),
@@ -119,7 +124,7 @@ def _amounts(resources: Mapping[str, Any], word: str) -> dict[str, int]:
     return found
 
 
-def _queue(each: KaiQueue, specs: Mapping[str, Any], shard: Mapping[str, Any]) -> Queue:
+def _queue(each: KaiQueue, specs: Mapping[str, Any], shard: Mapping[str, Any], consolidate: bool) -> Queue:
     spec = specs[each.name]
     # What is shared out below a queue without a quota is the cluster, so its zeros are not said.
     deserved = {name: value for name, value in each.deserved.items() if value or not each.children}
@@ -145,8 +150,18 @@ def _queue(each: KaiQueue, specs: Mapping[str, Any], shard: Mapping[str, Any]) -
             reclaim=ReclaimWithinCohort.ANY,
             down_to=ReclaimFloor.FAIR_SHARE,
             min_run_s=max(spared),
+            consolidate=consolidate,
         ),
     )
+
+
+def _consolidates(name: str, objects: Mapping[str, Object], above: tuple[str, ...]) -> bool:
+    """Return what the queue says, else the nearest above it."""
+    for each in (name, *above):
+        said = (objects[each].get("metadata") or {}).get("annotations") or {}
+        if CONSOLIDATE in said:
+            return str(said[CONSOLIDATE]).lower() == "true"
+    return False
 
 
 def _bounds(amounts: Mapping[str, int]) -> Bounds:

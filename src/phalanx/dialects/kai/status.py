@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from phalanx.dialects.frame import Answer, Object, Objects, Said, Stage, Told
+from phalanx.dialects.frame.dialect import BROUGHT_BY, Answer, Object, Objects, Said, Stage, Told
+from phalanx.dialects.frame.peer_reasons import Peer, word
+from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.kai import kinds
-from phalanx.dialects.kai.grouper import DEPLOYMENT, GROUP_NAME, QUEUE, owner_of
-from phalanx.dialects.kai.pod_groups import Terms, terms
+from phalanx.dialects.kai.gang.grouper import DEFAULT_QUEUE, DEPLOYMENT, GROUP_NAME, QUEUE, owner_of
+from phalanx.dialects.kai.gang.pod_groups import Terms, terms
 from phalanx.dialects.kai.queues import KaiDefinitions, KaiQueue
-from phalanx.dialects.peer_reasons import Peer, word
-from phalanx.dialects.quantities import quantity
 from phalanx.model.pod import PODS, Amount
 
 UNSCHEDULABLE: Final = "UnschedulableOnNodePool"
@@ -32,15 +32,17 @@ def pod_group(defined: KaiDefinitions, told: Told, objects: Objects, now: str) -
     key = f"{told.namespace}/{name}"
     there = objects.get(kinds.POD_GROUPS, {}).get(key)
     found = terms(defined, _said(told), objects)
-    body = None if GROUP_NAME in told.options else _body(name, told, found)
+    body = None if GROUP_NAME in told.options or found.awaits is not None else _body(name, told, found)
     status = _status(defined, told, found, (there or {}).get("status") or {}, now)
     return Answer(kind=kinds.POD_GROUPS, key=key, body=body, status=status)
 
 
 def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
-    """Yield the status of each Queue: what all gangs in it and below it have and ask."""
+    """Yield the status of each Queue: what all gangs in it and below it have and ask. The two queues that KAI's
+    installation brings are made when somebody names them."""
+    gangs = list(everyone)
     sums: dict[str, tuple[Sums, Sums, Sums]] = {name: ({}, {}, {}) for name in defined.known}
-    for told in everyone:
+    for told in gangs:
         queue = defined.known.get(kinds.queue_of(told.queue))
         if queue is None or told.stage is Stage.FINISHED:
             continue
@@ -51,6 +53,11 @@ def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) 
                 _add(total, more)
     for name, queue in defined.known.items():
         yield Answer(kind=kinds.QUEUES, key=name, status=_queue_status(queue, sums[name]))
+    named = {kinds.queue_of(told.queue) for told in gangs} | {_parent(obj) for obj in objects[kinds.QUEUES].values()}
+    for name, body in BROUGHT.items():
+        if name in named and name not in defined.known:
+            yield Answer(kind=kinds.QUEUES, key=name, body=body)
+            named.add(_parent(body))
 
 
 def amounts(told: Told) -> tuple[Sums, Sums]:
@@ -64,6 +71,21 @@ def amounts(told: Told) -> tuple[Sums, Sums]:
                 _add(requested, {resource: amount * pods.count})
                 _add(allocated, {resource: amount * placed})
     return {name: amount for name, amount in allocated.items() if amount}, requested
+
+
+def _queue(name: str, parent: str = "") -> Object:
+    unlimited = {name: {"quota": 0, "limit": -1, "overQuotaWeight": 1} for name in ("cpu", "gpu", "memory")}
+    spec = {"resources": unlimited, **({"parentQueue": parent} if parent else {})}
+    meta = {"name": name, "labels": {BROUGHT_BY: kinds.NAME}}
+    return {"apiVersion": kinds.QUEUES.api_version, "kind": kinds.QUEUES.name, "metadata": meta, "spec": spec}
+
+
+_PARENT_QUEUE: Final = "default-parent-queue"
+BROUGHT: Final = {DEFAULT_QUEUE: _queue(DEFAULT_QUEUE, _PARENT_QUEUE), _PARENT_QUEUE: _queue(_PARENT_QUEUE)}
+
+
+def _parent(queue: Object) -> str:
+    return str((queue.get("spec") or {}).get("parentQueue") or "")
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
@@ -143,7 +165,7 @@ def _condition(defined: KaiDefinitions, told: Told, found: Terms, old: Object, n
     """Kept while it says the same; each change has the next number."""
     assert told.reason is not None
     text = f"{told.reason.code}: {told.reason.text}"
-    kai = word(told.reason.code, Peer.KAI)
+    kai = word(told.reason.code, Peer.KAI, told.reason.numbers)
     reasons = [_reason(kai, text, defined, told, found)] if isinstance(kai, str) else []
     said = {
         "type": UNSCHEDULABLE,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from phalanx.client.kind import PRIORITY_CLASSES, Kind
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import BROUGHT_BY, Object
 from phalanx.dialects.koordinator import kinds
 
 _GROUP = "admissionregistration.k8s.io"
@@ -48,7 +48,7 @@ def _in_band(*bands: str) -> str:
 
 
 def _none() -> str:
-    """It has a priority in no band."""
+    """Return the CEL expression that holds for a priority in no band."""
     return f"!{_in_band(*_BANDS)}"
 
 
@@ -121,7 +121,7 @@ _CLASSES = tuple(
         {
             "apiVersion": PRIORITY_CLASSES.api_version,
             "kind": PRIORITY_CLASSES.name,
-            "metadata": {"name": f"koord-{band}"},
+            "metadata": {"name": f"koord-{band}", "labels": {BROUGHT_BY: kinds.NAME}},
             "value": low,
             "preemptionPolicy": "PreemptLowerPriority",
         },

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from phalanx.client.kind import NODES, Kind
-from phalanx.dialects.frame import Answer, Claim, Object, Objects, Said, Told
-from phalanx.dialects.koordinator import gangs, kinds, notes, pod_groups, quotas, usage
+from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
+from phalanx.dialects.koordinator import kinds, reservations
 from phalanx.dialects.koordinator.admission import POLICIES
-from phalanx.dialects.koordinator.quotas import KoordinatorDefinitions
+from phalanx.dialects.koordinator.fields import notes
+from phalanx.dialects.koordinator.gang import claims, pod_groups
+from phalanx.dialects.koordinator.quota import tree, usage
+from phalanx.dialects.koordinator.quota.tree import KoordinatorDefinitions
 
 
 class Koordinator:
@@ -26,25 +29,26 @@ class Koordinator:
         kinds.NETWORK_TOPOLOGIES,
         kinds.EXPLANATIONS,
     )
-    by_status: Final[frozenset[Kind]] = frozenset()
-    answer_kinds: Final[tuple[Kind, ...]] = (kinds.POD_GROUPS, kinds.ELASTIC_QUOTAS, NODES)  # nodes: what there is
+    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {}
+    # Nodes: what there is.
+    answer_kinds: Final[tuple[Kind, ...]] = (kinds.POD_GROUPS, kinds.ELASTIC_QUOTAS, kinds.RESERVATIONS, NODES)
     crds: Final = "koordinator/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
 
     def define(self, objects: Objects) -> KoordinatorDefinitions:
-        return quotas.define(objects)
+        return tree.define(objects)
 
     def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        return gangs.words(meta, scheduler) if kind == "Pod" else {}
+        return claims.words(meta, scheduler) if kind == "Pod" else {}
 
     def claim(self, defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Claim | None:
-        return gangs.claim(defined, said, objects)
+        return claims.claim(defined, said, objects)
 
     def notes(self, kind: str, obj: Object) -> Iterable[str]:
         return notes.notes(kind, obj)
 
     def gang_of(self, answer: Object) -> str:
-        return gangs.gang_of(answer)
+        return claims.gang_of(answer)
 
     def answer(self, defined: KoordinatorDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
         return pod_groups.answer(told, objects, now)
@@ -55,6 +59,7 @@ class Koordinator:
         told = list(everyone)
         yield from pod_groups.statuses(told, objects, now)
         yield from usage.answers(defined, told, objects)
+        yield from reservations.statuses(objects, now)
 
 
 KOORDINATOR: Final = Koordinator()

@@ -3,8 +3,8 @@
 Rooms, lowest first:
 
     kinds     its kinds, and the names that they have in our tree
-    tree      its definitions as our queue tree
     gangs     labels and annotations of jobs and pods, in our words
+    tree      its definitions as our queue tree
     answers   Workloads, and the status of its definitions
     policies  what its webhooks do, as admission policies
     fields    what becomes of every field, and what has no effect

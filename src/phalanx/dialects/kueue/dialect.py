@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from phalanx.client.kind import NAMESPACES, Kind
-from phalanx.dialects.frame import Answer, Claim, Object, Objects, Said, Told
+from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
 from phalanx.dialects.kueue import gangs, kinds
-from phalanx.dialects.kueue.answers import statuses, workloads
+from phalanx.dialects.kueue.answers import names, statuses, workloads
 from phalanx.dialects.kueue.fields import notes
 from phalanx.dialects.kueue.policies.all import POLICIES
-from phalanx.dialects.kueue.tree import definitions
+from phalanx.dialects.kueue.tree import claims, definitions
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
 
@@ -27,18 +27,21 @@ class Kueue:
         kinds.RESOURCE_FLAVORS,
         kinds.PRIORITY_CLASSES,
         kinds.ADMISSION_CHECKS,
+        kinds.PROVISIONING_CONFIGS,
         kinds.TOPOLOGIES,
         kinds.COHORTS,
         kinds.CLUSTER_QUEUES,
         kinds.LOCAL_QUEUES,
+        kinds.LEADER_WORKER_SETS,
     )
-    by_status: Final = frozenset({kinds.ADMISSION_CHECKS})
+    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {kinds.ADMISSION_CHECKS: ("conditions",)}
     answer_kinds: Final[tuple[Kind, ...]] = (
         kinds.WORKLOADS,
         kinds.RESOURCE_FLAVORS,
         kinds.CLUSTER_QUEUES,
         kinds.LOCAL_QUEUES,
         kinds.COHORTS,
+        kinds.ADMISSION_CHECKS,
     )
     crds: Final = "kueue/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
@@ -50,19 +53,19 @@ class Kueue:
         return gangs.words(kind, meta)
 
     def claim(self, defined: KueueDefinitions, said: Said, objects: Objects) -> Claim | None:
-        key = workloads.key_of_gang(said)
-        return definitions.claim(defined, said, objects.get(kinds.WORKLOADS, {}).get(key))
+        key = names.key_of_gang(defined, said)
+        return claims.claim(defined, said, objects.get(kinds.WORKLOADS, {}).get(key))
 
     def gang_of(self, answer: Object) -> str:
-        return workloads.gang_of(answer) if answer.get("kind", kinds.WORKLOADS.name) == kinds.WORKLOADS.name else ""
+        return names.gang_of(answer) if answer.get("kind", kinds.WORKLOADS.name) == kinds.WORKLOADS.name else ""
 
     def notes(self, kind: str, obj: Object) -> Iterable[str]:
         return notes.notes(kind, obj)
 
     def answer(self, defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-        if workloads.incomplete(told):
+        if workloads.incomplete(told) or names.is_nameless(defined, told):
             return
-        yield workloads.workload(defined, told, objects, now)
+        yield from workloads.answers(defined, told, objects, now)
 
     def statuses(
         self, defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects, now: str

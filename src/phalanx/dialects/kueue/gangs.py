@@ -6,15 +6,19 @@ group is a gang of bare pods that is complete with `pod-group-total-count` of th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from phalanx.dialects.kueue import kinds
 
 _OURS = "phalanx.dev/"
 _QUEUE, _MIN, _SIZE, _JOB = (f"{_OURS}{word}" for word in ("queue", "min-available", "size", "job"))
-_REPLACES = f"{_OURS}replaces-failed"
+_REPLACES, _ROLE = f"{_OURS}replaces-failed", f"{_OURS}role"
 _LWS = "leaderworkerset.sigs.k8s.io"
+_SUBGROUP, _SUBGROUPS = f"{_OURS}subgroup", f"{_OURS}subgroups"
 _CLOSE, _RATHER_CLOSE, _SLICE = (f"{_OURS}{word}" for word in ("role-closeness", "role-preferred-closeness", "slice"))
 _SLICE_WORDS = ("required-topology", "size")
 _NOTHING: Mapping[str, str] = {}
@@ -23,6 +27,17 @@ MAX_EXECUTION = f"{kinds.PREFIX}max-exec-time-seconds"
 GROUP_NAME = f"{kinds.PREFIX}pod-group-name"
 RETRIABLE = f"{kinds.PREFIX}retriable-in-group"
 GROUP_COUNT = f"{kinds.PREFIX}pod-group-total-count"
+LAYERS = f"{kinds.PREFIX}podset-slice-required-topology-constraints"
+PREBUILT = f"{kinds.PREFIX}prebuilt-workload-name"
+ROLE_HASH = f"{kinds.PREFIX}role-hash"
+# Of a group of pods that a set makes: the set's name, which group it is of a LeaderWorkerSet, a StatefulSet's uid.
+SET_NAME, SET_INDEX = f"{kinds.PREFIX}job-owner-name", f"{kinds.PREFIX}component-workload-index"
+STATEFUL_SET_UID = f"{kinds.PREFIX}job-uid"
+
+
+class _Layer(msgspec.Struct):
+    topology: str
+    size: int
 
 
 def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
@@ -37,8 +52,10 @@ def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
         found[kinds.PRIORITY_LABEL] = str(priority)
     if limit := labels.get(MAX_EXECUTION):
         found[MAX_EXECUTION] = str(limit)
+    if prebuilt := annotations.get(PREBUILT) or labels.get(PREBUILT):
+        found[PREBUILT] = str(prebuilt)
     if kind == "Pod":
-        return found | _of_pod(labels, annotations) | _topology(annotations)
+        return found | _of_pod(meta, labels, annotations) | _topology(annotations)
     template: Mapping[str, Any] = meta.get("template") or _NOTHING
     found |= _topology(template.get("annotations") or _NOTHING)
     if kind == "Job" and (minimum := annotations.get(MIN_PARALLELISM)):
@@ -47,12 +64,29 @@ def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _topology(annotations: Mapping[str, Any]) -> dict[str, str]:
-    """How close the pods of one pod set are to be. A level of theirs is a node label, as one of ours is."""
-    words = ((_CLOSE, "required"), (_RATHER_CLOSE, "preferred"))
-    said = {key: annotations.get(f"{kinds.PREFIX}podset-{word}-topology") for key, word in words}
-    found = {key: str(level) for key, level in said.items() if level}
+    """How close the pods of one pod set are to be. A level of theirs is a node label, as one of ours is. Pod sets of
+    one group are close to each other."""
+    said = {how: annotations.get(f"{kinds.PREFIX}podset-{how}-topology") for how in ("required", "preferred")}
+    level = {how: str(text) for how, text in said.items() if text}
+    if (group := annotations.get(f"{kinds.PREFIX}podset-group-name")) and level:
+        words = {"required": "closeness", "preferred": "preferredCloseness"}
+        one = {"name": str(group), **{words[how]: text for how, text in level.items()}}
+        return {_SUBGROUP: str(group), _SUBGROUPS: json.dumps([one])}
+    found = {{"required": _CLOSE, "preferred": _RATHER_CLOSE}[how]: text for how, text in level.items()}
+    sliced = layers(annotations)
+    return found | ({_SLICE: "{1}@{0}".format(*sliced[-1])} if sliced else {})
+
+
+def layers(annotations: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the (level, pods) of each layer of slices, from coarse to fine; none: there are no slices."""
     level, size = (str(annotations.get(f"{kinds.PREFIX}podset-slice-{word}") or "") for word in _SLICE_WORDS)
-    return found | ({_SLICE: f"{size}@{level}"} if level and size else {})
+    if level and size:
+        return [(level, size)]
+    try:
+        listed = msgspec.json.decode(str(annotations.get(LAYERS) or "[]"), type=list[_Layer])
+    except (msgspec.MsgspecError, ValueError):
+        return []
+    return [(one.topology, str(one.size)) for one in listed]
 
 
 def _group_of_set(labels: Mapping[str, Any]) -> str:
@@ -61,10 +95,24 @@ def _group_of_set(labels: Mapping[str, Any]) -> str:
     return "-".join(part for part in parts if part) if parts[0] and parts[1] else ""
 
 
-def _of_pod(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> dict[str, str]:
-    group = labels.get(GROUP_NAME) or annotations.get(GROUP_NAME) or _group_of_set(labels)
+def _of_pod(meta: Mapping[str, Any], labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> dict[str, str]:
+    of_set = _group_of_set(labels)
+    group = labels.get(GROUP_NAME) or annotations.get(GROUP_NAME) or of_set
     if not group:
         return {}
-    final = str(annotations.get(RETRIABLE, "")).lower() == "false"
-    kept = {} if final else {_REPLACES: "true"}
-    return {_JOB: str(group), _MIN: str(annotations.get(GROUP_COUNT, "")), **kept}
+    found = {_JOB: str(group), _MIN: str(annotations.get(GROUP_COUNT, ""))}
+    if str(annotations.get(RETRIABLE, "")).lower() != "false":
+        found[_REPLACES] = "true"
+    if role := annotations.get(ROLE_HASH):
+        found[_ROLE] = str(role)
+    if group == of_set:
+        return found | {SET_NAME: str(labels[f"{_LWS}/name"]), SET_INDEX: str(labels[f"{_LWS}/group-index"])}
+    return found | _of_stateful_set(meta, str(group))
+
+
+def _of_stateful_set(meta: Mapping[str, Any], group: str) -> dict[str, str]:
+    """The StatefulSet that a group is named after, and that makes its pods."""
+    owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), _NOTHING)
+    if owner.get("kind") != "StatefulSet" or owner.get("name") != group:
+        return {}
+    return {SET_NAME: group, STATEFUL_SET_UID: str(owner["uid"])}

@@ -23,8 +23,12 @@ COHORTS = _kind("cohorts", "Cohort")
 RESOURCE_FLAVORS = _kind("resourceflavors", "ResourceFlavor")
 PRIORITY_CLASSES = _kind("workloadpriorityclasses", "WorkloadPriorityClass")
 ADMISSION_CHECKS = _kind("admissionchecks", "AdmissionCheck")
+PROVISIONING_CONFIGS = _kind("provisioningrequestconfigs", "ProvisioningRequestConfig")
 TOPOLOGIES = _kind("topologies", "Topology")
 WORKLOADS = _kind("workloads", "Workload", namespaced=True)
+LEADER_WORKER_SETS = Kind(
+    group="leaderworkerset.x-k8s.io", version="v1", plural="leaderworkersets", name="LeaderWorkerSet", namespaced=True
+)
 
 QUEUE_LABEL = f"{PREFIX}queue-name"
 PRIORITY_LABEL = f"{PREFIX}priority-class"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame import Answer, Claim, Ignored, Object, Objects, Said, Told, unused
+from phalanx.dialects.frame.dialect import Answer, Claim, Ignored, Object, Objects, Said, Told, unused
 from phalanx.dialects.scheduler_plugins import groups, kinds, quotas
 from phalanx.dialects.scheduler_plugins.quotas import QuotaDefinitions
 from phalanx.dialects.scheduler_plugins.tables import TABLES, WORDS
@@ -27,7 +27,7 @@ class SchedulerPlugins:
         kinds.APP_GROUPS,
         kinds.NETWORK_TOPOLOGIES,
     )
-    by_status: Final[frozenset[Kind]] = frozenset()
+    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {}
     answer_kinds: Final[tuple[Kind, ...]] = (kinds.POD_GROUPS, kinds.ELASTIC_QUOTAS)
     crds: Final = "scheduler_plugins/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = ()

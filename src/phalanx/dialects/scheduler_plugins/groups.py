@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from phalanx.dialects.frame import Answer, Claim, Object, Objects, Said, Told
+from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
 from phalanx.dialects.scheduler_plugins import kinds
 from phalanx.dialects.scheduler_plugins.quotas import QuotaDefinitions
 from phalanx.model.reason import Reason, ReasonCode

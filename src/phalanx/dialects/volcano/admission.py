@@ -2,17 +2,21 @@
 
 Defaults that its webhooks write are read where they count (the Job controller), so an object stays as it was written.
 Not refused here, since CEL cannot look at other objects: a job for a queue that is closed, absent or no leaf waits and
-says so. Tasks that depend on each other in a circle are not found: their pods are never made.
+says so.
+
+A circle of dependencies is found in rounds: first those that depend on nothing, then those that depend on these alone,
+and so on. If a round adds nobody and some are left, they wait for each other. A chain longer than the rounds is taken.
 
 Source: pkg/webhooks/admission of Volcano v1.15.1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.volcano.kinds import NAME
 
 _GROUP = "admissionregistration.k8s.io"
@@ -33,6 +37,27 @@ _ACTIONS = (
 
 def _listed(words: tuple[str, ...]) -> str:
     return "[" + ", ".join(f"'{word}'" for word in words) + "]"
+
+
+_ROUNDS: Final = 16
+
+
+def _rounds(listed: str, names: str) -> list[dict[str, str]]:
+    """Return the rounds as variables of a policy: each the names of those that wait for nobody outside the one before.
+    `listed`: all of them, `names`: whom one of them (`t`) depends on."""
+    first = f"{listed}.filter(t, size({names}) == 0).map(t, has(t.name) ? t.name : '')"
+    found = [{"name": "round0", "expression": first}]
+    for number in range(1, _ROUNDS):
+        before = f"variables.round{number - 1}"
+        rule = f"{listed}.filter(t, {names}.all(d, d in {before})).map(t, has(t.name) ? t.name : '')"
+        found.append({"name": f"round{number}", "expression": rule})
+    return found
+
+
+def _no_circle(listed: str) -> str:
+    """Return that all are in the last round, or that it still added somebody."""
+    last, before = (f"size(variables.round{number})" for number in (_ROUNDS - 1, _ROUNDS - 2))
+    return f"{last} == size({listed}) || {last} != {before}"
 
 
 def _policies(of: str) -> dict[str, str]:
@@ -63,6 +88,8 @@ def _of_tasks(checks: dict[str, str]) -> dict[str, str]:
 
 
 _TASKS = "object.spec.tasks"
+_LISTED_TASKS = f"(has({_TASKS}) ? {_TASKS} : [])"
+_CIRCLE = "{}, but doesn't form a directed acyclic graph(DAG)"
 _REPLICAS = "(has(t.replicas) ? t.replicas : 0)"
 _FEWEST = f"(has(t.minAvailable) ? t.minAvailable : {_REPLICAS})"
 _JOB = {
@@ -101,6 +128,7 @@ _JOB = {
         f"{_TASKS}.all(t, !has(t.dependsOn) || !has(t.dependsOn.name) || t.dependsOn.name.all(d, "
         f"{_TASKS}.exists(o, has(o.name) && o.name == d) && !(has(t.name) && t.name == d)))"
     ),
+    _CIRCLE.format("job has dependencies between tasks"): _no_circle(_LISTED_TASKS),
     **_policies("object.spec"),
     **_of_tasks(_policies("t")),
 }
@@ -151,6 +179,7 @@ _QUEUES = {
         "size(object.metadata.annotations['volcano.sh/hierarchy-weights'].split('/')))"
     ),
 }
+_LISTED_FLOWS = "(has(object.spec.flows) ? object.spec.flows : [])"
 _FLOWS = {
     "a flow depends on a flow that is not there, or stands there twice": (
         "!has(object.spec.flows) || object.spec.flows.all(f, "
@@ -158,6 +187,7 @@ _FLOWS = {
         "!has(f.dependsOn.targets) || f.dependsOn.targets.all(d, d != f.name && "
         "object.spec.flows.exists(o, o.name == d))))"
     ),
+    _CIRCLE.format("jobflow has dependencies between flows"): _no_circle(_LISTED_FLOWS),
 }
 _CRONS = {
     "TZ and CRON_TZ are not allowed in schedule: write timeZone": "!object.spec.schedule.contains('TZ=')",
@@ -166,7 +196,13 @@ _CRONS = {
 
 
 def _checked(
-    name: str, group: str, plural: str, version: str, operations: tuple[str, ...], checks: dict[str, str]
+    name: str,
+    group: str,
+    plural: str,
+    version: str,
+    operations: tuple[str, ...],
+    checks: dict[str, str],
+    variables: Sequence[dict[str, str]] = (),
 ) -> list[tuple[Kind, Object]]:
     """`checks`: message -> what must hold."""
     full = f"{name}.{NAME}.phalanx.dev"
@@ -176,6 +212,7 @@ def _checked(
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [rule]},
         "matchConditions": [{"name": "alive", "expression": going}],
+        **({"variables": list(variables)} if variables else {}),
         "validations": [{"expression": text, "message": message} for message, text in checks.items()],
     }
     bound = {"policyName": full, "validationActions": ["Deny"]}
@@ -186,11 +223,13 @@ def _checked(
     ]
 
 
-_BATCH, _SCHEDULING = "batch.volcano.sh", "scheduling.volcano.sh"
+_BATCH, _SCHEDULING, _FLOW = "batch.volcano.sh", "scheduling.volcano.sh", "flow.volcano.sh"
+_DEPENDED = "(has(t.dependsOn) && has(t.dependsOn.name) ? t.dependsOn.name : [])"
+_TARGETS = "(has(t.dependsOn) && has(t.dependsOn.targets) ? t.dependsOn.targets : [])"
 POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
-    *_checked("checked-jobs", _BATCH, "jobs", "v1alpha1", ("CREATE",), _JOB),
+    *_checked("checked-jobs", _BATCH, "jobs", "v1alpha1", ("CREATE",), _JOB, _rounds(_LISTED_TASKS, _DEPENDED)),
     *_checked("changed-jobs", _BATCH, "jobs", "v1alpha1", ("UPDATE",), _JOB_CHANGES),
     *_checked("checked-cronjobs", _BATCH, "cronjobs", "v1alpha1", ("CREATE",), _CRONS),
-    *_checked("checked-jobflows", "flow.volcano.sh", "jobflows", "v1alpha1", ("CREATE",), _FLOWS),
+    *_checked("checked-jobflows", _FLOW, "jobflows", "v1alpha1", ("CREATE",), _FLOWS, _rounds(_LISTED_FLOWS, _TARGETS)),
     *_checked("checked-queues", _SCHEDULING, "queues", "v1beta1", ("CREATE", "UPDATE"), _QUEUES),
 )

@@ -2,36 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
-from phalanx.client.kind import Kind
-from phalanx.dialects.frame import Object, ServedOnly
-from phalanx.dialects.volcano import kinds
+from phalanx.client.kind import NODES, PRIORITY_CLASSES, Kind
+from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
+from phalanx.dialects.volcano import answers, gangs, kinds, settings
 from phalanx.dialects.volcano.admission import POLICIES
+from phalanx.dialects.volcano.definitions import queues
+from phalanx.dialects.volcano.definitions.configuration import CONFIGURATIONS
+from phalanx.dialects.volcano.definitions.queues import VolcanoDefinitions
 from phalanx.dialects.volcano.tables import notes
 
 
-class Volcano(ServedOnly):
+class Volcano:
     """`frame.Dialect` of Volcano."""
 
     name: Final = kinds.NAME
     scheduler_names: Final = frozenset({kinds.SCHEDULER_NAME})
     definition_kinds: Final[tuple[Kind, ...]] = (
+        PRIORITY_CLASSES,
+        CONFIGURATIONS,
         kinds.QUEUES,
-        kinds.POD_GROUPS,
         kinds.JOBS,
         kinds.JOB_FLOWS,
         kinds.HYPER_NODES,
+        kinds.NUMA_TOPOLOGIES,
         kinds.COLOCATIONS,
     )
-    by_status: Final[frozenset[Kind]] = frozenset()
-    answer_kinds: Final[tuple[Kind, ...]] = ()
+    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {kinds.QUEUES: ("state",)}
+    # nodes: which there are, to be counted
+    answer_kinds: Final[tuple[Kind, ...]] = (kinds.POD_GROUPS, kinds.QUEUES, kinds.HYPER_NODES, NODES)
     crds: Final = "volcano/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
 
+    def define(self, objects: Objects) -> VolcanoDefinitions:
+        return queues.define(objects)
+
+    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        return gangs.words(meta, scheduler) if kind == "Pod" else {}
+
+    def claim(self, defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | None:
+        return gangs.claim(defined, said, objects)
+
     def notes(self, kind: str, obj: Object) -> Iterable[str]:
-        return notes(kind, obj)
+        return settings.notes(obj) if kind == CONFIGURATIONS.name else notes(kind, obj)
+
+    def gang_of(self, answer: Object) -> str:
+        return gangs.gang_of(answer)
+
+    def answer(self, defined: VolcanoDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
+        return answers.answer(told, objects, now)
+
+    def statuses(
+        self, defined: VolcanoDefinitions, everyone: Iterable[Told], objects: Objects, now: str
+    ) -> Iterable[Answer]:
+        parents = {queue.name: queue.parent for queue in defined.queues}
+        yield from answers.statuses(parents, everyone, objects, now)
+        yield from answers.hyper_nodes(defined.hyper_nodes, objects)
 
 
 VOLCANO: Final = Volcano()

@@ -22,3 +22,18 @@ COLOCATIONS: Final = Kind(
 HYPER_NODES: Final = Kind(
     group="topology.volcano.sh", version="v1alpha1", plural="hypernodes", name="HyperNode", namespaced=False
 )
+NUMA_TOPOLOGIES: Final = Kind(
+    group="nodeinfo.volcano.sh", version="v1alpha1", plural="numatopologies", name="Numatopology", namespaced=False
+)
+ROOT: Final = "root"  # the Queue above all
+_SAID: Final = "volcano/"
+
+
+def said_queue(name: str) -> str:
+    """Return how a pod's queue is said in our words; without a name, that of its PodGroup is meant."""
+    return _SAID + name
+
+
+def queue_said(queue: str) -> str | None:
+    """Return the Queue that a pod says in our words; None: it says another's."""
+    return queue.removeprefix(_SAID) if queue.startswith(_SAID) else None

@@ -6,16 +6,17 @@ answered by what does the same here, or by why nothing does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-import yaml
-
-from phalanx.dialects.fields import Misread
-from phalanx.dialects.frame import Object
-from phalanx.dialects.moved import Moved
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.moved import Moved
+from phalanx.dialects.schema.fields import Misread
+from phalanx.dialects.volcano.definitions.configuration import text_of
+from phalanx.dialects.volcano.definitions.hyper_nodes import level
+from phalanx.dialects.volcano.definitions.queues import read_queue
+from phalanx.dialects.volcano.gangs import read_pod_group
 from phalanx.dialects.volcano.kinds import SCHEDULER_NAME
-from phalanx.dialects.volcano.reader import read_pod_group, read_queue
+from phalanx.dialects.volcano.settings import told
 from phalanx.dialects.volcano.tables import TABLES, notes
 
 STEPS = (
@@ -28,42 +29,6 @@ STEPS = (
     "look at `phalanx queues` and `kubectl get podgroups.scheduling.volcano.sh -A`",
 )
 _GROUP = ".volcano.sh/"
-_FILE = "volcano-scheduler.conf"
-_ALWAYS = "done always"
-_ACTIONS: Mapping[str, str] = {
-    **dict.fromkeys(("enqueue", "allocate", "backfill"), _ALWAYS),
-    "preempt": "done where priorities differ; a queue says otherwise by `preemption`",
-    "reclaim": "done where a queue has less than its `deserved`",
-    "gangpreempt": "victims are whole gangs, or what they have beyond their minimum",
-    "gangreclaim": "victims are whole gangs, or what they have beyond their minimum",
-    "shuffle": "nothing is moved that runs",
-}
-_PLUGINS: Mapping[str, str] = {
-    "gang": _ALWAYS,
-    "priority": _ALWAYS,
-    "conformance": "pods of others, kube-system's too, are never victims",
-    "drf": "fair queues: `order: fair` (docs/guide/queues.md)",
-    "proportion": "weights of queues share what is not guaranteed",
-    "capacity": "`deserved` is guaranteed, `capability` is the limit",
-    "predicates": "all of kube-scheduler's",
-    "nodeorder": "`--policy` says `score: pack` or `spread`",
-    "binpack": "`score: pack`, the default",
-    "overcommit": "nothing is taken up before it can start",
-    "sla": "backfill gives whoever waits longest a reservation",
-    "tdm": "reservations set nodes aside for a time",
-    "cdp": "queues say how long a job is spared: `preemption.minRun`",
-    "task-topology": "write affinity in the tasks' templates",
-    "numa-aware": "zones of nodes are looked at without being asked to",
-    "nodegroup": "flavors: a phalanx.dev Queue with quotas by flavor",
-    "network-topology-aware": "phalanx.dev/closeness, which names a label of nodes",
-    "usage": "what pods ask counts, not what they use",
-    "rescheduling": "nothing is moved that runs",
-    "pdb": _ALWAYS,
-    "resourcequota": _ALWAYS,
-    "deviceshare": "devices of nodes are counted whole (docs/guide/kubernetes.md)",
-    "resource-strategy-fit": "`score: pack` or `spread` for all resources",
-    "extender": "nobody else is asked",
-}
 
 
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
@@ -77,8 +42,8 @@ def _moved(obj: Object) -> Moved | None:
     kind, meta = str(obj.get("kind")), obj["metadata"]
     name = f"{kind} {meta.get('name') or meta.get('generateName')}"
     if kind == "ConfigMap":
-        text = (obj.get("data") or {}).get(_FILE)
-        return None if text is None else Moved(object=name, becomes="these settings", notes=tuple(_settings(text)))
+        text = text_of(obj)
+        return None if text is None else Moved(object=name, becomes="these settings", notes=tuple(told(text)))
     if _GROUP in str(obj.get("apiVersion", "")):
         if kind not in TABLES:
             return Moved(object=name, becomes="nothing", notes=("this kind is not known here",))
@@ -105,20 +70,10 @@ def _becomes(kind: str, obj: Object) -> str:
             return f"a gang of at least {group.minimum} in the queue {group.queue}"
         case "Job":
             return f"run as it is, in the queue {spec.get('queue') or 'default'}"
+        case "HyperNode":
+            return f"a domain of the level {level(int(spec.get('tier') or 0))}"
+        case "Numatopology":
+            return f"the NUMA zones of the node {name}"
         case "JobFlow" | "JobTemplate" | "CronJob" | "Command":
             return "run as it is on a `phalanx up`; on a cluster Volcano's controllers run it"
     return "nothing"
-
-
-def _settings(text: Any) -> Iterator[str]:
-    """Yield what of the scheduler's configuration is done here, and by what."""
-    try:
-        found = yaml.safe_load(str(text))
-        actions = [one.strip() for one in str(found.get("actions", "")).split(",") if one.strip()]
-        plugins = [str(one["name"]) for tier in found.get("tiers") or () for one in tier.get("plugins") or ()]
-    except (yaml.YAMLError, AttributeError, TypeError, KeyError) as error:
-        yield f"{_FILE} cannot be read: {' '.join(str(error).split())}"
-        return
-    for word, names, known in (("action", actions, _ACTIONS), ("plugin", plugins, _PLUGINS)):
-        for name in names:
-            yield f"the {word} {name}: {known.get(name, 'not known here, and has no effect')}"

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from phalanx.dialects.frame import Answered, Becomes, Ignored, Object, Use, unused
+from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Object, Use, unused
+from phalanx.dialects.volcano.definitions.queues import fault_of
 
-_HYPERNODES = Ignored("there are no HyperNodes here: write phalanx.dev/closeness, which names a label of nodes")
+_NEAR = Becomes(
+    "TopologyRequest",
+    "`hard`: one HyperNode of at most that tier; without a tier no request, as there. `soft`: as close as can be",
+)
 _CLUSTERS = Ignored("one scheduler serves one cluster here")
 _NOT_COUNTED = Ignored("Volcano has not written it since 1.10; its tools count PodGroups")
+_PREFERRED = Ignored("node groups are taken or not: write the required ones, or taint the nodes of a group")
 _NOT_WRITTEN = Ignored("not written")
-_ZONES = Ignored("zones of nodes are looked at without being asked to")
+_ALIGNED = Becomes(
+    "Shape.aligned",
+    "from one NUMA zone where that can be, whichever policy; phalanx.dev/numa-alignment: required takes no other node",
+)
 _AGENTS = Ignored("Volcano's node agent reads it; there is none here")
 _GROUPS = ".volcano.sh/"  # of an apiVersion
 _CONTROLLER = "the Job controller"
@@ -32,8 +40,13 @@ POD_GROUP: Mapping[str, Use] = {
     ),
     "spec.queue": Becomes("Job.queue", "`default` if none is named"),
     "spec.priorityClassName": Becomes("Job.priority", "the highest of this and the pods' own"),
-    "spec.networkTopology": _HYPERNODES,
-    "spec.subGroupPolicy": _HYPERNODES,
+    "spec.networkTopology": _NEAR,
+    "spec.subGroupPolicy[].name": Ignored("the task of labelSelector names them"),
+    "spec.subGroupPolicy[].labelSelector": Becomes("Group", "the task that volcano.sh/task-spec in matchLabels names"),
+    "spec.subGroupPolicy[].matchLabelKeys": Ignored("pods of a task are parted by volcano.sh/partition-id alone"),
+    "spec.subGroupPolicy[].subGroupSize": Becomes("Role.minimum", "of each partition"),
+    "spec.subGroupPolicy[].minSubGroups": Becomes("Group.minimum", "so many partitions, or what minTaskMember needs"),
+    "spec.subGroupPolicy[].networkTopology": _NEAR,
     "status.phase": Answered("Pending, Inqueue, Running, Completed, Unknown: see below"),
     "status.running": Answered(),
     "status.succeeded": Answered(),
@@ -52,7 +65,11 @@ QUEUE: Mapping[str, Use] = {
     "spec.dequeueStrategy": Becomes(
         "Queue.strict", "`fifo`: its first job holds up the others; no code of Volcano 1.15 reads it"
     ),
-    "spec.affinity": Ignored("node groups are flavors here: write a phalanx.dev Queue with quotas by flavor"),
+    "spec.affinity.nodeGroupAffinity.requiredDuringSchedulingIgnoredDuringExecution": Becomes(
+        "Quota.flavor", "the flavor `nodegroup/<name>`: nodes with the label volcano.sh/nodegroup-name; in their order"
+    ),
+    "spec.affinity.nodeGroupAffinity.preferredDuringSchedulingIgnoredDuringExecution": _PREFERRED,
+    "spec.affinity.nodeGroupAntiAffinity": _PREFERRED,
     "spec.type": _CLUSTERS,
     "spec.extendClusters": _CLUSTERS,
     "status.state": Becomes("Queue.state", "`Closing` and `Closed` start nothing; what runs goes on"),
@@ -73,11 +90,11 @@ _JOB_SPEC: Mapping[str, Use] = {
     "tasks[].policies": Becomes(_CONTROLLER, "they count before the job's"),
     "tasks[].maxRetry": Becomes(_CONTROLLER, "so many restarts of containers are the event TaskFailed"),
     "tasks[].dependsOn": Becomes(_CONTROLLER, "its pods come when these tasks have their minimum; `any`: one of them"),
-    "tasks[].topologyPolicy": _ZONES,
+    "tasks[].topologyPolicy": _ALIGNED,
     "tasks[].partitionPolicy.totalPartitions": Becomes(_CONTROLLER, "times partitionSize it is replicas"),
     "tasks[].partitionPolicy.partitionSize": Becomes("label volcano.sh/partition-id", "for RestartPartition"),
     "tasks[].partitionPolicy.minPartitions": Becomes("PodGroup.minTaskMember", "if minAvailable says nothing"),
-    "tasks[].partitionPolicy.networkTopology": _HYPERNODES,
+    "tasks[].partitionPolicy.networkTopology": _NEAR,
     "queue": Becomes("PodGroup.queue"),
     "priorityClassName": Becomes("PodGroup.priorityClassName", "and of pods whose template names none"),
     "schedulerName": Becomes("Pod.schedulerName", "of pods whose template names none; `volcano` if none is given"),
@@ -87,7 +104,7 @@ _JOB_SPEC: Mapping[str, Use] = {
     "minSuccess": Becomes(_CONTROLLER, "so many pods that succeeded complete the job"),
     "ttlSecondsAfterFinished": Becomes(_CONTROLLER),
     "volumes": Becomes(_CONTROLLER, "claims are made, mounted, and kept until the job goes"),
-    "networkTopology": _HYPERNODES,
+    "networkTopology": _NEAR,
     "runningEstimate": Ignored("Volcano's scheduler carries it and does not use it either; write phalanx.dev/limit"),
 }
 
@@ -153,7 +170,19 @@ CRON_JOB: Mapping[str, Use] = {
     "status.lastScheduleTime": Answered(),
     "status.lastSuccessfulTime": Answered(),
 }
-HYPER_NODE: Mapping[str, Use] = {"spec": _HYPERNODES, "status": _HYPERNODES}
+HYPER_NODE: Mapping[str, Use] = {
+    "spec.tier": Becomes("Topology.levels", "the node label topology.volcano.sh/tier-<n>, which nodes need not carry"),
+    "spec.tierName": Becomes("Topology.levels", "what highestTierName means"),
+    "spec.members": Becomes("Node.labels", "by name, regular expression or labels; HyperNodes by name or expression"),
+    "status.nodeCount": Answered("nodes in it and in those below it"),
+    "status.conditions": Ignored("Volcano's own discovery writes them; there is none here"),
+}
+NUMA_TOPOLOGY: Mapping[str, Use] = {
+    "spec.cpuDetail": Becomes("Zone.allocatable", "the cpus of each zone; what a node says itself counts first"),
+    "spec.numares": Ignored("what is free of a zone is known from the pods"),
+    "spec.policies": Ignored("a pod says how it is aligned, whatever its node's kubelet does"),
+    "spec.resReserved": Ignored("what is allocatable of the node counts besides"),
+}
 TABLES: Mapping[str, Mapping[str, Use]] = {
     "PodGroup": POD_GROUP,
     "Queue": QUEUE,
@@ -163,7 +192,7 @@ TABLES: Mapping[str, Mapping[str, Use]] = {
     "JobTemplate": JOB_TEMPLATE,
     "CronJob": CRON_JOB,
     "HyperNode": HYPER_NODE,
-    "Numatopology": {"spec": _ZONES},
+    "Numatopology": NUMA_TOPOLOGY,
     "NodeShard": {"spec": _CLUSTERS, "status": _CLUSTERS},
     "ColocationConfiguration": {"spec": _AGENTS, "status": _AGENTS},
 }
@@ -174,13 +203,16 @@ WORDS: Mapping[str, Use] = {
     "scheduling.volcano.sh/group-name": Becomes("Job.id", "the same; Volcano's scheduler reads only the first"),
     "scheduling.volcano.sh/queue-name": Becomes("Job.queue", "of pods without a PodGroup"),
     "volcano.sh/task-spec": Becomes("Role.name"),
-    "volcano.sh/preemptable": Becomes("Job.preemptible", "a pod that does not say may be, as in Volcano since 1.8"),
+    "volcano.sh/preemptable": Becomes(
+        "Job.preemptible",
+        "a pod that does not say may be, as in Volcano since 1.8; one that may not spares its whole PodGroup here",
+    ),
     "scheduling.volcano.sh/group-min-member": Ignored("it is for the controller that makes PodGroups of owners"),
     "volcano.sh/jdb-min-available": Ignored("write a PodDisruptionBudget, which is kept"),
     "volcano.sh/jdb-max-unavailable": Ignored("write a PodDisruptionBudget, which is kept"),
     "volcano.sh/cooldown-time": Ignored("queues say how long a job is spared: preemption.minRun"),
     "volcano.sh/revocable-zone": Ignored("reservations set nodes aside for a time"),
-    "volcano.sh/numa-topology-policy": _ZONES,
+    "volcano.sh/numa-topology-policy": _ALIGNED,
     "volcano.sh/sla-waiting-time": Ignored("backfill gives whoever waits longest a reservation"),
     "volcano.sh/task-topology-affinity": Ignored("write affinity in the tasks' templates"),
     "volcano.sh/task-topology-anti-affinity": Ignored("write affinity in the tasks' templates"),
@@ -199,6 +231,8 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
     if isinstance(whole := table.get("spec"), Ignored):
         yield f"it has no effect: {whole.why}"
         return
+    if theirs and kind == "Queue" and (fault := fault_of(obj)):
+        yield f"{fault}: nothing of this queue starts until that is mended"
     if table:
         yield from unused(obj.get("spec") or {}, table)
     said = {**(obj["metadata"].get("labels") or {}), **(obj["metadata"].get("annotations") or {})}

@@ -4,8 +4,11 @@ configuration   the fields of the file, strictly: a field that is not known refu
 checks          what YuniKorn refuses besides: quotas, limits and rules that contradict each other
 queues          the queues of the file as ours, and what has no effect here
 placement       which queue an application gets by the placement rules
+access          who may submit to a queue
+limits          what users and groups may have in a queue
 gangs           what pods say, in our words
 dialect         the three parts of the frame
+rest            its REST paths, for dashboards
 
 YuniKorn applies a file whole or not at all; so it is here. Each complaint has the line that it is about.
 

@@ -16,7 +16,7 @@ from typing import NoReturn, TypeAlias
 import re2
 from msgspec.structs import replace
 
-from phalanx.dialects.fields import Path
+from phalanx.dialects.schema.fields import Path
 from phalanx.dialects.yunikorn.configuration import (
     ANYBODY,
     ROOT,
@@ -269,7 +269,7 @@ class Checks:
         return found, False
 
     def _known(self, names: Sequence[str], dynamic: bool, create: bool, root: Branch, path: Path) -> None:
-        """Whether the path is there, or can be made, and ends where applications, or more queues, may be."""
+        """Return whether the path is there, or can be made, and ends where applications, or more queues, may be."""
         queues: tuple[Branch, ...] = (root,)
         above: Branch | None = None
         for at, name in enumerate(names):

@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 import yaml
 
-from phalanx.dialects.fields import Path
+from phalanx.dialects.schema.fields import Path
 from phalanx.errors import PhalanxError
 
 MOST_BYTES, MOST_VALUES, MOST_LEVELS = 1 << 20, 100_000, 100
@@ -30,7 +30,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ConfigurationError(PhalanxError):
-    """What makes the whole file invalid; `line`: of the value, from 1."""
+    """An error that makes the whole file invalid; `line`: of the value, from 1."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(f"line {line}: {text}")
@@ -51,7 +51,7 @@ class Resources(_Fields, frozen=True):
 
 
 class Limit(_Fields, frozen=True):
-    """What a user, or the users of a group, may have in the queue and below it."""
+    """A limit on what a user, or the users of a group, may have in the queue and below it."""
 
     limit: str = ""
     users: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Limit(_Fields, frozen=True):
 
 
 class ChildTemplate(_Fields, frozen=True):
-    """What queues get that a placement rule creates."""
+    """The template of queues that a placement rule creates."""
 
     max_applications: Count = 0
     properties: dict[str, str] = {}

@@ -2,10 +2,12 @@
 
 A pod with `schedulerName: yunikorn` is of an application, which labels or annotations name. Where the application's
 first pod has task groups, its pods are one gang: all of what the groups ask for must have a place before the first pod
-starts, and what pods that come later will take is held for them. Other pods of an application start one by one.
+starts, and what pods that come later will take is held for them. Other pods of an application that they name are one
+job, which its oldest pod starts and which grows pod by pod; who names none has a job for each pod. Of an application
+its oldest pod's queue counts, and its user.
 
-Of a user the label (or the annotation that YuniKorn's admission controller writes) counts for placement rules alone:
-anybody may write it, so no limit and no share depends on it.
+The user is the one that the annotation of YuniKorn's admission controller names, else the label: for placement rules,
+ACLs and limits.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 import msgspec
 
 from phalanx.client.quantity import QuantityError, parse
-from phalanx.dialects.frame import Becomes, Ignored, Use
+from phalanx.dialects.frame.dialect import Becomes, Ignored, Use
 from phalanx.model.pod import MAX_AMOUNT
 
 SCHEDULER_NAME = "yunikorn"
@@ -29,16 +31,18 @@ _MIN, _RESOURCES = f"{_OURS}min-available", f"{_OURS}min-resources"
 _THEIRS = "yunikorn.apache.org/"
 TASK_GROUPS, TASK_GROUP = f"{_THEIRS}task-groups", f"{_THEIRS}task-group-name"
 USER, GROUPS, _USER_INFO = f"{_THEIRS}username", f"{_THEIRS}groups", f"{_THEIRS}user.info"
+OLDEST_QUEUE = "yunikorn/queue"  # among the words of a pod of an application: the queue that it names, after a colon
+_APPLICATION = "application:"  # no Job and no pod has such a name
 _NOTHING: Mapping[str, Any] = {}
 
 POD: Mapping[str, Use] = {
-    f"{_THEIRS}app-id": Becomes("Job.id", "of pods with a task group"),
+    f"{_THEIRS}app-id": Becomes("Job.id", "who names none has a job for each pod"),
     f"{_THEIRS}queue": Becomes("Job.queue", "label, annotation or the label `queue`; then the placement rules"),
     TASK_GROUPS: Becomes("Role.minimum", "all of it has a place before one pod starts"),
-    TASK_GROUP: Becomes("Role.name"),
+    TASK_GROUP: Becomes("Role.name", "members of the application without one start one by one"),
     f"{_THEIRS}schedulingPolicyParameters": Ignored("a gang waits whole, and holds nothing meanwhile"),
-    USER: Becomes("–", "for placement rules; limits count the user that the API server knows"),
-    _USER_INFO: Becomes("–", "the same"),
+    USER: Becomes("Job.user", "where there is no user.info; for placement rules, ACLs and limits"),
+    _USER_INFO: Becomes("Job.user", "and the groups, of which one counts (Job.group)"),
     f"{_THEIRS}allow-preemption": Ignored("a wish there; write phalanx.dev/preemptible"),
 }
 
@@ -62,7 +66,11 @@ def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     found = {_QUEUE: QUEUE_PREFIX + queue, USER: user, GROUPS: groups}
     member, groups_said = str(notes.get(TASK_GROUP, "")), task_groups(notes)
     if member or groups_said:
-        found |= {_JOB: _application(meta), _ROLE: member} | _whole(groups_said)
+        found |= {_JOB: application_id(meta), _ROLE: member} | _whole(groups_said)
+    elif named := _application(labels, notes):
+        found[_JOB] = f"{_APPLICATION}{named}"
+    if _JOB in found:  # its oldest pod says the queue: no two of its pods may contradict each other
+        found |= {_QUEUE: QUEUE_PREFIX, OLDEST_QUEUE: f":{queue}"}
     return {key: text for key, text in found.items() if text}
 
 
@@ -75,6 +83,22 @@ def task_groups(notes: Mapping[str, Any]) -> tuple[TaskGroup, ...]:
         return ()
 
 
+def application_id(meta: Mapping[str, Any]) -> str:
+    """Return the id of the application that a pod is of."""
+    labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
+    return _application(labels, notes) or f"yunikorn-{meta.get('namespace', 'default')}-autogen"
+
+
+def is_application(options: Mapping[str, str]) -> bool:
+    """Return whether these are the words of an application without task groups."""
+    return options.get(_JOB, "").startswith(_APPLICATION)
+
+
+def queue_of(queue: str, options: Mapping[str, str]) -> str:
+    """Return the queue that a gang asks for; empty: none."""
+    return options.get(OLDEST_QUEUE, queue.removeprefix(QUEUE_PREFIX)).removeprefix(":")
+
+
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
@@ -82,10 +106,9 @@ def _first(*texts: Any) -> str:
     return next((str(text) for text in texts if text), "")
 
 
-def _application(meta: Mapping[str, Any]) -> str:
-    labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
+def _application(labels: Mapping[str, Any], notes: Mapping[str, Any]) -> str:
     ids = (labels.get(f"{_THEIRS}app-id"), notes.get(f"{_THEIRS}app-id"), labels.get("applicationId"))
-    return _first(*ids, labels.get("spark-app-selector"), f"yunikorn-{meta.get('namespace', 'default')}-autogen")
+    return _first(*ids, labels.get("spark-app-selector"))
 
 
 def _user(labels: Mapping[str, Any], notes: Mapping[str, Any]) -> tuple[str, str]:

@@ -24,7 +24,7 @@ _PROVIDED = PlacementRule(name="provided")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """What rules look at. `tags`: `namespace` and others, by name."""
+    """An application, as placement rules look at it. `tags`: `namespace` and others, by name."""
 
     queue: str = ""
     user: str = ""
@@ -72,9 +72,11 @@ def _named(rule: PlacementRule, application: Application) -> str:
 
 
 def _nearest(name: str, queues: Collection[str]) -> str:
-    while name and name not in queues:
-        name = name.rpartition(".")[0]
-    return name
+    """The deepest queue above that name. From the root down: anybody may ask for a hundred thousand levels."""
+    found, end = "", name.find(".")
+    while end >= 0 and name[:end] in queues:
+        found, end = name[:end], name.find(".", end + 1)
+    return found
 
 
 def _passes(filter: Filter, application: Application) -> bool:

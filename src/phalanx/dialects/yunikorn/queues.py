@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.dialects.fields import LONGEST_S
-from phalanx.dialects.frame import Becomes, Ignored, Use
+from phalanx.dialects.frame.dialect import Becomes, Ignored, Use
+from phalanx.dialects.schema.fields import LONGEST_S
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, amounts
 from phalanx.dialects.yunikorn.configuration import ANYBODY, Branch, Configuration, Limit, Partition
 
@@ -27,13 +27,17 @@ _PREEMPTION, _DELAY = "preemption.policy", "preemption.delay"
 _INHERITED = (_SORT, _PRIORITY, _DELAY)
 _DELAY_S, _GO_UNITS_S = 30.0, {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _GO_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
-_ACCESS = Ignored("who may create jobs in a namespace is for RBAC to say; the scheduler refuses nobody")
+_ACCESS = Becomes("Claim.blocked", "who may not submit waits with that reason; admin implies submit, of all below too")
 _RULES = Becomes("Job.queue", "of pods with `schedulerName: yunikorn`; a queue that would be made is the one above")
 _QUOTA_TAKEN = Ignored("a quota that is cut takes nothing back; jobs end, and no other starts until usage is below it")
 _BACKOFF = Ignored("what fits no node costs nothing while nothing changes")
 _MADE = Ignored("no queue is made by a job: write the queue")
 
-_MIGRATED = {"partitions[].placementrules": "no rule chooses a queue of ours: a job says it by phalanx.dev/queue"}
+_MIGRATED = {
+    "partitions[].placementrules": "no rule chooses a queue of ours: a job says it by phalanx.dev/queue",
+    "queues[].adminacl": "who may create jobs in a namespace is for RBAC to say; a queue of ours refuses nobody",
+    "queues[].submitacl": "who may create jobs in a namespace is for RBAC to say; a queue of ours refuses nobody",
+}
 
 TABLE: Mapping[str, Use] = {
     "partitions[].name": Becomes("–", "`default` alone: a cluster is one partition; queues of others are left out"),
@@ -54,10 +58,10 @@ TABLE: Mapping[str, Use] = {
     "queues[].submitacl": _ACCESS,
     "queues[].childtemplate": _MADE,
     "queues[].limits[].limit": Becomes("–", "a text for people"),
-    "queues[].limits[].users": Becomes("Limits per user", "of `*`; a user of its own limit needs a queue of its own"),
-    "queues[].limits[].groups": Ignored("limits are the same for each group here: give the group a queue below"),
-    "queues[].limits[].maxresources": Becomes("Limits.resources", "of the user `*`"),
-    "queues[].limits[].maxapplications": Becomes("Limits.running", "of the user `*`"),
+    "queues[].limits[].users": Becomes("Limits per user", "each of its own, the others that of `*`"),
+    "queues[].limits[].groups": Becomes("Limits per group", "an application counts for one, as there"),
+    "queues[].limits[].maxresources": Becomes("Limits.resources"),
+    "queues[].limits[].maxapplications": Becomes("Limits.running", "of jobs that have started"),
     _SORT: Becomes("Queue.order", "of a leaf: by priority, then age; `fair` too, which a note says"),
     _PRIORITY: Becomes("Queue.order", "`disabled`: by age alone"),
     _OFFSET: Becomes("Queue.priority", "among siblings whose shares are equal"),
@@ -74,7 +78,7 @@ TABLE: Mapping[str, Use] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What of the file has no effect, or another. `where`: the queue, or the partition."""
+    """A note on a part of the file that has no effect, or another one. `where`: the queue, or the partition."""
 
     where: str
     field: str
@@ -83,11 +87,13 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """`queues`: name -> spec of our Queue, parents first. `names`: full name there -> name of our Queue."""
+    """`queues`: name -> spec of our Queue, parents first. `names`: full name there -> name of our Queue. `limits`:
+    of users and groups, by name of our Queue."""
 
     queues: Mapping[str, dict[str, Any]]
     notes: tuple[Note, ...]
     names: Mapping[str, str]
+    limits: Mapping[str, tuple[Limit, ...]] = field(default_factory=dict)
 
 
 def translate(found: Configuration) -> Translation:
@@ -99,7 +105,18 @@ def translate(found: Configuration) -> Translation:
         else:
             why = "a cluster has one partition, `default`; this one is left out"
             work.note(f"partition {partition.name}", "partitions[].name", why)
-    return Translation(queues=work.queues, notes=tuple(work.notes), names=work.names)
+    return Translation(queues=work.queues, notes=tuple(work.notes), names=work.names, limits=work.limits_of)
+
+
+def properties_of(queue: Branch, above: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a queue with those that it inherits. `above`: those of its parent, with theirs."""
+    found = {**{key: above[key] for key in _INHERITED if key in above}, **queue.properties}
+    return {**found, _PREEMPTION: "disabled"} if above.get(_PREEMPTION) == "disabled" else found
+
+
+def whole(text: str) -> int:
+    """Return the number that a property says; 0 where it cannot be read, as YuniKorn takes its default."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text.strip()) else 0
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
@@ -110,6 +127,7 @@ class _Work:
     queues: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    limits_of: dict[str, tuple[Limit, ...]] = field(default_factory=dict)
     reclaim: bool = True
 
     def note(self, where: str, name: str, why: str = "") -> None:
@@ -134,19 +152,18 @@ class _Work:
     def queue(self, queue: Branch, parent: str, prefix: str, above: Mapping[str, str]) -> None:
         full = f"{prefix}{queue.name}".lower()
         name = self.names[full] = self.name(f"{parent}.{queue.name}".strip(".").lower())
-        properties = {**{key: above[key] for key in _INHERITED if key in above}, **queue.properties}
-        if above.get(_PREEMPTION) == "disabled":
-            properties[_PREEMPTION] = "disabled"
+        properties = properties_of(queue, above)
         spec: dict[str, Any] = {"parent": parent} if parent else {}
         spec |= _quotas(queue)
         if order := self.order(name, queue, properties):
             spec["order"] = order
-        if offset := _whole(properties.get(_OFFSET, "")):
+        if offset := whole(properties.get(_OFFSET, "")):
             spec["priority"] = offset
         if preemption := self.preemption(queue, properties):
             spec["preemption"] = preemption
         if limits := self.limits(name, queue):
             spec["limits"] = limits
+        self.limits_of[name] = queue.limits
         self.queues[name] = spec
         self.without_effect(name, queue)
         for child in queue.queues:
@@ -185,16 +202,17 @@ class _Work:
             if ANYBODY in limit.users:
                 found["perUser"] = _limit(limit)
             if others := [user for user in limit.users if user != ANYBODY]:
-                why = f"a limit for {', '.join(others)} alone: give that user a queue below, with this limit"
+                why = f"a limit for {', '.join(others)} alone: a Queue has one for all users; give each a queue below"
                 self.note(name, "queues[].limits[].users", why)
             if limit.groups:
-                self.note(name, "queues[].limits[].groups")
+                why = "a Queue has one limit for all groups: give the group a queue below"
+                self.note(name, "queues[].limits[].groups", why)
         return found
 
     def without_effect(self, name: str, queue: Branch) -> None:
         for field_name, value in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
             if value.strip() not in {"", ANYBODY}:
-                self.note(name, f"queues[].{field_name}")
+                self.note(name, f"queues[].{field_name}", _MIGRATED[f"queues[].{field_name}"])
         if (made := queue.child_template).max_applications or made.properties or made.resources.max:
             self.note(name, "queues[].childtemplate")
         for key, value in sorted(queue.properties.items()):
@@ -232,10 +250,6 @@ def _limit(limit: Limit) -> dict[str, Any]:
 def _amounts(written: Mapping[str, str]) -> dict[str, str]:
     """As they are written: YuniKorn's amounts are Kubernetes' quantities but for blanks."""
     return {"cpu" if name == "vcore" else name: "".join(text.split()) for name, text in written.items()}
-
-
-def _whole(text: str) -> int:
-    return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text.strip()) else 0
 
 
 def _go_duration_s(text: str) -> float:

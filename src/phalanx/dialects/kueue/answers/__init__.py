@@ -3,6 +3,10 @@
 Rooms, lowest first:
 
     conditions  one condition of a status, kept while it says the same
+    topology    what pod sets ask for of a Topology, and where they are
+    names       which Workload is which gang's
     workloads   the Workload of a job, and its status
     statuses    the status of ClusterQueue, LocalQueue and Cohort
+    figures     its metrics
+    pending     who waits, in order: its visibility API
 """

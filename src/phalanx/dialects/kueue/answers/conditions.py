@@ -9,14 +9,14 @@ Condition = dict[str, Any]
 
 
 class Conditions:
-    """Those of a status, in their order. `now`: as a metav1.Time."""
+    """The conditions of a status, in their order. `now`: as a metav1.Time."""
 
     def __init__(self, old: Iterable[Condition], now: str, generation: int = 0) -> None:
         self._by_type = {str(one.get("type")): dict(one) for one in old}
         self._now, self._generation = now, generation
 
     def set(self, kind: str, truth: bool, reason: str, message: str) -> None:
-        """It says this from now on."""
+        """Set a condition: the status says this from now on."""
         status, old = "True" if truth else "False", self._by_type.get(kind, {})
         since = old["lastTransitionTime"] if old.get("status") == status and old.get("lastTransitionTime") else None
         said = {"type": kind, "status": status, "reason": reason, "message": message[:32768]}

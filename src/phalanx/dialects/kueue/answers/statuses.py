@@ -14,12 +14,12 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from phalanx.dialects.frame import Answer, Object, Objects, Stage, Told
+from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
+from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
 from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue, Node, weight_of
-from phalanx.dialects.quantities import quantity
 
 IN_USE = f"{kinds.PREFIX}resource-in-use"  # finalizer
 INFINITE = 2**63 - 1  # a share beyond all bounds, as Kueue writes it
@@ -28,8 +28,8 @@ _ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
 
 @dataclass(slots=True)
 class Use:
-    """What one queue has: amounts by (flavor, resource), and jobs. `amounts`: reserved; `admitted`: of these, what is
-    admitted, and so many jobs are."""
+    """The usage of one queue: amounts by (flavor, resource), and jobs. `amounts`: reserved; `admitted`: of these, what
+    is admitted, and so many jobs are."""
 
     amounts: dict[Cell, int] = field(default_factory=dict)
     admitted: dict[Cell, int] = field(default_factory=dict)
@@ -75,7 +75,8 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objec
     """Yield the status of every queue as it should be. `objects`: as they are; `now`: as a metav1.Time."""
     queues, locals_ = uses(defined, everyone)
     yield from _in_use(defined, queues, objects)
-    yield from _cohorts(defined, queues, objects)
+    for name, share in cohort_shares(defined, queues):
+        yield Answer(kind=kinds.COHORTS, key=name, status={"fairSharing": {"weightedShare": share}})
     there = objects.get(kinds.CLUSTER_QUEUES, {})
     for name, found in defined.cluster_queues.items():
         old = (there.get(name) or {}).get("status") or {}
@@ -85,10 +86,21 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objec
         old = (objects.get(kinds.LOCAL_QUEUES, {}).get(key) or {}).get("status") or {}
         status = _local_queue(defined, local, locals_.get(key, Use()), old, now)
         yield Answer(kind=kinds.LOCAL_QUEUES, key=key, status=status)
+    yield from _own_checks(defined, objects.get(kinds.ADMISSION_CHECKS, {}), now)
 
 
-def _cohorts(defined: KueueDefinitions, queues: Mapping[str, Use], objects: Objects) -> Iterator[Answer]:
-    """Yield the share of each Cohort: what all below it use beyond what is theirs."""
+def _own_checks(defined: KueueDefinitions, there: Mapping[str, Object], now: str) -> Iterator[Answer]:
+    """Yield the status of the checks that Kueue's own controllers would decide."""
+    for name, own in defined.own_checks.items():
+        check = there.get(name) or {"metadata": {}}
+        old = (check.get("status") or {}).get("conditions") or ()
+        said = Conditions(old, now, check["metadata"].get("generation") or 0)
+        said.set("Active", *own)
+        yield Answer(kind=kinds.ADMISSION_CHECKS, key=name, status={"conditions": said.all()})
+
+
+def cohort_shares(defined: KueueDefinitions, queues: Mapping[str, Use]) -> Iterator[tuple[str, int]]:
+    """Yield the share of each Cohort: what all below it use beyond what is theirs. None without fair sharing."""
     if not defined.configuration.fair:
         return
     for name, node in defined.cohorts.items():
@@ -98,7 +110,7 @@ def _cohorts(defined: KueueDefinitions, queues: Mapping[str, Use], objects: Obje
                 for cell, amount in use.amounts.items():
                     used[cell] = used.get(cell, 0) + amount
         share = _share(defined, node, {**dict.fromkeys(used, 0), **defined.wholes.get(name, {})}, used)
-        yield Answer(kind=kinds.COHORTS, key=name, status={"fairSharing": {"weightedShare": share}})
+        yield name, share
 
 
 def _is_below(defined: KueueDefinitions, cohort: str, above: str) -> bool:
@@ -118,6 +130,11 @@ def _in_use(defined: KueueDefinitions, queues: Mapping[str, Use], objects: Objec
     for name in defined.cluster_queues:
         held = (IN_USE,) if queues.get(name, Use()).reserving else ()
         yield Answer(kind=kinds.CLUSTER_QUEUES, key=name, finalizers=held)
+
+
+def queue_share(defined: KueueDefinitions, node: Node, use: Use) -> int | None:
+    """Return the share of a ClusterQueue; None without fair sharing."""
+    return _share(defined, node, node.nominal, use.amounts) if defined.configuration.fair else None
 
 
 def _share(defined: KueueDefinitions, node: Node, own: Mapping[Cell, int], used: Mapping[Cell, int]) -> int:
@@ -142,8 +159,8 @@ def _cluster_queue(
 ) -> Object:
     conditions = Conditions(old.get("conditions") or (), now)
     conditions.set("Active", found.active, found.reason, found.message)
-    share = _share(defined, found.node, found.node.nominal, use.amounts)
-    fair = {"fairSharing": {"weightedShare": share}} if defined.configuration.fair else {}
+    share = queue_share(defined, found.node, use)
+    fair = {"fairSharing": {"weightedShare": share}} if share is not None else {}
     usage = {
         "flavorsReservation": _flavors(found, use.amounts, borrowed=True),
         "flavorsUsage": _flavors(found, use.admitted, borrowed=True),

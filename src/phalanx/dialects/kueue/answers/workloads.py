@@ -3,31 +3,32 @@
 Kueue decides on Workloads; here they are answers. Each says what was decided of its job, under the name, owner, pod
 sets and conditions that Kueue would give it; what its users may change in it is read back (`dialect`).
 
-Sources: pkg/controller/jobframework/{reconciler,workload_names}.go, pkg/workload/workload.go of v0.19.2; reasons of
+Sources: pkg/controller/jobframework/reconciler.go, pkg/workload/workload.go of v0.19.2; reasons of
 QuotaReserved=False as of 0.20.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from phalanx.client.moment import read_moment, write_moment
 from phalanx.client.quantity import amount
-from phalanx.dialects.frame import Answer, Eviction, Object, Objects, PodSet, Said, Stage, Told
-from phalanx.dialects.kueue import kinds
+from phalanx.dialects.frame.dialect import Answer, Eviction, Object, Objects, PodSet, Stage, Told
+from phalanx.dialects.frame.peer_reasons import Peer, word
+from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
-from phalanx.dialects.kueue.tree import checks
+from phalanx.dialects.kueue.answers.names import IS_GROUP, key_of, serving_set
+from phalanx.dialects.kueue.answers.topology import topology_assignment, topology_request
+from phalanx.dialects.kueue.tree import checks, prebuilt
 from phalanx.dialects.kueue.tree.definitions import JOIN, Cell, KueueDefinitions
-from phalanx.dialects.peer_reasons import Peer, word
-from phalanx.dialects.quantities import quantity
 from phalanx.model.job import Outcome
 from phalanx.model.pod import PODS, Amounts
 from phalanx.model.reason import Reason, ReasonCode
 
-_LONGEST_PREFIX = 252 - 5  # of 253 characters, with a hyphen and five of the hash
-_GROUP, _IS_GROUP = "phalanx.dev/job", f"{kinds.PREFIX}is-group-workload"
+_GROUP = "phalanx.dev/job"
 _LIMIT = f"{kinds.PREFIX}max-exec-time-seconds"
 _JOB_UID = f"{kinds.PREFIX}job-uid"
 _TARGET = "DeactivationTarget"
@@ -35,42 +36,6 @@ _PAST = "accumulatedPastExecutionTimeSeconds"
 _KEPT = ("admission", "admissionChecks", "reclaimablePods", "requeueState", "schedulingStats", _PAST)
 _UNSPOKEN = frozenset({ReasonCode.BEHIND_HEAD, ReasonCode.WAITING_FOR_MEMBERS})
 _UNWEIGHED = frozenset({ReasonCode.QUEUE_HELD, ReasonCode.QUEUE_UNKNOWN})  # its quota was not looked at
-
-
-def workload_name(kind: str, group: str, name: str, uid: str) -> str:
-    """Return the name of a job's Workload."""
-    digest = hashlib.sha1(f"{kind}\n{group}\n{name}\n{uid}".encode(), usedforsecurity=False).hexdigest()
-    return f"{f'{kind.lower()}-{name}'[:_LONGEST_PREFIX]}-{digest[:5]}"
-
-
-def key_of_gang(said: Said) -> str:
-    """Return `namespace/name` of the Workload of a gang; empty: nobody knows."""
-    if said.owner is None:
-        return ""
-    if said.owner.kind == "Pod" and _GROUP in said.options:
-        return said.gang
-    owner = said.owner
-    return f"{said.namespace}/{workload_name(owner.kind, owner.group, owner.name, owner.uid)}"
-
-
-def gang_of(workload: Object) -> str:
-    """Return the id of the gang that a Workload is about; empty: it has no owner."""
-    meta = workload["metadata"]
-    owners = meta.get("ownerReferences") or ()
-    if not owners or (meta.get("annotations") or {}).get(_IS_GROUP):
-        return f"{meta['namespace']}/{meta['name']}" if owners else ""
-    prefix = "pod:" if owners[0]["kind"] == "Pod" else ""
-    return f"{meta['namespace']}/{prefix}{owners[0]['name']}"
-
-
-def key_of(told: Told) -> str:
-    """Return `namespace/name` of the gang's Workload. A pod group's is named as the group."""
-    owner = told.owners[0]
-    if told.kind == "PodGroup":
-        return f"{told.namespace}/{told.id.partition('/')[2]}"
-    group, _, _ = str(owner["apiVersion"]).rpartition("/")
-    meta = owner["metadata"]
-    return f"{told.namespace}/{workload_name(owner['kind'], group, meta['name'], meta['uid'])}"
 
 
 def deactivated(told: Told) -> bool:
@@ -85,9 +50,37 @@ def incomplete(told: Told) -> bool:
     return waits and (told.reason is None or told.reason.code is ReasonCode.WAITING_FOR_MEMBERS)
 
 
+def waits_for_room(told: Told) -> bool:
+    """Return whether it waits, and it is known that it cannot start as things are."""
+    return told.stage is Stage.WAITING and told.reason is not None and told.reason.code not in _UNSPOKEN
+
+
+def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterator[Answer]:
+    """Yield what is answered in the Workload of a gang. One that existed before is taken over first."""
+    if gangs.PREBUILT not in told.options:
+        yield workload(defined, told, objects, now)
+        return
+    key = key_of(defined, told)
+    there, uids = objects.get(kinds.WORKLOADS, {}).get(key), [each["metadata"]["uid"] for each in told.owners]
+    if there is None or prebuilt.is_of_another(there, uids):
+        return
+    status, taken = there.get("status") or {}, prebuilt.is_owned(there, uids[0])
+    if not taken and not prebuilt.is_in_sync(there, told.pod_sets, told.options):
+        said = Conditions(status.get("conditions") or (), now, 1)
+        said.set("Finished", True, "OutOfSync", prebuilt.OUT_OF_SYNC)
+        yield Answer(kind=kinds.WORKLOADS, key=key, status={**status, "conditions": said.all()})
+    if not taken:
+        own = _owners(told)
+        listed = [one for one in there["metadata"].get("ownerReferences") or () if one.get("uid") not in uids]
+        metadata = {"ownerReferences": [*listed, *own], "labels": {_JOB_UID: uids[0]}}
+        yield Answer(kind=kinds.WORKLOADS, key=key, metadata=metadata)
+    elif told.stage is not Stage.WAITING or not Conditions(status.get("conditions") or (), now).is_true("Finished"):
+        yield replace(workload(defined, told, objects, now), body=None)
+
+
 def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Answer:
     """Return the Workload of a gang as it should be. `objects`: what there is; `now`: as a metav1.Time."""
-    key = key_of(told)
+    key = key_of(defined, told)
     there = objects.get(kinds.WORKLOADS, {}).get(key) or {}
     old = there.get("status") or {}
     status = workload_status(defined, told, old, now, objects)
@@ -104,7 +97,7 @@ def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) 
     return Answer(
         kind=kinds.WORKLOADS,
         key=key,
-        body=_body(told),
+        body=_body(defined, told),
         spec={"active": False} if why is not None else None,
         status=status,
         again_s=min((at_s for at_s in (None if over else end_s, again_s) if at_s is not None), default=None),
@@ -134,15 +127,14 @@ def _end_s(told: Told, there: Object, status: Mapping[str, Any]) -> float | None
     return read_moment(said.since("Admitted")) + float(limit) - int(status.get(_PAST) or 0)
 
 
-def _body(told: Told) -> Object:
-    space, _, name = key_of(told).partition("/")
+def _body(defined: KueueDefinitions, told: Told) -> Object:
+    space, _, name = key_of(defined, told).partition("/")
     group = told.kind == "PodGroup"
-    owners = [_owner(owner, controller=len(told.owners) == 1 and not group) for owner in told.owners]
     priority_class = told.options.get(kinds.PRIORITY_LABEL)
     local = (told.owners[0]["metadata"].get("labels") or {}).get(kinds.QUEUE_LABEL, "")
     spec: Object = {
         "active": True,
-        "podSets": [_pod_set(each) for each in told.pod_sets],
+        "podSets": [_pod_set(each, told.kind) for each in told.pod_sets],
         "queueName": local,
         "priority": told.priority,
     }
@@ -152,10 +144,13 @@ def _body(told: Told) -> Object:
     if priority_class:
         named = {"group": kinds.GROUP, "kind": kinds.PRIORITY_CLASSES.name, "name": priority_class}
         spec["priorityClassRef"] = named
-    meta: Object = {"name": name, "namespace": space, "ownerReferences": owners}
+    meta: Object = {"name": name, "namespace": space, "ownerReferences": _owners(told)}
     meta["labels"] = {_JOB_UID: told.owners[0]["metadata"]["uid"]}
     if group:
-        meta["annotations"] = {_IS_GROUP: "true"}
+        meta["annotations"] = {IS_GROUP: "true"}
+    if (of := serving_set(defined, space, told.options)) is not None:
+        meta["annotations"] |= of.annotations | {_GROUP: told.id.partition("/")[2]}
+        meta["labels"] = {_JOB_UID: of.uid}
     return {
         "apiVersion": kinds.WORKLOADS.api_version,
         "kind": kinds.WORKLOADS.name,
@@ -164,15 +159,27 @@ def _body(told: Told) -> Object:
     }
 
 
+def _owners(told: Told) -> list[Object]:
+    alone = len(told.owners) == 1 and told.kind != "PodGroup"
+    return [_owner(owner, controller=alone) for owner in told.owners]
+
+
 def _owner(owner: Object, *, controller: bool) -> Object:
     meta = owner["metadata"]
     found = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"]}
     return {**found, "controller": True, "blockOwnerDeletion": True} if controller else found
 
 
-def _pod_set(each: PodSet) -> Object:
+def _pod_set(each: PodSet, kind: str) -> Object:
     fewer = {"minCount": each.minimum} if each.minimum < each.count else {}
-    return {"name": each.name, "count": each.count, "template": each.template, **fewer}
+    asked = topology_request(each.template, kind == "Job")
+    return {
+        "name": each.name,
+        "count": each.count,
+        "template": each.template,
+        **fewer,
+        **({"topologyRequest": asked} if asked else {}),
+    }
 
 
 # --- status -----------------------------------------------------------------------------------------------------------
@@ -201,6 +208,8 @@ def workload_status(
             status["admission"] = _reserved(defined, told, status.get("admission"), said)
         case Stage.STARTING | Stage.RUNNING:
             status["admission"] = _admitted(defined, told, status.get("admission"), said)
+            if given_back := _reclaimable(told, status):
+                status["reclaimablePods"] = given_back
         case Stage.FINISHED:
             _finished(told, said)
         case Stage.LEAVING:
@@ -221,11 +230,16 @@ def _checks(
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     for name in found.checks_on(checks.flavors_of(status)) if found is not None else ():
         fresh = {"name": name, "state": checks.PENDING, "message": "", "lastTransitionTime": now}
-        yield before.get(name) or fresh
+        one = before.get(name) or fresh
+        own = defined.own_checks.get(name)
+        if own is not None and own.truth and "admission" in status and one["state"] == checks.PENDING:
+            one = {**fresh, "state": checks.READY, "message": checks.NOT_NEEDED}
+        yield one
 
 
 def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
-    """It was evicted, and nothing of it is left. Checks that are to be asked again later say when."""
+    """Note that the Workload was evicted and nothing of it is left. Checks that are to be asked again later say
+    when."""
     cause, text = said.reason("Evicted"), said.message("Evicted")
     counted, _, below = cause.partition("DueTo")
     ran_s = max(0, int(read_moment(now) - read_moment(said.since("Admitted") or now)))
@@ -246,6 +260,14 @@ _AGAIN = {
 }
 
 
+def _reclaimable(told: Told, status: Object) -> list[Object]:
+    """The pods that its pod sets have given back, which never become fewer while it is admitted."""
+    before = {str(one["name"]): int(one["count"]) for one in status.get("reclaimablePods") or ()}
+    over = {each.name: each.succeeded if told.kind == "PodGroup" else each.reclaimable for each in told.pod_sets}
+    counts = {name: max(count, before.get(name, 0)) for name, count in over.items()}
+    return [{"name": name, "count": count} for name, count in counts.items() if count]
+
+
 def _held(told: Told) -> bool:
     return told.stage is Stage.WAITING and (
         told.reason is None or told.reason.code in (ReasonCode.HELD, ReasonCode.QUEUE_HELD, ReasonCode.BACKOFF)
@@ -253,7 +275,7 @@ def _held(told: Told) -> bool:
 
 
 def _requeued(said: Conditions) -> None:
-    """What it was evicted for is over: it is in its queue again."""
+    """Note that the Workload is in its queue again: what it was evicted for is over."""
     if "Requeued" in said and not said.is_true("Requeued"):
         cause = said.reason("Requeued")
         reactivated = ("Reactivated", "The workload was reactivated")
@@ -324,7 +346,10 @@ def _assignments(defined: KueueDefinitions, told: Told) -> Iterator[Object]:
         usage = _total(each.request, each.placed, covered)
         found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
         flavor = kinds.flavor_of(each.flavor)
+        levels = next((defined.levels[part] for part in flavor.split(JOIN) if part in defined.levels), ())
+        placed = topology_assignment(each, levels)
         yield {
+            **({"topologyAssignment": placed} if placed is not None else {}),
             "name": each.name,
             "count": each.placed,
             "flavors": {name: found.node.flavor_of(flavor, name) if found is not None else flavor for name in usage},
@@ -348,6 +373,9 @@ def _evicted(defined: KueueDefinitions, told: Told, eviction: Eviction, said: Co
         cause = said.reason(_TARGET) if said.is_true(_TARGET) else ""
         text = "The workload is deactivated" + (f" due to {said.message(_TARGET)}" if cause else "")
         said.set("Evicted", True, f"DeactivatedDueTo{cause}" if cause else "Deactivated", text)
+        return
+    if by == checks.FAILED_TO_START:
+        said.set("Finished", True, checks.FAILED_TO_START, eviction.reason.text)
         return
     if by == checks.BY:
         said.set("Evicted", True, "AdmissionCheck", eviction.reason.text)
@@ -378,7 +406,7 @@ def _borrows(defined: KueueDefinitions, told: Told, preemptor: Told, objects: Ob
     if found is None:
         return False
     own = {part for each in told.pod_sets for part in kinds.flavor_of(each.flavor).split(JOIN) if part}
-    flavors = own or _flavors_of(told, objects)
+    flavors = own or _flavors_of(defined, told, objects)
     used = _used((objects.get(kinds.CLUSTER_QUEUES, {}).get(name) or {}).get("status") or {})
     waits = preemptor.stage is Stage.WAITING
     asked: dict[str, int] = {}
@@ -393,9 +421,9 @@ def _borrows(defined: KueueDefinitions, told: Told, preemptor: Told, objects: Ob
     )
 
 
-def _flavors_of(told: Told, objects: Objects) -> set[str]:
+def _flavors_of(defined: KueueDefinitions, told: Told, objects: Objects) -> set[str]:
     """The flavors that its Workload was admitted with."""
-    status = (objects.get(kinds.WORKLOADS, {}).get(key_of(told)) or {}).get("status") or {}
+    status = (objects.get(kinds.WORKLOADS, {}).get(key_of(defined, told)) or {}).get("status") or {}
     sets = (status.get("admission") or {}).get("podSetAssignments") or ()
     return {flavor for each in sets for flavor in (each.get("flavors") or {}).values()}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from phalanx.client.kind import NAMESPACES, Kind
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.moved import Moved
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.fields.notes import notes
 from phalanx.dialects.kueue.fields.tables import TABLES
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
-from phalanx.dialects.moved import Moved
 from phalanx.model.queue import Queue
 
 _JOBS = frozenset({"Job", "Pod", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"})

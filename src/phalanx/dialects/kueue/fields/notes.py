@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from phalanx.dialects.frame import Ignored, Object, unused
+from phalanx.dialects.frame.dialect import Ignored, Object, unused
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.fields.tables import TABLES, WORDS
+from phalanx.dialects.kueue.gangs import LAYERS, layers
 
 
 def notes(kind: str, obj: Object) -> Iterator[str]:
@@ -20,6 +21,9 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
         for key in said:
             if key.startswith(kinds.PREFIX):
                 yield from _word(key)
+        if len(several := layers(said)) > 1:
+            level, pods = several[-1]
+            yield f"{LAYERS}: slices are of one level, so only its innermost layer has an effect ({pods} in a {level})"
 
 
 def _word(key: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.dialects.frame import Answered, Becomes, Ignored, Use
+from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
 
 _CHECKS = Ignored("for the controller of that name, which says its Active condition and decides")
 _GATE = Becomes("Claim.gate", "quota is reserved, then each is waited for; held while one is missing or not active")
@@ -16,9 +16,7 @@ _MULTI = Ignored("one scheduler serves one cluster here")
 _AFS = Ignored("past usage orders jobs by Queue.order: multifactor, on queues of ours")
 _CONCURRENT = Ignored("an alpha feature of Kueue: flavors are chosen anew at each start")
 _PROVISIONING = Ignored("no ProvisioningRequests are made: docs/guide/kubernetes.md says what autoscalers see")
-_TOPOLOGY = Ignored(
-    "levels are node labels, named by the jobs (podset-required-topology); which is above which, the policy says"
-)
+_TOPOLOGY = Ignored("pods are bound to nodes at once: nothing of where they go is left for later")
 _CONDITIONS: Mapping[str, Use] = {"status.conditions": Answered()}
 _QUOTAS: Mapping[str, Use] = {
     "spec.resourceGroups[].coveredResources": Becomes(
@@ -86,9 +84,11 @@ RESOURCE_FLAVOR: Mapping[str, Use] = {
     "spec.nodeLabels": Becomes("Flavor.labels", "put into the pods' selector at the start, and taken out again"),
     "spec.nodeTaints": Ignored("the taints that the nodes have keep pods away that do not tolerate them"),
     "spec.tolerations": Becomes("Flavor.tolerations", "put into pods at the start, and taken out again"),
-    "spec.topologyName": _TOPOLOGY,
+    "spec.topologyName": Answered("where the pods are is told by the levels of that Topology"),
 }
-TOPOLOGY: Mapping[str, Use] = {"spec.levels": _TOPOLOGY}
+TOPOLOGY: Mapping[str, Use] = {
+    "spec.levels": Becomes("Topology.levels", "from coarse to fine; of several that name a level, the policy's counts")
+}
 PRIORITY_CLASS: Mapping[str, Use] = {
     "value": Becomes("Job.priority", "also while it waits"),
     "description": Ignored("for people"),
@@ -97,7 +97,9 @@ ADMISSION_CHECK: Mapping[str, Use] = {
     "spec.controllerName": _CHECKS,
     "spec.parameters": _CHECKS,
     "spec.retryDelayMinutes": Ignored("without effect in Kueue since 0.8"),
-    "status.conditions": Becomes("Queue.state", "Active=True by its controller lets its ClusterQueues admit"),
+    "status.conditions": Becomes(
+        "Queue.state", "Active=True lets its ClusterQueues admit; of Kueue's own two controllers we write it"
+    ),
 }
 PROVISIONING_REQUEST_CONFIG: Mapping[str, Use] = {"spec": _PROVISIONING}
 MULTI_KUEUE_CLUSTER: Mapping[str, Use] = {"spec": _MULTI, "status": _MULTI}
@@ -109,7 +111,7 @@ WORKLOAD: Mapping[str, Use] = {
     "spec.podSets[].count": Answered(),
     "spec.podSets[].minCount": Answered(),
     "spec.podSets[].template": Answered("as its user wrote it"),
-    "spec.podSets[].topologyRequest": _TOPOLOGY,
+    "spec.podSets[].topologyRequest": Answered("as the annotations of the template say it"),
     "spec.priority": Answered(),
     "spec.priorityClassRef": Answered(),
     "spec.priorityClassName": Answered("v1beta1's form of priorityClassRef"),
@@ -122,14 +124,15 @@ WORKLOAD: Mapping[str, Use] = {
     "status.admission.podSetAssignments[].count": Answered(),
     "status.admission.podSetAssignments[].flavors": Answered(),
     "status.admission.podSetAssignments[].resourceUsage": Answered(),
-    "status.admission.podSetAssignments[].topologyAssignment": _TOPOLOGY,
+    "status.admission.podSetAssignments[].topologyAssignment": Answered("of flavors with a topologyName, in slices"),
     "status.admission.podSetAssignments[].delayedTopologyRequest": _TOPOLOGY,
     "status.admissionChecks": Becomes(
-        "Claim.gate", "Ready, Retry and Rejected as their controllers write them; podSetUpdates have no effect"
+        "Claim.gate",
+        "Ready, Retry and Rejected as their controllers write them; podSetUpdates go into the templates of Jobs",
     ),
     "status.resourceRequests": Answered(),
     "status.requeueState": Answered("after a check in Retry; other starts are tried again at times of ours"),
-    "status.reclaimablePods": Ignored("what a finished pod gives back is in use by others at once, without being said"),
+    "status.reclaimablePods": Answered("of Jobs, training jobs and pod groups; others use it at once"),
     "status.schedulingStats": Answered(),
     "status.accumulatedPastExecutionTimeSeconds": Answered(),
     "status.accumulatedPastExexcutionTimeSeconds": Ignored("v1beta1's spelling"),
@@ -155,22 +158,29 @@ WORDS: Mapping[str, Use] = {
         "phalanx.dev/replaces-failed", "`false`: the share of a pod that failed is free at once"
     ),
     "elastic-job": Ignored("a Job that asks for more parallelism gets what there is room for, pod by pod"),
-    "prebuilt-workload-name": Ignored("Workloads are made here, for each job its own"),
+    "prebuilt-workload-name": Becomes(
+        "Claim.blocked", "waits for that Workload and takes it over; OutOfSync where it asks for other pods"
+    ),
     "admission-gated-by": Ignored("hold a job with phalanx.dev/hold"),
     "podset-required-topology": Becomes("Role.closeness", "required; the level is the node label"),
-    "podset-preferred-topology": Becomes("Role.closeness", "preferred; coarser levels are those of the policy"),
+    "podset-preferred-topology": Becomes("Role.closeness", "preferred; then the coarser levels of its Topology"),
     "podset-unconstrained-topology": Becomes("Role.shape", "anywhere, as without it"),
     "podset-slice-required-topology": Becomes("TopologyRequest.slice_level", "with podset-slice-size"),
     "podset-slice-size": Becomes("TopologyRequest.slice_pods"),
-    "podset-slice-required-topology-constraints": Ignored("slices are of one level: podset-slice-required-topology"),
-    "podset-group-name": Ignored("say phalanx.dev/closeness for all pods of a job together"),
+    "podset-slice-required-topology-constraints": Becomes(
+        "TopologyRequest.slice_level", "slices are of one level: of several layers the innermost counts"
+    ),
+    "podset-group-name": Becomes("Role.group", "its pod sets share a domain; one such group a job"),
     "managed": _ELSEWHERE,
     "job-uid": Answered("on Workloads"),
     "is-group-workload": Answered("on Workloads of pod groups"),
     "podset": _ELSEWHERE,
     "cluster-queue-name": _ELSEWHERE,
     "local-queue-name": _ELSEWHERE,
-    "role-hash": _ELSEWHERE,
+    "role-hash": Becomes("Role.name", "of a pod of a group; a group's pod sets are named so, else `main`"),
+    "job-owner-gvk": Answered("on Workloads of StatefulSets and LeaderWorkerSets"),
+    "job-owner-name": Answered("on Workloads of StatefulSets and LeaderWorkerSets"),
+    "component-workload-index": Answered("on Workloads of LeaderWorkerSets"),
     "priority-boost": Ignored("an alpha feature of Kueue"),
 }
 TABLES: Mapping[str, Mapping[str, Use]] = {

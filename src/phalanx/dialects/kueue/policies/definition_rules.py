@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.policies.policy import ALIVE, rule, validating
 

@@ -13,23 +13,48 @@ from __future__ import annotations
 from typing import Final
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame import Object
-from phalanx.dialects.frameworks.known import FRAMEWORKS
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.job_kinds import FRAMEWORKS
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.gangs import GROUP_COUNT, GROUP_NAME
-from phalanx.dialects.kueue.policies.policy import LABELS, NOT_OWNED, QUEUED, mutating, rule
+from phalanx.dialects.kueue.gangs import GROUP_COUNT, GROUP_NAME, ROLE_HASH
+from phalanx.dialects.kueue.policies.job_rules import label_checks
+from phalanx.dialects.kueue.policies.policy import (
+    ALIVE,
+    LABELS,
+    NOT_OWNED,
+    QUEUED,
+    QUEUED_BEFORE,
+    mutating,
+    rule,
+    validating,
+)
 
 _CONDITIONS = {"queued": QUEUED, "own": NOT_OWNED}
-_SUSPEND = '[JSONPatch{op: "add", path: "/spec/suspend", value: true}]'
+_SUSPEND = (
+    'has(object.spec) ? [JSONPatch{op: "add", path: "/spec/suspend", value: true}] : '
+    '[JSONPatch{op: "add", path: "/spec", value: {"suspend": true}}]'
+)
 _SUSPEND_POLICY = (
     'has(object.spec.runPolicy) ? [JSONPatch{op: "add", path: "/spec/runPolicy/suspend", value: true}] : '
     '[JSONPatch{op: "add", path: "/spec/runPolicy", value: {"suspend": true}}]'
 )
 
 
-def _rules(suspend: tuple[str, ...]) -> list[Object]:
+def _rules(suspend: tuple[str, ...], *operations: str) -> list[Object]:
     found = (kind for kind, framework in FRAMEWORKS.items() if framework.suspend == suspend)
-    return [rule(kind.group, kind.plural, "CREATE", versions=(kind.version,)) for kind in found]
+    return [rule(kind.group, kind.plural, *operations, versions=(kind.version,)) for kind in found]
+
+
+def _suspended(name: str, suspend: tuple[str, ...], change: str) -> list[tuple[Kind, Object]]:
+    """Return the policies by which jobs with that field are created suspended, and keep their labels while they run."""
+    found = mutating(name, _rules(suspend, "CREATE"), _CONDITIONS, change, patch=True)
+    checks = label_checks(suspend, "job")
+    return found + validating(
+        f"checked-{name}",
+        _rules(suspend, "CREATE", "UPDATE"),
+        {**_CONDITIONS, "queued": QUEUED_BEFORE, **ALIVE},
+        checks,
+    )
 
 
 def _template(path: str, annotations: str = "") -> str:
@@ -69,6 +94,10 @@ _LWS_SIZE = (
     'has(object.spec.startupPolicy) && object.spec.startupPolicy == "LeaderReady" ? "1" : '
     f"string(has({_LWS}.size) ? {_LWS}.size : 1)"
 )
+_LWS_ROLE = {
+    "leaderTemplate": '"leader"',
+    "workerTemplate": f'has({_LWS}.leaderTemplate) ? "worker" : "main"',
+}
 
 
 def _serving() -> list[tuple[Kind, Object]]:
@@ -79,14 +108,14 @@ def _serving() -> list[tuple[Kind, Object]]:
     for part in ("workerTemplate", "leaderTemplate"):
         path = f"{_LWS}.{part}"
         rules = [rule("leaderworkerset.x-k8s.io", "leaderworkersets", "CREATE")]
-        change = _inside(path, _template(path, _group(_LWS_SIZE)))
+        change = _inside(path, _template(path, f'{_group(_LWS_SIZE)}, "{ROLE_HASH}": {_LWS_ROLE[part]}'))
         conditions = {**_CONDITIONS, "has-template": f"has({path})"}
         found += mutating(f"leaderworkersets-{part.lower()}", rules, conditions, change)
     return found
 
 
 FRAMEWORK_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
-    *mutating("suspended", _rules(("suspend",)), _CONDITIONS, _SUSPEND, patch=True),
-    *mutating("suspended-run-policy", _rules(("runPolicy", "suspend")), _CONDITIONS, _SUSPEND_POLICY, patch=True),
+    *_suspended("suspended", ("suspend",), _SUSPEND),
+    *_suspended("suspended-run-policy", ("runPolicy", "suspend"), _SUSPEND_POLICY),
     *_serving(),
 )

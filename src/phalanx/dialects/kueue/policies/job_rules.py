@@ -8,9 +8,18 @@ from __future__ import annotations
 from typing import Final
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.policies.policy import ALIVE, LABELS, NOT_OWNED, QUEUED, mutating, rule, validating
+from phalanx.dialects.kueue.policies.policy import (
+    ALIVE,
+    LABELS,
+    NOT_OWNED,
+    QUEUED,
+    QUEUED_BEFORE,
+    mutating,
+    rule,
+    validating,
+)
 
 SCHEDULER = "object.spec.template.spec.schedulerName"
 _SUSPEND = (
@@ -63,17 +72,39 @@ def _same(key: str) -> str:
     return f"{before} == {after} && (!{after} || {_label(key)} == {_label(key, _OLD_LABELS)})"
 
 
-def _fixed(key: str) -> str:
-    return f'request.operation != "UPDATE" || (has(oldObject.spec.suspend) && oldObject.spec.suspend) || ({_same(key)})'
+def label_checks(suspend: tuple[str, ...], name: str) -> dict[str, str]:
+    """Return what holds of the labels of a job whose spec has the field `suspend`: message -> expression. `name`: its
+    kind, in messages."""
+    field = "oldObject.spec." + ".".join(suspend)
+    there = " && ".join(f"has(oldObject.spec.{'.'.join(suspend[: end + 1])})" for end in range(len(suspend)))
+    waits = f'request.operation != "UPDATE" || ({there} && {field})'
+    return {
+        "the label kueue.x-k8s.io/queue-name is not the name of a LocalQueue": (
+            f'!({_has("queue-name")}) || {_label("queue-name")}.matches("{_NAME}")'
+        ),
+        "kueue.x-k8s.io/max-exec-time-seconds is a whole number above 0": (
+            f'!({_has("max-exec-time-seconds")}) || {_label("max-exec-time-seconds")}.matches("^[1-9][0-9]{{0,8}}$")'
+        ),
+        f"kueue.x-k8s.io/queue-name cannot change while the {name} is not suspended": (
+            f"{waits} || ({_same('queue-name')})"
+        ),
+        f"kueue.x-k8s.io/priority-class cannot be added or taken away while the {name} is not suspended": (
+            f"{waits} || ({_has('priority-class', _OLD_LABELS)}) == ({_has('priority-class')})"
+        ),
+        f"kueue.x-k8s.io/max-exec-time-seconds cannot change while the {name} is not suspended": (
+            f"{waits} || ({_same('max-exec-time-seconds')})"
+        ),
+        f"kueue.x-k8s.io/prebuilt-workload-name cannot change while the {name} is not suspended": (
+            f"{waits} || ({_same('prebuilt-workload-name')})"
+        ),
+        "the label kueue.x-k8s.io/prebuilt-workload-name is not the name of a Workload": (
+            f'!({_has("prebuilt-workload-name")}) || {_label("prebuilt-workload-name")}.matches("{_NAME}")'
+        ),
+    }
 
 
 _JOB_CHECKS = {
-    "the label kueue.x-k8s.io/queue-name is not the name of a LocalQueue": (
-        f'{_label("queue-name")}.matches("{_NAME}")'
-    ),
-    "kueue.x-k8s.io/max-exec-time-seconds is a whole number above 0": (
-        f'!({_has("max-exec-time-seconds")}) || {_label("max-exec-time-seconds")}.matches("^[1-9][0-9]{{0,8}}$")'
-    ),
+    **label_checks(("suspend",), "Job"),
     "kueue.x-k8s.io/job-min-parallelism is a whole number above 0 and below parallelism": (
         f"!({_has('job-min-parallelism', _NOTES)}) || "
         f'({_label("job-min-parallelism", _NOTES)}.matches("^[1-9][0-9]{{0,8}}$") && '
@@ -84,14 +115,6 @@ _JOB_CHECKS = {
         f"!({_has('job-completions-equal-parallelism', _NOTES)}) || "
         f'{_label("job-completions-equal-parallelism", _NOTES)} != "true" || '
         f'(has(object.spec.completionMode) && object.spec.completionMode == "Indexed")'
-    ),
-    "kueue.x-k8s.io/queue-name cannot change while the Job is not suspended": _fixed("queue-name"),
-    "kueue.x-k8s.io/priority-class cannot be added or taken away while the Job is not suspended": (
-        'request.operation != "UPDATE" || (has(oldObject.spec.suspend) && oldObject.spec.suspend) || '
-        f"({_has('priority-class', _OLD_LABELS)}) == ({_has('priority-class')})"
-    ),
-    "kueue.x-k8s.io/max-exec-time-seconds cannot change while the Job is not suspended": _fixed(
-        "max-exec-time-seconds"
     ),
 }
 _POD_CHECKS = {
@@ -110,7 +133,7 @@ JOB_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     *validating(
         "checked-jobs",
         [rule("batch", "jobs", "CREATE", "UPDATE")],
-        {"queued": QUEUED, "own": NOT_OWNED, **ALIVE},
+        {"queued": QUEUED_BEFORE, "own": NOT_OWNED, **ALIVE},
         _JOB_CHECKS,
     ),
     *validating("checked-pods", [rule("", "pods", "CREATE")], {"queued": QUEUED, "own": NOT_OWNED}, _POD_CHECKS),

@@ -3,7 +3,8 @@
 Rooms, lowest first:
 
     configuration  its Configuration, from the ConfigMap of its controller
-    selectors      label selectors of namespaces
     checks         AdmissionChecks: what others decide of one Workload
+    prebuilt       Workloads that exist before their jobs
     definitions    ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, AdmissionCheck
+    claims         what they, and its Workload, say of one gang
 """

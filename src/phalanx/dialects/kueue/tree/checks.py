@@ -9,13 +9,43 @@ Source: pkg/workload/admissionchecks.go, pkg/controller/core/workload_controller
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object, PodUpdate
+from phalanx.dialects.kueue import kinds
+from phalanx.model.pod import Toleration
 from phalanx.model.reason import Reason, ReasonCode
 
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 BY = "admission-check"
+NOT_NEEDED = "no ProvisioningRequest is needed: its pods have room on nodes that exist"
+FAILED_TO_START = "FailedToStart"
+
+
+class Activity(NamedTuple):
+    """The condition Active of an AdmissionCheck, as its controller says it."""
+
+    truth: bool
+    reason: str
+    message: str
+
+
+def own_activity(check: Object, configs: Mapping[str, Object]) -> Activity | None:
+    """Return the activity of a check whose controller Kueue itself has, which is not here; None: it is another's.
+    `configs`: the ProvisioningRequestConfigs. Its reasons are those of Kueue."""
+    spec = check.get("spec") or {}
+    match spec.get("controllerName"):
+        case "kueue.x-k8s.io/provisioning-request":
+            named = spec.get("parameters") or {}
+            if named.get("kind") != kinds.PROVISIONING_CONFIGS.name or named.get("name") not in configs:
+                text = f"parameters name no ProvisioningRequestConfig that exists: {named.get('name') or 'none'}"
+                return Activity(False, "BadParametersRef", text)
+            return Activity(True, "Active", "The admission check is active")
+        case "kueue.x-k8s.io/multikueue":
+            text = "jobs are not sent to other clusters: one scheduler serves one cluster here"
+            return Activity(False, "NoUsableClusters", text)
+        case _:
+            return None
 
 
 def states(status: Mapping[str, Any]) -> dict[str, Object]:
@@ -56,6 +86,80 @@ def gate(checks_on: Callable[[frozenset[str]], list[str]], status: Mapping[str, 
     if not open_:
         return None
     return Reason(code=ReasonCode.HELD, text=f"it waits for AdmissionCheck(s): {', '.join(open_)}")
+
+
+class UpdateConflict(Exception):
+    """Two sides say different things of one key of the same pods; the text says which."""
+
+
+def updates(workload: Mapping[str, Any], flavor_labels: Mapping[str, str]) -> dict[str, PodUpdate]:
+    """Return what the checks put into the templates of a Workload's pod sets, by name. Raises UpdateConflict where, as
+    in Kueue, a key has another value already: in the template, by a flavor (`flavor_labels`) or by another check.
+
+    Source: pkg/podset/podset.go of v0.19.2."""
+    found: dict[str, PodUpdate] = {}
+    sets = {str(one.get("name")): one for one in (workload.get("spec") or {}).get("podSets") or ()}
+    for check in states(workload.get("status") or {}).values():
+        for said in check.get("podSetUpdates") or ():
+            name = str(said.get("name"))
+            found[name] = _with(found.get(name, PodUpdate()), said, f"AdmissionCheck {check.get('name')}")
+    for name, update in found.items():
+        template = (sets.get(name) or {}).get("template") or {}
+        meta, pod = template.get("metadata") or {}, template.get("spec") or {}
+        _merged(meta.get("labels"), update.labels, f"the labels of pod set {name}")
+        _merged(meta.get("annotations"), update.annotations, f"the annotations of pod set {name}")
+        own = {**flavor_labels, **(pod.get("nodeSelector") or {})}
+        _merged(own, update.node_selector, f"the nodeSelector of pod set {name}")
+    return found
+
+
+def _with(update: PodUpdate, said: Mapping[str, Any], who: str) -> PodUpdate:
+    tolerations = (
+        Toleration(
+            key=str(one.get("key") or ""),
+            operator=str(one.get("operator") or "Equal"),
+            value=str(one.get("value") or ""),
+            effect=str(one.get("effect") or ""),
+        )
+        for one in said.get("tolerations") or ()
+    )
+    return PodUpdate(
+        labels=_merged(update.labels, said.get("labels"), f"the labels of {who}"),
+        annotations=_merged(update.annotations, said.get("annotations"), f"the annotations of {who}"),
+        node_selector=_merged(update.node_selector, said.get("nodeSelector"), f"the nodeSelector of {who}"),
+        tolerations=tuple(dict.fromkeys((*update.tolerations, *tolerations))),
+    )
+
+
+def _merged(own: Mapping[str, str] | None, more: Mapping[str, str] | None, what: str) -> dict[str, str]:
+    own, more = own or {}, more or {}
+    for key, text in more.items():
+        if own.get(key, text) != text:
+            raise UpdateConflict(f"{what} and podSetUpdates say different things of {key}: {own[key]} and {text}")
+    return {**own, **more}
+
+
+def cannot_start(text: str) -> Reason:
+    """Return why a job whose pods cannot be what its checks ask for is not tried again."""
+    return Reason(code=ReasonCode.HELD, text=text, numbers={"by": FAILED_TO_START})
+
+
+def failed_to_start(status: Mapping[str, Any]) -> Reason | None:
+    """Return why a job is not tried again whose Workload says that it could not be started; None: it says no such
+    thing."""
+    one = _true(status, "Finished")
+    return cannot_start(str(one.get("message") or "")) if one.get("reason") == FAILED_TO_START else None
+
+
+def admitted(status: Mapping[str, Any]) -> bool:
+    """Return whether a Workload says that its job may run."""
+    return bool(_true(status, "Admitted"))
+
+
+def _true(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """The condition of that type, where it is true."""
+    listed = status.get("conditions") or ()
+    return next((one for one in listed if one.get("type") == kind and one.get("status") == "True"), {})
 
 
 def reset(one: Object, now: str) -> Object:

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.fields import Misread, duration_s
-from phalanx.dialects.frame import Object
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.schema.fields import Misread, duration_s
 
 # The ConfigMaps of Kueue's namespace alone: nobody else's are read.
 CONFIGURATIONS = Kind(plural="namespaces/kueue-system/configmaps", name="ConfigMap", namespaced=False)

@@ -11,9 +11,6 @@ can give what its subtree has: its own quota and that of all below. (Our root wo
 A pod here gets one flavor for all that it asks. Where each of several resource groups names one flavor, these are one
 flavor of ours (`a+b`), with the labels of both. Where a group names more, a job may ask of one group only.
 
-A LocalQueue is no queue of the tree: it says which ClusterQueue its jobs are in (`claim`), and may stop them. So are
-the rules that Kueue has for one ClusterQueue and one job: namespaces, resources that no quota covers, checks.
-
 Sources: apis/kueue/v1beta2/{clusterqueue,cohort,localqueue,resourceflavor}_types.go and pkg/cache/scheduler of v0.19.2.
 """
 
@@ -25,13 +22,12 @@ from typing import Any
 
 from phalanx.client.kind import NAMESPACES
 from phalanx.client.quantity import QuantityError, amount, parse
-from phalanx.dialects.frame import Claim, Definitions, Object, Objects, Said
+from phalanx.dialects.frame.dialect import Definitions, Object, Objects
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.tree import checks
+from phalanx.dialects.kueue.tree.checks import Activity, own_activity
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, DEFAULTS, Configuration, configuration
-from phalanx.dialects.kueue.tree.selectors import selects
-from phalanx.model.node import Flavor
-from phalanx.model.pod import PODS, Toleration
+from phalanx.model.node import Flavor, Topology
+from phalanx.model.pod import Toleration
 from phalanx.model.queue import (
     Bounds,
     FlavorFungibility,
@@ -46,7 +42,6 @@ from phalanx.model.queue import (
     VictimOrder,
     WithinQueue,
 )
-from phalanx.model.reason import Reason, ReasonCode
 
 Cell = tuple[str, str]  # (flavor, resource)
 JOIN = "+"  # which no name of an object has
@@ -120,7 +115,9 @@ class LocalQueue:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueDefinitions(Definitions):
     """By name; LocalQueues by `namespace/name`. `namespaces`: labels of each. `cohorts`: Cohort objects;
-    `wholes`: what each cohort, named or not, and all below it have."""
+    `wholes`: what each cohort, named or not, and all below it have. `levels`: of each flavor with a Topology, the
+    node labels that are its levels, from coarse to fine. `own_checks`: AdmissionChecks that Kueue's own controllers
+    decide. `worker_sets`: the uid of each LeaderWorkerSet."""
 
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
     local_queues: Mapping[str, LocalQueue] = field(default_factory=dict)
@@ -129,6 +126,9 @@ class KueueDefinitions(Definitions):
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     configuration: Configuration = DEFAULTS
     wholes: Mapping[str, Mapping[Cell, int]] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    own_checks: Mapping[str, Activity] = field(default_factory=dict)
+    worker_sets: Mapping[str, str] = field(default_factory=dict)
 
 
 def define(objects: Objects) -> KueueDefinitions:
@@ -156,7 +156,23 @@ def define(objects: Objects) -> KueueDefinitions:
         namespaces={name: obj["metadata"].get("labels") or {} for name, obj in objects.get(NAMESPACES, {}).items()},
         configuration=settings,
         wholes=wholes,
+        own_checks=_own_checks(objects),
+        topologies=tuple(dict.fromkeys(map(_topology, objects.get(kinds.TOPOLOGIES, {}).values()))),
+        levels=dict(_levels(flavors, objects.get(kinds.TOPOLOGIES, {}))),
+        worker_sets={key: obj["metadata"]["uid"] for key, obj in objects.get(kinds.LEADER_WORKER_SETS, {}).items()},
     )
+
+
+def _levels(flavors: Mapping[str, Object], topologies: Mapping[str, Object]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each flavor with a Topology, and the levels of that, from coarse to fine."""
+    for name, obj in flavors.items():
+        found = topologies.get(str((obj.get("spec") or {}).get("topologyName") or ""))
+        if found is not None:
+            yield name, _topology(found).levels
+
+
+def _topology(obj: Object) -> Topology:
+    return Topology(levels=tuple(str(one.get("nodeLabel")) for one in (obj.get("spec") or {}).get("levels") or ()))
 
 
 # --- one object -------------------------------------------------------------------------------------------------------
@@ -241,7 +257,8 @@ def _faults(node: Node, checks: Iterable[str], objects: Objects) -> Iterator[tup
         yield "FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"
     if missing := [check for check in checks if check not in known]:
         yield "AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}"
-    if passive := [check for check in checks if check in known and not _is_active(known[check])]:
+    own = _own_checks(objects)
+    if passive := [check for check in checks if check in known and not _is_active(known[check], own.get(check))]:
         yield "AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(passive)}"
     topologies = objects.get(kinds.TOPOLOGIES, {})
     for flavor in dict.fromkeys(flavor for flavor, _ in node.nominal):
@@ -260,7 +277,15 @@ def _checks(spec: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
         yield str(one.get("name")), frozenset(map(str, one.get("onFlavors") or ()))
 
 
-def _is_active(check: Object) -> bool:
+def _own_checks(objects: Objects) -> dict[str, Activity]:
+    configs = objects.get(kinds.PROVISIONING_CONFIGS, {})
+    found = {name: own_activity(check, configs) for name, check in objects.get(kinds.ADMISSION_CHECKS, {}).items()}
+    return {name: activity for name, activity in found.items() if activity is not None}
+
+
+def _is_active(check: Object, own: Activity | None) -> bool:
+    if own is not None:
+        return own.truth
     conditions = (check.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Active" and one.get("status") == "True" for one in conditions)
 
@@ -405,68 +430,3 @@ def _preemption(said: Mapping[str, Any], settings: Configuration) -> QueuePreemp
         strategy=_STRATEGIES.get(settings.strategies, Strategy.FINAL_THEN_INITIAL),
         victims=VictimOrder.FAIREST if settings.fair else VictimOrder.CHEAPEST,
     )
-
-
-# --- one gang ---------------------------------------------------------------------------------------------------------
-
-
-def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None) -> Claim | None:
-    """Return what the definitions, and its Workload, say of a gang that names a LocalQueue; None: it names none."""
-    key = kinds.local_queue_of(said.queue)
-    if not key:
-        return None
-    priority = defined.priorities.get(said.options.get(kinds.PRIORITY_LABEL, ""))
-    local = defined.local_queues.get(key)
-    if local is None:
-        text = f"LocalQueue {key.partition('/')[2]} of namespace {said.namespace} does not exist"
-        return Claim(queue=said.queue, priority=priority, blocked=Reason(code=ReasonCode.QUEUE_UNKNOWN, text=text))
-    queue = kinds.tree_queue(local.cluster_queue)
-    if ((workload or {}).get("spec") or {}).get("active") is False:
-        why = Reason(code=ReasonCode.HELD, text="The workload is deactivated", numbers={"by": "deactivated"})
-        return Claim(queue=queue, priority=priority, blocked=why, drained=True)
-    found, status = defined.cluster_queues.get(local.cluster_queue), (workload or {}).get("status") or {}
-    if found is not None and (down := checks.turned_down(status)) is not None:
-        return Claim(queue=queue, priority=priority, blocked=down, drained=True)
-    blocked = _obstacle(defined, local, said)
-    gate = checks.gate(found.checks_on, status) if found is not None and found.checks else None
-    return Claim(queue=queue, priority=priority, blocked=blocked, drained=_drains(defined, local), gate=gate)
-
-
-def _drains(defined: KueueDefinitions, local: LocalQueue) -> bool:
-    """Return whether what runs in the LocalQueue is to stop."""
-    found = defined.cluster_queues.get(local.cluster_queue)
-    policies = (local.stop_policy, found.node.spec.get("stopPolicy") if found is not None else None)
-    return "HoldAndDrain" in policies
-
-
-def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reason | None:
-    if local.stop_policy != "None":
-        text = f"LocalQueue {local.name} is stopped"
-        return Reason(code=ReasonCode.QUEUE_HELD, text=text, numbers={"by": "local-queue"})
-    found = defined.cluster_queues.get(local.cluster_queue)
-    if found is None:
-        text = f"ClusterQueue {local.cluster_queue} of LocalQueue {local.name} does not exist"
-        return Reason(code=ReasonCode.QUEUE_UNKNOWN, text=text)
-    if not found.active:
-        return Reason(code=ReasonCode.QUEUE_HELD, text=f"ClusterQueue {local.cluster_queue}: {found.message}")
-    if not selects(found.node.spec.get("namespaceSelector"), defined.namespaces.get(said.namespace, {})):
-        text = f"namespace {said.namespace} does not match the namespaceSelector of ClusterQueue {local.cluster_queue}"
-        return Reason(code=ReasonCode.INVALID, text=text)
-    counted = {name for name in said.asks if not name.startswith(defined.configuration.excluded)}
-    if uncovered := sorted(counted - found.resources - {PODS}):
-        text = f"ClusterQueue {local.cluster_queue} has no quota for {', '.join(uncovered)}"
-        return Reason(code=ReasonCode.NO_NODE_MATCHES, text=text)
-    if len(groups := _groups_asked(found.node, counted)) > 1 and not found.node.joined:
-        text = (
-            f"it asks for resources of {len(groups)} resource groups of ClusterQueue {local.cluster_queue}, of which "
-            "some have several flavors: a pod is given one flavor for all that it asks; give each group one flavor"
-        )
-        return Reason(code=ReasonCode.UNSUPPORTED, text=text)
-    return None
-
-
-def _groups_asked(node: Node, resources: Iterable[str]) -> list[tuple[str, ...]]:
-    """The resource groups, as their flavors, that have a quota of some of these resources."""
-    asked = set(resources)
-    own = {group: {resource for flavor, resource in node.nominal if flavor in group} for group in node.groups}
-    return [group for group, resources in own.items() if asked & resources]

@@ -1,0 +1,69 @@
+"""MCAD's trees of quotas (QuotaSubtree) as queues of our tree.
+
+A node is guaranteed its requests. With `hardLimit` they are its limit too; without, it may borrow what its siblings
+leave. A root has nobody to borrow from. An AppWrapper says by a label per tree which node it is of, and is of
+`default` where it does not. It counts in one tree: the first, by name, that one of its labels names, else the first of
+all. While there is no tree, AppWrappers are in the default queue.
+
+Source: pkg/controller/quota/quotaforestmanager of v1.40.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.dialects.appwrapper import kinds
+from phalanx.dialects.frame.dialect import Claim, Definitions, Objects, Said
+from phalanx.dialects.frame.pod_requests import amounts
+from phalanx.model.queue import Queue, Quota
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaTrees(Definitions):
+    """`nodes`: of each tree."""
+
+    nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def define(objects: Objects) -> QuotaTrees:
+    """Return the queues of all nodes of all trees."""
+    found: dict[str, dict[str, Queue]] = {}
+    there = objects.get(kinds.QUOTA_SUBTREES, {})
+    for key in sorted(there):
+        meta, spec = there[key].get("metadata") or {}, there[key].get("spec") or {}
+        tree = (meta.get("labels") or {}).get(kinds.TREE)
+        if tree:
+            nodes = found.setdefault(str(tree), {})
+            for queue in _nodes(str(tree), str(spec.get("parent") or ""), spec):
+                nodes.setdefault(queue.name, queue)
+    queues = tuple(queue for nodes in found.values() for queue in nodes.values())
+    return QuotaTrees(queues=queues, nodes={tree: frozenset(nodes) for tree, nodes in found.items()})
+
+
+def claim(defined: QuotaTrees, said: Said) -> Claim | None:
+    """Return the queue of an AppWrapper of the first generation; None: it is something else."""
+    labels = kinds.labels_of(said.queue)
+    if labels is None:
+        return None
+    trees = sorted(defined.nodes)
+    if not trees:
+        return Claim(queue="")
+    tree = next((each for each in trees if each in labels), trees[0])
+    return Claim(queue=kinds.node_queue(tree, labels.get(tree, kinds.DEFAULT_NODE)))
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _nodes(tree: str, parent: str, spec: Mapping[str, Any]) -> Iterator[Queue]:
+    for child in spec.get("children") or ():
+        name, quotas = str(child.get("name") or ""), child.get("quotas") or {}
+        if not name:
+            continue
+        asked = tuple(sorted(amounts(quotas.get("requests")).items()))
+        hard = bool(quotas.get("hardLimit")) or not parent
+        quota = Quota() if quotas.get("disabled") else Quota(guaranteed=asked, limit=asked if hard else ())
+        above = kinds.node_queue(tree, parent) if parent and parent != name else ""
+        yield Queue(name=kinds.node_queue(tree, name), parent=above, quotas=(quota,))

@@ -1,0 +1,151 @@
+"""What the peers' own conditions call the reasons why a job waits.
+
+Whoever reads a Workload, a PodGroup or a Slurm queue with tools that know the peer finds the word that the peer would
+have used; the sentence beside it stays ours. A code for which a peer has no word is `Ignored`, with why.
+
+Sources: Kueue's reasons of the condition QuotaReserved=False (apis/kueue/v1beta2/workload_types.go); Volcano's of the
+PodGroup condition Unschedulable (scheduling/v1beta1/types.go); KAI's `UnschedulableReason` of a PodGroup's scheduling
+conditions (scheduling/v2alpha2/podgroup_types.go); Slurm's JOB REASON CODES (squeue(1))."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
+
+from phalanx.model.reason import ReasonCode
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """The peer has no word for it."""
+
+    why: str
+
+
+Word: TypeAlias = str | Ignored
+
+
+class Words(NamedTuple):
+    """By peer. KAI gives reasons for quotas only, all else is its sentence."""
+
+    kueue: Word
+    volcano: Word
+    kai: Word
+    slurm: Word
+
+
+class Peer(StrEnum):
+    """As the fields of `Words`."""
+
+    KUEUE = "kueue"
+    VOLCANO = "volcano"
+    KAI = "kai"
+    SLURM = "slurm"
+
+
+SENTENCE = Ignored("KAI has a sentence for this, no reason code")
+NO_TIME = Ignored("no such peer knows times or dependencies of jobs")
+NOT_ENOUGH = "NotEnoughResources"
+NEVER_TOLD = Ignored("the object is refused before it could wait")
+
+PEERS: dict[ReasonCode, Words] = {
+    ReasonCode.NO_ROOM: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
+    ReasonCode.NEVER_FITS: Words("ExceedsMaxQuota", NOT_ENOUGH, SENTENCE, "BadConstraints"),
+    ReasonCode.NO_NODE_MATCHES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "BadConstraints"),
+    ReasonCode.WAITING_FOR_MEMBERS: Words("PendingEvaluation", "NotEnoughTasks", SENTENCE, Ignored("jobs come whole")),
+    ReasonCode.QUOTA: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, Ignored("it has no namespaces")),
+    ReasonCode.HELD: Words("Suspended", Ignored("its jobs have no hold"), SENTENCE, "JobHeldUser"),
+    ReasonCode.QUEUE_HELD: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionDown"),
+    ReasonCode.QUEUE_CLOSED: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionInactive"),
+    ReasonCode.QUEUE_MISCONFIGURED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "PartitionConfig"),
+    ReasonCode.QUEUE_LIMIT: Words("WaitingForQuota", NOT_ENOUGH, "OverLimit", "AssocGrpCpuLimit"),
+    ReasonCode.QUEUE_QUOTA: Words("WaitingForQuota", NOT_ENOUGH, "NonPreemptibleOverQuota", "AssocGrpCpuLimit"),
+    ReasonCode.NEVER_WITHIN_LIMIT: Words("ExceedsMaxQuota", NOT_ENOUGH, "OverLimit", "PartitionNodeLimit"),
+    ReasonCode.USER_LIMIT: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "QOSMaxJobsPerUserLimit"),
+    ReasonCode.BEHIND_HEAD: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, "Priority"),
+    ReasonCode.RESERVED: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Priority"),
+    ReasonCode.BEGIN_TIME: Words(NO_TIME, NO_TIME, NO_TIME, "BeginTime"),
+    ReasonCode.DEADLINE: Words(NO_TIME, NO_TIME, NO_TIME, "DeadLine"),
+    ReasonCode.DEPENDENCY: Words(NO_TIME, NO_TIME, NO_TIME, "Dependency"),
+    ReasonCode.DEPENDENCY_NEVER: Words(NO_TIME, NO_TIME, NO_TIME, "DependencyNeverSatisfied"),
+    ReasonCode.ARRAY_LIMIT: Words(NO_TIME, NO_TIME, NO_TIME, "JobArrayTaskLimit"),
+    ReasonCode.PREEMPTING: Words("WaitingForPreemptedWorkloads", NOT_ENOUGH, SENTENCE, "Resources"),
+    ReasonCode.PREEMPTED: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, "Resources"),
+    ReasonCode.NO_DOMAIN: Words("TopologyPlacementFailed", NOT_ENOUGH, SENTENCE, "Resources"),
+    ReasonCode.PLACEMENT_RULES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "Constraints"),
+    ReasonCode.QUEUE_UNKNOWN: Words("Misconfigured", NOT_ENOUGH, "QueueDoesNotExist", NEVER_TOLD),
+    ReasonCode.BACKOFF: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
+    ReasonCode.INVALID: Words("Misconfigured", NEVER_TOLD, NEVER_TOLD, NEVER_TOLD),
+    ReasonCode.VOLUMES: Words("Misconfigured", NOT_ENOUGH, SENTENCE, NEVER_TOLD),
+    ReasonCode.REJECTED: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
+    ReasonCode.STALE: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
+    ReasonCode.UNSUPPORTED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "BadConstraints"),
+}
+
+
+# Slurm has a word for each limit: by what is limited (see `limited`), then by what it counts.
+SLURM_LIMITS: dict[str, dict[str, str]] = {
+    "queue": {
+        "cpu": "AssocGrpCpuLimit",
+        "memory": "AssocGrpMemLimit",
+        "pods": "AssocGrpNodeLimit",
+        "running": "AssocGrpJobsLimit",
+        "submitted": "AssocGrpSubmitJobsLimit",
+        "": "AssocGrpGRES",
+    },
+    "user": {
+        "cpu": "QOSMaxCpuPerUserLimit",
+        "memory": "QOSMaxMemoryPerUser",
+        "pods": "QOSMaxNodePerUserLimit",
+        "running": "QOSMaxJobsPerUserLimit",
+        "submitted": "QOSMaxSubmitJobPerUserLimit",
+        "": "QOSMaxGRESPerUser",
+    },
+    "group": {
+        "cpu": "MaxCpuPerAccount",
+        "memory": "MaxMemoryPerAccount",
+        "pods": "MaxNodePerAccount",
+        "running": "MaxJobsPerAccount",
+        "submitted": "MaxSubmitJobsPerAccount",
+        "": "MaxGRESPerAccount",
+    },
+    "job": {
+        "cpu": "AssocMaxCpuPerJobLimit",
+        "memory": "AssocMaxMemPerJob",
+        "pods": "AssocMaxNodePerJobLimit",
+        "": "AssocMaxGRESPerJob",
+    },
+}
+LIMITS = {ReasonCode.QUEUE_LIMIT, ReasonCode.QUEUE_QUOTA, ReasonCode.USER_LIMIT, ReasonCode.NEVER_WITHIN_LIMIT}
+
+
+def word(code: ReasonCode, peer: Peer, numbers: Mapping[str, Any] | None = None) -> Word:
+    """Return what that peer would call it. `numbers`: the reason's, where the peer tells limits apart."""
+    if peer is Peer.KAI and code is ReasonCode.NEVER_WITHIN_LIMIT and numbers and numbers.get("rule") == "guarantee":
+        return word(ReasonCode.QUEUE_QUOTA, peer)  # it may not borrow: over the quota, not the limit
+    if peer is Peer.SLURM and numbers:
+        if code in LIMITS:
+            return limited(numbers)
+        if code is ReasonCode.NEVER_FITS and "hold" in numbers:  # more pods than the nodes hold when empty
+            return "PartitionNodeLimit"
+    found: Word = getattr(PEERS[code], peer)
+    return found
+
+
+def limited(numbers: Mapping[str, Any]) -> str:
+    """Slurm's word for the limit that the numbers of a reason are about."""
+    if "allowed_s" in numbers:
+        return "PartitionTimeLimit"
+    rule = str(numbers.get("rule", ""))
+    whose = next((name for name in ("user", "group", "job") if name in rule.split("-")), "queue")
+    counted = next((name for name in ("running", "submitted") if name in rule.split("-")), numbers.get("resource", ""))
+    words = SLURM_LIMITS[whose]
+    return words.get(counted, words[""])
+
+
+def words(code: ReasonCode, numbers: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+    """Return what each peer would call it; None: it has no word."""
+    said = {str(peer): word(code, peer, numbers) for peer in Peer}
+    return {peer: each if isinstance(each, str) else None for peer, each in said.items()}

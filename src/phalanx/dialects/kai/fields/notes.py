@@ -1,0 +1,38 @@
+"""What of an object of KAI's, or of a pod with its words, has no effect here, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from phalanx.dialects.frame.dialect import Ignored, Object, unused
+from phalanx.dialects.kai import kinds
+from phalanx.dialects.kai.fields.tables import TABLES, WORDS
+from phalanx.dialects.kai.queues import RESOURCES
+
+
+def notes(kind: str, obj: Object) -> Iterator[str]:
+    """Yield a sentence for each field, label and annotation without effect."""
+    if kind in TABLES:
+        spec = obj.get("spec") or {}
+        yield from unused(spec, TABLES[kind])
+        if kind == kinds.QUEUES.name:
+            yield from _no_room(spec.get("resources") or {})
+        return
+    meta = obj["metadata"]
+    said: Mapping[str, object] = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
+    for key in said:
+        match WORDS.get(key):
+            case Ignored(why):
+                yield f"{key} has no effect: {why}"
+            case None if key.startswith(kinds.PREFIX):
+                yield f"{key} is not known here, and has no effect"
+            case _:
+                pass
+
+
+def _no_room(resources: Mapping[str, Mapping[str, object] | None]) -> Iterator[str]:
+    """A queue that forgets a limit runs nothing, as with KAI; there only its users' pods tell."""
+    closed = [name for name in RESOURCES if not (resources.get(name) or {}).get("limit")]
+    if closed:
+        names = ", ".join(f"spec.resources.{name}.limit" for name in closed)
+        yield f"{names}: absent or 0 is no room at all for pods that ask for it; write -1 for no limit"

@@ -1,0 +1,140 @@
+"""KAI's pod grouper: which pods become one gang, from what stands on a pod alone.
+
+A pod names its PodGroup by the annotation `pod-group-name`; else the kind of its owner decides. How many pods its gang
+needs stands on the owner, and is read from there (`owners`). A PodGroup of a gang is called as KAI would call it:
+`pg-OWNER-UID`.
+
+Source: pkg/podgrouper/podgrouper/plugins of v0.17.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from phalanx.dialects.kai import kinds
+
+_OURS = "phalanx.dev/"
+QUEUE, JOB, ROLE = (f"{_OURS}{word}" for word in ("queue", "job", "role"))
+MIN_AVAILABLE, PREEMPTIBLE, SUBGROUPS = (f"{_OURS}{word}" for word in ("min-available", "preemptible", "subgroups"))
+STALENESS = f"{_OURS}staleness-grace-period"
+CLOSENESS, PREFERRED = f"{_OURS}closeness", f"{_OURS}preferred-closeness"
+_REPLACES, _FRACTION, _MEMORY = (f"{_OURS}{word}" for word in ("replaces-failed", "gpu-fraction", "gpu-memory"))
+
+GROUP_NAME: Final = "pod-group-name"
+QUEUE_LABEL, SUBGROUP = f"{kinds.PREFIX}queue", f"{kinds.PREFIX}subgroup-name"
+PRIORITY_LABEL, PREEMPTIBILITY = "priorityClassName", f"{kinds.PREFIX}preemptibility"
+RAY_PRIORITY = "ray.io/priority-class-name"
+FRACTION, MEMORY, DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
+TOPOLOGY = f"{kinds.PREFIX}topology"
+GRACE_PERIOD = f"{kinds.PREFIX}staleness-grace-period"
+REQUIRED_LEVEL, PREFERRED_LEVEL = f"{TOPOLOGY}-required-placement", f"{TOPOLOGY}-preferred-placement"
+OWNER: Final = f"{kinds.PREFIX}owner"  # among a pod's words here: by what it is grouped, see `OwnerName`
+CONTROLLER: Final = f"{kinds.PREFIX}controller"  # among a pod's words here: what made it, in the same form
+LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
+DEFAULT_QUEUE: Final = "default-queue"
+DEPLOYMENT: Final = "Deployment"  # as the kind of an owner: a pod of one, which is grouped by itself
+_PROJECT, _NODE_POOL = "project", f"{kinds.PREFIX}node-pool"
+_NOTHING: Mapping[str, Any] = {}
+_PLACED = (TOPOLOGY, REQUIRED_LEVEL, PREFERRED_LEVEL)
+_KEPT = (QUEUE_LABEL, PREEMPTIBILITY, *_PLACED, DEVICES, LWS_SIZE, GROUP_NAME, GRACE_PERIOD)
+
+
+class OwnerName(NamedTuple):
+    """The object by whose kind a pod is grouped; a pod without an owner is its own."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+class Group(NamedTuple):
+    """Where a pod belongs. `role`: of its gang; empty: it has one alone."""
+
+    pod_group: str
+    owner: OwnerName
+    role: str = ""
+
+
+def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+    """Return what a pod says, in our words; empty: it is not for KAI, or names a queue of ours."""
+    labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
+    if scheduler != kinds.SCHEDULER_NAME or QUEUE in labels:
+        return _NOTHING
+    group, made_by = grouped(meta), controller(meta)
+    by_hand = GROUP_NAME in notes
+    found = {
+        QUEUE: kinds.tree_queue(f"podgroup:{group.pod_group}" if by_hand else queue_named(labels) or DEFAULT_QUEUE),
+        JOB: kinds.gang_name(group.pod_group),
+        ROLE: str(labels.get(SUBGROUP) or "") if by_hand else group.role,
+        OWNER: "|".join(group.owner),
+        CONTROLLER: "|".join(made_by or ()),
+        PRIORITY_LABEL: str(labels.get(PRIORITY_LABEL) or labels.get(RAY_PRIORITY) or ""),
+        _FRACTION: str(notes.get(FRACTION, "")),
+        _MEMORY: f"{notes[MEMORY]}Mi" if MEMORY in notes else "",
+        _REPLACES: "true" if group.owner.kind not in ("Pod", DEPLOYMENT) else "",
+    }
+    found |= {key: str({**notes, **labels}.get(key, "")) for key in _KEPT}
+    return {key: text for key, text in found.items() if text}
+
+
+def queue_named(labels: Mapping[str, Any]) -> str:
+    """Return the queue that labels name; empty: none."""
+    if found := labels.get(QUEUE_LABEL):
+        return str(found)
+    project, pool = labels.get(_PROJECT), labels.get(_NODE_POOL)
+    return f"{project}-{pool}" if project and pool else str(project or "")
+
+
+def owner_of(options: Mapping[str, str]) -> OwnerName:
+    """Return what `words` said of the owner."""
+    return _named(options.get(OWNER, "")) or OwnerName("v1", "Pod", "", "")
+
+
+def controller_of(options: Mapping[str, str]) -> OwnerName | None:
+    """Return what `words` said of the controller; None: nobody's pod."""
+    return _named(options.get(CONTROLLER, ""))
+
+
+def controller(meta: Mapping[str, Any]) -> OwnerName | None:
+    """Return what made an object: the controller among its owners, else the first of them; None: it has none."""
+    refs = meta.get("ownerReferences") or ()
+    first = next((ref for ref in refs if ref.get("controller")), refs[0] if refs else None)
+    if first is None:
+        return None
+    return OwnerName(*(str(first.get(key, "")) for key in ("apiVersion", "kind", "name", "uid")))
+
+
+def grouped(meta: Mapping[str, Any]) -> Group:
+    """Return the gang of a pod."""
+    labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
+    own = OwnerName("v1", "Pod", str(meta.get("name", "")), str(meta.get("uid", "")))
+    above = controller(meta) or own
+    if name := notes.get(GROUP_NAME):
+        return Group(str(name), above)
+    if (app := labels.get("spark-app-selector")) and "spark-app-name" in labels:
+        return Group(str(app), own)
+    if above.kind == "ReplicaSet" and "pod-template-hash" in labels:  # a Deployment's: each pod by itself
+        return Group(f"pg-{own.name}-{own.uid}", own._replace(kind=DEPLOYMENT))
+    return _of_owner(above, labels)
+
+
+def _named(text: str) -> OwnerName | None:
+    parts = text.split("|")
+    return OwnerName(*parts) if len(parts) == len(OwnerName._fields) else None
+
+
+def _of_owner(owner: OwnerName, labels: Mapping[str, Any]) -> Group:
+    """By the labels that the owner's controller gives its pods."""
+    if name := labels.get("leaderworkerset.sigs.k8s.io/name"):
+        return Group(f"pg-{name}-group-{labels.get('leaderworkerset.sigs.k8s.io/group-index', '0')}", owner)
+    if name := labels.get("jobset.sigs.k8s.io/jobset-name"):
+        job_set = OwnerName(
+            kinds.JOB_SETS.api_version, "JobSet", str(name), str(labels.get("jobset.sigs.k8s.io/jobset-uid", ""))
+        )
+        index = labels.get("jobset.sigs.k8s.io/job-index", "0")
+        role = f"{labels.get('jobset.sigs.k8s.io/replicatedjob-name', '')}-replica-{index}"
+        return Group(f"pg-{name}-{job_set.uid}".removesuffix("-"), job_set, role)
+    role = str(labels.get("training.kubeflow.org/replica-type") or labels.get("ray.io/group") or "").lower()
+    return Group(f"pg-{owner.name}-{owner.uid}", owner, role)

@@ -1,0 +1,121 @@
+"""ClusterColocationProfile as what its webhook does with pods that are created: a mutating admission policy each.
+
+All profiles that match a pod change it, in the order of their names. Selectors are those of the policy; the probability
+is a bound for the request's uid, which is random. `patch` is left out, and so are requests of mid and batch pods: what
+nodes have of those resources Koordinator's node agent writes, which does not run here.
+
+Source: pkg/webhook/pod/mutating/cluster_colocation_profile.go of v1.8.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from phalanx.client.kind import PRIORITY_CLASSES, Kind
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.koordinator import kinds
+
+_GROUP: Final = "admissionregistration.k8s.io"
+_POLICIES: Final = Kind(
+    group=_GROUP, plural="mutatingadmissionpolicies", name="MutatingAdmissionPolicy", namespaced=False
+)
+_BINDINGS: Final = Kind(
+    group=_GROUP, plural="mutatingadmissionpolicybindings", name="MutatingAdmissionPolicyBinding", namespaced=False
+)
+_PODS: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+_QOS, _PRIORITY = "koordinator.sh/qosClass", "koordinator.sh/priority"
+_PERCENT = re.compile(r"(\d{1,3})%?")
+_ALL: Final = 100
+
+
+class ColocationProfiles:
+    """`Profiles` of Koordinator: what its controller is told."""
+
+    kind: Final[Kind] = kinds.COLOCATION_PROFILES
+    classes: Final[Kind] = PRIORITY_CLASSES
+    made: Final[tuple[Kind, Kind]] = (_POLICIES, _BINDINGS)
+
+    def objects(self, profile: Object, classes: Mapping[str, Object]) -> Sequence[tuple[Kind, Object]]:
+        """Return the policy of a profile, and its binding; nothing where it changes nothing. `classes`: the
+        PriorityClasses, by name."""
+        spec, name = profile.get("spec") or {}, f"colocation.{profile['metadata']['name']}.koordinator.phalanx.dev"
+        share = percent(spec.get("probability"))
+        mutations = [_mutation(text) for text in _changes(spec, classes)]
+        if not share or not mutations:
+            return ()
+        selectors = {"namespaceSelector": spec.get("namespaceSelector"), "objectSelector": spec.get("selector")}
+        policy: Object = {
+            "failurePolicy": "Ignore",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {"resourceRules": [_PODS], **{key: each for key, each in selectors.items() if each}},
+            "mutations": mutations,
+        }
+        if share < _ALL:
+            bound = f"{share * 2**32 // _ALL:08x}"
+            policy["matchConditions"] = [{"name": "probability", "expression": f'request.uid < "{bound}"'}]
+        bodies = (policy, {"policyName": name})
+        return tuple(
+            (kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, "spec": body})
+            for kind, body in zip(self.made, bodies, strict=True)
+        )
+
+
+COLOCATION: Final = ColocationProfiles()
+
+
+def percent(said: Any) -> int:
+    """Return the probability, from 0 to 100; what cannot be read is all, as what is not said."""
+    found = _PERCENT.fullmatch(str(said)) if said is not None else None
+    return min(_ALL, int(found[1])) if found else _ALL
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _mutation(expression: str) -> Object:
+    return {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+
+
+def _changes(spec: Mapping[str, Any], classes: Mapping[str, Object]) -> Iterator[str]:
+    """Yield expressions (CEL), in the order of Koordinator's webhook."""
+    labels = {str(key): str(text) for key, text in (spec.get("labels") or {}).items()}
+    if labels:
+        yield _metadata("labels", labels)
+    yield from _mapped("labels", spec.get("labelKeysMapping") or {})
+    if annotations := {str(key): str(text) for key, text in (spec.get("annotations") or {}).items()}:
+        yield _metadata("annotations", annotations)
+    yield from _mapped("annotations", spec.get("annotationKeysMapping") or {})
+    for key, suffix in (spec.get("labelSuffixes") or {}).items():
+        yield _copied("labels", str(key), str(key), f" + {json.dumps(str(suffix))}")
+    if scheduler := spec.get("schedulerName"):
+        yield f"Object{{spec: Object.spec{{schedulerName: {json.dumps(str(scheduler))}}}}}"
+    if qos := spec.get("qosClass"):
+        yield _metadata("labels", {_QOS: str(qos)})
+    if found := classes.get(str(spec.get("priorityClassName") or "")):
+        preempts = str(found.get("preemptionPolicy") or "PreemptLowerPriority")
+        name = json.dumps(found["metadata"]["name"])
+        fields = f"priorityClassName: {name}, priority: {int(found.get('value') or 0)}"
+        yield f"Object{{spec: Object.spec{{{fields}, preemptionPolicy: {json.dumps(preempts)}}}}}"
+    if (priority := spec.get("koordinatorPriority")) is not None:
+        yield _metadata("labels", {_PRIORITY: str(int(priority))})
+
+
+def _metadata(field: str, values: Mapping[str, str]) -> str:
+    said = ", ".join(f"{json.dumps(key)}: {json.dumps(text)}" for key, text in sorted(values.items()))
+    return f"Object{{metadata: Object.metadata{{{field}: {{{said}}}}}}}"
+
+
+def _mapped(field: str, keys: Mapping[str, Any]) -> Iterator[str]:
+    """The value of one key, where the pod has it, is another's too."""
+    for source, target in sorted(keys.items()):
+        yield _copied(field, str(source), str(target))
+
+
+def _copied(field: str, source: str, target: str, suffix: str = "") -> str:
+    here = f"object.metadata.{field}"
+    there = f"has({here}) && {json.dumps(source)} in {here}"
+    entry = f"{json.dumps(target)}: {here}[{json.dumps(source)}]{suffix}"
+    return f"{there} ? Object{{metadata: Object.metadata{{{field}: {{{entry}}}}}}} : Object{{}}"

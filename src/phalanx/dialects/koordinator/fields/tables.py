@@ -1,0 +1,227 @@
+"""What becomes of every field of Koordinator's kinds, and of its labels and annotations.
+
+The page docs/dialects/koordinator.md is made from these tables; a test walks every field of every definition. A field
+that holds others stands only where all below it share its fate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
+from phalanx.dialects.koordinator import kinds
+
+_WAITS = Ignored("a gang that waits holds nothing meanwhile, so nothing has to be let go or sent back")
+_AGENT = Ignored("it is for koordlet, the agent on nodes, and Koordinator's manager")
+_RESERVES = Ignored("room is not kept for pods to come: a gang starts whole, and advance reservations keep whole nodes")
+_CHANGES = "the pod, as it is created, on `phalanx up`; on a cluster nothing changes pods"
+_MIGRATES = Ignored("running pods are not moved by objects; queues say where jobs may be: preemption.consolidate")
+_EXPLAINS = Ignored("`phalanx explain` says why a job waits")
+_GATHER = Ignored("pods go close to each other by phalanx.dev/closeness, whose levels the policy names")
+_DEVICES = Ignored("devices of nodes, and who has which, are read from the annotation phalanx.dev/devices")
+_BIND = Ignored("cpus are bound by kubelet, by its own policy; zones are looked at: phalanx.dev/zones of nodes")
+_LOAD = Ignored("what pods ask for is what counts, not what they use")
+_BATCH = Ignored("the name of a resource like any other: nodes that say how much they have of it run such pods")
+_ZONES = Ignored("zones of nodes are read from the annotation phalanx.dev/zones of the node")
+_TREES = Ignored("one tree: a quota is below the one that its label names, whatever tree that is")
+POD_GROUP: Mapping[str, Use] = {
+    "spec.minMember": Becomes("Role.minimum", "so many pods must exist, and start together; of 0 any pod goes"),
+    "spec.minResources": Ignored("the pods themselves are looked at; its own scheduler does not read it either"),
+    "spec.scheduleTimeoutSeconds": _WAITS,
+    "status.phase": Answered("Pending, PreScheduling, Scheduling, Scheduled, Running, Finished, Failed"),
+    "status.occupiedBy": Answered(),
+    "status.scheduled": Answered("pods that have a node"),
+    "status.running": Answered(),
+    "status.succeeded": Answered(),
+    "status.failed": Answered(),
+    "status.scheduleStartTime": Answered(),
+}
+ELASTIC_QUOTA: Mapping[str, Use] = {
+    "spec.min": Becomes("Quota.guaranteed", "lent while unused, and not taken back, as there by default"),
+    "spec.max": Becomes("Quota.limit", "of what it does not name there is no limit"),
+    "status.used": Answered("of pods that have a node; a parent's is the sum of its children's"),
+}
+QUOTA_PROFILE: Mapping[str, Use] = {
+    "spec.quotaName": Becomes("Queue.name", "a root without limits, where no ElasticQuota of the name is there"),
+    "spec.quotaLabels": _TREES,
+    "spec.resourceRatio": Ignored("its root has what the cluster has"),
+    "spec.nodeSelector": Ignored("a tree is not bound to nodes: queues of ours have flavors"),
+    "status": Ignored("nothing is written into it there either"),
+}
+COLOCATION_PROFILE: Mapping[str, Use] = {
+    "spec.namespaceSelector": Becomes("selects", "pods of these namespaces"),
+    "spec.selector": Becomes("selects", "pods with these labels"),
+    "spec.probability": Becomes("selects", "so many of them, by chance"),
+    "spec.qosClass": Becomes("changes", f"the label koordinator.sh/qosClass of {_CHANGES}"),
+    "spec.priorityClassName": Becomes("changes", "the class, with its priority and preemption policy, if it is there"),
+    "spec.koordinatorPriority": Becomes("changes", "the label koordinator.sh/priority"),
+    "spec.labels": Becomes("changes"),
+    "spec.annotations": Becomes("changes"),
+    "spec.labelKeysMapping": Becomes("changes", "the value of one label is another's too"),
+    "spec.annotationKeysMapping": Becomes("changes", "the same of annotations"),
+    "spec.labelSuffixes": Becomes("changes", "the value of a label that the pod has"),
+    "spec.schedulerName": Becomes("changes"),
+    "spec.patch": Ignored("say it in the template of the pods"),
+    "status": Ignored("nothing is written into it there either"),
+}
+_FENCE = Ignored("a Reservation of ours (phalanx.dev/v1) is of whole nodes, for users, groups or queues")
+RESERVATION: Mapping[str, Use] = {
+    "spec.template": _RESERVES,
+    "spec.owners": _FENCE,
+    "spec.ttl": Ignored("a reservation of ours has a start and an end"),
+    "spec.expires": Ignored("a reservation of ours has a start and an end"),
+    "spec.allocateOnce": Ignored(
+        "a job that must have its room at once is a gang; it needs no room kept before it comes"
+    ),
+    "spec.allocatePolicy": _RESERVES,
+    "spec.preAllocation": Ignored("running pods are not put under a reservation afterwards"),
+    "spec.preAllocationPolicy": Ignored("running pods are not put under a reservation afterwards"),
+    "spec.unschedulable": _RESERVES,
+    "spec.taints": Ignored("who may use a reservation of ours is said in it"),
+    "status.phase": Ignored("empty, as of one that has no place yet"),
+    "status.conditions": Answered("Scheduled, False, Unschedulable, with why"),
+    "status.nodeName": _RESERVES,
+    "status.allocatable": _RESERVES,
+    "status.allocated": _RESERVES,
+    "status.currentOwners": _RESERVES,
+}
+_ITS = "spec.devices[]"
+DEVICE: Mapping[str, Use] = {
+    f"{_ITS}.type": _DEVICES,
+    f"{_ITS}.id": _DEVICES,
+    f"{_ITS}.minor": _DEVICES,
+    f"{_ITS}.moduleID": _DEVICES,
+    f"{_ITS}.health": Ignored(
+        "a device that is not healthy is not in the node's allocatable, as device plugins say it"
+    ),
+    f"{_ITS}.conditions": Ignored("a device that is not healthy is not in the node's allocatable"),
+    f"{_ITS}.resources": Ignored("what pods may ask of a node is the node's allocatable"),
+    f"{_ITS}.labels": Ignored("pods choose nodes by their labels, not devices"),
+    f"{_ITS}.topology": Ignored("GPUs that are close to each other: the annotation phalanx.dev/devices says the links"),
+    f"{_ITS}.vfGroups": Ignored("network cards are whole resources of the node"),
+    "status.allocations": Ignored("who has which device stands on the pods; upstream writes nothing here either"),
+}
+_MEASURES = Ignored("it is for koordlet, which measures; nothing measures nodes for the scheduler")
+NODE_METRIC: Mapping[str, Use] = {
+    "spec.metricCollectPolicy": _MEASURES,
+    "status.nodeMetric": _LOAD,
+    "status.podsMetric": _LOAD,
+    "status.hostApplicationMetric": _LOAD,
+    "status.prodReclaimableMetric": Ignored("batch and mid resources are what nodes say they have of them"),
+    "status.updateTime": Ignored("a node whose metric is old is not refused"),
+}
+MIGRATION_JOB: Mapping[str, Use] = {
+    "spec.podRef": _MIGRATES,
+    "spec.mode": _MIGRATES,
+    "spec.ttl": _MIGRATES,
+    "spec.paused": _MIGRATES,
+    "spec.reservationOptions": _MIGRATES,
+    "spec.deleteOptions": _MIGRATES,
+    "status": _MIGRATES,
+}
+_RENAMES = Ignored("requests are never renamed to mid-* and batch-*: no node agent says how much of them nodes have")
+TABLES: Mapping[str, Mapping[str, Use]] = {
+    "PodGroup": POD_GROUP,
+    "ElasticQuota": ELASTIC_QUOTA,
+    "ElasticQuotaProfile": QUOTA_PROFILE,
+    "ClusterColocationProfile": COLOCATION_PROFILE,
+    "Reservation": RESERVATION,
+    "Device": DEVICE,
+    "PodMigrationJob": MIGRATION_JOB,
+    "ClusterNetworkTopology": {"spec": _GATHER, "status": _GATHER},
+    "ScheduleExplanation": {"spec": _EXPLAINS, "status": _EXPLAINS},
+    "NodeMetric": NODE_METRIC,
+    "NodeSLO": {"spec": _AGENT, "status": _AGENT},
+    "Recommendation": {"spec": _AGENT, "status": _AGENT},
+    "NodeResourceTopology": {"attributes": _ZONES, "topologyPolicies": _ZONES, "zones": _ZONES},
+}
+_S, _K = f"{kinds.SCHEDULING}/", "koordinator.sh/"
+POD_WORDS: Mapping[str, Use] = {
+    kinds.GROUP_LABEL: Becomes("Job.id", "the PodGroup of that name; the pods wait until there is one"),
+    kinds.LIGHT_LABEL: Becomes("Job.id", "a gang without an object"),
+    kinds.LIGHT_MIN_LABEL: Becomes("Role.minimum", "of the oldest pod"),
+    f"{kinds.GROUP_LABEL}/match-policy": Ignored("see match-policy"),
+    kinds.GANG_NAME: Becomes("Job.id"),
+    kinds.GANG_MIN: Becomes(
+        "Role.minimum", "of the oldest pod; one that is no number keeps the gang waiting, as there"
+    ),
+    f"{kinds.GANG}total-number": Ignored("the pods that exist are what the gang has"),
+    f"{kinds.GANG}waiting-time": _WAITS,
+    f"{kinds.GANG}timeout": _WAITS,
+    f"{kinds.GANG}mode": Ignored("Strict and NonStrict differ in who holds nodes while others wait: here nobody does"),
+    f"{kinds.GANG}match-policy": Ignored("as once-satisfied: what comes after the start is placed one by one"),
+    kinds.GANG_GROUPS: Becomes(
+        "Role", "of pods with gang annotations: gangs of one namespace start together; on a PodGroup it has no effect"
+    ),
+    f"{kinds.GANG}network-topology-spec": _GATHER,
+    f"{kinds.GANG}network-topology-index": _GATHER,
+    kinds.QUOTA_NAME: Becomes("Job.queue", "else the quota of the namespace, else koordinator-default-quota"),
+    kinds.PREEMPTIBLE: Becomes("Job.preemptible", "`false`: nobody preempts it, and it stays within `min`"),
+    f"{kinds.QUOTA}tree-id": _TREES,
+    f"{_K}qosClass": Becomes("–", "what does not go with the priority is refused; nodes do not read it"),
+    f"{_K}priority-class": Becomes("–", "for that refusal; the priority is that of the pod's PriorityClass"),
+    f"{_K}priority": Ignored("its own scheduler's queue does not read it either"),
+    "kubernetes.io/batch-cpu": _BATCH,
+    "kubernetes.io/batch-memory": _BATCH,
+    f"{_S}resource-spec": _BIND,
+    f"{_S}numa-topology-spec": _BIND,
+    f"{_S}resource-status": Ignored("it is not written: cpus are bound by kubelet"),
+    f"{_S}device-allocate-hint": _DEVICES,
+    f"{_S}device-joint-allocate": _DEVICES,
+    f"{_S}gpu-partition-spec": _DEVICES,
+    f"{_S}device-allocated": _DEVICES,
+    f"{_S}reservation-affinity": _RESERVES,
+    f"{_S}reservation-ignored": _RESERVES,
+    f"{_S}exact-match-reservation": _RESERVES,
+    f"{_S}operating-mode": _RESERVES,
+    f"{_S}reservation-owners": _RESERVES,
+    f"{_S}eviction-cost": _MIGRATES,
+    f"{_S}soft-eviction": _MIGRATES,
+    f"{_K}eviction-enabled": _MIGRATES,
+    f"{_K}eviction-policy": _MIGRATES,
+    f"{_S}preemption-policy": Ignored("write preemptionPolicy in the pod's spec, or in its PriorityClass"),
+    f"{_S}disable-preemptible": Ignored("write phalanx.dev/preemptible"),
+    f"{_S}load-estimated-scaling-factors": _LOAD,
+    f"{_S}load-estimated-seconds-after-pod-scheduled": _LOAD,
+    f"{_S}load-estimated-seconds-after-initialized": _LOAD,
+}
+_Q = kinds.QUOTA
+QUOTA_WORDS: Mapping[str, Use] = {
+    kinds.PARENT: Becomes("Queue.parent", "koordinator-root-quota if none is named"),
+    kinds.IS_PARENT: Becomes("Claim.blocked", "no pod may use it"),
+    kinds.LENT: Becomes("Quota.lend", "`false`: what it does not use of `min` is kept"),
+    kinds.WEIGHT: Becomes("Queue.weights", "`max` if it is not said"),
+    kinds.NAMESPACES: Becomes("Job.queue", "of pods of these namespaces that name none"),
+    kinds.LIMIT: Becomes("Quota.limit", "where it is below `max`"),
+    f"{_Q}tree-id": _TREES,
+    f"{_Q}is-root": _TREES,
+    f"{_Q}profile": _TREES,
+    f"{_Q}ignore-default-tree": _TREES,
+    f"{_Q}allow-force-update": Ignored("what it lets through is not refused here"),
+    f"{_Q}total-resource": Ignored("a root has what the nodes have"),
+    f"{_Q}unschedulable-resource": Ignored("a root has what the nodes have"),
+    f"{_Q}resource-keys": Ignored("all resources that `min` and `max` name count"),
+    f"{_Q}max-strict-check-resource-keys": Ignored("all resources are checked"),
+    f"{_Q}runtime": Answered("of the nodes' allocatable, by Koordinator's own computation"),
+    f"{_Q}request": Answered("of pods that have not ended, capped by `max`"),
+    f"{_Q}child-request": Answered(),
+    f"{_Q}non-preemptible-request": Answered(),
+    f"{_Q}non-preemptible-used": Answered(),
+    f"{_Q}guaranteed": Ignored("behind a feature gate there"),
+    f"{_Q}allocated": Ignored("behind a feature gate there"),
+}
+_N = "node.koordinator.sh/"
+PROFILE_WORDS: Mapping[str, Use] = {"config.koordinator.sh/skip-update-resources": _RENAMES}
+NODE_WORDS: Mapping[str, Use] = {
+    f"{_N}reservation": Ignored("say what nodes keep for themselves to their kubelets: --system-reserved"),
+    f"{_N}resource-amplification-ratio": Ignored("a node has what it says is allocatable"),
+    f"{_N}raw-allocatable": Ignored("a node has what it says is allocatable"),
+    f"{_N}numa-topology-policy": _BIND,
+    f"{_N}cpu-bind-policy": _BIND,
+    f"{_N}numa-allocate-strategy": _BIND,
+    f"{_N}gpu-partition-policy": _DEVICES,
+    f"{_N}gpu-model": Becomes("–", "a label like any other: selectors read it"),
+    f"{_N}gpu-vendor": Becomes("–", "a label like any other: selectors read it"),
+    f"{_N}gpu-driver-version": Becomes("–", "a label like any other: selectors read it"),
+    f"{_S}usage-thresholds": _LOAD,
+}

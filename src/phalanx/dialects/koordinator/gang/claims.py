@@ -1,0 +1,143 @@
+"""Which pods are one gang, in our words, and what their PodGroup and quota say of it.
+
+A gang is named, in this order, by the label `pod-group.scheduling.sigs.k8s.io` (a PodGroup), by the same with `/name`
+(without an object), or by the annotation `gang.scheduling.koordinator.sh/name`. Of a gang without an object the oldest
+pod counts, whatever the others say.
+
+Gangs without an object whose pods name them together in `groups` are one gang of ours, with a role for each: all of
+them have their minimum, or none starts. They are of one namespace: nobody joins the gangs of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from phalanx.dialects.frame.dialect import Claim, Object, Objects, RoleClaim, Said
+from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.koordinator.quota.tree import KoordinatorDefinitions
+from phalanx.model.reason import Reason, ReasonCode
+
+_OURS = "phalanx.dev/"
+_QUEUE, _JOB, _ROLE, _MIN, _PREEMPTIBLE = (
+    f"{_OURS}{word}" for word in ("queue", "job", "role", "min-available", "preemptible")
+)
+_NOTHING: Mapping[str, str] = {}
+_MARK, _ALONE, _TOGETHER = f"{kinds.SIGS}:", "koordinator:", "koordinator-group:"  # no Job and no pod has such a name
+_MOST_GANGS = 64  # of one group
+OBJECT = kinds.GROUP_LABEL  # the PodGroup of a pod, among its words
+_LEAST = "koordinator/min-available"  # what a pod says of a gang without an object
+_OTHERS = frozenset({"default-scheduler", "phalanx"})  # who names these is Koordinator's by its words alone
+
+
+def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+    """Return what a pod says, in our words; empty: it is for another scheduler."""
+    labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
+    if _JOB in labels or not (
+        scheduler == kinds.SCHEDULER_NAME or (scheduler in _OTHERS and _is_theirs(labels, notes))
+    ):
+        return _NOTHING
+    quota = str(labels.get(kinds.QUOTA_NAME) or "")
+    found = {_QUEUE: kinds.said_quota(str(meta.get("namespace") or "default"), quota)}
+    if str(labels.get(kinds.PREEMPTIBLE, "")).lower() == "false":
+        found[_PREEMPTIBLE] = "false"
+    return found | _gang(labels, notes, str(meta.get("namespace") or "default"))
+
+
+def claim(defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Claim | None:
+    """Return what its quota and its PodGroup say of a gang; None: it is not Koordinator's."""
+    named = kinds.quota_said(said.queue)
+    if named is None:
+        return None
+    quota = defined.quota(*named)
+    queue = kinds.tree_quota(quota) if quota else ""
+    if quota and defined.quotas[quota].is_parent:
+        text = f"the quota {quota} is a parent, which no pod may use: name one below it"
+        return Claim(queue=queue, blocked=Reason(code=ReasonCode.INVALID, text=text))
+    gang = said.options.get(_JOB, "")
+    if gang.startswith(_TOGETHER):
+        return _of_group(queue, gang.removeprefix(_TOGETHER).split(","), said.options)
+    if not gang.startswith((_MARK, _ALONE)):
+        return Claim(queue=queue, silent=not queue)
+    if group := said.options.get(OBJECT):
+        return _of_object(queue, group, objects.get(kinds.POD_GROUPS, {}).get(f"{said.namespace}/{group}"))
+    name = gang.removeprefix(_ALONE)
+    least = _least(name, said.options)
+    if isinstance(least, Reason):
+        return Claim(queue=queue, blocked=least)
+    return Claim(queue=queue, options=_start(least))
+
+
+def gang_of(group: Object) -> str:
+    """Return the gang of a PodGroup's pods."""
+    meta = group.get("metadata") or _NOTHING
+    return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _is_theirs(labels: Mapping[str, Any], notes: Mapping[str, Any]) -> bool:
+    return kinds.GANG_NAME in notes or kinds.QUOTA_NAME in labels
+
+
+def _gang(labels: Mapping[str, Any], notes: Mapping[str, Any], namespace: str) -> dict[str, str]:
+    if group := labels.get(kinds.GROUP_LABEL):
+        return {_JOB: f"{_MARK}{group}", OBJECT: str(group)}
+    if light := labels.get(kinds.LIGHT_LABEL):
+        return {_JOB: f"{_ALONE}{light}", f"{_LEAST}/{light}": str(labels.get(kinds.LIGHT_MIN_LABEL, ""))}
+    if not (name := str(notes.get(kinds.GANG_NAME) or "")):
+        return {}
+    said = {f"{_LEAST}/{name}": str(notes.get(kinds.GANG_MIN, ""))}
+    together = _together(notes.get(kinds.GANG_GROUPS), namespace)
+    if name in together and 1 < len(together) <= _MOST_GANGS:
+        return {_JOB: f"{_TOGETHER}{','.join(together)}", _ROLE: name, **said}
+    return {_JOB: f"{_ALONE}{name}", **said}
+
+
+def _together(text: Any, namespace: str) -> list[str]:
+    """The gangs of this namespace that `groups` names, by name."""
+    try:
+        named = msgspec.json.decode(str(text), type=list[str]) if text else []
+    except (msgspec.MsgspecError, RecursionError):
+        return []
+    own = f"{namespace}/"
+    return sorted({one.removeprefix(own) for one in named if one.startswith(own) and "," not in one})
+
+
+def _of_group(queue: str, gangs: list[str], options: Mapping[str, str]) -> Claim:
+    """All gangs of a group, each with its minimum."""
+    roles = {}
+    for name in gangs:
+        if f"{_LEAST}/{name}" not in options:
+            text = f"the gang {name} of its group [{', '.join(gangs)}] has no pods yet: all of them start together"
+            return Claim(queue=queue, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+        least = _least(name, options)
+        if isinstance(least, Reason):
+            return Claim(queue=queue, blocked=least)
+        roles[name] = RoleClaim(minimum=max(1, least))
+    return Claim(queue=queue, roles=roles)
+
+
+def _least(name: str, options: Mapping[str, str]) -> int | Reason:
+    """How many pods of a gang without an object must start, as its oldest pod says; or why nobody knows."""
+    text = options.get(f"{_LEAST}/{name}", "")
+    if text.isascii() and text.isdecimal() and len(text) <= 9:
+        return int(text)
+    why = f"gang has not init: {name} says min-available {text[:60]!r}, which is no number: write how many must start"
+    return Reason(code=ReasonCode.INVALID, text=why)
+
+
+def _of_object(queue: str, name: str, group: Object | None) -> Claim:
+    if group is None:
+        text = f"the PodGroup {name} of its pods does not exist yet: create it"
+        return Claim(queue=queue, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+    said = (group.get("spec") or {}).get("minMember")
+    return Claim(queue=queue, options=_start(said if isinstance(said, int) else 0))
+
+
+def _start(least: int) -> Mapping[str, str]:
+    """With a minimum of 0 any pod goes."""
+    return {_MIN: str(max(1, least))}

@@ -1,0 +1,77 @@
+"""The status of a PodGroup, as the controller in koord-scheduler writes it.
+
+`Pending`, `PreScheduling` (as many pods exist as must), `Scheduling` (not all of these have a node), `Scheduled`,
+`Running`, then `Finished` or `Failed`. Without pods it is `Pending` again, whatever it was; one without a minimum
+always is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from phalanx.dialects.frame.dialect import Answer, Object, Objects, Told
+from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.koordinator.gang.claims import OBJECT
+
+_FINAL = frozenset({"Finished", "Failed"})
+
+
+def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
+    """Yield the status of a gang's PodGroup."""
+    key = f"{told.namespace}/{told.options.get(OBJECT, '')}"
+    if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
+        yield Answer(kind=kinds.POD_GROUPS, key=key, status=status(group, told.owners, now), plain=True)
+
+
+def statuses(everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
+    """Yield the status of PodGroups without pods."""
+    with_pods = {f"{told.namespace}/{told.options.get(OBJECT, '')}" for told in everyone}
+    for key, group in objects.get(kinds.POD_GROUPS, {}).items():
+        if key not in with_pods:
+            yield Answer(kind=kinds.POD_GROUPS, key=key, status=status(group, (), now), plain=True)
+
+
+def status(group: Object, pods: Iterable[Object], now: str) -> Object:
+    """Return the status of a PodGroup with these pods. `now`: as a metav1.Time."""
+    old, there = group.get("status") or {}, list(pods)
+    if there and old.get("phase") in _FINAL:
+        return dict(old)
+    phases = [str((pod.get("status") or {}).get("phase") or "") for pod in there]
+    counts = {
+        "scheduled": sum(bool((pod.get("spec") or {}).get("nodeName")) for pod in there),
+        "running": phases.count("Running"),
+        "succeeded": phases.count("Succeeded"),
+        "failed": phases.count("Failed"),
+    }
+    said = (group.get("spec") or {}).get("minMember")
+    least = said if isinstance(said, int) else 0
+    phase = _phase(str(old.get("phase") or ""), least, len(there), **counts)
+    found: Object = {"phase": phase}
+    if phase != "Pending" and (owner := str(old.get("occupiedBy") or "") or _occupier(there[0])):
+        found["occupiedBy"] = owner
+    if phase not in ("Pending", "PreScheduling"):
+        found["scheduleStartTime"] = old.get("scheduleStartTime") or now
+    return found | {name: count for name, count in counts.items() if count}
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _phase(old: str, least: int, there: int, *, scheduled: int, running: int, succeeded: int, failed: int) -> str:
+    if least <= 0 or there < least:
+        return "Pending"
+    if succeeded >= least:
+        return "Finished"
+    if failed and failed + running + succeeded >= least:
+        return "Failed"
+    if running + succeeded >= least:
+        return "Running"
+    if scheduled >= least:
+        return "Scheduled"
+    return "PreScheduling" if old in ("", "Pending") else "Scheduling"
+
+
+def _occupier(pod: Object) -> str:
+    """The owner of the first pod, by name."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return f"{pod['metadata'].get('namespace')}/{owners[0]['name']}" if owners else ""

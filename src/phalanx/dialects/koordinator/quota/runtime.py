@@ -1,0 +1,95 @@
+"""How much of the cluster each quota may use now: Koordinator's *runtime*, from the root of the tree down.
+
+Among the children of one parent, for each resource: each has its `min` first (or what it asks for, where that is less
+and the rest is lent); what is left goes to those that ask for more, by weight, again and again, until nothing is left
+or nobody asks. Where all `min` together are more than there is, they are cut in proportion. What a quota asks for is
+capped by its `max`; what a parent asks for is what its children do.
+
+This is an answer: our own tree decides, by the same numbers.
+
+Source: pkg/scheduler/plugins/elasticquota/core/runtime_quota_calculator.go of v1.8.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from phalanx.dialects.frame.pod_requests import Asked
+from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.koordinator.quota.tree import ElasticQuota
+
+Quotas = Mapping[str, ElasticQuota]
+_OUTSIDE = frozenset({kinds.ROOT, kinds.SYSTEM})  # not children of the root
+
+
+def children(quotas: Quotas) -> dict[str, list[str]]:
+    """Return parent -> the quotas below it, in order of their names; what hangs on a cycle is nobody's child."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(quotas):
+        if name not in _OUTSIDE:
+            found.setdefault(quotas[name].parent, []).append(name)
+    return found
+
+
+def requests(quotas: Quotas, own: Mapping[str, Asked]) -> dict[str, Asked]:
+    """Return what each quota asks for, capped by its `max`. `own`: what the pods of each ask for."""
+    found: dict[str, Asked] = {}
+    below = children(quotas)
+    for name in reversed(list(_downwards(below))):
+        total = dict(own.get(name, {}))
+        for child in below.get(name, ()):
+            for resource, amount in found.get(child, {}).items():
+                total[resource] = total.get(resource, 0) + amount
+        most = quotas[name].most if name in quotas else {}
+        found[name] = {resource: min(amount, most.get(resource, amount)) for resource, amount in total.items()}
+    return found
+
+
+def runtimes(quotas: Quotas, asked: Mapping[str, Asked], total: Asked) -> dict[str, Asked]:
+    """Return the runtime of each quota. `asked`: what each asks for, from `requests`; `total`: what the root has."""
+    found: dict[str, Asked] = {kinds.ROOT: dict(total)}
+    below = children(quotas)
+    for name in _downwards(below):
+        siblings = [quotas[child] for child in below.get(name, ())]
+        for resource in sorted({resource for quota in siblings for resource in _resources(quota, total)}):
+            parts = _parts(siblings, asked, resource, found[name].get(resource, 0))
+            for child, amount in parts.items():
+                found.setdefault(child, {})[resource] = amount
+        for child in below.get(name, ()):
+            found.setdefault(child, {})
+    return found
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _downwards(below: Mapping[str, list[str]]) -> Iterable[str]:
+    """Yield the root, and all below it, parents first."""
+    todo = [kinds.ROOT]
+    for name in todo:
+        yield name
+        todo += below.get(name, ())
+
+
+def _resources(quota: ElasticQuota, total: Asked) -> Iterable[str]:
+    return {**quota.most, **quota.least}.keys() | (total.keys() if not quota.most else set())
+
+
+def _parts(siblings: list[ElasticQuota], asked: Mapping[str, Asked], resource: str, total: int) -> dict[str, int]:
+    least = {quota.name: quota.least.get(resource, 0) for quota in siblings}
+    whole = sum(least.values())
+    if whole > total:
+        least = {name: amount * total // whole for name, amount in least.items()}
+    wants = {quota.name: asked.get(quota.name, {}).get(resource, 0) for quota in siblings}
+    found = {q.name: min(least[q.name], wants[q.name]) if q.lent else least[q.name] for q in siblings}
+    weights = {quota.name: max(1, quota.weights.get(resource, 0)) for quota in siblings}
+    left = total - sum(found.values())
+    while left > 0 and (hungry := [name for name in found if found[name] < wants[name]]):
+        each = {name: left * weights[name] // sum(weights[one] for one in hungry) for name in hungry}
+        given = {name: min(each[name], wants[name] - found[name]) for name in hungry}
+        if not any(given.values()):  # less than one unit for each: the first takes what is left
+            given = {hungry[0]: min(left, wants[hungry[0]] - found[hungry[0]])}
+        for name, amount in given.items():
+            found[name] += amount
+            left -= amount
+    return found

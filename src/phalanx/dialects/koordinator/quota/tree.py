@@ -1,0 +1,147 @@
+"""ElasticQuotas as queues of our tree, and which of them a pod uses.
+
+`min` is guaranteed, `max` (and the annotation `admission`) the limit; what a quota does not use of its `min` is lent
+unless it says otherwise; siblings share by `shared-weight`, which is `max` if nothing is said. A resource that `max`
+does not name is not limited. Jobs that are not preemptible stay within `min`.
+
+Nothing is taken back by default, as there: a quota whose `min` others have borrowed waits until they end. A pod that
+names a quota that does not exist uses `koordinator-default-quota`.
+
+Source: pkg/scheduler/plugins/elasticquota of v1.8.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from phalanx.dialects.frame.dialect import Definitions, Object, Objects
+from phalanx.dialects.frame.pod_requests import Asked, amounts
+from phalanx.dialects.koordinator import kinds
+from phalanx.model.queue import (
+    BorrowingPolicy,
+    Bounds,
+    Queue,
+    QueueOrder,
+    QueuePreemption,
+    Quota,
+    WithinQueue,
+)
+
+_BUILT_IN = (kinds.ROOT, kinds.SYSTEM, kinds.DEFAULT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElasticQuota:
+    """A quota, as it is written. `key`: of its object. `lent`: others may use what it leaves of `least`. `weights`:
+    its part of what nobody is guaranteed."""
+
+    name: str
+    key: str
+    parent: str
+    is_parent: bool = False
+    least: Asked = field(default_factory=dict)
+    most: Asked = field(default_factory=dict)
+    weights: Asked = field(default_factory=dict)
+    lent: bool = True
+    namespaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KoordinatorDefinitions(Definitions):
+    """`quotas`: by name. `by_namespace`: namespace -> the quota of pods that name none."""
+
+    quotas: Mapping[str, ElasticQuota] = field(default_factory=dict)
+    by_namespace: Mapping[str, str] = field(default_factory=dict)
+
+    def quota(self, namespace: str, name: str) -> str:
+        """Return the quota of a pod that names that one (empty: none); empty: there are no quotas at all."""
+        if not self.quotas:
+            return ""
+        return name if name in self.quotas else self.by_namespace.get(namespace, kinds.DEFAULT)
+
+
+def define(objects: Objects) -> KoordinatorDefinitions:
+    """Return the queues of all ElasticQuotas, with the built-in ones."""
+    found: dict[str, ElasticQuota] = {}
+    there = objects.get(kinds.ELASTIC_QUOTAS, {})
+    for key in sorted(there):
+        quota = read_quota(key, there[key])
+        found.setdefault(quota.name, quota)
+    for name in profile_roots(objects.get(kinds.QUOTA_PROFILES, {}).values()):
+        found.setdefault(name, ElasticQuota(name=name, key="", parent=kinds.ROOT, is_parent=True))
+    if not found:
+        return KoordinatorDefinitions()
+    for name in _BUILT_IN:
+        found.setdefault(name, ElasticQuota(name=name, key="", parent=kinds.ROOT, is_parent=name == kinds.ROOT))
+    return KoordinatorDefinitions(
+        queues=tuple(_queue(quota) for quota in found.values()), quotas=found, by_namespace=_by_namespace(found)
+    )
+
+
+def read_quota(key: str, obj: Object) -> ElasticQuota:
+    """Return what an ElasticQuota says; what of it cannot be read counts as not said."""
+    meta, spec = obj.get("metadata") or {}, obj.get("spec") or {}
+    labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+    most = amounts(spec.get("max"))
+    for resource, amount in amounts(_json(notes.get(kinds.LIMIT))).items():
+        most[resource] = min(amount, most.get(resource, amount))
+    said = _json(notes.get(kinds.NAMESPACES))
+    return ElasticQuota(
+        name=key.rpartition("/")[2],
+        key=key,
+        parent=str(labels.get(kinds.PARENT) or kinds.ROOT),
+        is_parent=str(labels.get(kinds.IS_PARENT, "")).lower() == "true",
+        least=amounts(spec.get("min")),
+        most=most,
+        weights=amounts(_json(notes.get(kinds.WEIGHT))) or amounts(spec.get("max")),
+        lent=str(labels.get(kinds.LENT, "")).lower() != "false",
+        namespaces=tuple(map(str, said)) if isinstance(said, list) else (),
+    )
+
+
+def profile_roots(profiles: Iterable[Object]) -> Iterator[str]:
+    """Yield the quotas that ElasticQuotaProfiles would make."""
+    for profile in profiles:
+        if name := (profile.get("spec") or {}).get("quotaName"):
+            yield str(name)
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _json(text: Any) -> Any:
+    try:
+        return msgspec.json.decode(str(text)) if text else None
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _by_namespace(quotas: Mapping[str, ElasticQuota]) -> dict[str, str]:
+    """A quota of the namespace's name in that namespace counts before one whose annotation lists it."""
+    found = {namespace: quota.name for quota in quotas.values() for namespace in reversed(quota.namespaces)}
+    own = (quota.key.partition("/") for quota in quotas.values())
+    return found | {name: name for namespace, _, name in own if namespace == name and name}
+
+
+def _queue(quota: ElasticQuota) -> Queue:
+    own = {name: min(amount, quota.most.get(name, amount)) for name, amount in quota.least.items()}
+    kept = () if quota.lent else _bounds(dict.fromkeys(own, 0))
+    said = Quota(guaranteed=_bounds(own), limit=_bounds(quota.most), lend=kept)
+    within = WithinQueue.NEVER if quota.name == kinds.DEFAULT else WithinQueue.LOWER
+    return Queue(
+        name=kinds.tree_quota(quota.name),
+        parent="" if quota.name in (kinds.ROOT, kinds.SYSTEM) else kinds.tree_quota(quota.parent),
+        quotas=(said,) if said != Quota() else (),
+        weights=tuple(sorted((name, float(amount)) for name, amount in quota.weights.items() if amount)),
+        order=QueueOrder.FAIR if quota.is_parent else QueueOrder.PRIORITY,
+        borrow=BorrowingPolicy.PREEMPTIBLE,
+        preemption=QueuePreemption(within=within),
+    )
+
+
+def _bounds(found: Mapping[str, int]) -> Bounds:
+    return tuple(sorted(found.items()))

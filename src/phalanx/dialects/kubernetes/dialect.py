@@ -1,0 +1,64 @@
+"""Kubernetes' own gangs, as one dialect of the frame.
+
+Its objects are built in: where the API server serves none (gate GenericWorkload), nothing is read. It answers to no
+scheduler's name: pods that name our scheduler are ours, and where no other binds pods those of the default scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame.dialect import Answer, Claim, Definitions, Object, Objects, Said, Told, unused
+from phalanx.dialects.kubernetes import groups, kinds
+from phalanx.dialects.kubernetes.tables import POD_GROUP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadDefinitions(Definitions):
+    """`workloads`: those of 1.35, by `namespace/name`."""
+
+    workloads: Mapping[str, Object] = field(default_factory=dict)
+
+
+class Kubernetes:
+    """`frame.Dialect` of scheduling.k8s.io."""
+
+    name: Final = kinds.NAME
+    scheduler_names: Final[frozenset[str]] = frozenset()
+    definition_kinds: Final[tuple[Kind, ...]] = (kinds.WORKLOADS_1_35,)
+    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {}
+    answer_kinds: Final[tuple[Kind, ...]] = kinds.POD_GROUPS
+    crds: Final = ""
+    policies: Final[tuple[tuple[Kind, Object], ...]] = ()
+
+    def define(self, objects: Objects) -> WorkloadDefinitions:
+        return WorkloadDefinitions(workloads=dict(objects.get(kinds.WORKLOADS_1_35, {})))
+
+    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        return groups.words(meta, scheduler) if kind == "Pod" else {}
+
+    def claim(self, defined: WorkloadDefinitions, said: Said, objects: Objects) -> Claim | None:
+        return groups.claim(said, objects, defined.workloads)
+
+    def notes(self, kind: str, obj: Object) -> Iterable[str]:
+        if kind == kinds.POD_GROUPS_1_36.name:
+            said = {key: value for key, value in (obj.get("spec") or {}).items() if key not in _USUAL}
+            yield from unused(said, POD_GROUP)
+
+    def gang_of(self, answer: Object) -> str:
+        return groups.gang_of(answer)
+
+    def answer(self, defined: WorkloadDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
+        return groups.answer(told, objects, now)
+
+    def statuses(
+        self, defined: WorkloadDefinitions, everyone: Iterable[Told], objects: Objects, now: str
+    ) -> Iterable[Answer]:
+        return ()
+
+
+_USUAL: Final = ("podGroupTemplateRef", "workloadRef", "disruptionMode")  # every PodGroup says these; they ask nothing
+KUBERNETES: Final = Kubernetes()

@@ -1,0 +1,305 @@
+"""Kueue's metrics, with its names, types, labels and buckets: `kueue_*`.
+
+How queues stand follows from the gangs, and is looked at when the status of the queues is. What happened is counted
+where the status of a Workload was written: a condition that became true is one admission, one eviction. So a figure and
+the object that it counts say the same. Counts begin when the process begins to lead, as Kueue's do.
+
+Labels are names that administrators give: a ClusterQueue that is not there, or a priority class that a job invents, has
+no series of its own. LocalQueues have Kueue's counts and gauges; their wait times are those of their ClusterQueue.
+
+Sources: pkg/metrics/metrics.go; metrics of 0.19 and 0.20 have the labels priority_class and replica_role.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from math import inf, nan
+from typing import Any, Final, Literal, NamedTuple
+
+from phalanx.client.kind import Kind
+from phalanx.client.moment import MomentError, read_moment
+from phalanx.client.tally import Family, Spread
+from phalanx.dialects.frame.dialect import Object, Objects, Stage, Told
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.answers.conditions import Conditions
+from phalanx.dialects.kueue.answers.names import key_of
+from phalanx.dialects.kueue.answers.statuses import INFINITE, Use, cohort_shares, queue_share, uses
+from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete, waits_for_room
+from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions
+from phalanx.model.pod import CPU
+
+WAIT_BOUNDS_S: Final = (1.0, *(2.5 * 2**power for power in range(13)))
+ROLE: Final = "leader"  # who stands by decides nothing, and shows none of these
+
+_CQ, _CLASS, _ROLE = "cluster_queue", "priority_class", "replica_role"
+_OF_CQ, _OF_LOCAL = (_CQ,), ("name", "namespace")
+_OF_QUOTA, _OF_USE = ("cohort", _CQ, "flavor", "resource"), ("name", "namespace", "flavor", "resource")
+_WHY = ("reason", "underlying_cause", _CLASS)
+
+
+class Metric(NamedTuple):
+    """A metric of Kueue. Its name stands without prefix, and a counter's without `_total`; each has the
+    label replica_role, too."""
+
+    type: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...]
+    words: str
+
+
+METRICS: Final[Mapping[str, Metric]] = {
+    "pending_workloads": Metric("gauge", (*_OF_CQ, "status"), "Waiting; inadmissible: known not to fit as yet."),
+    "reserving_active_workloads": Metric("gauge", _OF_CQ, "With quota reserved."),
+    "admitted_active_workloads": Metric("gauge", _OF_CQ, "Admitted and not finished."),
+    "finished_workloads": Metric("gauge", _OF_CQ, "Finished, and still there."),
+    "cluster_queue_status": Metric("gauge", (*_OF_CQ, "status"), "1 for one of pending, active, terminating."),
+    "cluster_queue_resource_reservation": Metric("gauge", _OF_QUOTA, "Reserved: cores, bytes, units."),
+    "cluster_queue_resource_usage": Metric("gauge", _OF_QUOTA, "Used by what is admitted."),
+    "cluster_queue_nominal_quota": Metric("gauge", _OF_QUOTA, "Its own quota."),
+    "cluster_queue_borrowing_limit": Metric("gauge", _OF_QUOTA, "What it may borrow; +Inf: no limit."),
+    "cluster_queue_lending_limit": Metric("gauge", _OF_QUOTA, "What it may lend; +Inf: no limit."),
+    "cluster_queue_weighted_share": Metric("gauge", (_CQ, "cohort"), "Thousandths; fair sharing only; NaN: infinite."),
+    "cohort_weighted_share": Metric("gauge", ("cohort",), "Thousandths; fair sharing only; NaN: infinite."),
+    "local_queue_pending_workloads": Metric("gauge", (*_OF_LOCAL, "status"), "Waiting, by LocalQueue."),
+    "local_queue_reserving_active_workloads": Metric("gauge", _OF_LOCAL, "With quota reserved, by LocalQueue."),
+    "local_queue_admitted_active_workloads": Metric("gauge", _OF_LOCAL, "Admitted, by LocalQueue."),
+    "local_queue_status": Metric("gauge", (*_OF_LOCAL, "active"), "1 for one of True, False, Unknown."),
+    "local_queue_resource_reservation": Metric("gauge", _OF_USE, "Reserved, by LocalQueue."),
+    "local_queue_resource_usage": Metric("gauge", _OF_USE, "Used, by LocalQueue."),
+    "quota_reserved_workloads": Metric("counter", (_CQ, _CLASS), "Given quota."),
+    "admitted_workloads": Metric("counter", (_CQ, _CLASS), "Admitted."),
+    "finished_workloads_total": Metric("counter", (_CQ, _CLASS), "Finished."),
+    "evicted_workloads": Metric("counter", (_CQ, *_WHY), "Evicted."),
+    "evicted_workloads_once": Metric("counter", (_CQ, "reason", "detailed_reason", _CLASS), "Evicted so for once."),
+    "preempted_workloads": Metric("counter", ("preempting_cluster_queue", "reason"), "Preempted."),
+    "local_queue_quota_reserved_workloads": Metric("counter", (*_OF_LOCAL, _CLASS), "Given quota, by LocalQueue."),
+    "local_queue_admitted_workloads": Metric("counter", (*_OF_LOCAL, _CLASS), "Admitted, by LocalQueue."),
+    "local_queue_finished_workloads": Metric("counter", (*_OF_LOCAL, _CLASS), "Finished, by LocalQueue."),
+    "local_queue_evicted_workloads": Metric("counter", (*_OF_LOCAL, *_WHY), "Evicted, by LocalQueue."),
+    "quota_reserved_wait_time_seconds": Metric("histogram", (_CQ, _CLASS), "From queued until given quota."),
+    "admission_wait_time_seconds": Metric("histogram", (_CQ, _CLASS), "From queued until admitted."),
+    "admission_checks_wait_time_seconds": Metric("histogram", (_CQ, _CLASS), "From given quota until admitted."),
+    "ready_wait_time_seconds": Metric("histogram", (_CQ, _CLASS), "From queued until its pods are ready."),
+    "admitted_until_ready_wait_time_seconds": Metric("histogram", (_CQ, _CLASS), "From admitted until ready."),
+}
+
+Key = tuple[str, ...]
+
+
+class _Happened(NamedTuple):
+    """A Workload whose status was written: conditions before and after, and since when it was queued."""
+
+    cluster_queue: str
+    local: Key
+    priority_class: str
+    old: Conditions
+    new: Conditions
+    queued_s: float | None
+
+
+class KueueFigures:
+    """`frame.Figures` of Kueue."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[Key]] = {}
+        self._waits: dict[str, dict[Key, Spread]] = {}
+        self._gauges: dict[str, dict[Key, float]] = {}
+
+    def families(self) -> Iterator[Family]:
+        """Yield every metric, with the series that it has."""
+        for name, metric in METRICS.items():
+            found: Mapping[Key, float | Spread]
+            match metric.type:
+                case "gauge":
+                    found = self._gauges.get(name, {})
+                case "counter":
+                    found = self._counts.get(name, {})
+                case "histogram":
+                    found = self._waits.get(name, {})
+            yield Family(
+                name=f"kueue_{name.removesuffix('_total')}" if metric.type == "counter" else f"kueue_{name}",
+                type=metric.type,
+                words=metric.words,
+                labels=(*metric.labels, _ROLE),
+                series={(*key, ROLE): each for key, each in found.items()},
+            )
+
+    # --- what happened ------------------------------------------------------------------------------------------------
+
+    def wrote(self, defined: KueueDefinitions, told: Told, kind: Kind, before: Object, after: Object) -> None:
+        """Count what became true of a Workload by a status that was written."""
+        queue = _queue_of(told, after)
+        if kind != kinds.WORKLOADS or queue not in defined.cluster_queues:
+            return
+        name = str(told.options.get(kinds.PRIORITY_LABEL, ""))
+        old, new = (Conditions((one.get("status") or {}).get("conditions") or (), "") for one in (before, after))
+        queued = old.since("Requeued") or str(after["metadata"].get("creationTimestamp") or "")
+        happened = _Happened(
+            cluster_queue=queue,
+            local=(str((after.get("spec") or {}).get("queueName") or ""), told.namespace),
+            priority_class=name if name in defined.priorities else "",
+            old=old,
+            new=new,
+            queued_s=_moment_s(queued),
+        )
+        self._started(happened)
+        if _became(happened, "Finished"):
+            self._count("finished_workloads_total", "local_queue_finished_workloads", happened)
+        if _became(happened, "Evicted"):
+            self._evicted(happened, before)
+        if _became(happened, "Preempted"):
+            by = told.evicted.preemptor if told.evicted is not None else None
+            whose = kinds.cluster_queue_of(by.queue) if by is not None else queue
+            self._add("preempted_workloads", (whose, new.reason("Preempted")))
+
+    def _started(self, happened: _Happened) -> None:
+        new = happened.new
+        if _became(happened, "QuotaReserved"):
+            self._count("quota_reserved_workloads", "local_queue_quota_reserved_workloads", happened)
+            self._wait("quota_reserved_wait_time_seconds", happened, "QuotaReserved", happened.queued_s)
+        if _became(happened, "Admitted"):
+            self._count("admitted_workloads", "local_queue_admitted_workloads", happened)
+            self._wait("admission_wait_time_seconds", happened, "Admitted", happened.queued_s)
+            self._wait("admission_checks_wait_time_seconds", happened, "Admitted", _at_s(new, "QuotaReserved"))
+        if _became(happened, "PodsReady") and new.is_true("Admitted"):
+            self._wait("ready_wait_time_seconds", happened, "PodsReady", happened.queued_s)
+            self._wait("admitted_until_ready_wait_time_seconds", happened, "PodsReady", _at_s(new, "Admitted"))
+
+    def _evicted(self, happened: _Happened, before: Object) -> None:
+        reason, _, cause = happened.new.reason("Evicted").partition("DueTo")
+        self._count("evicted_workloads", "local_queue_evicted_workloads", happened, reason, cause)
+        known = ((before.get("status") or {}).get("schedulingStats") or {}).get("evictions") or ()
+        if not any((one.get("reason"), one.get("underlyingCause", "")) == (reason, cause) for one in known):
+            self._add("evicted_workloads_once", (happened.cluster_queue, reason, cause, happened.priority_class))
+
+    def _count(self, name: str, local: str, happened: _Happened, *why: str) -> None:
+        self._add(name, (happened.cluster_queue, *why, happened.priority_class))
+        self._add(local, (*happened.local, *why, happened.priority_class))
+
+    def _add(self, name: str, key: Key) -> None:
+        self._counts.setdefault(name, Counter())[key] += 1
+
+    def _wait(self, name: str, happened: _Happened, until: str, since_s: float | None) -> None:
+        key = (happened.cluster_queue, happened.priority_class)
+        until_s = _at_s(happened.new, until)
+        if since_s is not None and until_s is not None:
+            self._waits.setdefault(name, {}).setdefault(key, Spread(WAIT_BOUNDS_S)).add(max(0.0, until_s - since_s))
+
+    # --- how queues stand ---------------------------------------------------------------------------------------------
+
+    def look(self, defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects) -> None:
+        """Look at all gangs, and at the status of the queues, as it is. Series of queues that are gone go, too."""
+        gangs = list(everyone)
+        queues, locals_ = uses(defined, gangs)
+        found: dict[str, dict[Key, float]] = {name: {} for name, metric in METRICS.items() if metric.type == "gauge"}
+        self._gauges = found
+        inadmissible, finished = _tally(defined, gangs, objects.get(kinds.WORKLOADS, {}))
+        for name, each in defined.cluster_queues.items():
+            use, obj = queues.get(name, Use()), objects.get(kinds.CLUSTER_QUEUES, {}).get(name) or {}
+            held = use.pending if not each.active else min(use.pending, inadmissible[(name,)])
+            _gauge_counts(found, "", (name,), use, held)
+            found["finished_workloads"][name,] = finished[name]
+            _gauge_queue(found, each, use, obj)
+            if (share := queue_share(defined, each.node, use)) is not None:
+                found["cluster_queue_weighted_share"][name, each.node.parent] = _shown(share)
+        found["cohort_weighted_share"] = {(name,): _shown(share) for name, share in cohort_shares(defined, queues)}
+        for key, local in defined.local_queues.items():
+            own, use = (local.name, local.namespace), locals_.get(key, Use())
+            above = defined.cluster_queues.get(local.cluster_queue)
+            open_ = local.stop_policy == "None" and above is not None and above.active
+            held = use.pending if not open_ else min(use.pending, inadmissible[own])
+            _gauge_counts(found, "local_queue_", own, use, held)
+            for word in ("True", "False", "Unknown"):
+                found["local_queue_status"][*own, word] = float(word == str(open_))
+            _gauge_amounts(found, "local_queue_", own, use, above.node.nominal if above is not None else {})
+        self._forget(defined)
+
+    def _forget(self, defined: KueueDefinitions) -> None:
+        """Drop the series of queues that are gone."""
+        local = {(each.name, each.namespace) for each in defined.local_queues.values()}
+        for name in METRICS:
+            series: dict[Key, Any] = self._counts.get(name) or self._waits.get(name) or {}
+            of_local = name.startswith("local_queue_")
+            for key in list(series):
+                if (key[:2] not in local) if of_local else (key[0] not in defined.cluster_queues):
+                    del series[key]
+
+
+def _queue_of(told: Told, workload: Object) -> str:
+    """Return the ClusterQueue of a gang; of one that is over, that which admitted it."""
+    admission = (workload.get("status") or {}).get("admission") or {}
+    return kinds.cluster_queue_of(told.queue) or str(admission.get("clusterQueue") or "")
+
+
+def _tally(
+    defined: KueueDefinitions, gangs: Iterable[Told], workloads: Mapping[str, Object]
+) -> tuple[Counter[Key], Counter[str]]:
+    """Return the number of those that wait and are known not to fit, by ClusterQueue and LocalQueue, and of those
+    that are finished, by ClusterQueue."""
+    inadmissible: Counter[Key] = Counter()
+    finished: Counter[str] = Counter()
+    for told in gangs:
+        if told.stage is Stage.FINISHED:
+            finished[_queue_of(told, workloads.get(key_of(defined, told)) or {})] += 1
+        if waits_for_room(told) and not incomplete(told) and not deactivated(told):
+            labels: Mapping[str, Any] = told.owners[0]["metadata"].get("labels") or {}
+            inadmissible[(kinds.cluster_queue_of(told.queue),)] += 1
+            inadmissible[str(labels.get(kinds.QUEUE_LABEL, "")), told.namespace] += 1
+    return inadmissible, finished
+
+
+def _gauge_counts(found: dict[str, dict[Key, float]], prefix: str, own: Key, use: Use, held: int) -> None:
+    found[f"{prefix}pending_workloads"][*own, "active"] = use.pending - held
+    found[f"{prefix}pending_workloads"][*own, "inadmissible"] = held
+    found[f"{prefix}reserving_active_workloads"][own] = use.reserving
+    found[f"{prefix}admitted_active_workloads"][own] = use.admitting
+
+
+def _gauge_amounts(
+    found: dict[str, dict[Key, float]], prefix: str, own: Key, use: Use, cells: Mapping[Cell, int]
+) -> None:
+    for cell in cells:
+        found[f"{prefix}resource_reservation"][*own, *cell] = _plain(cell[1], use.amounts.get(cell, 0))
+        found[f"{prefix}resource_usage"][*own, *cell] = _plain(cell[1], use.admitted.get(cell, 0))
+
+
+def _gauge_queue(found: dict[str, dict[Key, float]], each: ClusterQueue, use: Use, obj: Object) -> None:
+    node = each.node
+    going = "deletionTimestamp" in (obj.get("metadata") or {})
+    state = "terminating" if going else "active" if each.active else "pending"
+    for word in ("pending", "active", "terminating"):
+        found["cluster_queue_status"][node.name, word] = float(word == state)
+    own = (node.parent, node.name)
+    _gauge_amounts(found, "cluster_queue_", own, use, node.nominal)
+    for cell, nominal in node.nominal.items():
+        found["cluster_queue_nominal_quota"][*own, *cell] = _plain(cell[1], nominal)
+        found["cluster_queue_borrowing_limit"][*own, *cell] = _plain(cell[1], node.borrowing.get(cell))
+        found["cluster_queue_lending_limit"][*own, *cell] = _plain(cell[1], node.lending.get(cell))
+
+
+def _shown(share: int) -> float:
+    return nan if share == INFINITE else float(share)
+
+
+def _plain(resource: str, amount: int | None) -> float:
+    """In the units that Prometheus wants: cores, bytes, pieces; without a limit: +Inf."""
+    if amount is None:
+        return inf
+    return amount / 1000 if resource == CPU else float(amount)
+
+
+def _became(happened: _Happened, kind: str) -> bool:
+    return happened.new.is_true(kind) and not happened.old.is_true(kind)
+
+
+def _at_s(said: Conditions, kind: str) -> float | None:
+    """When that condition got its status (seconds since the epoch)."""
+    return _moment_s(said.since(kind))
+
+
+def _moment_s(text: str) -> float | None:
+    """None: it is no moment; others may write conditions, too."""
+    try:
+        return read_moment(text)
+    except MomentError:
+        return None

@@ -1,0 +1,107 @@
+"""Which Workload is which gang's: its name, as Kueue makes it, and back.
+
+A job's is named after its kind, its name and its uid; a pod group's as the group. Pods of a StatefulSet, and of each
+group of a LeaderWorkerSet, are a group that their set stands for: its Workload is named after the set, and says which
+gang of ours it is about, since that cannot be read from the name. A job may name a Workload that exists already
+(`prebuilt-workload-name`).
+
+Sources: pkg/controller/jobframework/workload_names.go and the kinds below pkg/controller/jobs of v0.19.2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from phalanx.dialects.frame.dialect import Object, Said, Told
+from phalanx.dialects.kueue import gangs, kinds
+from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
+
+IS_GROUP = f"{kinds.PREFIX}is-group-workload"
+_LONGEST_PREFIX = 252 - 5  # of 253 characters, with a hyphen and five of the hash
+_GROUP = "phalanx.dev/job"
+
+
+class ServingSet(NamedTuple):
+    """A StatefulSet or a LeaderWorkerSet: the maker of a group's pods. `group_index`: which group of it; empty: it has
+    one."""
+
+    kind: str
+    group_version: str
+    name: str
+    uid: str
+    group_index: str = ""
+
+    @property
+    def workload(self) -> str:
+        group, _, _ = self.group_version.rpartition("/")
+        name = f"{self.name}-{self.group_index}" if self.group_index else self.name
+        return workload_name(self.kind, group, name, self.uid)
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        said = {"job-owner-gvk": f"{self.group_version}, Kind={self.kind}", "job-owner-name": self.name}
+        if self.group_index:
+            said["component-workload-index"] = self.group_index
+        return {f"{kinds.PREFIX}{key}": text for key, text in said.items()}
+
+
+def workload_name(kind: str, group: str, name: str, uid: str) -> str:
+    """Return the name of a job's Workload."""
+    digest = hashlib.sha1(f"{kind}\n{group}\n{name}\n{uid}".encode(), usedforsecurity=False).hexdigest()
+    return f"{f'{kind.lower()}-{name}'[:_LONGEST_PREFIX]}-{digest[:5]}"
+
+
+def serving_set(defined: KueueDefinitions, namespace: str, options: Mapping[str, str]) -> ServingSet | None:
+    """Return the set that a group of bare pods was made for; None: there is none, or it is not known yet."""
+    if uid := options.get(gangs.STATEFUL_SET_UID):
+        return ServingSet("StatefulSet", "apps/v1", options[gangs.SET_NAME], uid)
+    if not (name := options.get(gangs.SET_NAME)):
+        return None
+    uid = defined.worker_sets.get(f"{namespace}/{name}", "")
+    kind = kinds.LEADER_WORKER_SETS
+    return ServingSet(kind.name, kind.api_version, name, uid, options[gangs.SET_INDEX]) if uid else None
+
+
+def is_nameless(defined: KueueDefinitions, told: Told) -> bool:
+    """Return whether the set that its pods were made for is not known yet."""
+    return gangs.SET_NAME in told.options and serving_set(defined, told.namespace, told.options) is None
+
+
+def key_of_gang(defined: KueueDefinitions, said: Said) -> str:
+    """Return `namespace/name` of the Workload of a gang; empty: nobody knows."""
+    if prebuilt := said.options.get(gangs.PREBUILT):
+        return f"{said.namespace}/{prebuilt}"
+    if (found := serving_set(defined, said.namespace, said.options)) is not None:
+        return f"{said.namespace}/{found.workload}"
+    if said.owner is None:
+        return ""
+    if said.owner.kind == "Pod" and _GROUP in said.options:
+        return said.gang
+    owner = said.owner
+    return f"{said.namespace}/{workload_name(owner.kind, owner.group, owner.name, owner.uid)}"
+
+
+def key_of(defined: KueueDefinitions, told: Told) -> str:
+    """Return `namespace/name` of the gang's Workload."""
+    if prebuilt := told.options.get(gangs.PREBUILT):
+        return f"{told.namespace}/{prebuilt}"
+    if (found := serving_set(defined, told.namespace, told.options)) is not None:
+        return f"{told.namespace}/{found.workload}"
+    owner = told.owners[0]
+    if told.kind == "PodGroup":
+        return f"{told.namespace}/{told.id.partition('/')[2]}"
+    group, _, _ = str(owner["apiVersion"]).rpartition("/")
+    meta = owner["metadata"]
+    return f"{told.namespace}/{workload_name(owner['kind'], group, meta['name'], meta['uid'])}"
+
+
+def gang_of(workload: Mapping[str, Any]) -> str:
+    """Return the id of the gang that a Workload is about; empty: it has no owner."""
+    meta: Object = workload["metadata"]
+    owners, said = meta.get("ownerReferences") or (), meta.get("annotations") or {}
+    if not owners or said.get(IS_GROUP):
+        return f"{meta['namespace']}/{said.get(_GROUP) or meta['name']}" if owners else ""
+    prefix = "pod:" if owners[0]["kind"] == "Pod" else ""
+    return f"{meta['namespace']}/{prefix}{owners[0]['name']}"

@@ -1,0 +1,29 @@
+"""Who created a job that names a LocalQueue: limits and shares of users, and the ledger, go by that.
+
+Jobs that carry a label of ours are signed by our own policy (`kube/install/admission_policy`), which also keeps a
+signature as it is, whoever wrote it. So here a job is signed once: when it is created, or is given the label.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from phalanx.client.kind import JOBS, Kind
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.job_kinds import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
+from phalanx.dialects.kueue.kinds import QUEUE_LABEL
+from phalanx.dialects.kueue.policies.policy import NOT_OWNED, QUEUED, mutating, rule
+
+_USER = "phalanx.dev/user"
+_OLD_LABELS = "oldObject.metadata.labels"
+_NEW_IN_ITS_QUEUE = (
+    f'request.operation == "CREATE" || !has({_OLD_LABELS}) || !("{QUEUE_LABEL}" in {_OLD_LABELS} || '
+    f'"phalanx.dev/queue" in {_OLD_LABELS})'
+)
+_SIGNATURE = f'Object{{metadata: Object.metadata{{annotations: {{"{_USER}": request.userInfo.username}}}}}}'
+_SIGNED_HERE = (JOBS, *(kind for kind in FRAMEWORKS if kind not in SIGNED_BY_THEIR_DIALECT))
+_RULES = [rule(kind.group, kind.plural, "CREATE", "UPDATE", versions=(kind.version,)) for kind in _SIGNED_HERE]
+
+SIGNATURE_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
+    *mutating("users", _RULES, {"queued": QUEUED, "own": NOT_OWNED, "new": _NEW_IN_ITS_QUEUE}, _SIGNATURE),
+)

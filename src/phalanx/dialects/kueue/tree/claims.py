@@ -1,0 +1,111 @@
+"""What Kueue's definitions, and its Workload, say of one gang that names a LocalQueue.
+
+A LocalQueue is no queue of the tree: it says which ClusterQueue its jobs are in, and may stop them. So are the rules
+that Kueue has for one ClusterQueue and one job: namespaces, resources that no quota covers, checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from phalanx.dialects.frame.dialect import Claim, Object, PodUpdate, Said
+from phalanx.dialects.frame.selectors import selects
+from phalanx.dialects.kueue import gangs, kinds
+from phalanx.dialects.kueue.tree import checks, prebuilt
+from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, LocalQueue, Node
+from phalanx.model.pod import PODS
+from phalanx.model.reason import Reason, ReasonCode
+
+
+def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None) -> Claim | None:
+    """Return what the definitions, and its Workload, say of a gang that names a LocalQueue; None: it names none."""
+    key = kinds.local_queue_of(said.queue)
+    if not key:
+        return None
+    priority = defined.priorities.get(said.options.get(kinds.PRIORITY_LABEL, ""))
+    local = defined.local_queues.get(key)
+    if local is None:
+        text = f"LocalQueue {key.partition('/')[2]} of namespace {said.namespace} does not exist"
+        return Claim(queue=said.queue, priority=priority, blocked=Reason(code=ReasonCode.QUEUE_UNKNOWN, text=text))
+    queue, found = kinds.tree_queue(local.cluster_queue), defined.cluster_queues.get(local.cluster_queue)
+    why, gate, updates = _held(workload or {}), None, dict[str, PodUpdate]()
+    about = None
+    if name := said.options.get(gangs.PREBUILT):
+        about = kinds.WORKLOADS, f"{said.namespace}/{name}"
+        why = prebuilt.obstacle(name, said.owner.uid if said.owner else "", workload) or why
+        priority = _own_priority(workload) if priority is None else priority
+    if why is None and found is not None and found.checks:
+        status = (workload or {}).get("status") or {}
+        gate, why = checks.gate(found.checks_on, status), checks.turned_down(status)
+        if gate is None and why is None and workload is not None:
+            updates, why = _updates(defined, workload)
+    if why is not None:
+        return Claim(queue=queue, priority=priority, blocked=why, drained=True, about=about)
+    blocked, drained = _obstacle(defined, local, said), _drains(defined, local)
+    return Claim(
+        queue=queue, priority=priority, blocked=blocked, drained=drained, gate=gate, updates=updates, about=about
+    )
+
+
+def _own_priority(workload: Mapping[str, Any] | None) -> int | None:
+    """The priority that a Workload says itself."""
+    said = ((workload or {}).get("spec") or {}).get("priority")
+    return said if isinstance(said, int) else None
+
+
+def _held(workload: Mapping[str, Any]) -> Reason | None:
+    """Return why its Workload keeps it out of its queue."""
+    if (workload.get("spec") or {}).get("active") is False:
+        return Reason(code=ReasonCode.HELD, text="The workload is deactivated", numbers={"by": "deactivated"})
+    return checks.failed_to_start(workload.get("status") or {})
+
+
+def _updates(defined: KueueDefinitions, workload: Mapping[str, Any]) -> tuple[dict[str, PodUpdate], Reason | None]:
+    """Return what its checks put into its pods; or why that cannot be, as long as it has not been admitted."""
+    own = {kinds.tree_flavor(name) for name in checks.flavors_of(workload.get("status") or {})}
+    labels = {key: text for flavor in defined.flavors if flavor.name in own for key, text in flavor.labels}
+    try:
+        return checks.updates(workload, labels), None
+    except checks.UpdateConflict as error:
+        return {}, None if checks.admitted(workload["status"]) else checks.cannot_start(str(error))
+
+
+def _drains(defined: KueueDefinitions, local: LocalQueue) -> bool:
+    """Return whether what runs in the LocalQueue is to stop."""
+    found = defined.cluster_queues.get(local.cluster_queue)
+    policies = (local.stop_policy, found.node.spec.get("stopPolicy") if found is not None else None)
+    return "HoldAndDrain" in policies
+
+
+def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reason | None:
+    if local.stop_policy != "None":
+        text = f"LocalQueue {local.name} is stopped"
+        return Reason(code=ReasonCode.QUEUE_HELD, text=text, numbers={"by": "local-queue"})
+    found = defined.cluster_queues.get(local.cluster_queue)
+    if found is None:
+        text = f"ClusterQueue {local.cluster_queue} of LocalQueue {local.name} does not exist"
+        return Reason(code=ReasonCode.QUEUE_UNKNOWN, text=text)
+    if not found.active:
+        return Reason(code=ReasonCode.QUEUE_HELD, text=f"ClusterQueue {local.cluster_queue}: {found.message}")
+    if not selects(found.node.spec.get("namespaceSelector"), defined.namespaces.get(said.namespace, {})):
+        text = f"namespace {said.namespace} does not match the namespaceSelector of ClusterQueue {local.cluster_queue}"
+        return Reason(code=ReasonCode.INVALID, text=text)
+    counted = {name for name in said.asks if not name.startswith(defined.configuration.excluded)}
+    if uncovered := sorted(counted - found.resources - {PODS}):
+        text = f"ClusterQueue {local.cluster_queue} has no quota for {', '.join(uncovered)}"
+        return Reason(code=ReasonCode.NO_NODE_MATCHES, text=text)
+    if len(groups := _groups_asked(found.node, counted)) > 1 and not found.node.joined:
+        text = (
+            f"it asks for resources of {len(groups)} resource groups of ClusterQueue {local.cluster_queue}, of which "
+            "some have several flavors: a pod is given one flavor for all that it asks; give each group one flavor"
+        )
+        return Reason(code=ReasonCode.UNSUPPORTED, text=text)
+    return None
+
+
+def _groups_asked(node: Node, resources: Iterable[str]) -> list[tuple[str, ...]]:
+    """The resource groups, as their flavors, that have a quota of some of these resources."""
+    asked = set(resources)
+    own = {group: {resource for flavor, resource in node.nominal if flavor in group} for group in node.groups}
+    return [group for group, resources in own.items() if asked & resources]

@@ -1,0 +1,83 @@
+"""Events and decisions as plain values, and back: what a recording of a scheduler is written in.
+
+An event, or an action of a plan, is a mapping of its fields with its name under `is`: an event's is that of its class,
+an action's stands in `ACTION_NAMES`. Enumerations are their values, tuples are lists. Nothing is left out, so
+what is read back equals what was written: a recording replayed decides the same, or the scheduler has changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias, get_args
+
+import msgspec
+
+from phalanx.model.event import Event
+from phalanx.model.plan import ACTION_NAMES, Action
+
+KIND = "is"
+INFINITE = "float"  # JSON has no such number: it is written {"float": "inf"}, or "-inf"
+
+News: TypeAlias = Event | Action
+NAMES: Mapping[type[Any], str] = {each: each.__name__ for each in get_args(Event)} | dict(ACTION_NAMES)
+CLASSES: dict[str, type[Any]] = {name: kind for kind, name in NAMES.items()}
+
+
+class Unreadable(ValueError):
+    """A line that is no event or action of this version; the text says what is wrong with it."""
+
+
+def written(item: News) -> dict[str, Any]:
+    """As plain values: mappings, lists, texts, numbers."""
+    plain = msgspec.to_builtins(item)
+    if isinstance(item, tuple):  # actions, which msgspec takes for rows without names
+        plain = dict(zip(item._fields, plain, strict=True))
+    return {KIND: NAMES[type(item)], **finite(plain)}
+
+
+def read(plain: Mapping[str, Any]) -> Any:
+    """The event or action. Raises `Unreadable`."""
+    fields = dict(plain)
+    name = fields.pop(KIND, None)
+    kind = CLASSES.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise Unreadable(f"{name!r} is neither an event nor an action (known: {', '.join(CLASSES)})")
+    try:
+        plain = infinite(fields)
+        return msgspec.convert(row_of(plain, kind) if issubclass(kind, tuple) else plain, kind)
+    except msgspec.ValidationError as error:
+        raise Unreadable(f"{name}: {error}") from None
+
+
+def row_of(fields: Mapping[str, Any], kind: Any) -> list[Any]:
+    """The fields of a named tuple in order, with its defaults for those that are not there."""
+    if missing := [name for name in kind._fields if name not in fields and name not in kind._field_defaults]:
+        raise Unreadable(f"{NAMES[kind]}: Object missing required field `{missing[0]}`")
+    defaults = {name: msgspec.to_builtins(value) for name, value in kind._field_defaults.items()}
+    return [fields[name] if name in fields else defaults[name] for name in kind._fields]
+
+
+def finite(value: Any) -> Any:
+    """Infinity as a mapping of its own, at any depth."""
+    match value:
+        case float() if math.isinf(value):
+            return {INFINITE: str(value)}
+        case dict():
+            return {key: finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [finite(each) for each in value]
+        case _:
+            return value
+
+
+def infinite(value: Any) -> Any:
+    """That mapping as infinity again."""
+    match value:
+        case {"float": "inf" | "-inf" as sign} if len(value) == 1:
+            return float(sign)
+        case dict():
+            return {key: infinite(each) for key, each in value.items()}
+        case list():
+            return [infinite(each) for each in value]
+        case _:
+            return value

@@ -1,0 +1,137 @@
+"""The configuration of Volcano's scheduler: actions, tiers of plugins, and their arguments.
+
+The configuration stands in a ConfigMap of the namespace `volcano-system`, under `volcano-scheduler.conf`. Where there
+is none, Volcano's Queues mean what they mean by the plugin capacity, with reclaim. Where there is one, it says who
+preempts and reclaims, whether `deserved` or weights divide the cluster, and in which order jobs come. Of all of it
+`volcano.settings` has a row.
+
+A file that cannot be read counts as absent, which an event on it says; Volcano keeps the last one that it could read.
+
+Source: pkg/scheduler/{conf,util.go} and pkg/scheduler/plugins of v1.15.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame.dialect import Object
+
+# The ConfigMaps of Volcano's namespace alone: nobody else's are read.
+CONFIGURATIONS: Final = Kind(plural="namespaces/volcano-system/configmaps", name="ConfigMap", namespaced=False)
+FILE: Final = "volcano-scheduler.conf"
+_MOST_CHARS: Final = 1 << 20
+_PREEMPT: Final = frozenset({"preempt", "gangpreempt"})
+_RECLAIM: Final = frozenset({"reclaim", "gangreclaim"})
+
+
+class ConfigurationError(ValueError):
+    """A fault of the file, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A setting: an `action`, a `plugin`, or an `argument` (its name begins with its plugin's)."""
+
+    what: str
+    name: str
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """The configuration. `actions`: in order. `plugins`: name -> its arguments and switches. `said`: there is one."""
+
+    actions: tuple[str, ...] = ()
+    plugins: Mapping[str, Mapping[str, Any]]
+    said: bool = True
+
+    @property
+    def preempts(self) -> bool:
+        """Return whether jobs of a queue give way to others of it."""
+        return not _PREEMPT.isdisjoint(self.actions)
+
+    @property
+    def reclaims(self) -> bool:
+        """Return whether queues take back from others what is theirs."""
+        return not self.said or not _RECLAIM.isdisjoint(self.actions)
+
+    @property
+    def proportional(self) -> bool:
+        """Return whether weights, not `deserved`, say what is whose."""
+        return "proportion" in self.plugins
+
+    @property
+    def fair(self) -> bool:
+        """Return whether of queues the one with the lowest share comes first."""
+        return not self.plugins.keys().isdisjoint({"proportion", "capacity", "drf"})
+
+    @property
+    def by_priority(self) -> bool:
+        """Return whether jobs of a queue come by their priority, before their age."""
+        return not self.said or "priority" in self.plugins
+
+
+NONE: Final = Configuration(plugins={}, said=False)
+
+
+def configuration(objects: Mapping[str, Object]) -> Configuration:
+    """Return the configuration that stands in one of these ConfigMaps, the first by name; `NONE`: in none."""
+    for name in sorted(objects):
+        if (text := text_of(objects[name])) is not None:
+            try:
+                return read_configuration(text)
+            except ConfigurationError:
+                return NONE
+    return NONE
+
+
+def text_of(config_map: Object) -> str | None:
+    """Return the file in a ConfigMap; None: it is another's."""
+    text = (config_map.get("data") or {}).get(FILE)
+    return None if text is None else str(text)
+
+
+def read_configuration(text: str) -> Configuration:
+    """Return what the file says. Raises ConfigurationError."""
+    try:
+        found = yaml.safe_load(text) if len(text) <= _MOST_CHARS else None
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{FILE} is no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(found, Mapping):
+        raise ConfigurationError(f"{FILE} is no mapping with actions and tiers")
+    actions = tuple(filter(None, (one.strip() for one in str(found.get("actions") or "").split(","))))
+    return Configuration(actions=actions, plugins=dict(_plugins(found.get("tiers"))))
+
+
+def settings(found: Configuration) -> Iterator[Setting]:
+    """Yield all that a configuration says, in order."""
+    yield from (Setting(what="action", name=each) for each in found.actions)
+    for plugin, arguments in found.plugins.items():
+        yield Setting(what="plugin", name=plugin)
+        for name, value in arguments.items():
+            own = name if name.partition(".")[0] == plugin else f"{plugin}.{name}"
+            yield Setting(what="argument", name=own, value=value)
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _plugins(tiers: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for tier in _mappings(tiers, "tiers"):
+        for plugin in _mappings(tier.get("plugins"), "plugins"):
+            arguments = plugin.get("arguments")
+            switches = {str(key): value for key, value in plugin.items() if key not in ("name", "arguments")}
+            said = {str(key): value for key, value in arguments.items()} if isinstance(arguments, Mapping) else {}
+            yield str(plugin.get("name")), {**switches, **said}
+
+
+def _mappings(listed: Any, name: str) -> list[Mapping[str, Any]]:
+    found = listed or []
+    if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
+        raise ConfigurationError(f"{FILE}: {name} is no list of mappings")
+    return found

@@ -1,0 +1,145 @@
+"""Volcano's Queues, as queues of our tree, and what gangs are looked up in.
+
+A Queue has its own name in the tree, as Volcano's users write it on jobs of every kind; where there is a queue of ours
+of that name, ours counts. A Queue that cannot be read is held, so that nothing starts by rules that nobody wrote.
+
+Sources: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.go of v1.15.1; the meaning of `deserved`
+and `guarantee` is that of the plug-in capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from phalanx.client.kind import PRIORITY_CLASSES
+from phalanx.dialects.frame.dialect import Definitions, Object, Objects
+from phalanx.dialects.schema.fields import LONGEST_S, Fields, Misread
+from phalanx.dialects.volcano import kinds
+from phalanx.dialects.volcano.definitions.configuration import CONFIGURATIONS, NONE, Configuration, configuration
+from phalanx.dialects.volcano.definitions.hyper_nodes import NO_HYPER_NODES, HyperNodes, read_hyper_nodes
+from phalanx.dialects.volcano.definitions.zones import read_zones
+from phalanx.model.node import Flavor, Topology, Zone
+from phalanx.model.queue import (
+    Queue,
+    QueueOrder,
+    QueuePreemption,
+    QueueState,
+    Quota,
+    ReclaimFloor,
+    ReclaimWithinCohort,
+    WithinQueue,
+)
+
+_GROUP: Final = "nodegroup/"  # a flavor: the nodes of a node group
+_GROUP_LABEL: Final = "volcano.sh/nodegroup-name"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_STATES: Final = {"Closed": QueueState.CLOSED, "Closing": QueueState.CLOSED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolcanoDefinitions(Definitions):
+    """`names`: those of the Queues. `priorities`: the value of each PriorityClass. `hyper_nodes`: the network.
+    `zones`: of nodes, by name."""
+
+    names: frozenset[str] = frozenset()
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    hyper_nodes: HyperNodes = NO_HYPER_NODES
+
+    zones: Mapping[str, tuple[Zone, ...]] = field(default_factory=dict)
+
+    def places(self) -> Hashable:
+        return (*self.hyper_nodes.all, *self.zones.items())
+
+    def node_zones(self, node: str) -> tuple[Zone, ...]:
+        return self.zones.get(node, ())
+
+    def node_labels(self, node: str, labels: Mapping[str, str]) -> Mapping[str, str]:
+        return self.hyper_nodes.node_labels(node, labels)
+
+
+def define(objects: Objects) -> VolcanoDefinitions:
+    """Return the definitions. Never raises."""
+    queues = objects.get(kinds.QUEUES, {})
+    classes = objects.get(PRIORITY_CLASSES, {})
+    hyper_nodes = read_hyper_nodes(objects.get(kinds.HYPER_NODES, {}))
+    how = configuration(objects.get(CONFIGURATIONS, {}))
+    parents = {str((obj.get("spec") or {}).get("parent") or "") for obj in queues.values()}
+    found = [_queue(name, obj, how, inner=name in parents) for name, obj in queues.items() if name != kinds.ROOT]
+    if how.fair and found:
+        found.append(Queue(name=kinds.ROOT, order=QueueOrder.FAIR))
+    groups = sorted({quota.flavor for queue in found for quota in queue.quotas if quota.flavor})
+    return VolcanoDefinitions(
+        queues=tuple(found),
+        flavors=tuple(Flavor(name=each, labels=((_GROUP_LABEL, each.removeprefix(_GROUP)),)) for each in groups),
+        names=frozenset(queues),
+        topologies=(Topology(levels=hyper_nodes.levels),) if hyper_nodes.all else (),
+        hyper_nodes=hyper_nodes,
+        zones=read_zones(objects.get(kinds.NUMA_TOPOLOGIES, {})),
+        priorities={name: int(one.get("value") or 0) for name, one in classes.items()},
+    )
+
+
+def read_queue(name: str, spec: Any, state: str = "", how: Configuration = NONE, *, inner: bool = False) -> Queue:
+    """Return the queue. `state`: that of its status. `inner`: others are below it. Raises Misread."""
+    said = Fields(spec, ("spec",))
+    parent, quota = said.text("parent"), _quota(said, how)
+    protected = not said.flag("reclaimable", True)
+    top = kinds.ROOT if how.fair else ""
+    owed = how.reclaims and (bool(quota.guaranteed) or how.proportional)
+    own = QueueOrder.PRIORITY if how.by_priority else QueueOrder.FIFO
+    return Queue(
+        name=name,
+        parent=top if parent in ("", kinds.ROOT) else parent,
+        quotas=((quota,) if quota != Quota() else ()) + tuple(Quota(flavor=each) for each in _node_groups(said)),
+        weight=float(said.whole("weight", 1, least=0)) or 1.0,
+        priority=said.whole("priority"),
+        strict=said.text("dequeueStrategy") == "fifo",
+        order=QueueOrder.FAIR if inner and how.fair else own,
+        preemption=QueuePreemption(
+            within=WithinQueue.LOWER if how.preempts else WithinQueue.NEVER,
+            reclaim=ReclaimWithinCohort.ANY if owed else ReclaimWithinCohort.NEVER,
+            down_to=ReclaimFloor.FAIR_SHARE if how.proportional else ReclaimFloor.GUARANTEE,
+            min_run_s=LONGEST_S if protected else 0.0,
+        ),
+        state=_STATES.get(state, QueueState.OPEN),
+    )
+
+
+def fault_of(obj: Object) -> str:
+    """Return what of a Queue cannot be read; empty: all of it can."""
+    try:
+        read_queue(str(obj["metadata"].get("name")), obj.get("spec") or {})
+    except Misread as error:
+        return str(error)
+    return ""
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _queue(name: str, obj: Object, how: Configuration, *, inner: bool) -> Queue:
+    state = str((obj.get("status") or {}).get("state") or "")
+    try:
+        return read_queue(name, obj.get("spec") or {}, state, how, inner=inner)
+    except Misread:
+        return Queue(name=name, state=QueueState.HELD)
+
+
+def _quota(said: Fields, how: Configuration) -> Quota:
+    """Theirs by right is the larger of both; what the guarantee has of it, nobody borrows. Where weights divide the
+    cluster only the guarantee is."""
+    guarantee = dict(said.fields("guarantee").amounts("resource"))
+    deserved = {} if how.proportional else dict(said.amounts("deserved"))
+    own = {name: max(deserved.get(name, 0), guarantee.get(name, 0)) for name in deserved.keys() | guarantee.keys()}
+    kept = {name: own[name] - amount for name, amount in guarantee.items()}
+    return Quota(
+        guaranteed=tuple(sorted(own.items())), limit=said.amounts("capability"), lend=tuple(sorted(kept.items()))
+    )
+
+
+def _node_groups(said: Fields) -> tuple[str, ...]:
+    """Return the flavors of the node groups that its jobs must go to, in their order."""
+    near = said.fields("affinity").fields("nodeGroupAffinity")
+    return tuple(dict.fromkeys(f"{_GROUP}{group}" for group in near.texts(_REQUIRED)))

@@ -1,0 +1,229 @@
+"""Which pods are one gang, in our words, and what their PodGroup says of it.
+
+A PodGroup is a gang whose pods exist by themselves: `minMember` of them must be there before any is bound, and what
+`minResources` asks beyond them is held for pods that are still to come (Spark's executors, which their driver creates
+when it runs). The queue that a pod names counts before that of its PodGroup.
+
+Source: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.go of v1.15.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from phalanx.dialects.frame.dialect import Claim, GroupClaim, Object, Objects, RoleClaim, Said
+from phalanx.dialects.schema.fields import Fields, Misread
+from phalanx.dialects.volcano import kinds
+from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes
+from phalanx.dialects.volcano.definitions.queues import VolcanoDefinitions
+from phalanx.model.pod import PODS
+from phalanx.model.queue import Bounds
+from phalanx.model.reason import Reason, ReasonCode
+
+_OURS = "phalanx.dev/"
+_QUEUE, _JOB, _ROLE, _PREEMPTIBLE = (f"{_OURS}{word}" for word in ("queue", "job", "role", "preemptible"))
+_GROUP_NAMES: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+_QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
+_TASK: Final = "volcano.sh/task-spec"
+_CLOSE, _RATHER_CLOSE, _SUBGROUPS = (f"{_OURS}{word}" for word in ("closeness", "preferred-closeness", "subgroups"))
+_ALIGNMENT: Final = f"{_OURS}numa-alignment"
+_CLOSENESS: Final = frozenset({_CLOSE, _RATHER_CLOSE})
+_GROUP_WORDS: Final = {_CLOSE: "closeness", _RATHER_CLOSE: "preferredCloseness"}  # of `_SUBGROUPS`
+_PREEMPTABLE: Final = "volcano.sh/preemptable"
+_NUMA: Final = "volcano.sh/numa-topology-policy"
+_ALIGNED: Final = frozenset({"single-numa-node", "restricted", "best-effort"})
+_WORDS: Final = frozenset({*_GROUP_NAMES, _QUEUE_NAME, _TASK, _PREEMPTABLE, _NUMA})
+# Whose pods carry its words and are not another dialect's.
+_SCHEDULERS: Final = frozenset({kinds.SCHEDULER_NAME, "phalanx", "default-scheduler"})
+_QUOTA_NAMES: Final = ("count/", "requests.", "limits.")  # its controllers write these beside the resources themselves
+_NOTHING: Mapping[str, str] = {}
+_MARK: Final = "podgroup:"  # no Job and no pod has such a name
+PARTITION: Final = "volcano.sh/partition-id"  # label: the pods of a task with one value are a partition
+_PARTITIONS: Final = "volcano/partition/"  # among the words of a pod: its partition's role -> its task
+_SPARED: Final = "volcano/spared"  # among the words of a pod of a PodGroup: nobody may preempt it
+OBJECT: Final = "volcano/pod-group"  # the PodGroup of a pod, among its words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkTopology:
+    """How close together pods must, or should, be. `highest`, `highest_name`: the tier of which one HyperNode must hold
+    them; without either a hard request is none, as there."""
+
+    soft: bool = False
+    highest: int | None = None
+    highest_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubGroups:
+    """The partitions of a task: `size` pods each, of which `minimum` start together, each as close as `topology`."""
+
+    task: str
+    size: int = 1
+    minimum: int = 0
+    topology: NetworkTopology | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGroup:
+    """`tasks`: how many pods of each task must be there besides. `whole`: what all of it needs."""
+
+    queue: str = "default"
+    minimum: int = 1
+    tasks: tuple[tuple[str, int], ...] = ()
+    whole: Bounds = ()
+    priority_class: str = ""
+    topology: NetworkTopology | None = None
+    subgroups: tuple[SubGroups, ...] = ()
+
+
+def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+    """Return what a pod says, in our words; empty: nothing. Annotations count before labels, as Volcano reads them."""
+    labels, annotations = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
+    if _WORDS.isdisjoint(annotations) and _WORDS.isdisjoint(labels):  # nearly every pod
+        return _NOTHING
+    if scheduler not in _SCHEDULERS or _JOB in labels or _JOB in annotations:
+        return _NOTHING
+    both = {**labels, **annotations}
+    group, queue = both.get(_GROUP_NAMES[0]) or both.get(_GROUP_NAMES[1]) or "", both.get(_QUEUE_NAME) or ""
+    task, partition = str(both.get(_TASK) or ""), str(labels.get(PARTITION) or "")
+    role = f"{task}/{partition}" if task and partition else task
+    aligned = "preferred" if annotations.get(_NUMA) in _ALIGNED else ""
+    found = {_ROLE: role, _PREEMPTIBLE: both.get(_PREEMPTABLE), _ALIGNMENT: aligned}
+    if role != task:
+        found[f"{_PARTITIONS}{role}"] = task
+    if group or queue:
+        found[_QUEUE] = kinds.said_queue(str(queue))
+    if group:  # its pods may differ, and then the whole gang is spared
+        spared = "true" if str(found.pop(_PREEMPTIBLE) or "").lower() == "false" else ""
+        found |= {_JOB: f"{_MARK}{group}", OBJECT: group, _SPARED: spared}
+    return {key: str(value) for key, value in found.items() if value}
+
+
+def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | None:
+    """Return what its PodGroup says of a gang; None: it is not Volcano's. A gang of others in one of its queues is
+    counted there."""
+    queue = kinds.queue_said(said.queue)
+    if (name := said.options.get(OBJECT)) is None:
+        if queue is None and said.queue not in defined.names:
+            return None
+        return Claim(queue=said.queue if queue is None else queue)
+    found = objects.get(kinds.POD_GROUPS, {}).get(f"{said.namespace}/{name}")
+    if found is None:
+        text = f"the PodGroup {name} of its pods does not exist yet: create it"
+        return Claim(queue=queue or "", blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+    try:
+        group = read_pod_group(found.get("spec") or {})
+    except Misread as error:
+        text = f"the PodGroup {name}: {error}"
+        return Claim(queue=queue or "", blocked=Reason(code=ReasonCode.INVALID, text=text))
+    try:
+        options = dict(closeness(defined.hyper_nodes, group.topology))
+        groups, roles = _partitions(defined.hyper_nodes, group, said.options)
+    except LookupError as error:
+        return Claim(queue=queue or group.queue, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
+    if not _CLOSENESS.isdisjoint(said.options):  # ours count
+        options = {}
+    if _SPARED in said.options and _PREEMPTIBLE not in said.options:
+        options[_PREEMPTIBLE] = "false"
+    if groups:
+        options[_SUBGROUPS] = msgspec.json.encode(groups).decode()
+    return Claim(
+        queue=said.queue if queue is None else queue or group.queue,
+        options=options,
+        roles=roles,
+        priority=max(said.priority, defined.priorities.get(group.priority_class, said.priority)),
+        group=GroupClaim(
+            minimum=group.minimum,
+            of_role={} if roles else dict(group.tasks),
+            whole={resource: amount for resource, amount in group.whole if resource != PODS},
+        ),
+    )
+
+
+def closeness(hyper_nodes: HyperNodes, asked: NetworkTopology | None) -> Mapping[str, str]:
+    """Return what a request for closeness is in our words. Raises LookupError for a tier name that no HyperNode has."""
+    if asked is None:
+        return _NOTHING
+    if asked.soft:
+        lowest = hyper_nodes.allowed(None)
+        return {_RATHER_CLOSE: lowest} if lowest else _NOTHING
+    highest = asked.highest
+    if asked.highest_name and (highest := hyper_nodes.tier_named(asked.highest_name)) is None:
+        raise LookupError(f"no HyperNode has the tierName {asked.highest_name}: create one, or name another")
+    return _NOTHING if highest is None else {_CLOSE: hyper_nodes.allowed(highest)}
+
+
+def gang_of(group: Object) -> str:
+    """Return the gang of a PodGroup's pods."""
+    meta = group.get("metadata") or {}
+    return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
+
+
+def read_pod_group(spec: Any) -> PodGroup:
+    """Return what a PodGroup says. Raises Misread."""
+    said = Fields(spec, ("spec",))
+    tasks, minimum = said.weights("minTaskMember"), max(1, said.whole("minMember", 1))
+    counted = minimum >= sum(count for _, count in tasks)
+    return PodGroup(
+        queue=said.text("queue") or "default",
+        minimum=minimum,
+        tasks=tuple((task, int(count)) for task, count in tasks if count >= 1 and counted),
+        whole=tuple(
+            (name, amount) for name, amount in said.amounts("minResources") if not name.startswith(_QUOTA_NAMES)
+        ),
+        priority_class=said.text("priorityClassName"),
+        topology=_topology(said),
+        subgroups=tuple(_subgroups(one) for one in said.each("subGroupPolicy")),
+    )
+
+
+def _partitions(
+    hyper_nodes: HyperNodes, group: PodGroup, options: Mapping[str, str]
+) -> tuple[list[Object], dict[str, RoleClaim]]:
+    """Return the groups and roles of a gang with partitions: one of each for every partition of which a pod exists.
+    Raises LookupError."""
+    there: dict[str, list[str]] = {}
+    for key in sorted(options):
+        if key.startswith(_PARTITIONS):
+            there.setdefault(options[key], []).append(key.removeprefix(_PARTITIONS))
+    if not there:
+        return [], {}
+    minimums, policies = dict(group.tasks), {one.task: one for one in group.subgroups}
+    roles = {task: RoleClaim(minimum=minimum) for task, minimum in minimums.items() if task not in there}
+    groups: list[Object] = []
+    for task, partitions in there.items():
+        policy = policies.get(task, SubGroups(task=task))
+        fewest = max(policy.minimum, -(-minimums.get(task, 0) // policy.size))
+        groups.append({"name": task, "minimum": min(fewest, len(partitions))})
+        near = closeness(hyper_nodes, policy.topology)
+        said = {word: near[key] for key, word in _GROUP_WORDS.items() if key in near}
+        for name in partitions:
+            groups.append({"name": name, "parent": task, **said})
+            roles[name] = RoleClaim(minimum=policy.size, group=name)
+    return groups, roles
+
+
+def _subgroups(said: Fields) -> SubGroups:
+    selector = said.fields("labelSelector").values.get("matchLabels") or {}
+    return SubGroups(
+        task=str(selector.get(_TASK) or ""),
+        size=max(1, said.whole("subGroupSize", 1)),
+        minimum=said.whole("minSubGroups"),
+        topology=_topology(said),
+    )
+
+
+def _topology(around: Fields) -> NetworkTopology | None:
+    if not around.values.get("networkTopology"):
+        return None
+    said = around.fields("networkTopology")
+    return NetworkTopology(
+        soft=said.text("mode") == "soft",
+        highest=said.whole_or_none("highestTierAllowed"),
+        highest_name=said.text("highestTierName"),
+    )

@@ -1,0 +1,56 @@
+"""Who may submit to a queue: YuniKorn's ACLs.
+
+An ACL names users and groups, `user1,user2 group1,group2`; `*` is everybody, an empty one nobody. Who may submit to, or
+administer, a queue or any above it may submit to it. Without `submitacl: '*'` at the root, or another ACL, nobody may.
+
+Source: pkg/common/security/acl.go and pkg/scheduler/objects/queue.go of apache/yunikorn-core (1.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from phalanx.dialects.yunikorn.configuration import Branch
+
+_ANYBODY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """The users and groups of an ACL."""
+
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    def admits(self, user: str, groups: Sequence[str]) -> bool:
+        """Return whether it names that user, or one of the groups."""
+        everybody = _ANYBODY in self.users or _ANYBODY in self.groups
+        return everybody or user in self.users or not self.groups.isdisjoint(groups)
+
+
+Access = Mapping[str, tuple[Acl, ...]]  # full name of a queue -> its ACLs and those of all above it
+
+
+def read_acl(text: str) -> Acl:
+    """Return what the text of an ACL says; a blank before the groups, which may have no users before it."""
+    users, _, groups = text.rstrip().partition(" ")
+    return Acl(*(frozenset(name for name in part.split(",") if name) for part in (users, groups.strip())))
+
+
+def access_of(roots: Sequence[Branch]) -> Access:
+    """Return the ACLs that count for each queue."""
+    return dict(entry for root in roots for entry in _access(root, "", ()))
+
+
+def may_submit(access: Access, queue: str, user: str, groups: Sequence[str]) -> bool:
+    """Return whether that user may submit to the queue of that full name."""
+    return any(acl.admits(user, groups) for acl in access.get(queue, ()))
+
+
+def _access(queue: Branch, prefix: str, above: tuple[Acl, ...]) -> Iterator[tuple[str, tuple[Acl, ...]]]:
+    name = f"{prefix}{queue.name}".lower()
+    here = (*above, read_acl(queue.submit_acl), read_acl(queue.admin_acl))
+    yield name, here
+    for child in queue.queues:
+        yield from _access(child, f"{name}.", here)

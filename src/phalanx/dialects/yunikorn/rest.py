@@ -1,0 +1,507 @@
+"""YuniKorn's REST paths, as its dashboards ask for them: partitions, queues, applications, nodes, usage of users.
+
+    /ws/v1/clusters, /ws/v1/partitions, /ws/v1/config, /ws/v1/scheduler/healthcheck, /ws/v1/scheduler/node-utilizations
+    /ws/v1/partition/default/queues, /queue/NAME, /placementrules, /nodes, /node/NAME, /applications/STATE
+    /ws/v1/partition/default/queue/NAME/applications[/STATE], /application/ID
+    /ws/v1/partition/default/usage/users, /user/NAME, /groups, /group/NAME
+
+An answer is made of the configuration and of the pods that were told. Times are nanoseconds since the epoch, `vcore` is
+in thousandths, all else in whole units. An application is all pods of one id in one queue; its state follows from its
+pods. `LEFT_OUT` says which fields are not there, and why: what is not known is absent, never made up.
+
+Source: pkg/webservice (routes, handlers, dao) of apache/yunikorn-core (1.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from phalanx import __version__
+from phalanx.client.kind import NODES
+from phalanx.dialects.frame.dialect import Object, Objects, Told
+from phalanx.dialects.frame.pod_requests import amounts as kubernetes_amounts
+from phalanx.dialects.frame.pod_requests import pod_requests
+from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, amounts, least
+from phalanx.dialects.yunikorn.configuration import Branch, Configuration, Partition, PlacementRule
+from phalanx.dialects.yunikorn.dialect import YuniKornDefinitions
+from phalanx.dialects.yunikorn.gangs import GROUPS, QUEUE_PREFIX, TASK_GROUP, USER, application_id
+from phalanx.dialects.yunikorn.limits import counted_group, limits_of
+from phalanx.dialects.yunikorn.queues import properties_of, whole
+from phalanx.model.queue import Limits
+from phalanx.model.reason import ReasonCode
+
+PATH: Final = "ws"
+LEFT_OUT: Final[Mapping[str, str]] = {
+    "clusters: `startTime`": "the decisions know no clock",
+    "partitions: `lastStateTransitionTime`, `quotaPreemptionEnabled`": "it is always Active; a quota that is cut waits",
+    "queues: `preemptingResource`": "room that is given up is not counted apart",
+    "queues: `template`": "no queue is made by a job",
+    "queues: `currentPriority`, `allocatingAcceptedApps`, `quotaPreemptionDelay`": "they decide nothing here",
+    "applications: `maxUsedResource`, `stateLog`, `startTime`, `finishedTime`, `resourceHistory`": "no history is kept",
+    "applications, nodes: `placeholderData`, `reservations`": "always empty: nothing holds a place before it starts",
+    "applications: `backoffDeadline`, `maxRequestPriority`": "nothing is left alone for a time",
+    "allocations: `allocationTime`, `allocationDelay`": "see the condition PodScheduled of the pod",
+    "nodes: `occupied`, `available`, `foreignAllocations`": "pods of other schedulers are in `phalanx nodes`",
+    "nodes: `attributes`, `rackName`": "labels are on the node",
+}
+_MISSING = "there is no such path here; see docs/dialects/yunikorn.md for those that are answered"
+_OVER = ("Succeeded", "Failed")
+_ACTIVE, _REJECTED, _COMPLETED = ("Accepted", "Running"), "Rejected", "Completed"
+_NONE = Configuration(partitions=(Partition(name=DEFAULT_PARTITION, queues=(Branch(name="root", submit_acl="*"),)),))
+_NS = 10**9
+_BUCKETS = 10
+_LONGEST = 256  # of a queue's name that is shown though there is none of it
+Resources = dict[str, int]
+Json = Any
+
+
+def dashboards(
+    defined: YuniKornDefinitions,
+    everyone: Iterable[Told],
+    objects: Objects,
+    path: tuple[str, ...],
+    query: Mapping[str, str],
+) -> Object | list[Object]:
+    """Return what is answered to a path below `/ws`: an object, a list, or an error with its `status_code`."""
+    seen = _Seen.of(defined, everyone, objects)
+    match path:
+        case ("v1", "clusters"):
+            build = [{"buildVersion": __version__, "rmId": "phalanx"}]
+            return [{"clusterName": "kubernetes", "partition": DEFAULT_PARTITION, "rmBuildInformation": build}]
+        case ("v1", "partitions"):
+            return [_partition(seen)]
+        case ("v1", "config"):
+            return error(404, defined.fault) if defined.fault else dict(msgspec.to_builtins(seen.configuration))
+        case ("v1", "scheduler", "node-utilizations"):
+            return [{"clusterId": "phalanx", "partition": DEFAULT_PARTITION, "utilizations": _utilizations(seen)}]
+        case ("v1", "scheduler", "healthcheck"):
+            return _health(defined)
+        case ("v1", "partition", name, *rest) if name.lower() == DEFAULT_PARTITION:
+            return _in_partition(seen, tuple(rest), query)
+        case ("v1", "partition", _, *_):
+            return error(404, "Partition not found")
+    return error(404, _MISSING)
+
+
+def error(code: int, message: str) -> Object:
+    """Return an error in YuniKorn's form."""
+    return {"status_code": code, "message": message, "description": message}
+
+
+# --- inside: what is seen ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class _Application:
+    """The pods of one id in one queue. `queue`: its full name; empty: there is none. `asked`: the queue as it is shown,
+    also where there is none of that name. `rejected`: why it may not start. `group`: whose limits it counts
+    for."""
+
+    id: str
+    queue: str
+    asked: str
+    user: str
+    groups: tuple[str, ...]
+    allocations: list[Object] = field(default_factory=list)
+    requests: list[Object] = field(default_factory=list)
+    used: Resources = field(default_factory=dict)
+    pending: Resources = field(default_factory=dict)
+    since_ns: int = 0
+    rejected: str = ""
+    group: str = ""
+
+    @property
+    def state(self) -> str:
+        if self.allocations:
+            return "Running"
+        if not self.requests:
+            return _COMPLETED
+        return _REJECTED if self.rejected else "Accepted"
+
+    def json(self) -> Object:
+        return {
+            "applicationID": self.id,
+            "usedResource": self.used,
+            "pendingResource": self.pending,
+            "partition": DEFAULT_PARTITION,
+            "queueName": self.asked,
+            "submissionTime": self.since_ns,
+            "requests": self.requests,
+            "allocations": self.allocations,
+            "applicationState": self.state,
+            "user": self.user,
+            "groups": list(self.groups),
+            "rejectedMessage": self.rejected if self.state == _REJECTED else "",
+            "placeholderData": [],
+            "hasReserved": False,
+            "reservations": [],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    configuration: Configuration
+    partition: Partition
+    applications: tuple[_Application, ...]
+    nodes: Mapping[str, Object]
+    below: Mapping[str, Sequence[_Application]]  # full name of a queue -> those of it, and of all queues below it
+
+    @classmethod
+    def of(cls, defined: YuniKornDefinitions, everyone: Iterable[Told], objects: Objects) -> _Seen:
+        configuration = defined.configuration or _NONE
+        found = (each for each in configuration.partitions if each.name == DEFAULT_PARTITION)
+        applications = _applications(defined, everyone)
+        return cls(
+            configuration=configuration,
+            partition=next(found, _NONE.partitions[0]),
+            applications=applications,
+            nodes=objects.get(NODES, {}),
+            below=_below(applications),
+        )
+
+    @property
+    def root(self) -> Branch:
+        return (self.partition.queues or _NONE.partitions[0].queues or ())[0]
+
+    def capacity(self) -> Resources:
+        return _sum(_allocatable(node) for node in self.nodes.values())
+
+
+def _below(applications: Iterable[_Application]) -> Mapping[str, list[_Application]]:
+    """By the full name of each queue from theirs up to the root."""
+    found: dict[str, list[_Application]] = {}
+    for one in applications:
+        queue = one.queue
+        while queue:
+            found.setdefault(queue, []).append(one)
+            queue = queue.rpartition(".")[0]
+    return found
+
+
+def _applications(defined: YuniKornDefinitions, everyone: Iterable[Told]) -> tuple[_Application, ...]:
+    theirs = {ours: full for full, ours in defined.named.items()}
+    found: dict[tuple[str, str], _Application] = {}
+    for told in everyone:
+        queue = theirs.get(told.queue, "") if defined.named or defined.fault else "root"
+        asked = queue or told.queue.removeprefix(QUEUE_PREFIX)[:_LONGEST]
+        refused = told.reason is not None and told.reason.code is ReasonCode.INVALID
+        for pod in told.owners:
+            key = (asked, application_id(pod["metadata"]))
+            application = found.get(key)
+            if application is None:
+                groups = tuple(filter(None, told.options.get(GROUPS, "").split(",")))
+                user = told.options.get(USER, "nobody")
+                group = counted_group(defined.limited, queue, groups)
+                application = _Application(id=key[1], queue=queue, asked=asked, user=user, groups=groups, group=group)
+                found[key] = application
+            at_ns = int(told.created_s) * _NS
+            application.since_ns = min(application.since_ns or at_ns, at_ns)
+            _enter(application, pod, at_ns)
+            if refused and told.reason is not None:
+                application.rejected = told.reason.text
+    for one in found.values():
+        one.used = _sum(each["resource"] for each in one.allocations)
+        one.pending = {} if one.state == _REJECTED else _sum(each["resource"] for each in one.requests)
+    return tuple(sorted(found.values(), key=lambda one: (one.since_ns, one.id, one.asked)))
+
+
+def _enter(application: _Application, pod: Object, at_ns: int) -> None:
+    meta, spec = pod["metadata"], pod.get("spec") or {}
+    if (pod.get("status") or {}).get("phase") in _OVER:
+        return
+    tags = {"kubernetes.io/meta/namespace": meta["namespace"], "kubernetes.io/meta/podName": meta["name"]}
+    shown = {
+        "allocationKey": meta["uid"],
+        "allocationTags": tags,
+        "requestTime": at_ns,
+        "resource": {**_theirs(pod_requests(spec)), "pods": 1},
+        "priority": str(spec.get("priority") or 0),
+        "applicationId": application.id,
+        "taskGroupName": str((meta.get("annotations") or {}).get(TASK_GROUP, "")),
+    }
+    if spec.get("nodeName"):
+        application.allocations.append({**shown, "nodeId": spec["nodeName"], "placeholder": False})
+    else:
+        application.requests.append({**shown, "placeholder": False})
+
+
+# --- inside: what is shown --------------------------------------------------------------------------------------------
+
+
+def _in_partition(seen: _Seen, path: tuple[str, ...], query: Mapping[str, str]) -> Object | list[Object]:
+    match path:
+        case ("queues",):
+            return _queue(seen, seen.root, "", {}, seen.capacity(), deep=True)
+        case ("queue", name, *rest):
+            return _in_queue(seen, name.lower(), tuple(rest), query)
+        case ("applications", state):
+            return _listed(seen.applications, state, query)
+        case ("application", id):
+            return _one([one.json() for one in seen.applications if one.id == id], "Application not found")
+        case ("nodes",):
+            return _nodes(seen, sorted(seen.nodes))
+        case ("node", name):
+            return _one(_nodes(seen, [name] if name in seen.nodes else []), "Node not found")
+        case ("placementrules",):
+            rules = seen.partition.placement_rules or (PlacementRule(name="provided"),)
+            return [{"partition": DEFAULT_PARTITION, "rules": [_rule(one) for one in rules]}]
+        case ("usage", "users"):
+            return _users(seen)
+        case ("usage", "user", user):
+            return _one(_users(seen, user), "User not found")
+        case ("usage", "groups"):
+            return _groups(seen)
+        case ("usage", "group", group):
+            return _one(_groups(seen, group), "Group not found")
+    return error(404, _MISSING)
+
+
+def _in_queue(seen: _Seen, name: str, path: tuple[str, ...], query: Mapping[str, str]) -> Object | list[Object]:
+    found = next((entry for entry in _branches(seen) if entry[0] == name), None)
+    if found is None:
+        return error(404, "Queue not found")
+    own = [one for one in seen.applications if one.queue == name]
+    match path:
+        case ():
+            _, branch, parent, above, most = found
+            return _queue(seen, branch, parent, above, most, deep="subtree" in query)
+        case ("applications",):
+            return [one.json() for one in own]
+        case ("applications", state):
+            return _listed(own, state, query)
+        case ("application", id):
+            return _one([one.json() for one in own if one.id == id], "Application not found")
+    return error(404, _MISSING)
+
+
+def _one(found: Sequence[Object], missing: str) -> Object:
+    return found[0] if found else error(404, missing)
+
+
+def _listed(applications: Iterable[_Application], state: str, query: Mapping[str, str]) -> Object | list[Object]:
+    """The applications of a state as the path has it; `active` may be narrowed with `?status=`."""
+    wanted = {"active": _ACTIVE, "rejected": (_REJECTED,), "completed": (_COMPLETED,)}.get(state.lower())
+    if wanted is None:
+        return error(400, "Only following application states are allowed: active, rejected, completed")
+    if (status := query.get("status", "")) and state.lower() == "active":
+        wanted = tuple(one for one in wanted if one.lower() == status.lower())
+    return [one.json() for one in applications if one.state in wanted]
+
+
+def _partition(seen: _Seen) -> Object:
+    capacity, used = seen.capacity(), _sum(one.used for one in seen.applications)
+    counts: dict[str, int] = {"total": len(seen.applications)}
+    for one in seen.applications:
+        counts[one.state] = counts.get(one.state, 0) + 1
+    policy = seen.partition.node_sort_policy
+    return {
+        "clusterId": "phalanx",
+        "name": DEFAULT_PARTITION,
+        "capacity": {"capacity": capacity, "usedCapacity": used, "utilization": _percent(used, capacity)},
+        "nodeSortingPolicy": {"type": policy.type or "fair", "resourceWeights": policy.resource_weights},
+        "preemptionEnabled": seen.partition.preemption.enabled is not False,
+        "totalNodes": len(seen.nodes),
+        "applications": counts,
+        "totalContainers": sum(len(one.allocations) for one in seen.applications),
+        "state": "Active",
+    }
+
+
+_Entry = tuple[str, Branch, str, Mapping[str, str], Resources]  # full name, queue, parent, inherited, most of above
+
+
+def _branches(seen: _Seen) -> Iterator[_Entry]:
+    """All queues, from the root."""
+    rest: list[_Entry] = [(seen.root.name.lower(), seen.root, "", {}, seen.capacity())]
+    while rest:
+        entry = rest.pop()
+        yield entry
+        full, branch, _, above, most = entry
+        down = properties_of(branch, above)
+        bound = least(most, amounts(branch.resources.max))
+        rest += [(f"{full}.{one.name.lower()}", one, full, down, bound) for one in branch.queues]
+
+
+def _queue(
+    seen: _Seen, branch: Branch, parent: str, above: Mapping[str, str], most: Resources, *, deep: bool
+) -> Object:
+    """A queue; `most`: the bounds of the queues above it, of the root what nodes have. `deep`: with all below it."""
+    full = f"{parent}.{branch.name}".strip(".").lower()
+    mine = amounts(branch.resources.max)
+    bound, properties, inside = least(most, mine), properties_of(branch, above), seen.below.get(full, ())
+    used, names = _sum(one.used for one in inside), [f"{full}.{one.name.lower()}" for one in branch.queues]
+    preemption = properties.get("preemption.policy", "").lower()
+    policy = properties.get("application.sort.policy", "fifo").lower()
+    return {
+        "queuename": full,
+        "status": "Active",
+        "partition": DEFAULT_PARTITION,
+        "pendingResource": _sum(one.pending for one in inside),
+        "maxResource": mine if parent else most,
+        "guaranteedResource": amounts(branch.resources.guaranteed),
+        "allocatedResource": used,
+        "headroom": {name: max(0, amount - used.get(name, 0)) for name, amount in bound.items()},
+        "isLeaf": not (branch.queues or branch.parent),
+        "isManaged": True,
+        "properties": properties,
+        "parent": parent,
+        "children": [_queue(seen, one, full, properties, bound, deep=True) for one in branch.queues] if deep else [],
+        "childNames": names,
+        "absUsedCapacity": _percent(used, bound),
+        "maxRunningApps": branch.max_applications,
+        "runningApps": sum(one.state == "Running" for one in inside),
+        "sortingPolicy": "fair" if branch.queues or policy == "fair" else "fifo",
+        "prioritySorting": properties.get("application.sort.priority", "").lower() != "disabled",
+        "preemptionEnabled": seen.partition.preemption.enabled is not False and preemption != "disabled",
+        "isPreemptionFence": preemption == "fence",
+        "preemptionDelay": properties.get("preemption.delay", "30s"),
+        "isPriorityFence": properties.get("priority.policy", "").lower() == "fence",
+        "priorityOffset": whole(properties.get("priority.offset", "")),
+    }
+
+
+def _nodes(seen: _Seen, names: Sequence[str]) -> list[Object]:
+    here: dict[str, list[Object]] = {name: [] for name in names}
+    for application in seen.applications:
+        for one in application.allocations:
+            if one["nodeId"] in here:
+                here[one["nodeId"]].append(one)
+    return [_node(name, seen.nodes[name], allocations) for name, allocations in here.items()]
+
+
+def _node(name: str, node: Object, here: list[Object]) -> Object:
+    capacity, used = _allocatable(node), _sum(one["resource"] for one in here)
+    return {
+        "nodeID": name,
+        "hostName": (node["metadata"].get("labels") or {}).get("kubernetes.io/hostname", name),
+        "capacity": capacity,
+        "allocated": used,
+        "utilized": _percent(used, capacity),
+        "allocations": here,
+        "schedulable": not (node.get("spec") or {}).get("unschedulable", False),
+        "isReserved": False,
+        "reservations": [],
+    }
+
+
+def _utilizations(seen: _Seen) -> list[Object]:
+    """Return how many nodes are used to which tenth, for each resource that any node has."""
+    found: dict[str, list[list[str]]] = {}
+    for node in _nodes(seen, sorted(seen.nodes)):
+        for resource in node["capacity"]:
+            tenths = found.setdefault(resource, [[] for _ in range(_BUCKETS)])
+            used = node["utilized"].get(resource, 0)
+            tenths[min(_BUCKETS - 1, max(0, used - 1) // _BUCKETS)].append(node["nodeID"])
+    return [
+        {
+            "type": resource,
+            "utilization": [
+                {"bucketName": f"{at * 10}-{at * 10 + 10}%", "numOfNodes": len(names), "nodeNames": names}
+                for at, names in enumerate(tenths)
+            ],
+        }
+        for resource, tenths in sorted(found.items())
+    ]
+
+
+def _users(seen: _Seen, only: str = "") -> list[Object]:
+    own: dict[str, list[_Application]] = {}
+    for one in seen.applications:
+        if not only or one.user == only:
+            own.setdefault(one.user, []).append(one)
+    return [
+        {
+            "userName": user,
+            "groups": {one.id: one.group for one in found if one.group},
+            "queues": _queues_of(seen, found, _of_limits(0, user)),
+        }
+        for user, found in sorted(own.items())
+    ]
+
+
+def _groups(seen: _Seen, only: str = "") -> list[Object]:
+    """Return the groups that a limit names and applications count for."""
+    own: dict[str, list[_Application]] = {}
+    for one in seen.applications:
+        if one.group and (not only or one.group == only):
+            own.setdefault(one.group, []).append(one)
+    return [
+        {
+            "groupName": group,
+            "applications": [one.id for one in found],
+            "queues": _queues_of(seen, found, _of_limits(1, group)),
+        }
+        for group, found in sorted(own.items())
+    ]
+
+
+Most = Callable[[tuple[Limits, Limits]], Limits]
+
+
+def _of_limits(part: int, who: str) -> Most:
+    """Return what finds the limits of a user (part 0) or of a group (part 1) among those of a queue."""
+    return lambda limits: limits[part].of(who)
+
+
+def _queues_of(seen: _Seen, applications: Iterable[_Application], most: Most) -> Object:
+    limits = {entry[0]: most(limits_of(entry[1].limits)) for entry in _branches(seen) if entry[1].limits}
+    return _usage(_below(one for one in applications if one.state != _REJECTED), seen.root.name.lower(), limits)
+
+
+def _usage(below: Mapping[str, Sequence[_Application]], queue: str, limits: Mapping[str, Limits]) -> Object:
+    """The usage of one user, or group, in a queue, and in those below it where there is any. `limits`: by queue."""
+    inside, most = below.get(queue, ()), limits.get(queue, Limits())
+    depth = queue.count(".") + 2
+    children = dict.fromkeys(".".join(one.queue.split(".")[:depth]) for one in inside if one.queue != queue)
+    return {
+        "queuePath": queue,
+        "resourceUsage": _sum(one.used for one in inside),
+        "runningApplications": [one.id for one in inside if one.state == "Running"],
+        "maxResources": _theirs(dict(most.resources)),
+        "maxApplications": most.running or 0,
+        "children": [_usage(below, child, limits) for child in children],
+    }
+
+
+def _rule(rule: PlacementRule) -> Object:
+    filtered = {"type": rule.filter.type, "userList": list(rule.filter.users), "groupList": list(rule.filter.groups)}
+    above = {"parentRule": _rule(rule.parent)} if rule.parent is not None else {}
+    parameters = {"create": str(rule.create).lower(), **({"queue": rule.value} if rule.value else {})}
+    return {"name": rule.name, "parameters": parameters, "filter": filtered, **above}
+
+
+def _health(defined: YuniKornDefinitions) -> Object:
+    check = {
+        "Name": "Queue configuration",
+        "Succeeded": not defined.fault,
+        "Description": "Check that the queue configuration can be applied",
+        "DiagnosisMessage": defined.fault or "applied",
+    }
+    return {"Healthy": not defined.fault, "HealthChecks": [check]}
+
+
+# --- inside: amounts --------------------------------------------------------------------------------------------------
+
+
+def _theirs(amounts: Mapping[str, int]) -> Resources:
+    return {"vcore" if name == "cpu" else name: amount for name, amount in amounts.items()}
+
+
+def _allocatable(node: Object) -> Resources:
+    return _theirs(kubernetes_amounts((node.get("status") or {}).get("allocatable")))
+
+
+def _sum(parts: Iterable[Mapping[str, int]]) -> Resources:
+    found: Resources = {}
+    for part in parts:
+        for name, amount in part.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+def _percent(used: Mapping[str, int], bound: Mapping[str, int]) -> Resources:
+    return {name: amount * 100 // bound[name] for name, amount in used.items() if bound.get(name)}

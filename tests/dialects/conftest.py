@@ -1,0 +1,61 @@
+"""One `phalanx up` with simulated nodes for all modules here that ask for it: to start one costs more than what most of
+them do with it. Each module finds it as the one before has found it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from phalanx.client.connection import Connection
+from tests.cli.upstart import Up, started
+from tests.dialects.manifests import SIMULATED, Cluster
+
+# What the cluster writes by itself: kinds, names, and the start of namespaces.
+OWN_KINDS = {"componentstatuses", "controllerrevisions", "endpoints", "endpointslices", "events", "leases"}
+OWN_NAMES, OWN_SPACES = {"kube-root-ca.crt"}, "kube-"
+
+
+@pytest.fixture(scope="package")
+def shared_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, set[str]]]:
+    """It, and the paths of what is in it from the start."""
+    with started(tmp_path_factory.mktemp("simulated"), *SIMULATED) as up:
+        yield up, asyncio.run(contents(up))
+
+
+@pytest.fixture(scope="module")
+def simulated(shared_up: tuple[Up, set[str]]) -> Iterator[Up]:
+    up, before = shared_up
+    yield up
+    asyncio.run(restore(up, before))
+
+
+async def contents(up: Up) -> set[str]:
+    """Return the paths of all objects that can be deleted."""
+    async with await Connection.open(up.data / "kubeconfig") as api:
+        return {path async for path in _paths(api)}
+
+
+async def restore(up: Up, before: set[str]) -> None:
+    """Delete what there is beyond that."""
+    async with await Connection.open(up.data / "kubeconfig") as api:
+        cluster = Cluster(api)
+        while more := {path async for path in _paths(api)} - before:
+            cluster.made = sorted(more)
+            await cluster.clear()
+
+
+async def _paths(api: Connection) -> AsyncIterator[str]:
+    groups = (await api.request("GET", "/apis"))["groups"]
+    for root in ("/api/v1", *(f"/apis/{one['preferredVersion']['groupVersion']}" for one in groups)):
+        for kind in (await api.request("GET", root))["resources"]:
+            name = kind["name"]
+            if "/" in name or name in OWN_KINDS or not {"list", "delete"} <= set(kind["verbs"]):
+                continue
+            for one in (await api.request("GET", f"{root}/{name}"))["items"]:
+                meta = one["metadata"]
+                if meta["name"] in OWN_NAMES or meta.get("namespace", "").startswith(OWN_SPACES):
+                    continue
+                space = f"namespaces/{meta['namespace']}/" if kind["namespaced"] else ""
+                yield f"{root}/{space}{name}/{meta['name']}"

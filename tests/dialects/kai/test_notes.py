@@ -1,0 +1,28 @@
+"""What has no effect is said of the object that says it."""
+
+from __future__ import annotations
+
+from phalanx.dialects.frame.dialect import unused
+from phalanx.dialects.kai.fields.notes import notes
+from phalanx.dialects.kai.fields.tables import TABLES
+
+
+def test_what_has_no_effect_is_said_of_the_object() -> None:
+    spec = {"displayName": "A", "resources": {"cpu": {"quota": 1, "limit": -1}, "gpu": {"limit": 0}}}
+    assert list(notes("Queue", {"metadata": {}, "spec": spec})) == [
+        "spec.displayName has no effect: reasons name the queue",
+        "spec.resources.memory.limit, spec.resources.gpu.limit: absent or 0 is no room at all for pods that ask for "
+        "it; write -1 for no limit",
+    ]
+    words = {"kai.scheduler/segment-size": "4", "kai.scheduler/queue": "q", "kai.scheduler/odd": "1", "mps": "true"}
+    assert [text.partition(":")[0] for text in notes("Pod", {"metadata": {"annotations": words}})] == [
+        "kai.scheduler/segment-size has no effect",
+        "kai.scheduler/odd is not known here, and has no effect",
+        "mps has no effect",
+    ]
+
+
+def test_a_field_that_nobody_knows_is_said_too() -> None:
+    assert list(unused({"nodeLabel": {}}, TABLES["Topology"])) == [
+        "spec.nodeLabel is not known here, and has no effect"
+    ]
