@@ -110,9 +110,8 @@ def test_a_429_about_one_object_is_an_answer_and_holds_nobody_back(subresource: 
     async def crowd(connection: Connection) -> None:
         with pytest.raises(ApiRefusal, match="budget"):
             await connection.create(PODS, {}, "default", subresource, "a")
-        began_s = asyncio.get_running_loop().time()
+        assert not connection._calm_s
         await connection.get(NODES, "b")
-        assert asyncio.get_running_loop().time() - began_s < 5.0
 
     ask(budget, crowd)
 

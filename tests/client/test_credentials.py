@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from phalanx.client.access import credentials
 from phalanx.client.access.credentials import Identity, read_credentials
-from phalanx.client.access.kubeconfig import ConfigError, read_kubeconfig
+from phalanx.client.access.kubeconfig import ConfigError, current_context, read_kubeconfig
 from phalanx.client.access.plugin import ask
 from phalanx.client.connection import ApiUnknown, Connection
 from phalanx.client.http import Answer
@@ -98,6 +98,14 @@ def test_of_several_files_the_first_to_say_something_wins_and_paths_are_their_ow
     cluster, user = read_credentials(None, None)
     assert (cluster.server, cluster.verified) == ("https://127.0.0.1:1", True)
     assert user.token_file == tmp_path / "there" / "token"
+
+
+def test_a_context_has_its_cluster_its_user_and_its_namespace(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(GOOD.replace("user: u}", "user: u, namespace: lab}"))
+    cluster, user, namespace = current_context([path])
+    assert (cluster.server, user.token, namespace) == ("https://127.0.0.1:1", "secret", "lab")
+    assert current_context([write(tmp_path / "other")])[2] == "default"
 
 
 def test_in_a_pod_its_service_account_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def follow(server: Server) -> tuple[Informer, list[str]]:
         informer, told = Informer(server, PODS), []
         informer.subscribe(lambda change: told.append(seen(change)))
         task = asyncio.create_task(informer.run())
-        await asyncio.wait_for(server.done.wait(), 90)
+        await asyncio.wait_for(server.done.wait(), 240)
         task.cancel()
         return informer, told
 

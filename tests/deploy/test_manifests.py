@@ -33,7 +33,7 @@ from phalanx.kube.install.dialects import crds_of
 from phalanx.kube.install.record_key import NAME as RECORD_KEY
 from phalanx.kube.leader.lease import NAME as LEASE
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
-from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED, VOLCANO
+from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED
 from phalanx.kube.status.usage import NAME as USAGE
 from phalanx.webhook.trust import CONFIGURATION, SECRET
 
@@ -105,7 +105,7 @@ def _subresource(node: ast.Call, method: str) -> str:
 def used() -> set[Right]:
     """What the code asks for: the calls that name their kind, the caches, and what installing looks at."""
     found = {right for path in sorted(KUBE.rglob("*.py")) for right in calls(path)}
-    for kind in (*REQUIRED, *LOOKED_UP, *VOLCANO, *FRAMEWORK_KINDS):
+    for kind in (*REQUIRED, *LOOKED_UP, *FRAMEWORK_KINDS):
         found |= {(verb, kind.group, kind.plural) for verb in ("list", "watch")}
     for dialect in (each for name, each in DIALECTS.items() if (DEPLOY / "components" / name).exists()):
         kinds = (*dialect.definition_kinds, *dialect.answer_kinds)
@@ -120,6 +120,7 @@ def used() -> set[Right]:
 
 # What `kube/status/dialect_answers.py` writes of each group's kinds, by what their dialect answers.
 ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
+    "scheduling.k8s.io": {"podgroups/status": ("patch",)},
     "kueue.x-k8s.io": {
         "workloads": ("create", "patch"),
         "workloads/status": ("patch",),
@@ -127,10 +128,19 @@ ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "clusterqueues/status": ("patch",),
         "localqueues/status": ("patch",),
         "cohorts/status": ("patch",),
+        "admissionchecks/status": ("patch",),
         "resourceflavors": ("patch",),
     },
-    "scheduling.run.ai": {"podgroups": ("create",), "podgroups/status": ("patch",), "queues/status": ("patch",)},
+    "scheduling.run.ai": {
+        "podgroups": ("create",),
+        "podgroups/status": ("patch",),
+        "queues": ("create",),
+        "queues/status": ("patch",),
+    },
     "scheduling.sigs.k8s.io": {"podgroups": ("patch",), "elasticquotas": ("patch",)},
+    "scheduling.koordinator.sh": {"reservations/status": ("patch",)},
+    "scheduling.volcano.sh": {"podgroups": ("patch",), "podgroups/status": ("patch",), "queues/status": ("patch",)},
+    "topology.volcano.sh": {"hypernodes/status": ("patch",)},
     "scheduling.x-k8s.io": {"podgroups/status": ("patch",), "elasticquotas/status": ("patch",)},
 }
 # The manifests make these objects, so that nobody needs the right to.
@@ -206,7 +216,7 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     definitions |= {body["metadata"]["name"] for each in BROUGHT for body in crds_of(each)}
     policies = (*(body for _, body in INSTALLED), *(body for each in BROUGHT for _, body in each.policies), WEBHOOK)
     admission = {body["metadata"]["name"] for body in policies}
-    rivals = {rival.lease for rival in RIVALS.values()}
+    rivals = {rival.lease or rival.deployment for rival in RIVALS.values()}
     assert named == {LEASE, USAGE, RECORD_KEY} | definitions | admission | rivals
 
 

@@ -32,20 +32,17 @@ from phalanx.client.kind import (
     Kind,
 )
 from phalanx.dialects.enabled import DIALECTS
-from phalanx.dialects.volcano import kinds as volcano
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.labels import SCHEDULER_NAME
-from phalanx.kube.read.pod_group import POD_GROUPS
 from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
 Object = dict[str, Any]
 OURS = (QUEUES, FLAVORS, RESERVATIONS)
 STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
-VOLCANO = (POD_GROUPS, volcano.QUEUES)
 OTHERS = (RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS)
 _THEIRS = {kind for each in DIALECTS.values() for kind in (*each.definition_kinds, *each.answer_kinds)}
-KINDS = tuple(dict.fromkeys((JOBS, NODES, PODS, *OURS, *STORAGE, *VOLCANO, *FRAMEWORK_KINDS, *OTHERS, *_THEIRS)))
+KINDS = tuple(dict.fromkeys((JOBS, NODES, PODS, *OURS, *STORAGE, *FRAMEWORK_KINDS, *OTHERS, *_THEIRS)))
 
 
 def sent(obj: Any) -> Any:

@@ -12,10 +12,8 @@ from phalanx.core.fold.fold import fold_plan
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.installation import Installation
-from phalanx.kube.read.pod_group import POD_GROUPS
 from phalanx.kube.read.records import RecordKey
 from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.status.pod_group_status import PodGroupStatusWriter
 from phalanx.kube.world import KubeWorld
 from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Plan
@@ -74,10 +72,8 @@ class Stage:
         await self.world.sync()
         writing = asyncio.ensure_future(self.world.effects.writer.run())
         self._client, self._writing = client, writing
-        telling = [asyncio.ensure_future(self._statuses().run(0.0))] if self.dialects else []
-        telling += (
-            [asyncio.ensure_future(self.world.answers.run(0.0))] if self.world.watch.capacity.dialects.dialects else []
-        )
+        dialects = self.world.watch.capacity.dialects.dialects
+        telling = [asyncio.ensure_future(self.world.answers.run(0.0))] if dialects else []
         try:
             yield
         finally:
@@ -86,17 +82,6 @@ class Stage:
                 task.cancel()
             await asyncio.gather(writing, *telling, return_exceptions=True)
             self.api.watchers.clear()
-
-    def _statuses(self) -> PodGroupStatusWriter:
-        objects = self.caches(POD_GROUPS).objects
-        return PodGroupStatusWriter(
-            self._client,  # type: ignore[arg-type]  # the double of a connection
-            self.world.watch.groups,
-            self.world.gangs,
-            objects,
-            lambda: self.now_s,
-            lambda: True,
-        )
 
     async def turn(self, *, controller: bool = True) -> None:
         """Watches deliver some of their news, the loop makes one step, its writes go out, the Job controller works."""

@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.dialects.kueue import kinds
 from tests.dialects.kueue.written import named
-from tests.kube.double import Object
+from tests.kube.double import Object, node
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
 from tests.kube.test_kueue import conditions, job, stage_with, workload
@@ -148,5 +148,161 @@ def test_after_a_restart_its_checks_are_waited_for_again() -> None:
             assert not here.api.pods()
             decide(here, "c", "Ready")
             await here.until(lambda: len(here.api.bound()) == 2)
+
+    play(scene())
+
+
+UPDATE = {
+    "name": "main",
+    "labels": {"team": "a"},
+    "annotations": {"autoscaling.x-k8s.io/consume-provisioning-request": "pr-1"},
+    "nodeSelector": {"pool": "new"},
+    "tolerations": [{"key": "new", "operator": "Exists", "effect": "NoSchedule"}],
+}
+
+
+def with_two_pools() -> Stage:
+    """`n1` has room first; `n2` is of the pool that the check asks for, and keeps off who does not tolerate it."""
+    here = stage(3, {"name": "c"})
+    new = node("n2", 8)
+    new["metadata"]["labels"] = {"pool": "new"}
+    new["spec"] = {"taints": [{"key": "new", "effect": "NoSchedule"}]}
+    here.put_node(new)
+    return here
+
+
+def template(here: Stage, name: str = "one") -> Object:
+    found: Object = here.api.job(name)["spec"]["template"]
+    return found
+
+
+def test_what_a_check_says_of_the_pods_is_put_into_them_and_they_go_where_it_says() -> None:
+    """pkg/podset of Kueue: labels, annotations, nodeSelector and tolerations of podSetUpdates."""
+
+    async def scene() -> None:
+        here = with_two_pools()
+        one = job("one", 2)
+        one["spec"]["template"]["metadata"] = {"labels": {"app": "x"}}
+        here.put(one)
+        async with here.scheduler():
+            await reserved(here)
+            await here.until(lambda: states(here) == {"c": "Pending"})
+            decide(here, "c", "Ready", podSetUpdates=[UPDATE])
+            await here.until(lambda: len(here.api.bound()) == 2)
+            assert set(here.api.bound().values()) == {"n2"}
+            now = template(here)
+            assert now["metadata"] == {"labels": {"app": "x", "team": "a"}, "annotations": UPDATE["annotations"]}
+            assert now["spec"]["nodeSelector"] == {"pool": "new"}
+            assert now["spec"]["tolerations"] == UPDATE["tolerations"]
+            shown = workload(here, "one")["spec"]["podSets"][0]["template"]
+            assert shown["metadata"] == {"labels": {"app": "x"}}
+            assert not shown["spec"].get("nodeSelector")
+            assert not shown["spec"].get("tolerations")
+
+    play(scene())
+
+
+def test_the_next_start_takes_out_of_the_pods_what_the_last_put_into_them() -> None:
+    async def scene() -> None:
+        here = with_two_pools()
+        here.put(job("one", 2))
+        async with here.scheduler():
+            await reserved(here)
+            await here.until(lambda: states(here) == {"c": "Pending"})
+            decide(here, "c", "Ready", podSetUpdates=[UPDATE])
+            await here.until(lambda: len(here.api.bound()) == 2)
+            decide(here, "c", "Retry")
+            await here.until(lambda: not here.api.pods())
+            await here.until(lambda: states(here) == {"c": "Pending"})
+            here.now_s += 2
+            here.api.put(kinds.WORKLOADS, workload(here, "one") | {"x": "looked at again"})
+            await reserved(here)
+        async with here.scheduler():
+            await reserved(here)
+            decide(here, "c", "Ready", podSetUpdates=[{"name": "main", "labels": {"team": "b"}}])
+            await here.until(lambda: len(here.api.bound()) == 2)
+            assert set(here.api.bound().values()) == {"n1"}
+            now = template(here)
+            assert now.get("metadata") == {"labels": {"team": "b"}, "annotations": {}}
+            assert not now["spec"].get("nodeSelector")
+            assert not now["spec"].get("tolerations")
+
+    play(scene())
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations", "nodeSelector"])
+def test_a_job_whose_pods_say_otherwise_has_failed_to_start(field: str) -> None:
+    async def scene() -> None:
+        here = stage()
+        one = job("one", 2)
+        words = {"pool": "old"}
+        if field == "nodeSelector":
+            old = node("n2", 8)
+            here.put_node({**old, "metadata": {**old["metadata"], "labels": words}})
+            one["spec"]["template"]["spec"]["nodeSelector"] = words
+        else:
+            one["spec"]["template"]["metadata"] = {field: words}
+        here.put(one)
+        here.put(job("two", 2))
+        async with here.scheduler():
+            await reserved(here)
+            await here.until(lambda: states(here) == {"c": "Pending"})
+            decide(here, "c", "Ready", podSetUpdates=[{"name": "main", field: {"pool": "new"}}])
+            await here.until(lambda: conditions(here, "one").get("Finished") == "True FailedToStart")
+            said = next(one for one in workload(here, "one")["status"]["conditions"] if one["type"] == "Finished")
+            assert "say different things of pool: old and new" in said["message"]
+            await here.until(lambda: conditions(here, "two").get("QuotaReserved") == "True QuotaReserved")
+            await settle(here, 20)
+            assert not here.api.pods()
+
+    play(scene())
+
+
+def own_check(controller: str, **parameters: str) -> Object:
+    spec: Object = {"controllerName": f"kueue.x-k8s.io/{controller}"}
+    if parameters:
+        spec["parameters"] = {"apiGroup": kinds.GROUP, **parameters}
+    return named("c", spec=spec)
+
+
+def active(here: Stage) -> str:
+    """The condition Active of the check and of its ClusterQueue."""
+    both = (
+        here.api.objects[kind].get(name) or {}
+        for kind, name in ((kinds.ADMISSION_CHECKS, "c"), (kinds.CLUSTER_QUEUES, "a"))
+    )
+    found = [((one.get("status") or {}).get("conditions") or [{"reason": "", "status": ""}])[0] for one in both]
+    return ", ".join(f"{one['status']} {one['reason']}" for one in found)
+
+
+def test_a_provisioning_check_is_ready_where_there_is_room_since_no_node_is_needed() -> None:
+    async def scene() -> None:
+        here = stage()
+        here.api.put(
+            kinds.ADMISSION_CHECKS, own_check("provisioning-request", kind="ProvisioningRequestConfig", name="prc")
+        )
+        here.put(job("one", 2))
+        async with here.scheduler():
+            await here.until(lambda: active(here) == "False BadParametersRef, False AdmissionCheckInactive")
+            await settle(here)
+            assert not here.api.pods()
+            here.api.put(kinds.PROVISIONING_CONFIGS, named("prc", spec={"provisioningClassName": "x"}))
+            await here.until(lambda: active(here) == "True Active, True Ready")
+            await here.until(lambda: len(here.api.bound()) == 2)
+            await here.until(lambda: states(here) == {"c": "Ready"})
+            await here.until(lambda: conditions(here, "one").get("Admitted") == "True Admitted")
+
+    play(scene())
+
+
+def test_a_multikueue_check_says_that_no_cluster_is_usable() -> None:
+    async def scene() -> None:
+        here = stage()
+        here.api.put(kinds.ADMISSION_CHECKS, own_check("multikueue"))
+        here.put(job("one", 2))
+        async with here.scheduler():
+            await here.until(lambda: active(here) == "False NoUsableClusters, False AdmissionCheckInactive")
+            await settle(here)
+            assert not here.api.pods()
 
     play(scene())

@@ -13,8 +13,8 @@ import yaml
 
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import CRDS, Kind
-from phalanx.dialects.flavor import read_flavor
-from phalanx.dialects.reservation import read_reservation
+from phalanx.dialects.schema.flavor import read_flavor
+from phalanx.dialects.schema.reservation import read_reservation
 from phalanx.kube.install.definitions import DEFINITIONS, FLAVORS, QUEUES, RESERVATIONS, install
 from phalanx.kube.install.queue_schema import SPEC, Schema
 from phalanx.kube.read.queue import read_queue

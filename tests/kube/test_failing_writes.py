@@ -237,6 +237,10 @@ def test_after_a_conflict_a_write_does_not_rest_but_one_that_meets_many_does() -
                 rested[conflicts] = max(writer.resting, rested.get(conflicts, 0))
                 await asyncio.sleep(0.004)
         assert rested == {1: 0, 2: 0, 3: 1}
+        begin_s, ended = asyncio.get_running_loop().time(), asyncio.Event()
+        writer.put(Conflicting("job", calls, 4), lambda *_: ended.set())
+        await ended.wait()
+        assert asyncio.get_running_loop().time() - begin_s < 0.2, "the third rests 20 ms, the fourth 100 ms"
         running.cancel()
 
     play(scene())

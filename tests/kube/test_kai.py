@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.client.kind import JOBS
+from phalanx.client.kind import DEPLOYMENTS, JOBS, REPLICA_SETS, Kind
 from phalanx.dialects.kai import kinds
 from tests.kube import double
 from tests.kube.double import Object, node
@@ -244,5 +244,87 @@ def test_pods_share_a_gpu_by_the_fraction_that_they_ask_for() -> None:
             waiting = {"half", "memory", "more"} - set(stage.api.bound())
             assert len(waiting) == 1
             await stage.until(lambda: reasons(stage, f"pg-{next(iter(waiting))}-") == ["PlacementRules"])
+
+    play(scene())
+
+
+def test_the_default_queues_are_made_when_somebody_names_them() -> None:
+    async def scene() -> None:
+        stage = stage_with(8)
+        there = stage.api.objects[kinds.QUEUES]
+        stage.put(pod("theirs"))
+        async with stage.scheduler():
+            await stage.until(lambda: "theirs" in stage.api.bound())
+            await settle(stage)
+            assert set(there) == {"q"}
+            named_none = pod("mine")
+            del named_none["metadata"]["labels"]["kai.scheduler/queue"]
+            stage.put(named_none)
+            await stage.until(lambda: "mine" in stage.api.bound())
+            assert there["default-queue"]["spec"]["parentQueue"] == "default-parent-queue"
+            assert set(there) == {"q", "default-queue", "default-parent-queue"}
+
+    play(scene())
+
+
+def test_a_queue_below_the_default_parent_has_it_made() -> None:
+    async def scene() -> None:
+        stage = stage_with(8)
+        queue(stage, "team", "default-parent-queue")
+        stage.put(pod("theirs", queue="team"))
+        async with stage.scheduler():
+            await stage.until(lambda: "theirs" in stage.api.bound())
+            assert set(stage.api.objects[kinds.QUEUES]) == {"q", "team", "default-parent-queue"}
+
+    play(scene())
+
+
+def owning(name: str, labels: dict[str, str], above: tuple[Kind, str] | None = None) -> Object:
+    meta: Object = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels}
+    if above is not None:
+        kind, of = above
+        ref = {"apiVersion": kind.api_version, "kind": kind.name, "name": of, "uid": f"uid-{of}", "controller": True}
+        meta["ownerReferences"] = [ref]
+    return {"metadata": meta, "spec": {}}
+
+
+def owned(name: str, kind: Kind, of: str, **labels: str) -> Object:
+    """A pod whose labels name no queue."""
+    found = double.pod(name, scheduler=kinds.SCHEDULER_NAME)
+    ref = {"apiVersion": kind.api_version, "kind": kind.name, "name": of, "uid": f"uid-{of}", "controller": True}
+    found["metadata"] |= {"ownerReferences": [ref], "labels": labels}
+    return found
+
+
+def test_the_labels_of_the_highest_owner_count_before_those_of_the_pod() -> None:
+    """The pods of a Deployment are seen before their ReplicaSet is, and that before the Deployment."""
+
+    async def scene() -> None:
+        stage = stage_with(cpu=4)
+        for kind in (REPLICA_SETS, DEPLOYMENTS):
+            stage.api.objects.setdefault(kind, {})
+        stage.controller.collects = False  # their owners are no Jobs
+        queue(stage, "closed", cpu={"quota": 0})
+        stage.put(owned("web-1", REPLICA_SETS, "web-a", **{"pod-template-hash": "a", "kai.scheduler/queue": "closed"}))
+        stage.put(owned("set-0", REPLICA_SETS, "set"))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.cluster.jobs) == 2)
+            await settle(stage)
+            assert not stage.api.objects[kinds.POD_GROUPS]  # nobody knows yet what it should say
+            stage.api.put(REPLICA_SETS, owning("set", {"kai.scheduler/queue": "q"}))
+            await stage.until(lambda: set(stage.api.bound()) == {"set-0"})
+            said = {"kai.scheduler/queue": "closed"}  # a ReplicaSet with a Deployment above it says nothing
+            stage.api.put(REPLICA_SETS, owning("web-a", said, (DEPLOYMENTS, "web")))
+            await settle(stage)
+            assert set(stage.api.bound()) == {"set-0"}
+            stage.api.put(DEPLOYMENTS, owning("web", {"kai.scheduler/queue": "q", "priorityClassName": "build"}))
+            await stage.until(lambda: set(stage.api.bound()) == {"set-0", "web-1"})
+            groups = {one["metadata"]["name"]: one["spec"] for one in stage.api.objects[kinds.POD_GROUPS].values()}
+            assert {
+                name.partition("-uid")[0]: (one["queue"], one["priorityClassName"]) for name, one in groups.items()
+            } == {
+                "pg-set": ("q", "train"),
+                "pg-web-1": ("q", "build"),
+            }
 
     play(scene())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.client.kind import NAMESPACES, PODS
-from phalanx.dialects.frame import Told
+from phalanx.dialects.frame.dialect import Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
@@ -198,10 +198,34 @@ def test_a_flavor_stays_while_a_cluster_queue_names_it() -> None:
             stage.api.drop(kinds.CLUSTER_QUEUES, "a")
             await stage.until(lambda: finalizers(stage) == [])
 
-    def finalizers(stage: Stage) -> list[str]:
-        return list(stage.api.objects[kinds.RESOURCE_FLAVORS]["f"]["metadata"].get("finalizers") or ())
+    play(scene())
+
+
+def test_a_flavor_that_is_deleted_while_it_is_let_go_goes() -> None:
+    """Its user's deletion reaches the server just before the write that lets go of it, which is refused then."""
+
+    async def scene() -> None:
+        stage = stage_with(3)
+
+        def delete_first(write: str) -> None:
+            found = stage.api.objects[kinds.RESOURCE_FLAVORS]["f"]
+            if write == "patch resourceflavors/f" and "a" not in stage.api.objects[kinds.CLUSTER_QUEUES]:
+                stage.fault = lambda write: None
+                going = {**found["metadata"], "deletionTimestamp": "2026-01-01T01:00:00Z"}
+                stage.api.put(kinds.RESOURCE_FLAVORS, {**found, "metadata": going})
+
+        stage.fault = delete_first
+        async with stage.scheduler():
+            await stage.until(lambda: finalizers(stage) == ["kueue.x-k8s.io/resource-in-use"])
+            stage.api.drop(kinds.CLUSTER_QUEUES, "a")
+            await stage.until(lambda: finalizers(stage) == [])
 
     play(scene())
+
+
+def finalizers(stage: Stage) -> list[str]:
+    """Those of the flavor."""
+    return list(stage.api.objects[kinds.RESOURCE_FLAVORS]["f"]["metadata"].get("finalizers") or ())
 
 
 def test_fair_sharing_of_kueues_own_configuration() -> None:

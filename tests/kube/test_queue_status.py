@@ -102,22 +102,3 @@ def test_what_is_as_it_was_is_not_written_and_what_is_no_longer_true_goes() -> N
         assert "stateSince" not in api.obj["status"]
 
     clockwork.run(scene())
-
-
-def test_volcanos_queues_are_told_in_its_words_where_ours_has_not_that_name() -> None:
-    async def scene() -> None:
-        api, written = Patched(), dict[str, Object]()
-        api.obj["status"] = {"state": "Closing", "inqueue": 0, "allocated": {"memory": "1Gi"}}
-        sight = StatusSource(standings=list, wrong=dict, objects=dict, volcano=lambda: {"q": api.obj})
-        for _ in range(2):
-            await write_statuses(api, sight, [standing()], 0.0, written)  # type: ignore[arg-type]  # it only patches
-        assert api.writes == 1
-        assert api.obj["status"] == {
-            "state": "Closing",
-            "allocated": {"memory": "0", "cpu": "6", "pods": "6"},
-        }
-        sight = StatusSource(standings=list, wrong=dict, objects=lambda: {"q": OBJ}, volcano=lambda: {"q": api.obj})
-        await write_statuses(api, sight, [standing()], 0.0, written)  # type: ignore[arg-type]  # it only patches
-        assert api.obj["status"]["used"] == "6/4 cpu"
-
-    clockwork.run(scene())

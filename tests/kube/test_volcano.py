@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import yaml
+
+from phalanx.dialects.enabled import DIALECTS
+from phalanx.dialects.volcano.definitions.configuration import CONFIGURATIONS
+from phalanx.dialects.volcano.kinds import HYPER_NODES, NUMA_TOPOLOGIES, POD_GROUPS, SCHEDULER_NAME
 from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
-from phalanx.dialects.volcano.reader import SCHEDULER_NAME
+from phalanx.kube.capacity.dialect_watch import DIALECT, DialectWatch
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.read.pod_group import POD_GROUPS
+from phalanx.kube.read.queue import QueueCache
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
@@ -192,6 +197,64 @@ def test_a_queue_that_is_closing_starts_nothing_and_what_runs_goes_on() -> None:
     play(scene())
 
 
+def test_a_queue_tells_what_its_jobs_hold_and_keeps_its_state() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 6)], dialects=ON)
+        stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "lab"}, "spec": {}})
+        stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "vision"}, "spec": {"parent": "lab"}})
+        group(stage, "g", queue="vision")
+        native = double.job("native", 1)
+        native["metadata"]["labels"]["phalanx.dev/queue"] = "vision"
+        stage.put(member("a", "g", "2"), native)
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            for name in ("vision", "lab"):
+                await stage.until(
+                    lambda name=name: (
+                        stage.api.objects[VOLCANO_QUEUES][name].get("status")
+                        == {"state": "Open", "allocated": {"cpu": "3", "pods": "2"}}
+                    )
+                )
+            stage.finish("a")
+            await stage.until(lambda: stage.api.objects[VOLCANO_QUEUES]["vision"]["status"]["allocated"]["cpu"] == "1")
+
+    play(scene())
+
+
+def test_of_two_dialects_that_claim_a_pod_its_scheduler_decides() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 6)], dialects=frozenset({"kueue", SCHEDULER_NAME}))
+        group(stage, "g")
+        both = member("a", "g")
+        both["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "nowhere"}
+        stage.put(both)
+        async with stage.scheduler():
+            await stage.until(lambda: "a" in stage.api.bound())
+            assert "default/podgroup:g" in stage.cluster.jobs
+
+    play(scene())
+
+
+def test_what_another_dialect_would_say_is_said_on_the_pod() -> None:
+    said = list[str]()
+    watch = DialectWatch(
+        (DIALECTS["kueue"], DIALECTS["volcano"]),
+        QueueCache(),
+        objects=lambda kind: None,
+        mark=lambda gang: None,
+        note=lambda kind, obj, text: said.append(f"{kind.name} {obj['metadata']['name']}: {text}"),
+    )
+    both = member("a", "g")["metadata"] | {"labels": {"kueue.x-k8s.io/queue-name": "q"}, "uid": "u", "name": "a"}
+    assert watch.words("Pod", both, "volcano")[DIALECT] == "volcano"
+    assert said == [
+        "Pod a: words of several schedulers: those of volcano count, since its scheduler is volcano; those of kueue "
+        "have no effect"
+    ]
+    assert watch.words("Pod", both, "phalanx")[DIALECT] == "kueue"
+    assert said[1].startswith("Pod a: words of several schedulers: those of kueue count, since it is first; ")
+    assert watch.words("Pod", {"name": "a"}, "volcano") == {}
+
+
 def test_a_queue_that_cannot_be_read_is_held_and_said_so() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 1)], dialects=ON)
@@ -200,7 +263,6 @@ def test_a_queue_that_cannot_be_read_is_held_and_said_so() -> None:
         stage.put(member("a", "g"))
         async with stage.scheduler():
             await settle(stage)
-            assert stage.world.queues.wrong == {"odd": "spec.weight: 'much' is no whole number from 0 to 2147483647"}
             assert reason(stage, "g").startswith("QueueHeld")
 
     play(scene())
@@ -243,5 +305,207 @@ def test_where_it_is_not_enabled_such_pods_are_others() -> None:
         async with stage.scheduler():
             await settle(stage)
             assert (stage.api.bound(), stage.cluster.jobs) == ({}, {})
+
+    play(scene())
+
+
+def hyper_node(stage: Stage, name: str, tier: int, kind: str, *members: str) -> None:
+    listed = [{"type": kind, "selector": {"exactMatch": {"name": each}}} for each in members]
+    stage.api.put(HYPER_NODES, {"metadata": {"name": name}, "spec": {"tier": tier, "members": listed}})
+
+
+def fabric(size: int) -> Stage:
+    """Two leaves of two nodes each, below one spine."""
+    stage = Stage(nodes=[node(f"n{number}", size) for number in range(4)], dialects=ON)
+    hyper_node(stage, "s0", 1, "Node", "n0", "n1")
+    hyper_node(stage, "s1", 1, "Node", "n2", "n3")
+    hyper_node(stage, "spine", 2, "HyperNode", "s0", "s1")
+    return stage
+
+
+def test_a_hard_topology_keeps_a_gang_below_one_hyper_node() -> None:
+    async def scene() -> None:
+        stage = fabric(1)
+        group(stage, "wide", minMember=3, networkTopology={"mode": "hard", "highestTierAllowed": 1})
+        stage.put(*(member(f"w{number}", "wide") for number in range(3)))
+        async with stage.scheduler():
+            await settle(stage)
+            assert reason(stage, "wide").startswith(
+                "NeverFits: no domain of topology.volcano.sh/tier-1 could ever hold"
+            )
+            assert stage.api.objects[HYPER_NODES]["spine"]["status"] == {"nodeCount": 4}
+            group(stage, "wide", minMember=3, networkTopology={"mode": "hard", "highestTierAllowed": 2})
+            await stage.until(lambda: len(stage.api.bound()) == 3)
+
+    play(scene())
+
+
+def test_a_soft_topology_is_as_close_as_can_be() -> None:
+    async def scene() -> None:
+        stage = fabric(2)
+        group(stage, "first", minMember=1)
+        stage.put(member("f", "first", "2"))
+        async with stage.scheduler():
+            await stage.until(lambda: "f" in stage.api.bound())
+            group(stage, "pair", minMember=2, networkTopology={"mode": "soft"})
+            stage.put(member("a", "pair", "2"), member("b", "pair", "2"))
+            await stage.until(lambda: len(stage.api.bound()) == 3)
+            taken = {stage.api.bound()["a"], stage.api.bound()["b"]}
+            assert taken in ({"n0", "n1"}, {"n2", "n3"})
+
+    play(scene())
+
+
+def test_nodes_that_move_to_another_hyper_node_are_known_there() -> None:
+    async def scene() -> None:
+        stage = fabric(1)
+        group(stage, "wide", minMember=3, networkTopology={"mode": "hard", "highestTierAllowed": 1})
+        stage.put(*(member(f"w{number}", "wide") for number in range(3)))
+        async with stage.scheduler():
+            await settle(stage)
+            assert stage.api.bound() == {}
+            hyper_node(stage, "s1", 1, "Node", "n1", "n2", "n3")
+            hyper_node(stage, "s0", 1, "Node", "n0")
+            await stage.until(lambda: len(stage.api.bound()) == 3)
+            assert set(stage.api.bound().values()) == {"n1", "n2", "n3"}
+
+    play(scene())
+
+
+def test_each_partition_of_a_task_is_below_one_hyper_node() -> None:
+    """The PodGroup as the Job controller makes it of a partitionPolicy: two partitions of two pods."""
+
+    async def scene() -> None:
+        stage = fabric(1)
+        policy = {
+            "name": "worker",
+            "subGroupSize": 2,
+            "minSubGroups": 2,
+            "labelSelector": {"matchLabels": {"volcano.sh/task-spec": "worker"}},
+            "matchLabelKeys": ["volcano.sh/partition-id"],
+            "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
+        }
+        group(stage, "g", minMember=4, minTaskMember={"worker": 4}, subGroupPolicy=[policy])
+        pods = [member(f"p{number}", "g", task_spec="worker") for number in range(4)]
+        for number, pod in enumerate(pods):
+            pod["metadata"]["labels"] = {"volcano.sh/partition-id": str(number % 2)}
+        stage.put(*pods[:3])
+        async with stage.scheduler():
+            await settle(stage)
+            assert reason(stage, "g") == "WaitingForMembers: waiting for members: 3 of 4 pods exist"
+            stage.put(pods[3])
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            at = stage.api.bound()
+            assert {at["p0"], at["p2"]} in ({"n0", "n1"}, {"n2", "n3"})
+
+    play(scene())
+
+
+def configure(stage: Stage, actions: str, plugins: str) -> None:
+    tiers = [{"plugins": [{"name": name} for name in plugins.split()]}]
+    text = yaml.safe_dump({"actions": actions, "tiers": tiers})
+    meta = {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"}
+    stage.api.put(CONFIGURATIONS, {"metadata": meta, "data": {"volcano-scheduler.conf": text}})
+
+
+def priority(pod: Object, value: int) -> Object:
+    return {**pod, "spec": {**pod["spec"], "priority": value}}
+
+
+def test_within_a_queue_jobs_give_way_where_the_configuration_says_so() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 1)], dialects=ON)
+        stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "q"}, "spec": {}})
+        for name in ("low", "high"):
+            group(stage, name, queue="q")
+        stage.put(priority(member("l", "low"), 1))
+        async with stage.scheduler():
+            await stage.until(lambda: "l" in stage.api.bound())
+            stage.put(priority(member("h", "high"), 9))
+            await settle(stage)
+            assert "h" not in stage.api.bound()
+            configure(stage, "enqueue, allocate, preempt", "priority gang capacity")
+            await stage.until(lambda: "h" in stage.api.bound())
+
+    play(scene())
+
+
+def test_weights_divide_the_cluster_where_the_configuration_says_so() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 6)], dialects=ON)
+        configure(stage, "enqueue, allocate, reclaim", "priority gang proportion")
+        for name, weight in (("one", 1), ("two", 2)):
+            stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": name}, "spec": {"weight": weight}})
+        for number in range(6):
+            group(stage, f"g{number}", queue="one")
+            stage.put(member(f"a{number}", f"g{number}"))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 6)
+            for number in range(6):
+                group(stage, f"h{number}", queue="two")
+                stage.put(member(f"b{number}", f"h{number}"))
+            await stage.until(lambda: sum(name.startswith("b") for name in stage.api.bound()) == 4)
+            await settle(stage)
+            assert sum(name.startswith("a") for name in stage.api.bound()) == 2
+
+    play(scene())
+
+
+def test_a_queue_uses_the_node_groups_that_it_requires() -> None:
+    async def scene() -> None:
+        gold = node("n2", 1)
+        gold["metadata"]["labels"] = {"volcano.sh/nodegroup-name": "gold"}
+        stage = Stage(nodes=[node("n1", 4), gold], dialects=ON)
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": ["gold"]}
+        spec = {"capability": {"cpu": 8}, "affinity": {"nodeGroupAffinity": required}}
+        stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "q"}, "spec": spec})
+        for name in ("a", "b"):
+            group(stage, name, queue="q")
+            stage.put(member(name, name))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 1)
+            await settle(stage)
+            assert set(stage.api.bound().values()) == {"n2"}
+
+    play(scene())
+
+
+def test_a_pod_of_one_numa_zone_goes_where_a_zone_holds_it() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("split", 4), node("whole", 4)], dialects=ON)
+        for name, parted in (("split", 2), ("whole", 3)):
+            detail = {str(cpu): {"numa": cpu // parted} for cpu in range(4)}
+            spec = {"numares": {"cpu": {"allocatable": "0-3", "capacity": 4}}, "cpuDetail": detail}
+            stage.api.put(NUMA_TOPOLOGIES, {"metadata": {"name": name}, "spec": spec})
+        for name in ("first", "second", "third"):
+            group(stage, name)
+        strict = member("strict", "third", "3")
+        strict["metadata"]["annotations"]["phalanx.dev/numa-alignment"] = "required"
+        async with stage.scheduler():
+            stage.put(member("a", "first", "3", numa_topology_policy="single-numa-node"))
+            await stage.until(lambda: stage.api.bound() == {"a": "whole"})
+            stage.put(strict)
+            await settle(stage)
+            assert "strict" not in stage.api.bound()
+            stage.put(member("b", "second", "3", numa_topology_policy="single-numa-node"))
+            await stage.until(lambda: stage.api.bound() == {"a": "whole", "b": "split"})
+            group(stage, "odd")
+            odd = member("odd", "odd")
+            odd["metadata"]["annotations"]["phalanx.dev/numa-alignment"] = "always"
+            stage.put(odd)
+            await settle(stage)
+            assert "phalanx.dev/numa-alignment is 'always': write required or preferred" in reason(stage, "odd")
+
+    play(scene())
+
+
+def test_pods_of_a_group_may_differ_in_who_is_preemptable() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 6)], dialects=ON)
+        group(stage, "g", minMember=2)
+        stage.put(member("a", "g", preemptable="true"), member("b", "g", preemptable="false"))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            assert stage.cluster.jobs["default/podgroup:g"].job.preemptible is False
 
     play(scene())

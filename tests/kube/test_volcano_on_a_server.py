@@ -13,10 +13,9 @@ from phalanx import loop
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import CRDS, NODES, PODS
 from phalanx.dialects.volcano.dialect import VOLCANO
-from phalanx.dialects.volcano.kinds import QUEUES
+from phalanx.dialects.volcano.kinds import POD_GROUPS, QUEUES
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.kube.install.dialects import install_dialect
-from phalanx.kube.read.pod_group import POD_GROUPS
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world
 from phalanx.model.policy import Policy

@@ -13,7 +13,8 @@ from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
 
 ON = frozenset({"yunikorn"})
-QUEUES = "partitions: [{queues: [{name: root, queues: [{name: a, resources: {max: {vcore: 3}}}, {name: default}]}]}]"
+_BELOW = "[{name: a, resources: {max: {vcore: 3}}}, {name: default}]"
+QUEUES = f"partitions: [{{queues: [{{name: root, submitacl: '*', queues: {_BELOW}}}]}}]"
 
 
 def stage_with(text: str | None = QUEUES) -> Stage:
@@ -28,9 +29,9 @@ def configure(stage: Stage, text: str) -> None:
     stage.api.put(CONFIGURATIONS, {"metadata": meta, "data": {"queues.yaml": text}})
 
 
-def pod(name: str, queue: str = "", **annotations: str) -> Object:
-    found = double.pod(name, scheduler="yunikorn")
-    found["metadata"]["labels"] = {"applicationId": "app"} | ({"queue": queue} if queue else {})
+def pod(name: str, queue: str = "", cpu: str = "1", *, app: str = "app", **annotations: str) -> Object:
+    found = double.pod(name, cpu, scheduler="yunikorn")
+    found["metadata"]["labels"] = {"applicationId": app} | ({"queue": queue} if queue else {})
     found["metadata"]["annotations"] = {
         f"yunikorn.apache.org/{key.replace('_', '-')}": text for key, text in annotations.items()
     }
@@ -48,10 +49,10 @@ def test_pods_start_within_the_queue_that_they_name() -> None:
         stage = stage_with()
         for number in range(5):
             stage.put(pod(f"p{number}", "root.a"))
-        stage.put(pod("other"))  # no rule: root.default
+        stage.put(pod("other", app="other"))  # no rule: root.default
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 4)
-            await stage.until(lambda: "QueueLimit" in reason(stage, "pod:p4"))
+            await stage.until(lambda: "QueueLimit" in reason(stage, "application:app"))
             assert "other" in stage.api.bound()
             configure(stage, QUEUES.replace("vcore: 3", "vcore: 4"))
             await stage.until(lambda: len(stage.api.bound()) == 5)
@@ -64,15 +65,15 @@ def test_a_gang_of_task_groups_starts_when_all_of_it_has_a_place() -> None:
 
     async def scene() -> None:
         stage = stage_with(QUEUES.replace("vcore: 3", "vcore: 5"))
-        stage.put(pod("first", "root.a"), pod("second", "root.a"))
+        stage.put(pod("first", "root.a", app="first"), pod("second", "root.a", app="second"))
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 2)
             stage.put(pod("w0", "root.a", task_groups=groups, task_group_name="work"))
             await stage.until(lambda: "QueueLimit" in reason(stage, "app"))  # one would fit, four do not
             stage.api.drop(PODS, "default/first")
             await stage.until(lambda: "w0" in stage.api.bound())
-            stage.put(pod("late", "root.a"))  # what is held for the gang is nobody else's
-            await stage.until(lambda: "QueueLimit" in reason(stage, "pod:late"))
+            stage.put(pod("late", "root.a", app="late"))  # what is held for the gang is nobody else's
+            await stage.until(lambda: "QueueLimit" in reason(stage, "application:late"))
             for number in (1, 2, 3):
                 stage.put(pod(f"w{number}", "root.a", task_group_name="work"))
             await stage.until(lambda: {"w0", "w1", "w2", "w3"} <= set(stage.api.bound()))
@@ -87,7 +88,7 @@ def test_without_a_config_map_everybody_is_in_the_default_queue() -> None:
         stage.put(pod("p", "wherever"))
         async with stage.scheduler():
             await stage.until(lambda: "p" in stage.api.bound())
-            assert stage.cluster.jobs["default/pod:p"].job.queue == "default"
+            assert stage.cluster.jobs["default/application:app"].job.queue == "default"
             assert list(stage.cluster.queues) == ["default"]
 
     play(scene())
@@ -100,7 +101,7 @@ def test_a_configuration_that_yunikorn_refuses_starts_nothing_and_says_the_line(
         stage.put(double.pod("ours"))
         async with stage.scheduler():
             await stage.until(lambda: "ours" in stage.api.bound())
-            await stage.until(lambda: "line 2: there is no field 'colour'" in reason(stage, "pod:p"))
+            await stage.until(lambda: "line 2: there is no field 'colour'" in reason(stage, "application:app"))
             await settle(stage)
             assert "p" not in stage.api.bound()
             configure(stage, QUEUES)
@@ -114,7 +115,7 @@ def test_an_application_without_a_queue_waits_and_says_so() -> None:
         stage = stage_with("partitions: [{queues: [{name: root, queues: [{name: a}]}]}]")
         stage.put(pod("p", "root.b"))
         async with stage.scheduler():
-            await stage.until(lambda: "no placement rule" in reason(stage, "pod:p"))
+            await stage.until(lambda: "no placement rule" in reason(stage, "application:app"))
 
     play(scene())
 
@@ -132,13 +133,80 @@ def test_what_runs_is_found_again_after_a_restart() -> None:
             await stage.until(lambda: len(stage.api.bound()) == 3)
         stage.put(pod("p3", "root.a"))
         async with stage.scheduler():
-            await stage.until(lambda: "QueueLimit" in reason(stage, "pod:p3"))
+            await stage.until(lambda: "3 of its 4 pods have a node" in reason(stage, "application:app"))
             await settle(stage)
-            assert {f"default/pod:p{number}" for number in range(4)} <= set(stage.cluster.jobs)
+            assert set(stage.cluster.jobs) == {"default/application:app"}
             assert len(stage.api.bound()) == 3
 
     def of_a_job(obj: Object, uid: str) -> Object:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "theirs", "uid": uid, "controller": True}
         return obj | {"metadata": obj["metadata"] | {"ownerReferences": [owner]}}
+
+    play(scene())
+
+
+def test_a_bound_on_applications_counts_applications_and_not_their_pods() -> None:
+    async def scene() -> None:
+        stage = stage_with(QUEUES.replace("resources: {max: {vcore: 3}}", "maxapplications: 1"))
+        stage.put(*(pod(f"a{number}", "root.a", app="one") for number in range(3)))
+        stage.put(pod("b0", "root.a", app="two"))
+        async with stage.scheduler():
+            await stage.until(lambda: set(stage.api.bound()) == {"a0", "a1", "a2"})
+            await stage.until(lambda: "QueueLimit" in reason(stage, "application:two"))
+            stage.put(pod("a3", "root.elsewhere", app="one"))  # its first pod said the queue
+            await stage.until(lambda: "a3" in stage.api.bound())
+            for number in range(4):
+                stage.finish(f"a{number}")
+            await stage.until(lambda: "b0" in stage.api.bound())
+
+    play(scene())
+
+
+LIMITED = """
+partitions:
+  - queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - name: a
+            limits:
+              - {limit: one, users: [sue], maxapplications: 1, maxresources: {vcore: 2}}
+              - {limit: others, users: ['*'], maxresources: {vcore: 1}}
+              - {limit: together, groups: [dev], maxresources: {vcore: 3}}
+              - {limit: all, groups: ['*'], maxresources: {vcore: 2}}
+            queues: [{name: x}, {name: 'y'}]
+"""
+
+
+def of(user: str, *groups: str) -> str:
+    return json.dumps({"user": user, "groups": list(groups)})
+
+
+def test_a_limit_on_a_queue_counts_what_a_user_and_a_group_have_in_all_below_it() -> None:
+    async def scene() -> None:
+        stage = stage_with(LIMITED)
+        sue, kim, bob = (of(name, "dev") for name in ("sue", "kim", "bob"))
+        stage.put(
+            pod("s0", "root.a.x", app="s", **{"user.info": sue}), pod("s1", "root.a.x", app="s", **{"user.info": sue})
+        )
+        async with stage.scheduler():
+            await stage.until(lambda: set(stage.api.bound()) == {"s0", "s1"})
+            stage.put(pod("t0", "root.a.y", app="t", **{"user.info": sue}))  # in another leaf, of the same user
+            await stage.until(lambda: "user 'sue'" in reason(stage, "application:t"))
+            stage.put(*(pod(f"k{number}", "root.a.y", app="k", **{"user.info": kim}) for number in range(2)))
+            await stage.until(lambda: {"k0", "s0", "s1"} == set(stage.api.bound()))
+            await stage.until(lambda: "user 'kim'" in reason(stage, "application:k"))
+            stage.put(pod("b0", "root.a.x", app="b", **{"user.info": bob}))  # dev has its three
+            await stage.until(lambda: "group 'dev'" in reason(stage, "application:b"))
+            guests = {name: of(name, "qa") for name in ("g0", "g1", "g2")}  # of no group that is named: one pot of two
+            for name, said in guests.items():
+                stage.put(pod(name, "root.a.x", app=name, **{"user.info": said}))
+            await stage.until(lambda: {"k0", "s0", "s1", "g0", "g1"} == set(stage.api.bound()))
+            await stage.until(lambda: "group '*'" in reason(stage, "application:g2"))
+            stage.finish("s0")
+            stage.finish("s1")
+            await stage.until(lambda: {"t0", "b0"} <= set(stage.api.bound()))
+            await settle(stage)
+            assert not {"k1", "g2"} & set(stage.api.bound())
 
     play(scene())

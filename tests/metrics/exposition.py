@@ -20,7 +20,7 @@ def series(text: str) -> Series:
 
 
 def scrape(url: str) -> Series:
-    with urlopen(url, timeout=90) as answer:
+    with urlopen(url, timeout=240) as answer:
         return series(answer.read().decode())
 
 

@@ -24,7 +24,7 @@ ANY_PORT = ("127.0.0.1", 0)
 
 def fetch(port: int, path: str) -> tuple[int, str]:
     try:
-        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=90) as answer:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=240) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()

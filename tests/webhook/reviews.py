@@ -75,9 +75,11 @@ UPDATED = (
 )
 
 
-def review(obj: Any, old: Any = None, *, user: str = "admin", plural: str = "jobs", group: str = "batch") -> Object:
+def review(
+    obj: Any, old: Any = None, *, user: str = "admin", plural: str = "jobs", group: str = "batch", version: str = "v1"
+) -> Object:
     """As kube-apiserver asks."""
-    kind = {"group": group, "version": "v1"}
+    kind = {"group": group, "version": version}
     return {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from phalanx.dialects.job_kinds import SIGNED_BY_THEIR_DIALECT
 from phalanx.embedded.apiserver.admission.policies import PATCHES
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Reader, Review, applies, mutate
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
@@ -19,12 +20,13 @@ from phalanx.kube.install.admission_policy import (
     USERS_POLICY,
     WEBHOOK,
 )
-from phalanx.kube.read.labels import REMOVABLE, WRITTEN
-from phalanx.kube.read.workload.adapter import TRAINING_KINDS
+from phalanx.kube.read.labels import ADMITTED, REMOVABLE, WRITTEN
+from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.webhook.difference import difference
 from phalanx.webhook.review import Unreadable, judge, read
 from tests.webhook.reviews import CREATED, QUEUE, UPDATED, Case, patched, review, signed
 
+RAY_CLUSTERS = next(kind for kind in FRAMEWORK_KINDS if kind.name == "RayCluster")
 JOBS = next(one for one in RESOURCES if one.plural == "jobs")
 READER = Reader(
     policies=lambda plural: [body for kind, body in INSTALLED if kind.plural == plural], param=lambda *_: None
@@ -62,11 +64,42 @@ def test_the_table_tells_something() -> None:
     assert found["not-ours"] == Case(name="not-ours").job()
 
 
-@pytest.mark.parametrize("kind", TRAINING_KINDS, ids=lambda kind: kind.name)
-def test_training_jobs_are_signed_and_no_more(kind: Any) -> None:
+@pytest.mark.parametrize(
+    "kind", [kind for kind in FRAMEWORK_KINDS if kind not in SIGNED_BY_THEIR_DIALECT], ids=lambda kind: kind.name
+)
+def test_jobs_of_frameworks_are_signed_and_no_more(kind: Any) -> None:
     obj = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "t", "labels": QUEUE}, "spec": {}}
-    found = patched(obj, answered(review(obj, plural=kind.plural, group=kind.group)))
+    found = patched(obj, answered(review(obj, plural=kind.plural, group=kind.group, version=kind.version)))
     assert found == {**obj, "metadata": {**obj["metadata"], "annotations": signed("admin")}}
+
+
+@pytest.mark.parametrize("kind", FRAMEWORK_KINDS, ids=lambda kind: kind.name)
+def test_what_the_scheduler_notes_of_a_frameworks_job_nobody_else_writes(kind: Any) -> None:
+    plain, noted = (framework_job(kind, said) for said in ({}, {"phalanx.dev/template.worker": "{}"}))
+    assert of_kind(kind, noted) == of_kind(kind, noted, plain) == of_kind(kind, plain, noted) == "refused"
+    assert of_kind(kind, noted, noted) == "unchanged"
+    assert of_kind(kind, noted, plain, ACCOUNT) == of_kind(kind, plain, noted, ACCOUNT) == "unchanged"
+
+
+def test_a_ray_cluster_is_made_with_the_notes_of_its_ray_job() -> None:
+    """KubeRay copies annotations; of what is a part of another object they are not read."""
+    noted = framework_job(RAY_CLUSTERS, {ADMITTED: "{}", "phalanx.dev/template.head": "{}"})
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "a", "uid": "u", "controller": True}
+    part = {**noted, "metadata": {**noted["metadata"], "ownerReferences": [owner]}}
+    assert of_kind(RAY_CLUSTERS, noted) == "refused"
+    assert of_kind(RAY_CLUSTERS, part) == "unchanged"
+    other = {**part, "metadata": {**part["metadata"], "annotations": {**signed("admin"), ADMITTED: "x"}}}
+    assert of_kind(RAY_CLUSTERS, other, part) == "refused"
+
+
+def framework_job(kind: Any, said: dict[str, str]) -> Any:
+    meta = {"name": "t", "labels": QUEUE, "annotations": {**signed("admin"), **said}}
+    return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": meta, "spec": {}}
+
+
+def of_kind(kind: Any, obj: Any, old: Any = None, user: str = "admin") -> str:
+    asked = review(obj, old, user=user, plural=kind.plural, group=kind.group, version=kind.version)
+    return judge(read(json.dumps(asked).encode())).outcome
 
 
 def test_whatever_a_policy_changes_is_asked_about() -> None:
@@ -107,7 +140,7 @@ def test_an_api_server_asks_about_what_would_be_refused_and_not_about_what_the_s
 
     def asked(now: Any, then: Any, user: str) -> bool:
         one = Review(resource=JOBS, operation="UPDATE", name="t", obj=now, old=then, user=User(name=user))
-        return any(applies(bound, one) for bound in reader.bound("validatingadmissionpolicies", one))
+        return any(applies(bound, one, one.resource) for bound in reader.bound("validatingadmissionpolicies", one))
 
     assert asked(noted, plain, "a")
     assert not asked(noted, noted, "a")

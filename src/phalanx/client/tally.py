@@ -12,7 +12,9 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from typing import NamedTuple, Self
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Self
 
 CALL_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -46,6 +48,18 @@ class Spread:
     @property
     def count(self) -> int:
         return sum(self.counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """A metric as it is shown. `name`: without the suffix `_total` of a counter. `series`: by the values of its
+    labels."""
+
+    name: str
+    type: Literal["counter", "gauge", "histogram"]
+    words: str
+    labels: tuple[str, ...]
+    series: Mapping[tuple[str, ...], float | Spread]
 
 
 class Attempt:

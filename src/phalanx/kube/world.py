@@ -11,15 +11,17 @@ Use as `async with open_world(connection, informers) as world: await loop.run(wo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import Any
 
-from phalanx.client.connection import Connection
+from phalanx.client.connection import ApiError, Connection
 from phalanx.kube.capacity.breaches import BreachRelist
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.restart import adopt, adoption_order, past_run, unfinished_start
@@ -29,7 +31,6 @@ from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.routing.timers import GangTimers
 from phalanx.kube.routing.watch import ClusterWatch
 from phalanx.kube.status.dialect_answers import DialectAnswers
-from phalanx.kube.status.pod_group_status import PodGroupStatusWriter
 from phalanx.kube.status.usage import load_usage
 from phalanx.kube.write.effects import ApiEffects
 from phalanx.model.event import Event, OutcomeTold, Refused
@@ -55,6 +56,7 @@ async def open_world(
     `breaches`: how many decisions broke a promise so far, such as the capacity of a node."""
     settings = settings or KubeSettings()
     installed = await install_all(api, clock, settings.others)
+    settings = replace(settings, dialects=settings.dialects - installed.unread)
     world = KubeWorld(api, informers, settings, clock, fence, installed, breaches)
     async with asyncio.TaskGroup() as group:
         await world.sync()
@@ -144,14 +146,22 @@ class KubeWorld:
                 await _in_pieces(steps)
         self._news.set()
 
+    async def look_for_more(self, pause_s: float = 5.0) -> None:
+        """Read kinds that are defined while this world is open (a framework is installed) from then on."""
+        while True:
+            await asyncio.sleep(pause_s)
+            with contextlib.suppress(ApiError):  # it is asked again
+                if more := await self.caches.look_for_more(self._api):
+                    await self.watch.follow_more(more)
+                    self._wake()
+
     def writing(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Return what is to run as long as this world is open."""
         found = [self.effects.writer.run, self.effects.reporter.run]
+        if self.caches.settings.dialects:
+            found.append(self.look_for_more)
         if self.watch.capacity.dialects.dialects:
             found.append(self.answers.run)
-        if (pod_groups := self.caches.pod_groups) is not None:
-            may_write, groups = self.effects.may_write, self.watch.groups
-            found.append(PodGroupStatusWriter(self._api, groups, self.gangs, pod_groups, self._clock, may_write).run)
         return found
 
     # --- World ----------------------------------------------------------------------------------------------------
@@ -196,7 +206,6 @@ class KubeWorld:
                     gang.shrink(action)
                 case Wait():
                     self.effects.reporter.waits(gang, action.reason)
-                    self.watch.groups.waits(gang.id, action.reason)
                     self.answers.waits(gang.id, action.reason)
                 case Nominate():
                     pass  # the victims' marks say whom they make room for: a restart finds the same room leaving
@@ -226,7 +235,7 @@ class KubeWorld:
     def _define(self) -> None:
         """Queues of dialects, as far as they changed."""
         if self.watch.capacity.dialects.stale:
-            self._out += self.watch.capacity.dialects.events()
+            self._out += list(self.watch.capacity.dialects.events())
             self.answers.defined()
 
     def _recover(self) -> Iterator[None]:
@@ -268,11 +277,11 @@ class KubeWorld:
                 self._advance(gang)
 
     def _advance(self, gang: GangLifecycle) -> None:
-        """What raises while a gang draws its conclusions concerns that gang alone."""
+        """Advance the gang; an exception while it draws its conclusions concerns that gang alone."""
         try:
             gang.advance(self.watch.defaults())
             self._settle(gang)
-        except Exception:
+        except Exception:  # whatever it is, the other gangs go on
             log.exception("the gang %s could not be looked at: it is again when something of it changes", gang.id)
 
     def _start(self, gang: GangLifecycle, action: Start) -> None:
@@ -286,11 +295,9 @@ class KubeWorld:
             self._tell(Refused(gang.id, action.attempt, reason))
 
     def _settle(self, gang: GangLifecycle) -> None:
-        """It has drawn its conclusions."""
+        """Settle the gang, which has drawn its conclusions."""
         self.watch.headroom.settle(gang)
         self._timers.set(gang.id, gang.wake_s)
-        if gang.objects.group is not None:
-            self.watch.groups.touch(gang.id)
         self.answers.touch(gang.id)
         if gang.done:
             self.gangs.pop(gang.id, None)

@@ -4,12 +4,13 @@ Nothing is pushed into a registry while the scheduler works. Plain counts are ke
 (`client.tally`, `metrics.decisions`), how queues stand is what was last looked at for their status, and all of it is
 turned into the exposition format when somebody scrapes. So scraping is what costs, and only while it is done.
 
-Labels are verbs, kinds, queues, flavors, resources and codes: never names of jobs, pods, nodes or users.
+Labels are verbs, kinds, queues, flavors, resources and codes: never names of jobs, pods, nodes or users. Metrics of
+other schedulers, whose dialects are on (`Leader.others`), have the names and labels that those give them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -20,7 +21,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from phalanx import __version__
-from phalanx.client.tally import Spread, Tally
+from phalanx.client.tally import Family, Spread, Tally
 from phalanx.metrics.decisions import Decisions
 from phalanx.model.pod import CPU, Amount
 from phalanx.model.status import ClusterStatus, QueueStatus
@@ -33,7 +34,7 @@ _QUOTA = ("queue", "flavor", "resource")
 class Leader:
     """The figures that only the process that leads can tell. `standings` and `overview`: as last looked at.
     `unanswered`: objects with writes that were not answered yet; `unsent`: of those, which wait for a free connection.
-    `breaches`: how often a decision broke an invariant."""
+    `breaches`: how often a decision broke an invariant. `others`: metrics of the schedulers whose dialects are on."""
 
     decisions: Decisions
     standings: Callable[[], Sequence[QueueStatus]]
@@ -41,6 +42,7 @@ class Leader:
     unanswered: Callable[[], int]
     unsent: Callable[[], int]
     breaches: Callable[[], int]
+    others: Callable[[], Iterable[Family]] = lambda: ()
 
 
 class Scheduler(Collector):
@@ -64,6 +66,7 @@ class Scheduler(Collector):
             yield from _cycles(self.leader)
             yield from _queues(self.leader.standings())
             yield from _cluster(self.leader.overview())
+            yield from map(shown, self.leader.others())
 
 
 def registry(own: Collector) -> CollectorRegistry:
@@ -180,6 +183,21 @@ def _cluster(seen: ClusterStatus) -> Iterator[Metric]:
         for resource, amount in amounts.items():
             family.add_metric((resource,), plain(resource, amount))
         yield family
+
+
+def shown(family: Family) -> Metric:
+    """Return a metric that was counted elsewhere, as Prometheus' library has it."""
+    if family.type == "histogram":
+        spreads = Histogram(family.name, family.words, labels=family.labels)
+        for key, spread in family.series.items():
+            if isinstance(spread, Spread):
+                add_spread(spreads, key, spread)
+        return spreads
+    found = (Counter if family.type == "counter" else Gauge)(family.name, family.words, labels=family.labels)
+    for key, amount in family.series.items():
+        if not isinstance(amount, Spread):
+            found.add_metric(key, amount)
+    return found
 
 
 def plain(resource: str, amount: Amount) -> float:

@@ -66,6 +66,16 @@ def test_the_way_of_one_gang() -> None:
     assert gang.done
 
 
+def test_what_is_told_while_it_starts_is_not_forgotten_when_it_has_started() -> None:
+    """A pod that comes meanwhile and fits nowhere would never be told why: the core does not repeat a reason."""
+    effects, _ = starting()
+    over = ("default/j", "waits no more")
+    assert effects.reports.count(over) == 1
+    effects, gang = running()
+    assert effects.reports.count(over) == 1
+    assert gang.stage is Stage.RUNNING
+
+
 def test_a_stage_has_its_own_fields_and_no_others() -> None:
     """A preemption of who waits, a record of who never started: there is no such thing to be wrong about."""
     for kind, fields in {

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from phalanx.client.connection import Object
-from phalanx.client.informer import Change
-from phalanx.client.kind import Kind
-from phalanx.dialects.frame import READ_BACK, Claim, Definitions, Dialect, Said
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.dialects.frame.dialect import READ_BACK, Claim, Definitions, Dialect, Said
 from phalanx.kube.read.queue import QueueCache
-from phalanx.model.event import Event
+from phalanx.model.event import Event, TopologiesSeen
+from phalanx.model.node import Node
 
 log = logging.getLogger(__name__)
 
 _NOTHING: Mapping[str, str] = {}
+_NONE = Definitions()
+_KINDS = {"Pod": PODS, "Job": JOBS}
+DIALECT = "dialect"  # among the words of an object: whose they are; no label or annotation can say it
 
 
 class DialectWatch:
@@ -27,7 +32,7 @@ class DialectWatch:
     were last read. `claimed`: gang -> its dialect; of those that are `silent` nothing is answered. `written`:
     annotations that we write. `objects`: the caches of a dialect's kinds, those that are served. `note`: called with
     what of an object has no effect. `news`: called when somebody wrote an object that a dialect answers on, and that is
-    about no gang yet."""
+    about no gang yet. `places_changed`: called when nodes have other labels of declared topologies than before."""
 
     def __init__(
         self,
@@ -36,6 +41,7 @@ class DialectWatch:
         *,
         objects: Callable[[Kind], Mapping[str, Object] | None],
         mark: Callable[[str], None],
+        clock: Callable[[], float] = lambda: 0.0,
         note: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
     ) -> None:
         self.dialects = {dialect.name: dialect for dialect in dialects}
@@ -43,8 +49,11 @@ class DialectWatch:
         self.claimed: dict[str, str] = {}
         self.silent: set[str] = set()
         self.written: set[str] = set()
-        self._queues, self._objects, self._mark, self._note = queues, objects, mark, note
+        self._queues, self._objects, self._mark, self._note, self._clock = queues, objects, mark, note, clock
         self.news: Callable[[], None] = lambda: None
+        self.places_changed: Callable[[], None] = lambda: None
+        self._about: dict[str, tuple[Kind, str]] = {}  # gang -> an object that it is about
+        self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
         self._stale = dict.fromkeys(self.dialects)
         both = (kind for each in self.dialects.values() for kind in (*each.definition_kinds, *each.answer_kinds))
         self.kinds = tuple(dict.fromkeys(both))
@@ -53,30 +62,34 @@ class DialectWatch:
         """Return whether it matters: a status that we wrote ourselves does not."""
         for name, dialect in self.dialects.items():
             read_back = _read_back(change.old) != _read_back(change.new)
-            if _is_answer(dialect, change) and (read_back or self._differs(change, False)):
+            if _is_answer(dialect, change) and (read_back or self._differs(change)):
                 self._on_answer(dialect, change)
-            if change.kind in dialect.definition_kinds and self._differs(change, change.kind in dialect.by_status):
+            counting = dialect.by_status.get(change.kind, ())
+            if change.kind in dialect.definition_kinds and self._differs(change, counting):
                 self._stale[name] = None
                 self.tell_unused(name, change.kind, change.new)
         return bool(self._stale)
 
-    def _differs(self, change: Change, by_status: bool) -> bool:
+    def _differs(self, change: Change, by_status: tuple[str, ...] = ()) -> bool:
         if change.old is None or change.new is None:
             return True
         return self._said(change.old, by_status) != self._said(change.new, by_status)
 
-    def _said(self, obj: Object, by_status: bool) -> Object:
-        meta = obj["metadata"]
-        rest = {key: value for key, value in obj.items() if key != "metadata" and (by_status or key != "status")}
+    def _said(self, obj: Object, by_status: tuple[str, ...]) -> Object:
+        meta, status = obj["metadata"], obj.get("status") or {}
+        rest = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
         notes = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in self.written}
+        told = {key: status.get(key) for key in by_status}
         going = "deletionTimestamp" in meta
-        return {**rest, "labels": meta.get("labels"), "annotations": notes, "going": going, "uid": meta["uid"]}
+        seen = {"labels": meta.get("labels"), "annotations": notes, "going": going, "uid": meta["uid"]}
+        return {**rest, **seen, "status": told}
 
     def _on_answer(self, dialect: Dialect[Any], change: Change) -> None:
         about = dialect.gang_of(change.new or change.old or {})
-        if about in self.claimed:
-            self._mark(about)
-        else:
+        also = self._gangs_about.get((change.kind, key_of(change.new or change.old or {})), ())
+        for gang in (*((about,) if about in self.claimed else ()), *also):
+            self._mark(gang)
+        if about not in self.claimed and not also:
             self.news()
         self.tell_unused(dialect.name, change.kind, change.new)
 
@@ -101,37 +114,73 @@ class DialectWatch:
             except Exception:  # whatever stands in them, nobody else's jobs wait for it
                 log.exception("the definitions of %s stay as they were: they cannot be read", name)
                 continue
-            self.defined[name] = defined
-            yield from self._queues.on_definitions(name, self.defined[name])
+            before, self.defined[name] = self.defined.get(name, _NONE), defined
+            yield from self._queues.on_definitions(name, defined, self._clock())
+            if defined.topologies != before.topologies:
+                yield TopologiesSeen(tuple(one for each in self.defined.values() for one in each.topologies))
+            if defined.places() != before.places():
+                self.places_changed()
             for gang in [gang for gang, of in self.claimed.items() if of == name]:
                 self._mark(gang)
 
     def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        """Return what the object says in words of the dialects, in ours."""
-        for dialect in self.dialects.values():
-            if found := dialect.words(kind, meta, scheduler):
-                return found
-        return _NOTHING
+        """Return what the object says in words of a dialect, in ours, with the dialect's name. Of several whose words
+        it carries, the one that its scheduler's name is of counts, else the first."""
+        found = {name: said for name, each in self.dialects.items() if (said := each.words(kind, meta, scheduler))}
+        if not found:
+            return _NOTHING
+        theirs = (name for name in found if scheduler in self.dialects[name].scheduler_names)
+        name = next(theirs, next(iter(found)))
+        if len(found) > 1 and "uid" in meta:
+            others = ", ".join(other for other in found if other != name)
+            why = f"its scheduler is {scheduler}" if scheduler in self.dialects[name].scheduler_names else "it is first"
+            text = f"words of several schedulers: those of {name} count, since {why}; those of {others} have no effect"
+            self._note(_KINDS.get(kind, JOBS), {"metadata": meta}, text)
+        return {**found[name], DIALECT: name}
 
     def claim(self, said: Said) -> Claim | None:
         """Return what the definitions of a dialect say of a gang; None: it is of none."""
-        if "/" not in said.queue:
-            return None  # a queue of ours; those that a dialect names carry its kind
-        for name, dialect in self.dialects.items():
+        if not (DIALECT in said.options or "/" in said.queue or self._queues.of_dialect(said.queue)):
+            return None  # nothing of it is a dialect's
+        names = (said.options[DIALECT],) if DIALECT in said.options else tuple(self.dialects)
+        for name in names:
             if name not in self.defined:
                 continue
-            found_of = {kind: self._objects(kind) for kind in dialect.answer_kinds}
+            found_of = {kind: self._objects(kind) for kind in self.dialects[name].answer_kinds}
             objects = {kind: found for kind, found in found_of.items() if found is not None}
-            if (claim := dialect.claim(self.defined[name], said, objects)) is not None:
+            if (claim := self.dialects[name].claim(self.defined[name], said, objects)) is not None:
                 self.claimed[said.gang] = name
                 (self.silent.add if claim.silent else self.silent.discard)(said.gang)
+                self._note_about(said.gang, claim.about)
                 return claim
         return None
+
+    def with_places(self, node: Node) -> Node:
+        """Return the node with its labels of declared topologies, and with its zones as definitions have them."""
+        found, zones = dict[str, str](), node.zones
+        for each in self.defined.values():
+            found |= each.node_labels(node.name, dict(node.labels))
+            zones = zones or each.node_zones(node.name)
+        if not found and zones is node.zones:
+            return node
+        return replace(node, labels=tuple(sorted({**dict(node.labels), **found}.items())), zones=zones)
 
     def forget(self, gang: str) -> None:
         """The gang is no more."""
         self.claimed.pop(gang, None)
         self.silent.discard(gang)
+        self._note_about(gang, None)
+
+    def _note_about(self, gang: str, about: tuple[Kind, str] | None) -> None:
+        """Keep which object the gang is about, in both directions."""
+        before = self._about.pop(gang, None)
+        if before is not None:
+            self._gangs_about[before].discard(gang)
+            if not self._gangs_about[before]:
+                del self._gangs_about[before]
+        if about is not None:
+            self._about[gang] = about
+            self._gangs_about.setdefault(about, set()).add(gang)
 
 
 def _is_answer(dialect: Dialect[Any], change: Change) -> bool:

@@ -53,6 +53,13 @@ def start_timeout_reason(late: Sequence[Pod], waited_s: float) -> Reason:
     return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"late": len(late), "node": first.node})
 
 
+def staleness_reason(*, bound: int, needed: int, waited_s: float) -> Reason:
+    """Why a gang of bare pods is taken back that ran: `bound` of the `needed` pods were left for longer than its grace
+    period."""
+    text = f"it was taken back: only {bound} of the {needed} pods that it needs ran, for {waited_s:.0f} s"
+    return Reason(code=ReasonCode.STALE, text=text, numbers={"bound": bound, "needed": needed})
+
+
 def barrier_timeout_reason(*, ready: int, needed: int, exist: int, waited_s: float) -> Reason:
     """Why the barrier was not reached: so many of the pods that are `needed` could be bound, and so many `exist`."""
     text = f"its start was taken back: {ready} of {needed} pods could be bound after {waited_s:.0f} s ({exist} existed)"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
+from phalanx.dialects.frame.dialect import PodUpdate
 from phalanx.kube.capacity.node_allocations import NodeAllocations
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.kube.read.pod import Pod
@@ -20,6 +21,7 @@ from phalanx.model.event import Event
 from phalanx.model.reason import Reason
 
 Member: TypeAlias = BatchJob | Pod
+NO_UPDATE = PodUpdate()
 
 
 class Answer(Enum):
@@ -37,11 +39,13 @@ Answered: TypeAlias = Callable[[Answer, str], None]  # with the text of a refusa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleStart:
-    """A Job of a start: how many pods it may run, and the name of the flavor that they get (empty: none)."""
+    """A Job of a start: how many pods it may run, the name of the flavor that they get (empty: none), and what else
+    its template is given for this start."""
 
     job: BatchJob
     parallelism: int
     flavor: str = ""
+    update: PodUpdate = NO_UPDATE
 
 
 class JobEffects(Protocol):
@@ -82,7 +86,7 @@ class PodEffects(Protocol):
 
 
 class Effects(Protocol):
-    """What a gang may do to the outside."""
+    """The effects that a gang may have on the outside."""
 
     @property
     def allocations(self) -> NodeAllocations: ...

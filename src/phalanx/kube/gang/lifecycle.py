@@ -14,6 +14,7 @@ from phalanx.kube.gang.barrier import (
     barrier_timeout_reason,
     binding_timeout_reason,
     member_went_reason,
+    staleness_reason,
     start_timeout_reason,
 )
 from phalanx.kube.gang.effects import Answer, Effects
@@ -181,10 +182,12 @@ class GangLifecycle:
         )
         seats.plan(decided.placements)
         parts = self.new_parts(spec, record, seats)
+        self.effects.waits_no_more(self.id)  # now: what is told while it starts concerns pods that still wait
         self.state = Starting(parts=parts, held=spec.gated)
         if gang:
             parts.elastic.grant([len(row.seats) for row in seats.rows])
         if not spec.gated:
+            parts.seating.update(spec.updates)
             self.resume_jobs(parts)
 
     def new_parts(self, spec: GangSpec, record: StartRecord, seats: GangSeats) -> StartedParts:
@@ -250,7 +253,7 @@ class GangLifecycle:
         waiting.spec = spec
 
     def _await_gate(self, starting: Starting, defaults: GangDefaults) -> None:
-        """It has its room, and is resumed when whoever claims it says so."""
+        """Resume the gang, which has its room, once whoever claims it says so."""
         if self.objects.idle:
             self._finish()
             return
@@ -263,6 +266,8 @@ class GangLifecycle:
         else:
             starting.held = False
             starting.parts.start.since_s = self.effects.now_s()
+            if claim is not None:
+                starting.parts.seating.update(claim.updates)
             self.resume_jobs(starting.parts)
             self._attend(starting.parts, defaults)
 
@@ -337,7 +342,6 @@ class GangLifecycle:
             running.unready = {uid: None for uid, pod in self.pods.items() if not pod.ready}
 
     def _tell_started(self, parts: StartedParts) -> None:
-        self.effects.waits_no_more(self.id)
         first = next(iter(self.jobs.values()), None) or next(iter(self.pods.values()), None)
         nodes = [seat.node for _, seat in parts.start.seats.all() if seat.bound]
         where = nodes[0] if len(set(nodes)) == 1 else f"{len(set(nodes))} nodes"
@@ -352,6 +356,8 @@ class GangLifecycle:
 
     def _check_time(self, parts: StartedParts, defaults: GangDefaults) -> None:
         start, now_s = parts.start, self.effects.now_s()
+        if self._is_stale_too_long(parts, defaults, now_s):
+            return
         deadline_s = self._deadline_s(parts)
         if deadline_s and now_s >= deadline_s:
             self.go_back(parts, self._timeout_reason(parts, now_s - start.since_s))
@@ -395,6 +401,18 @@ class GangLifecycle:
         self._wake(running.bound_s + limit_s)
         return False
 
+    def _is_stale_too_long(self, parts: StartedParts, defaults: GangDefaults, now_s: float) -> bool:
+        said_s, seats = parts.start.spec.staleness_grace_s, parts.start.seats
+        grace_s = defaults.staleness_grace_s(self.queue) if said_s is None else said_s
+        end_s = parts.staleness.ends_s(grace_s)
+        if not end_s or now_s < end_s:
+            self._wake(end_s)
+            return False
+        waited_s = now_s - end_s + grace_s
+        why = staleness_reason(bound=seats.minimum_bound, needed=seats.least, waited_s=waited_s)
+        self.go_back(parts, why, evicts=True)
+        return True
+
     def _time_out(self, running: Running, now_s: float) -> None:
         """Not all became ready in time: elsewhere perhaps, and not for ever."""
         late, running.unready = [self.pods[uid] for uid in running.unready], {}
@@ -424,17 +442,20 @@ class GangLifecycle:
 
     # --- going back -----------------------------------------------------------------------------------------------
 
-    def go_back(self, parts: StartedParts, why: Reason, hold: str = "") -> None:
+    def go_back(self, parts: StartedParts, why: Reason, hold: str = "", *, evicts: bool = False) -> None:
         """Take the start back whole: suspend what was resumed, then wait until no pod of it is left. Bare pods that are
-        bound cannot be taken back (only deleted, which is not ours to do): such a gang goes on as it is."""
-        if parts.start.bare_pods():
+        bound cannot be taken back, only evicted: without `evicts` such a gang goes on as it is."""
+        if parts.start.bare_pods() and not evicts:
             parts.start.since_s = self.effects.now_s()
             return
         parts.preemption.cancel()
-        self._leave(self._depart(parts, Departure(parts.start, why, hold=hold)))
+        departure = Departure(parts.start, why, evicts=evicts, hold=hold)
+        if evicts:
+            departure.report()
+        self._leave(self._depart(parts, departure))
 
     def _preempted(self, start: GangStart, request: PreemptionRequest) -> None:
-        """It is marked, so it goes."""
+        """Begin the departure of the gang, which is marked as preempted now."""
         if not isinstance(self.state, Starting | Running) or self.state.parts.start is not start:
             return
         departure = Departure(start, request.why, mark=request.mark, grace_s=request.grace_s)

@@ -1,23 +1,21 @@
-"""The API objects of one gang: its Jobs, its pods, its PodGroup, and how those ended that are over."""
+"""The API objects of one gang: its Jobs, its pods, and how those ended that are over."""
 
 from __future__ import annotations
 
 from phalanx.kube.gang.spec.gang_spec import GangMembers
 from phalanx.kube.read.pod import Pod
-from phalanx.kube.read.pod_group import PodGroup
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.job import Outcome
 
 
 class GangObjects:
     """The objects of one gang. `id`: the gang's, as the core knows it. `jobs`: all that still exist, by uid. `pods`:
-    those that are neither over nor gone, by uid. `group`: the PodGroup whose members its pods are."""
+    those that are neither over nor gone, by uid."""
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.jobs: dict[str, BatchJob] = {}
         self.pods: dict[str, Pod] = {}
-        self.group: PodGroup | None = None
         self._succeeded: dict[str, set[str]] = {}  # Job uid -> its pods that were seen to succeed
         self._outcomes: dict[str, Outcome] = {}  # of Jobs, and of bare pods, that are over
 
@@ -45,6 +43,11 @@ class GangObjects:
     def job_of(self, pod: Pod) -> BatchJob | None:
         """Return the member that the pod belongs to; None: it is a bare pod."""
         return self.jobs.get(pod.owner[1]) if pod.owner is not None else None
+
+    @property
+    def has_succeeded_bare(self) -> bool:
+        """Return whether a bare pod of it has succeeded."""
+        return any(end is Outcome.SUCCEEDED for uid, end in self._outcomes.items() if uid not in self.jobs)
 
     @property
     def outcome(self) -> Outcome:
@@ -75,4 +78,4 @@ class GangObjects:
         pods.sort(key=lambda pod: (pod.created_s, pod.name))
         finished = sum(job.finished and job.ours for job in self.jobs.values())
         sizes = {job.uid: self.size(job) for job in jobs}
-        return GangMembers(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes, group=self.group)
+        return GangMembers(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes)

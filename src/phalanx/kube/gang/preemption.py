@@ -9,6 +9,9 @@ A gang that leaves suspends its Jobs, and has left when no pod of it is left: on
 Job that resumes it at once (a JobSet that is not suspended itself) is not fought: its new pods wait unbound. Where the
 API server does not let a Job be suspended, however often it is asked, the start ends all the same as soon as nothing of
 it is on a node: room that nobody uses is held for nobody. Where marks cannot be written, nobody is preempted.
+
+A gang of bare pods of which too few run (`seats.staleness`) goes the same way, without marks: whoever comes after a
+crash finds it as it was, and its grace period begins anew.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class Preemption:
         self._request = None
 
     def _budgeted(self, request: PreemptionRequest, objection: str) -> None:
-        """Whether the budgets let its bare pods go: nothing is said against it, or what is."""
+        """Take the answer of the budgets about its bare pods. `objection`: empty where they may go."""
         if request is not self._request:
             return
         if not objection:
@@ -106,8 +109,9 @@ class Preemption:
 
 
 class Departure:
-    """A start on its way back. `mark`: it gives way to another, with `grace_s` at most for its pods. `hold`: why it is
-    not to be started again before somebody says so; empty: it may be."""
+    """A start on its way back. `mark`: it gives way to another, with `grace_s` at most for its pods. `evicts`: its bare
+    pods go, too, as those of a victim do. `hold`: why it is not to be started again before somebody says so; empty: it
+    may be."""
 
     def __init__(
         self,
@@ -116,9 +120,11 @@ class Departure:
         *,
         mark: PreemptionMark | None = None,
         grace_s: float | None = None,
+        evicts: bool = False,
         hold: str = "",
     ) -> None:
         self.why, self.mark = why, mark
+        self._evicts = evicts or mark is not None
         self._start, self._effects, self._grace_s, self._hold = start, start.effects, grace_s, hold
         self._suspending: dict[str, int] = {}  # Jobs whose suspension was asked for -> how often that was refused
         self._stuck: set[str] = set()  # of these, those that the API server does not let be suspended
@@ -140,15 +146,16 @@ class Departure:
         self.evict_bare()
 
     def report(self) -> None:
-        """Tell people that it was preempted."""
+        """Tell people that it was preempted, or why else its bare pods go."""
         jobs: list[Member] = [job for job in self._start.objects.jobs.values() if not job.finished]
         objects = self._start.objects
         for about in jobs + [pod for pod in objects.pods.values() if objects.job_of(pod) is None]:
-            self._effects.report(about, "Preempted", f"{self.why.code}: {self.why.text}", warning=True)
+            event = "Preempted" if self.preempted else str(self.why.code)
+            self._effects.report(about, event, f"{self.why.code}: {self.why.text}", warning=True)
 
     def evict_bare(self) -> None:
         """Evict its bare pods on nodes, each once (a binding may have been on its way)."""
-        for pod in self._start.bare_pods() if self.preempted else ():
+        for pod in self._start.bare_pods() if self._evicts else ():
             if pod.uid not in self._evicted:
                 self._evicted.add(pod.uid)
                 self._evict(pod, 0)

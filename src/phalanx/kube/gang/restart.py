@@ -55,7 +55,7 @@ def unfinished_start(
         return None
     pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
     sizes = {job.uid: gang.objects.size(job) for job in jobs}
-    members = GangMembers(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods, sizes=sizes, group=gang.objects.group)
+    members = GangMembers(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods, sizes=sizes)
     spec = gang_spec(members, replace(defaults, gang=_same(record)))
     if now_s >= record.at_s + hold_s:
         spec = _without_holds(spec)

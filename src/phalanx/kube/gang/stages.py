@@ -21,6 +21,7 @@ from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.elastic import ElasticParallelism
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seating import Seating
+from phalanx.kube.gang.seats.staleness import Staleness
 from phalanx.kube.gang.spec.gang_spec import GangSpec
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.pod import NodePreference, Operator, Requirement
@@ -35,12 +36,13 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedParts:
-    """What one start is made of."""
+    """The parts that one start is made of."""
 
     start: GangStart
     barrier: BindBarrier
     seating: Seating
     elastic: ElasticParallelism
+    staleness: Staleness
     preemption: Preemption
 
     @classmethod
@@ -52,6 +54,7 @@ class StartedParts:
             barrier=barrier,
             seating=Seating(start, barrier),
             elastic=ElasticParallelism(start, barrier),
+            staleness=Staleness(start),
             preemption=Preemption(start, marked),
         )
 
@@ -73,7 +76,12 @@ class StartedParts:
             resumed(answer, text)
 
         roles = [
-            RoleStart(job=job, parallelism=self.elastic.parallelism(job), flavor=self.start.flavor_of(job))
+            RoleStart(
+                job=job,
+                parallelism=self.elastic.parallelism(job),
+                flavor=self.start.flavor_of(job),
+                update=self.start.update_of(job),
+            )
             for job in jobs
         ]
         self.start.effects.jobs.resume(self.start.id, roles, self.start.record, answered)
@@ -88,8 +96,8 @@ class Waiting:
 
 @dataclass(slots=True, kw_only=True)
 class Starting:
-    """Its Jobs are resumed, its pods come to exist, and nothing of it is bound before the barrier. `held`: it has its
-    room, and nothing of it is resumed yet, as whoever claims it has others to ask first."""
+    """The stage in which its Jobs are resumed, its pods come to exist, and nothing of it is bound before the barrier.
+    `held`: it has its room, and nothing of it is resumed yet, as whoever claims it has others to ask first."""
 
     parts: StartedParts
     held: bool = False
@@ -97,8 +105,8 @@ class Starting:
 
 @dataclass(slots=True, kw_only=True)
 class Running:
-    """Its whole minimum was bound, the last of it at `bound_s`. `unready`: its pods that have not been ready yet, where
-    its queue limits how long that may take."""
+    """The stage in which its whole minimum was bound, the last of it at `bound_s`. `unready`: its pods that have not
+    been ready yet, where its queue limits how long that may take."""
 
     parts: StartedParts
     bound_s: float
@@ -107,7 +115,7 @@ class Running:
 
 @dataclass(slots=True, kw_only=True)
 class Leaving:
-    """It goes back, and waits until no pod of it is left."""
+    """The stage in which the gang goes back, and waits until no pod of it is left."""
 
     parts: StartedParts
     departure: Departure

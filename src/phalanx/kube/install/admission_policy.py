@@ -5,7 +5,7 @@ carries our queue or gang label is created: by a MutatingAdmissionPolicy, in the
 Phalanx adds nothing that could stop other people's pods, and a user writes one label and nothing else. A scheduler
 that the user chose himself is left alone: such a Job is queued, and that scheduler binds what we plan (`binding`).
 
-The second policy writes who created a Job or training job (or gave it our label later) into the annotation
+The second policy writes who created a Job or a job of a framework (or gave it our label later) into the annotation
 `phalanx.dev/user`, which nobody can write or change himself: limits per user and shares of users hang on it.
 
 What the scheduler notes on Jobs and pods (that it was started, how many pods it was given, its devices) nobody else may
@@ -19,13 +19,16 @@ themselves, and a Job that does not is told so (`gang_spec`).
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, Kind
+from phalanx.dialects.frameworks.form import BY_ROLE
+from phalanx.dialects.job_kinds import SIGNED_BY_THEIR_DIALECT
 from phalanx.kube.read.labels import JOB, QUEUE, REMOVABLE, SCHEDULER_NAME, USER, WRITTEN
-from phalanx.kube.read.workload.adapter import TRAINING_KINDS
+from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
 log = logging.getLogger(__name__)
 
@@ -90,12 +93,20 @@ _SIGN = (
     f'request.operation == "CREATE" || (({_signed("oldObject")}) ? !({_signed("object")}) || {_OLD} != {_NEW} : '
     f"({_signed('object')}) || !({_ours('oldObject')}))"
 )
-_TRAINING: Object = {
-    "apiGroups": [TRAINING_KINDS[0].group],
-    "apiVersions": [TRAINING_KINDS[0].version],
-    "operations": ["CREATE", "UPDATE"],
-    "resources": [kind.plural for kind in TRAINING_KINDS],
-}
+
+
+def _rules_of(kinds: Iterable[Kind]) -> tuple[Object, ...]:
+    """Return a rule for each group and version of these kinds, whether or not anybody defines them."""
+    plurals: dict[tuple[str, str], list[str]] = {}
+    for kind in kinds:
+        plurals.setdefault((kind.group, kind.version), []).append(kind.plural)
+    return tuple(
+        {"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE", "UPDATE"], "resources": found}
+        for (group, version), found in plurals.items()
+    )
+
+
+_SIGNED_HERE = [kind for kind in FRAMEWORK_KINDS if kind not in SIGNED_BY_THEIR_DIALECT]
 USERS_POLICY: Object = {
     "apiVersion": POLICIES.api_version,
     "kind": POLICIES.name,
@@ -111,7 +122,7 @@ USERS_POLICY: Object = {
                     "operations": ["CREATE", "UPDATE"],
                     "resources": ["jobs"],
                 },
-                _TRAINING,  # whether or not anybody defines them: nobody may sign them for another
+                *_rules_of(_SIGNED_HERE),
             ]
         },
         "matchConditions": [
@@ -149,7 +160,23 @@ def _untouched(key: str) -> str:
     return f"(({now}) ? {then} && {same} : {'true' if key in REMOVABLE else f'!({then})'})"
 
 
-_UNTOUCHED = " && ".join(map(_untouched, WRITTEN))
+def _of_roles_untouched() -> str:
+    """CEL: the annotations about one role of a framework's job (`KEY.ROLE`) are as they were before the write."""
+    now, then = (f"(has({one}.metadata.annotations) ? {one}.metadata.annotations : {{}})" for one in _STATES)
+    ours = " || ".join(f'key.startsWith("{key}.")' for key in BY_ROLE)
+    before = f'request.operation == "UPDATE" && key in {then} && {then}[key] == {now}[key]'
+    kept = f"{then}.all(key, !({ours}) || key in {now})"
+    return f'({now}.all(key, !({ours}) || ({before})) && (request.operation != "UPDATE" || {kept}))'
+
+
+_STATES = ("object", "oldObject")
+_UNTOUCHED = " && ".join([*map(_untouched, WRITTEN), _of_roles_untouched()])
+# KubeRay gives the RayCluster of a RayJob the annotations of that. As a part of it, what stands there is not read.
+_COPIED = (
+    'request.operation == "CREATE" && '
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && "
+    'o.controller && o.kind in ["RayJob", "RayService"] && o.apiVersion.startsWith("ray.io/"))'
+)
 
 
 def _records_policy(name: str, group: str, plural: str, *others: Object, failure: str) -> Object:
@@ -161,7 +188,10 @@ def _records_policy(name: str, group: str, plural: str, *others: Object, failure
         "spec": {
             "failurePolicy": failure,
             "matchConstraints": {"resourceRules": [rule, *others]},
-            "matchConditions": [{"name": "not-the-scheduler", "expression": _NOT_THE_SCHEDULER}],
+            "matchConditions": [
+                {"name": "not-the-scheduler", "expression": _NOT_THE_SCHEDULER},
+                {"name": "not-copied-to-a-part", "expression": f"!({_COPIED})"},
+            ],
             "validations": [
                 {
                     "message": f"only the scheduler writes the annotations {', '.join(WRITTEN)}: leave them out, or as "
@@ -181,7 +211,9 @@ def _check_binding(policy: Object) -> Object:
     }
 
 
-RECORDS_OF_JOBS = _records_policy("job-records.phalanx.dev", "batch", "jobs", _TRAINING, failure="Fail")
+RECORDS_OF_JOBS = _records_policy(
+    "job-records.phalanx.dev", "batch", "jobs", *_rules_of(FRAMEWORK_KINDS), failure="Fail"
+)
 # Nothing that we install may ever stand in the way of pods that have nothing to do with us.
 RECORDS_OF_PODS = _records_policy("pod-records.phalanx.dev", "", "pods", failure="Ignore")
 RECORDS_POLICIES = tuple(
@@ -191,7 +223,7 @@ RECORDS_POLICIES = tuple(
 )
 
 
-GUARDED = (JOBS, *TRAINING_KINDS)  # the kinds that they are about
+GUARDED = (JOBS, *FRAMEWORK_KINDS)  # the kinds that they are about
 
 # The same for a server that does not serve them: it asks `phalanx webhook`, which carries out the policies above. One
 # question covers them: whatever the first changes, the second signs, and what the scheduler alone writes is refused.
@@ -210,11 +242,12 @@ WEBHOOK: Object = {
             "name": "admission.phalanx.dev",
             "admissionReviewVersions": ["v1"],
             "clientConfig": {"service": {"name": SERVICE, "namespace": SERVICE_NAMESPACE, "port": 443, "path": PATH}},
-            "rules": USERS_POLICY["spec"]["matchConstraints"]["resourceRules"],
+            "rules": RECORDS_OF_JOBS["spec"]["matchConstraints"]["resourceRules"],
             "matchConditions": [
                 {
                     "name": "not-signed-yet-or-forged",
-                    "expression": f"(({_OURS_OR_SIGNED}) && ({_SIGN})) || ({_NOT_THE_SCHEDULER} && !({_UNTOUCHED}))",
+                    "expression": f"(({_OURS_OR_SIGNED}) && ({_SIGN})) || ({_NOT_THE_SCHEDULER} && "
+                    f"!({_COPIED}) && !({_UNTOUCHED}))",
                 }
             ],
             "failurePolicy": "Fail",
@@ -227,7 +260,7 @@ WEBHOOK: Object = {
 
 
 class AdmissionMode(Enum):
-    """What makes Jobs ours in a cluster; the value says it to people."""
+    """The rule that makes Jobs ours in a cluster; the value says it to people."""
 
     POLICY = "the API server makes Jobs with our label ours, by its admission policies"
     WEBHOOK = "the API server makes Jobs with our label ours, by asking `phalanx webhook`"

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from phalanx.client.connection import Connection
-from phalanx.dialects.frame import Dialect
+from phalanx.dialects.frame.dialect import Dialect
 from phalanx.kube.install.admission_policy import AdmissionMode, install_policy
 from phalanx.kube.install.definitions import install
-from phalanx.kube.install.dialects import install_dialect
+from phalanx.kube.install.dialects import VersionNotServed, install_dialect
 from phalanx.kube.install.record_key import obtain_record_key
 from phalanx.kube.install.retry import until_answered
 from phalanx.kube.read.records import RecordKey
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """`admission`: what makes Jobs ours here. `record_key`: signs the records of starts; None: they are not signed."""
+    """`admission`: what makes Jobs ours here. `record_key`: signs the records of starts; None: they are not signed.
+    `unread`: the dialects whose kinds this cluster serves in no version that is read."""
 
     admission: AdmissionMode = AdmissionMode.NEITHER
     record_key: RecordKey | None = None
+    unread: frozenset[str] = frozenset()
 
 
 async def install_all(
@@ -30,10 +36,19 @@ async def install_all(
     """Return what is there now. `clock`: seconds since the epoch. `dialects`: what each of these brings."""
     await until_answered(lambda: install(api))
     mode = await until_answered(lambda: install_policy(api))
-    for dialect in dialects:
-        await _install_dialect(api, dialect)
-    return Installation(admission=mode, record_key=await obtain_record_key(api, clock))
+    left = await asyncio.gather(*(_install_dialect(api, dialect) for dialect in dialects))
+    return Installation(
+        admission=mode,
+        record_key=await obtain_record_key(api, clock),
+        unread=frozenset(name for name in left if name),
+    )
 
 
-async def _install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
-    await until_answered(lambda: install_dialect(api, dialect))
+async def _install_dialect(api: Connection, dialect: Dialect[Any]) -> str:
+    """Return its name, where its kinds cannot be read, else nothing."""
+    try:
+        await until_answered(lambda: install_dialect(api, dialect))
+    except VersionNotServed as error:
+        log.error("%s", error)
+        return dialect.name
+    return ""

@@ -221,6 +221,10 @@ SPEC = obj(
             "How long the pods of a job may take, once bound, until each was ready; else it is taken back whole and "
             "tried again elsewhere, and held after three such starts. Not set: for ever."
         ),
+        "stalenessGracePeriod": seconds(
+            "How long a gang of bare pods may run with fewer pods than its minimum; then its pods are evicted, and "
+            "it is queued again. 60 s if not set; 0: for ever."
+        ),
         "accounts": numbers(
             "Shares of users, for order `multifactor`; a user not named has one, and -1 is the queue's own.",
             _MOST_USERS,

@@ -1,43 +1,60 @@
-"""The other scheduler's own controller, still at work: two that resume the same jobs would fight over them.
+"""The other scheduler itself, still at work: two that resume the same jobs, or bind the same pods, fight over them.
 
-Whoever leads its controllers renews a Lease. While that is fresh, ours does not start.
+Whoever leads the controllers of Kueue renews a Lease; while that is fresh, ours does not start. Of the others the
+Deployment of their own installation is looked at: while pods of it are ready, ours does not start either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from phalanx.client.connection import ApiRefusal, Connection
-from phalanx.client.kind import LEASES
+from phalanx.client.kind import DEPLOYMENTS, LEASES
 from phalanx.client.moment import read_moment
-from phalanx.dialects.enabled import RIVALS
+from phalanx.dialects.enabled import RIVALS, Rival
+from phalanx.dialects.frame.dialect import Object
 from phalanx.errors import PhalanxError
 
 _MISSED = 3.0  # a holder that missed so many renewals is gone
 
 
 class RivalRuns(PhalanxError):
-    """The controller of another scheduler runs; the text says whose, and what to do."""
+    """The scheduler of a dialect runs; the text says whose, and what to do."""
 
 
 async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: float) -> None:
-    """Raises RivalRuns where the controller of one of these dialects runs. Who may not look is not stopped."""
+    """Raises RivalRuns where the scheduler of one of these dialects runs. Who may not look is not stopped."""
     for name in dialects:
-        if (rival := RIVALS.get(name)) is None:
-            continue
-        try:
-            lease = await api.get(LEASES, rival.lease, rival.namespace)
-        except ApiRefusal as refusal:
-            if refusal.code not in (403, 404):
-                raise
-            continue
-        spec = lease.get("spec") or {}
-        if not spec.get("holderIdentity") or not spec.get("renewTime"):
-            continue
-        fresh_s = _MISSED * float(spec.get("leaseDurationSeconds") or 15)
-        if now_s - read_moment(spec["renewTime"]) < fresh_s:
+        if (rival := RIVALS.get(name)) is not None and (seen := await _at_work(api, rival, now_s)):
             raise RivalRuns(
-                f"{rival.what} runs in this cluster: {spec['holderIdentity']} holds the Lease {rival.namespace}/"
-                f"{rival.lease}. Both would start the same jobs, so this scheduler does not start. Stop it first: "
-                f"{rival.stop}; or leave out --dialect {name}"
+                f"{rival.what} runs in this cluster: {seen}. Both would start the same jobs, so this scheduler does "
+                f"not start. Stop it first: {rival.stop}; or leave out --dialect {name}"
             )
+
+
+async def _at_work(api: Connection, rival: Rival, now_s: float) -> str:
+    """Return what shows that it runs; empty: nothing does."""
+    if rival.lease:
+        holder = _holder(await _seen(api.get(LEASES, rival.lease, rival.namespace)), now_s)
+        return f"{holder} holds the Lease {rival.namespace}/{rival.lease}" if holder else ""
+    found = await _seen(api.get(DEPLOYMENTS, rival.deployment, rival.namespace))
+    ready = (found.get("status") or {}).get("readyReplicas") or 0
+    return f"{ready} pods of the Deployment {rival.namespace}/{rival.deployment} are ready" if ready else ""
+
+
+def _holder(lease: Object, now_s: float) -> str:
+    spec = lease.get("spec") or {}
+    if not spec.get("holderIdentity") or not spec.get("renewTime"):
+        return ""
+    fresh_s = _MISSED * float(spec.get("leaseDurationSeconds") or 15)
+    return str(spec["holderIdentity"]) if now_s - read_moment(spec["renewTime"]) < fresh_s else ""
+
+
+async def _seen(asked: Awaitable[Object]) -> Object:
+    """Return the object; empty where it is not there, or may not be seen."""
+    try:
+        return await asked
+    except ApiRefusal as refusal:
+        if refusal.code not in (403, 404):
+            raise
+        return {}

@@ -8,7 +8,6 @@ Rooms, lowest first:
     template/   from the spec of a pod, or of a template, to the `Shape` of the pods
     workload/   batch/v1 Jobs, and training jobs shown as Jobs
     pod         a pod, read once per change
-    pod_group   Volcano's PodGroups
     node        nodes
     queue       queues, flavors and reservations
 """

@@ -26,6 +26,7 @@ MIN_RESOURCES = "phalanx.dev/min-resources"  # what the whole gang needs, where 
 REPLACES_FAILED = (
     "phalanx.dev/replaces-failed"  # a bare pod that fails is made anew by whoever made it: its room is kept
 )
+STALENESS = "phalanx.dev/staleness-grace-period"  # how long it may run with fewer pods than its minimum; 0: for ever
 HOLD = "phalanx.dev/hold"  # keep it queued
 GROUP = "phalanx.dev/group"  # label: the user's group, for limits per group
 TIME_LIMIT = "phalanx.dev/time-limit"  # it is stopped when it has run that long
@@ -52,6 +53,7 @@ ROLE_PREFERRED_CLOSENESS = "phalanx.dev/role-preferred-closeness"
 SUBGROUP = "phalanx.dev/subgroup"  # the group of roles that this member belongs to
 SUBGROUPS = "phalanx.dev/subgroups"  # what those groups are: JSON, see job_options.py
 ZONES = "phalanx.dev/zones"  # on nodes: their NUMA zones and what each has, JSON (node.py)
+NUMA_ALIGNMENT = "phalanx.dev/numa-alignment"  # on pods (templates): `required` or `preferred`, from one NUMA zone
 GPU_FRACTION = "phalanx.dev/gpu-fraction"  # on pods (templates): part of a GPU, `0.5`
 GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): so much of a GPU's memory, `8Gi`
 

@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from phalanx.client.connection import Object
-from phalanx.dialects.volcano import reader as volcano
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_preemption_mark, read_start_record
 from phalanx.kube.read.template.pod_shape import ShapeCache, resized_resources, volume_claims
-from phalanx.kube.read.wire import epoch_s
+from phalanx.kube.read.wire import epoch_s, with_group
 from phalanx.kube.read.workload.adapter import PodOwner
 from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason
@@ -32,11 +31,10 @@ _NOTHING: Object = {}
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: ten times faster than a dataclass
     """A pod as the scheduler plans with it. `owner` is the (name, uid) of the Job that controls it. `index` is its
-    completion index, if any. `ours`: we plan it, and bind it unless it is `pinned`: then another scheduler does, to the
-    node `pin` once that is said. `gated`: by gates of others. `devices`: those of its node that we gave it. `grace_s`:
-    how long it may take to end. `group`: the PodGroup of Volcano's whose member it is. `claims`: its volume claims;
-    those `unplaced` wait to be told its node. `awaited`: of a pod of others, the node that it is about to be bound
-    to."""
+    completion index, if any. `ours`: we plan it, and bind it unless it is `pinned`: then another scheduler does, to
+    the node `pin` once that is said. `gated`: by gates of others. `devices`: those of its node that we gave it.
+    `grace_s`: how long it may take to end. `claims`: its volume claims; those `unplaced` wait to be told its node.
+    `awaited`: of a pod of others, the node that it is about to be bound to."""
 
     uid: str
     namespace: str
@@ -63,7 +61,6 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     record: StartRecord | None
     mark: PreemptionMark | None
     waits_for: str  # the code of the reason that its PodScheduled condition gives
-    group: str
     options: Mapping[str, str]
     claims: tuple[str, ...] = ()
     unplaced: tuple[str, ...] = ()
@@ -117,8 +114,7 @@ def read_pod(
     dialects make of a pod's labels and annotations."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     annotations = meta.get("annotations") or {}
-    scheduler = spec.get("schedulerName", "")
-    default = scheduler == labels.DEFAULT_SCHEDULER
+    default = (scheduler := spec.get("schedulerName", "")) == labels.DEFAULT_SCHEDULER
     with_gang = default and owner is not None and owner.ours
     single = default and not with_gang and binds_alone(spec)
     bound_by_us = single or with_gang or scheduler in answers_to
@@ -126,9 +122,11 @@ def read_pod(
     pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
     owner = None if single else owner
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
-    group, said = _words(meta, others=volcano.SCHEDULER_NAME in answers_to) if ours else ("", {})
-    alone = owner is None or scheduler not in labels.OURS  # a Job whose pods name a peer's scheduler says nothing to us
-    theirs = words("Pod", meta, scheduler) if bound_by_us and alone else _NOTHING
+    said = _said(meta) if ours else {}
+    named = with_group(meta, spec)
+    # A Job whose pods name a peer's scheduler says nothing to us, unless they name a group of their own.
+    alone = owner is None or scheduler not in labels.OURS or named is not meta
+    theirs = words("Pod", named, scheduler) if bound_by_us and alone else _NOTHING
     said = {**theirs, **said} if theirs else said
     ask = shapes.of_pod(spec, status, _with_devices(meta, theirs))
     return Pod(
@@ -157,7 +155,6 @@ def read_pod(
         record=read_start_record(annotations),
         mark=read_preemption_mark(annotations),
         waits_for=_waits_for(status) if ours else "",
-        group=group,
         options=said,
         claims=volume_claims(spec, meta["name"]) if ask.claims else (),
         message=status.get("message") or "",
@@ -190,8 +187,9 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
 
 
 def _with_devices(meta: Object, theirs: Mapping[str, str]) -> Object:
-    """The metadata, with the part of a GPU that the pod asks for in words of a dialect."""
-    asked = {key: theirs[key] for key in (labels.GPU_FRACTION, labels.GPU_MEMORY) if key in theirs}
+    """The metadata, with what the pod asks of devices and zones in words of a dialect."""
+    words = (labels.GPU_FRACTION, labels.GPU_MEMORY, labels.NUMA_ALIGNMENT)
+    asked = {key: theirs[key] for key in words if key in theirs}
     return {**meta, "annotations": {**asked, **(meta.get("annotations") or {})}} if asked else meta
 
 
@@ -231,17 +229,6 @@ def _waits_for(status: Object) -> str:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message") or "").partition(":")[0]
     return ""
-
-
-def _words(meta: Object, *, others: bool) -> tuple[str, Mapping[str, str]]:
-    """The PodGroup, and what the pod says; `others`: words of Volcano count too, where ours say nothing."""
-    said = _said(meta)
-    if not others or labels.JOB in said:
-        return "", said
-    if (theirs := volcano.read_pod(meta)) is volcano.SILENT:
-        return "", said
-    words = {labels.QUEUE: theirs.queue, labels.ROLE: theirs.task, labels.PREEMPTIBLE: theirs.preemptible}
-    return theirs.group, {key: value for key, value in words.items() if value} | said
 
 
 def _said(meta: Object) -> dict[str, str]:

@@ -16,12 +16,11 @@ from dataclasses import replace
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.moment import MomentError, read_moment
-from phalanx.dialects import queue as written
-from phalanx.dialects.fields import Misread
-from phalanx.dialects.flavor import read_flavor
-from phalanx.dialects.frame import Definitions
-from phalanx.dialects.reservation import read_reservation
-from phalanx.dialects.volcano import reader as volcano
+from phalanx.dialects.frame.dialect import Definitions
+from phalanx.dialects.schema import queue as written
+from phalanx.dialects.schema.fields import Misread
+from phalanx.dialects.schema.flavor import read_flavor
+from phalanx.dialects.schema.reservation import read_reservation
 from phalanx.model.event import (
     Event,
     FlavorGone,
@@ -53,7 +52,7 @@ def _since(obj: Object) -> float | None:
 
 
 class QueueCache:
-    """What is known of them. Each `on_…` gives the events that a change amounts to."""
+    """The queues, flavors and policies that are known. Each `on_…` gives the events that a change amounts to."""
 
     def __init__(self) -> None:
         self.queues: dict[str, Queue] = {}
@@ -61,28 +60,16 @@ class QueueCache:
         self.flavors: dict[str, Flavor] = {}
         self._reservations: set[str] = set()
         self._own: set[str] = set()  # queues of ours
-        self._volcano: dict[str, Queue] = {}  # queues of Volcano's
+        self._theirs: dict[str, Queue] = {}  # queues of dialects
         self._defined: dict[str, tuple[set[str], set[str]]] = {}  # dialect -> its queues and flavors
 
     def gang(self, queue: str) -> bool:
         """Return whether it starts its jobs whole."""
         return queue not in self.queues or self.queues[queue].gang
 
-    def on_volcano_queue(self, change: Change, now_s: float) -> Iterator[Event]:
-        """A queue of Volcano's counts where there is none of ours of that name."""
-        name, fault = _name(change), ""
-        before = self._volcano.pop(name, None)
-        if change.new is not None:
-            queue, fault = _read_volcano(change.new)
-            if queue.state is not QueueState.OPEN:
-                same = before is not None and before.state is queue.state
-                queue = replace(queue, state_since_s=before.state_since_s if before is not None and same else now_s)
-            self._volcano[name] = queue
-        if name not in self._own:
-            self.wrong.pop(name, None)
-            if fault:
-                self.wrong[name] = fault
-            yield from self._put(name, self._volcano.get(name))
+    def of_dialect(self, queue: str) -> bool:
+        """Return whether a queue of that name is a dialect's."""
+        return queue in self._theirs and queue not in self._own
 
     def _put(self, name: str, queue: Queue | None) -> Iterator[Event]:
         if queue is None:
@@ -92,8 +79,8 @@ class QueueCache:
             self.queues[name] = queue
             yield QueueSeen(queue)
 
-    def on_definitions(self, dialect: str, defined: Definitions) -> Iterator[Event]:
-        """A dialect's queues and flavors are these now; their names are nobody else's."""
+    def on_definitions(self, dialect: str, defined: Definitions, now_s: float) -> Iterator[Event]:
+        """A dialect's queues and flavors are these now. A queue of ours counts before one of theirs of that name."""
         flavors = {flavor.name: flavor for flavor in defined.flavors}
         queues = {queue.name: queue for queue in defined.queues}
         before = self._defined.get(dialect, (set(), set()))
@@ -102,23 +89,40 @@ class QueueCache:
                 self.flavors[name] = flavor
                 yield FlavorSeen(flavor)
         for name, queue in queues.items():
-            yield from self._put(name, queue)
+            self._theirs[name] = self._since_before(queue, now_s)
+            yield from self._put_theirs(name)
         for name in before[0] - queues.keys():
-            yield from self._put(name, None)
+            del self._theirs[name]
+            yield from self._put_theirs(name)
         for name in before[1] - flavors.keys():
             if self.flavors.pop(name, None) is not None:
                 yield FlavorGone(name)
         self._defined[dialect] = (set(queues), set(flavors))
 
+    def _put_theirs(self, name: str) -> Iterator[Event]:
+        if name not in self._own:
+            yield from self._put(name, self._theirs.get(name))
+
+    def _since_before(self, queue: Queue, now_s: float) -> Queue:
+        """Return it with since when it is in its state: no definition says so."""
+        if queue.state is QueueState.OPEN or queue.state_since_s:
+            return queue
+        before = self._theirs.get(queue.name)
+        same = before is not None and before.state is queue.state
+        return replace(queue, state_since_s=before.state_since_s if before is not None and same else now_s)
+
     def start_timeout_s(self, queue: str) -> float | None:
         return self.queues[queue].start_timeout_s if queue in self.queues else None
+
+    def staleness_grace_s(self, queue: str) -> float:
+        return self.queues[queue].staleness_grace_s if queue in self.queues else 0.0
 
     def on_queue(self, change: Change, now_s: float) -> Iterator[Event]:
         name = _name(change)
         self.wrong.pop(name, None)
         if change.new is None:
             self._own.discard(name)
-            yield from self._put(name, self._volcano.get(name))
+            yield from self._put(name, self._theirs.get(name))
             return
         self._own.add(name)
         try:
@@ -163,16 +167,6 @@ class QueueCache:
         if known is not None and known.state == state and name not in self.wrong and known.state_since_s:
             return known.state_since_s
         return _since(obj) or now_s
-
-
-def _read_volcano(obj: Object) -> tuple[Queue, str]:
-    """The queue, and what of it cannot be read: then it is held."""
-    name = obj["metadata"]["name"]
-    try:
-        return volcano.read_queue(name, obj.get("spec") or {}, (obj.get("status") or {}).get("state", "")), ""
-    except Misread as error:
-        log.warning("Volcano's queue %s is held: %s", name, error)
-        return Queue(name=name, state=QueueState.HELD), str(error)
 
 
 def _name(change: Change) -> str:

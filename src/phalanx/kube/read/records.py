@@ -21,7 +21,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from phalanx.dialects.fields import LONGEST_S
+from phalanx.dialects.schema.fields import LONGEST_S
 from phalanx.kube.read.labels import ADMITTED, MOST, PREEMPTED, read_json
 
 Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=253402300799.0)]  # until the year 9999

@@ -34,7 +34,7 @@ class WireMeta(TypedDict, total=False):
 
 
 class WireObject(TypedDict, total=False):
-    """What every object says of itself; the last three are those of a Status, which ends a watch."""
+    """The fields that every object has; the last three are those of a Status, which ends a watch."""
 
     apiVersion: str
     kind: str
@@ -71,11 +71,13 @@ class WirePodSpec(TypedDict, total=False):
     runtimeClassName: str
     schedulerName: str
     schedulingGates: list[Any]
+    schedulingGroup: Any
     subdomain: str
     terminationGracePeriodSeconds: int
     tolerations: list[Any]
     topologySpreadConstraints: Any
     volumes: list[Any]
+    workloadRef: Any
 
 
 class WireContainerStatus(TypedDict, total=False):
@@ -115,6 +117,14 @@ class WireNode(WireObject, total=False):
 
 
 WIRE_TYPES: Mapping[Kind, type] = {PODS: WirePod, NODES: WireNode}
+
+
+def with_group(meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a pod, with what its spec says of its group (scheduling.k8s.io); the same, if
+    it says nothing."""
+    if "schedulingGroup" not in spec and "workloadRef" not in spec:  # nearly every pod
+        return meta
+    return {**meta, "group": {key: spec[key] for key in ("schedulingGroup", "workloadRef") if key in spec}}
 
 
 @lru_cache(4096)  # pods of a job come into being in the same second

@@ -27,10 +27,8 @@ from phalanx.client.kind import (
     VOLUMES,
     Kind,
 )
-from phalanx.dialects.volcano import kinds as volcano_kinds
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.install.retry import until_surely_refused
-from phalanx.kube.read.pod_group import POD_GROUPS
 from phalanx.kube.read.template.admission import AdmissionDefaults, Words
 from phalanx.kube.read.template.volumes import VolumeClaims
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS, TRAINING_KINDS
@@ -41,7 +39,6 @@ log = logging.getLogger(__name__)
 STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
 REQUIRED = (PODS, JOBS, NODES, QUEUES)
 LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS, *STORAGE)
-VOLCANO = (POD_GROUPS, volcano_kinds.QUEUES)  # looked up where this dialect is enabled
 
 
 Informers: TypeAlias = Callable[[Kind], Informer]  # the running cache of a kind
@@ -54,6 +51,7 @@ class ObjectCaches:
     def __init__(self, informers: Informers, settings: KubeSettings) -> None:
         self.settings = settings
         self.served: frozenset[Kind] = frozenset()
+        self._withheld: set[Kind] = set()  # they are served, and not shown to us
         self.job_kinds: tuple[Kind, ...] = (JOBS,)
         self.admission = AdmissionDefaults(answers_to=settings.answers_to, alone=settings.alone, sole=settings.sole)
         self._informers = informers
@@ -66,27 +64,44 @@ class ObjectCaches:
         """Return the known objects of the kind, by `namespace/name`."""
         return self._informers(kind).objects
 
-    @property
-    def pod_groups(self) -> Mapping[str, Object] | None:
-        """Volcano's PodGroups, by `namespace/name`; None where they are not looked up."""
-        return self.objects(POD_GROUPS) if POD_GROUPS in self.served else None
-
     def watches(self, kind: Kind) -> bool:
         return kind in self.served or kind in REQUIRED
 
     async def sync(self, api: Connection) -> None:
         """Wait until every cache that decisions need was listed once."""
-        theirs = VOLCANO if self.settings.volcano else ()
-        frameworks = (
-            FRAMEWORK_KINDS if self.settings.frameworks else TRAINING_KINDS if self.settings.training_jobs else ()
-        )
-        others = [kind for each in self.settings.others for kind in (*each.definition_kinds, *each.answer_kinds)]
-        wanted = dict.fromkeys((*LOOKED_UP, *theirs, *frameworks, *others))
+        wanted = dict.fromkeys((*LOOKED_UP, *self._of_others()))
         shown = await asyncio.gather(*(_serves(api, kind) for kind in wanted))
         served = [kind for kind, is_shown in zip(wanted, shown, strict=True) if is_shown]
         for cache in [self._informers(kind) for kind in (*REQUIRED, *served)]:
             await cache.synced.wait()
         self.look_up(served)
+
+    def _of_others(self) -> Iterable[Kind]:
+        """Return the kinds of others' jobs, queues and groups that are read where they are served."""
+        frameworks = (
+            FRAMEWORK_KINDS if self.settings.frameworks else TRAINING_KINDS if self.settings.training_jobs else ()
+        )
+        others = (kind for each in self.settings.others for kind in (*each.definition_kinds, *each.answer_kinds))
+        return dict.fromkeys((*frameworks, *others))
+
+    async def look_for_more(self, api: Connection) -> tuple[Kind, ...]:
+        """Return the kinds of others' jobs, queues and groups that are served by now and were not: there are caches of
+        them from now on. Raises ApiError."""
+        missing = [kind for kind in self._of_others() if kind not in self.served and kind not in self._withheld]
+        listed = await api.request("GET", "/apis") if missing else {}
+        there = {one["groupVersion"] for group in listed.get("groups") or () for one in group["versions"]}
+        found = list[Kind]()
+        for version in dict.fromkeys(kind.api_version for kind in missing if kind.api_version in there):
+            resources = (await api.request("GET", f"/apis/{version}")).get("resources") or ()
+            plurals = {one["name"] for one in resources}
+            found += [kind for kind in missing if kind.api_version == version and kind.plural in plurals]
+        more = [kind for kind in found if await _serves(api, kind)]
+        self._withheld |= {kind for kind in found if kind not in more}
+        for kind in more:
+            await self._informers(kind).synced.wait()
+        self.served |= frozenset(more)
+        self.job_kinds = (JOBS, *(kind for kind in FRAMEWORK_KINDS if kind in self.served))
+        return tuple(more)
 
     async def list_again(self) -> None:
         """List the kinds that every decision is made on once more; what the caches had otherwise is told as changes.

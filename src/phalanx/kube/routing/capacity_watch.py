@@ -7,11 +7,10 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
-from phalanx.client.kind import Kind
-from phalanx.dialects.frame import Dialect
+from phalanx.client.kind import NODES, Kind
+from phalanx.dialects.frame.dialect import Dialect
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.capacity.node_allocations import NodeAllocations
-from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.queue import QueueCache
 from phalanx.model.event import Event, NodeGone, NodeSeen
@@ -37,9 +36,11 @@ class CapacityWatch:
         note: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
     ) -> None:
         self.allocations, self.queues = NodeAllocations(), QueueCache()
-        self.dialects = DialectWatch(dialects, self.queues, objects=objects, mark=gang_changed, note=note)
+        self.dialects = DialectWatch(dialects, self.queues, objects=objects, mark=gang_changed, clock=clock, note=note)
         self._with_places, self._clock, self._tell, self._queue_changed = with_places, clock, tell, queue_changed
         self._largest: dict[str, int] | None = None
+        self._objects = objects
+        self.dialects.places_changed = self._look_at_nodes_again
 
     def largest(self) -> dict[str, int]:
         """Return the most of each resource that any node has."""
@@ -55,14 +56,17 @@ class CapacityWatch:
             self.allocations.lose_node(name)
             self._tell((NodeGone(name),))
             return
-        node = self._with_places(read_node(change.new))
+        node = self.dialects.with_places(self._with_places(read_node(change.new)))
         if self.allocations.nodes.get(node.name) != node:
             self.allocations.see_node(node)
             self._tell((NodeSeen(node),))
 
+    def _look_at_nodes_again(self) -> None:
+        for obj in (self._objects(NODES) or {}).values():
+            self.on_node(Change(kind=NODES, old=obj, new=obj))
+
     def on_queue(self, change: Change) -> None:
-        take = self.queues.on_queue if change.kind == QUEUES else self.queues.on_volcano_queue
-        told = tuple(take(change, self._clock()))
+        told = tuple(self.queues.on_queue(change, self._clock()))
         self._tell(told)
         if told:
             self._queue_changed((change.new or change.old or {})["metadata"]["name"])

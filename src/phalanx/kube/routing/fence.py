@@ -31,7 +31,7 @@ class Fence:
         def fenced(change: Change) -> None:
             try:
                 take(change)
-            except Exception as error:
+            except Exception as error:  # whatever it is, the other objects are taken
                 self._tell(change, error)
             else:
                 if self._told:

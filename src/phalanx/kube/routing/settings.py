@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.dialects.enabled import DIALECTS
-from phalanx.dialects.frame import Dialect
+from phalanx.dialects.frame.dialect import Dialect
 from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
-from phalanx.dialects.volcano import reader as volcano
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.kube.install.definitions import DEFAULT_QUEUE
 from phalanx.kube.read import labels
@@ -19,7 +18,7 @@ from phalanx.kube.write.events import ReportRate
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
     """How Phalanx is to behave on a cluster. `writes`: how many are on their way at once. `dialects`: whose scheduler
-    names we answer to, and whose kinds we read, besides our own: `volcano`, `kubeflow`. `alone`: which pods of the
+    names we answer to, and whose kinds we read, besides our own. `alone`: which pods of the
     default scheduler we bind, too, by their specs, each by itself: where no other scheduler does. `sole`: no other is
     here at all, so all pods of a gang are ours to bind."""
 
@@ -34,11 +33,7 @@ class KubeSettings:
     @property
     def answers_to(self) -> frozenset[str]:
         theirs = frozenset[str]().union(*(dialect.scheduler_names for dialect in self.others))
-        return labels.OURS | (self.dialects & {volcano.SCHEDULER_NAME}) | theirs
-
-    @property
-    def volcano(self) -> bool:
-        return volcano.SCHEDULER_NAME in self.dialects
+        return labels.OURS | theirs
 
     @property
     def others(self) -> tuple[Dialect[Any], ...]:

@@ -7,16 +7,14 @@ them draw their conclusions, once for however many changes came together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
-from phalanx.dialects.volcano import kinds as volcano
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import GangDefaults
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
-from phalanx.kube.read.pod_group import POD_GROUPS, PodGroupCache
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches
 from phalanx.kube.routing.capacity_watch import CapacityWatch
 from phalanx.kube.routing.fence import Fence, Take
@@ -46,7 +44,6 @@ class ClusterWatch:
     ) -> None:
         self._caches, self._gangs, self._new_gang = caches, gangs, new_gang
         self._tell, self._mark, self._wake = tell, mark, wake
-        self.groups = PodGroupCache(lambda name: caches.admission.priority({"priorityClassName": name}))
         self.headroom = QuotaHeadroom(caches)
         self._fence = Fence(invalid)
         around = self._fence.around
@@ -65,7 +62,7 @@ class ClusterWatch:
         )
         caches.words = self.capacity.dialects.words
         self._workloads = WorkloadWatch(
-            caches, self._storage, self.groups, self.capacity.allocations, gang_of=self._gang, changed=mark
+            caches, self._storage, self.capacity.allocations, gang_of=self._gang, changed=mark
         )
 
     def subscribe(self) -> None:
@@ -78,6 +75,12 @@ class ClusterWatch:
         for kind, take in self._order():
             await self._caches.informer(kind).follow(take)
 
+    async def follow_more(self, kinds: Collection[Kind]) -> None:
+        """As `follow`, for kinds that are served since."""
+        for kind, take in self._order():
+            if kind in kinds:
+                await self._caches.informer(kind).follow(take)
+
     def _order(self) -> list[tuple[Kind, Take]]:
         """Return what is watched, in the order in which it must be known."""
         around = self._fence.around
@@ -88,9 +91,7 @@ class ClusterWatch:
             (FLAVORS, around(self.capacity.on_flavor)),
             (RESERVATIONS, around(self.capacity.on_reservation)),
             *((kind, around(self._on_definition)) for kind in self._defined()),
-            (volcano.QUEUES, around(self.capacity.on_queue)),
             (QUEUES, around(self.capacity.on_queue)),
-            (POD_GROUPS, around(self._on_pod_group)),
             *((kind, self._take_job) for kind in self._caches.job_kinds),
             (PODS, self._take_pod),
         )
@@ -120,6 +121,7 @@ class ClusterWatch:
             default_queue=self._caches.settings.default_queue,
             gang=queues.gang,
             start_timeout_s=queues.start_timeout_s,
+            staleness_grace_s=queues.staleness_grace_s,
             largest=self.capacity.largest(),
             headroom=self.headroom.obstacle,
             claim=self.capacity.dialects.claim,
@@ -132,7 +134,6 @@ class ClusterWatch:
         gang = self._gangs.get(id)
         if gang is None:
             gang = self._gangs[id] = self._new_gang(id)
-            gang.objects.group = self.groups[id]
         return gang
 
     def _tell_now(self, events: tuple[Event, ...]) -> None:
@@ -160,12 +161,6 @@ class ClusterWatch:
         for gang in self._gangs.values():
             if gang.waits and gang.queue == queue:
                 self._mark(gang.id)
-
-    def _on_pod_group(self, change: Change) -> None:
-        gang = self._gangs.get(self.groups.on_change(change))
-        if gang is not None:
-            gang.objects.group = self.groups[gang.id]
-            self._mark(gang.id)
 
     def _on_job(self, change: Change) -> None:
         self._workloads.on_job(change)

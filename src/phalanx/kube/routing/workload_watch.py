@@ -17,7 +17,6 @@ from phalanx.kube.capacity.node_allocations import NodeAllocations
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod, read_changed_pod, read_pod
-from phalanx.kube.read.pod_group import PodGroupCache, pod_group_gang
 from phalanx.kube.read.workload.ancestors import Ancestor, Ancestors
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.routing.caches import ObjectCaches
@@ -34,13 +33,12 @@ class WorkloadWatch:
         self,
         caches: ObjectCaches,
         storage: VolumeUsers,
-        groups: PodGroupCache,
         allocations: NodeAllocations,
         *,
         gang_of: Callable[[str], GangLifecycle],
         changed: Callable[[str], None],
     ) -> None:
-        self._caches, self._storage, self._groups, self._allocations = caches, storage, groups, allocations
+        self._caches, self._storage, self._allocations = caches, storage, allocations
         self._gang_of, self._changed = gang_of, changed
         self._ancestors = Ancestors(lambda: caches.job_kinds, caches.objects)
         self._members: dict[str, tuple[str, ...]] = {}  # uid of an object -> the members of a gang that it is
@@ -85,7 +83,8 @@ class WorkloadWatch:
             self._see_job(member, jobs.get(member))
 
     def _hand_over(self, kind: Kind, obj: Object, above: Ancestor) -> None:
-        """What an object has is of whom it was made for: its pods, and what its spec says of the roles."""
+        """Hand the object's parts to the object for which it was made: its pods, and what its spec says of the
+        roles."""
         if kind is not JOBS:
             self.on_job(Change(kind=above.kind, old=above.obj, new=above.obj))
         members = self._ancestors.members(kind, obj)
@@ -131,8 +130,6 @@ class WorkloadWatch:
         pod = self._pods[change.new["metadata"]["uid"]] = self._read(change.old, change.new)
         if before is not None and before.owner is not None and before.owner != pod.owner:
             self._pods_of.get(before.owner[1], set()).discard(pod.uid)
-        if pod.group:
-            self._groups.see(pod)
         self.foreign_pods.touch(pod.uid)
         if pod.charged:
             self._allocations.allocate(pod.uid, pod.where, pod.requests)
@@ -158,8 +155,6 @@ class WorkloadWatch:
             return
         self._allocations.release(uid)
         self.foreign_pods.touch(uid)
-        if pod.group:
-            self._groups.lose(pod)
         self._storage.gone(pod)
         if pod.owner is not None and (siblings := self._pods_of.get(pod.owner[1])) is not None:
             siblings.discard(uid)
@@ -188,8 +183,6 @@ class WorkloadWatch:
                 return gang.id
             if pod.pinned or not self._exists(f"{pod.namespace}/{pod.owner[0]}", pod.owner[1].partition("/")[0]):
                 return None
-        if pod.group:
-            return pod_group_gang(pod.namespace, pod.group)
         name = pod.options.get(labels.JOB)
         return f"{pod.namespace}/{name}" if name else f"{pod.namespace}/pod:{pod.name}"
 

@@ -4,7 +4,6 @@ Rooms:
 
     usage               past usage, kept in a ConfigMap
     queue_status        the status of Queue objects
-    pod_group_status    the status of Volcano's PodGroups
     told                a gang, as dialects are told of it
     dialect_answers     what dialects answer, written
 """

@@ -2,8 +2,8 @@
 
 Gangs that changed are told to their dialect a moment later, once for however many changes came, and what it answers is
 written where it differs from what is there. The statuses of definitions follow, at most every `pause_s`, and rarer
-where there is much to look at. Best effort: what is refused is not repeated before something changes, what is lost is
-mended by the next write. Nothing here is read back by a decision.
+where there is much to look at. Best effort: what is refused is not repeated before something changes; where another
+write was quicker, or no answer came, all is looked at again a moment later. Nothing here is read back by a decision.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
-from phalanx.client.kind import PODS, Kind
+from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.client.moment import write_moment
-from phalanx.dialects.frame import Answer, Eviction, Stage, Told
+from phalanx.client.tally import Family
+from phalanx.dialects.enabled import FIGURES, VIEWS
+from phalanx.dialects.frame.dialect import Answer, Eviction, Figures, Stage, Told
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.preemption import Departure
@@ -30,6 +32,9 @@ from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
 
+_NOT_FOUND, _CONFLICT = 404, 409
+_AGAIN_S, _UNKNOWN_AGAIN_S = 1.0, 5.0  # after a conflict, and after a write without an answer
+_WRITERS = 8  # gangs that are answered at a time
 _LEISURE = 20.0  # looking at all takes at most a twentieth of the time
 
 
@@ -54,8 +59,9 @@ class DialectAnswers:
         self._departures: dict[str, Departure] = {}  # those that were told
         self._pods: dict[str, dict[str, str]] = {}  # of each gang of bare pods, key -> uid
         self._touched: dict[str, None] = {}
-        self._timers: dict[str, float] = {}  # gang -> when it is looked at again
-        self._refused: dict[tuple[Kind, str], Any] = {}
+        self._timers: dict[str, float] = {}  # gang or dialect -> when it is looked at again
+        self._refused: dict[tuple[Kind, str], tuple[str, Answer]] = {}  # with the uid of what it was written to
+        self._figures: dict[str, Figures[Any]] = {}
         self._news = asyncio.Event()
 
     def touch(self, gang: str) -> None:
@@ -77,18 +83,46 @@ class DialectAnswers:
         """Definitions changed."""
         self._news.set()
 
+    def counted(self) -> Callable[[], Iterable[Family]]:
+        """Return how the metrics of the dialects, under their schedulers' own names, are had; counted from now on."""
+        self._figures = {name: FIGURES[name]() for name in self._told if name in FIGURES}
+        return lambda: [family for figures in self._figures.values() for family in figures.families()]
+
+    def view(
+        self, group: str, path: tuple[str, ...], query: Mapping[str, str]
+    ) -> Callable[[], Object | list[Object]] | None:
+        """Return what finds the answer of a dialect to a path of an API group that it serves, in any thread: from
+        copies; None: none that is on serves it."""
+        name, view = VIEWS.get(group, ("", None))
+        if view is None or name not in self._watch.defined:
+            return None
+        objects = {**self._objects(self._watch.dialects[name].answer_kinds), NODES: self._cache(NODES)}
+        copies = {kind: dict(found) for kind, found in objects.items()}
+        return partial(view, self._watch.defined[name], list(self._told[name].values()), copies, path, query)
+
     async def run(self, pause_s: float = 0.2) -> None:
         while True:
             await self._news.wait()
             await asyncio.sleep(pause_s)  # what changes quickly is said once
             self._news.clear()
             touched, self._touched = self._touched, {}
-            for gang in touched:
-                await self._write(gang, partial(self._answers, gang))
+            await self._write_gangs(touched)
             began_s = time.perf_counter()
             for name in self._told:
                 await self._write(name, partial(self._statuses, name))
             await asyncio.sleep(min(5.0, _LEISURE * (time.perf_counter() - began_s)) if len(self._gangs) > 500 else 0)
+
+    async def _write_gangs(self, gangs: Iterable[str]) -> None:
+        """Write what is answered of each, several at a time: an answer waits for the server twice."""
+        rest = iter(gangs)
+
+        async def writer() -> None:
+            for gang in rest:
+                await self._write(gang, partial(self._answers, gang))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_WRITERS):
+                group.create_task(writer())
 
     def _answers(self, id: str) -> Iterable[Answer]:
         name = self._watch.claimed.get(id)
@@ -152,6 +186,8 @@ class DialectAnswers:
         dialect = self._watch.dialects[name]
         objects = self._objects(dialect.answer_kinds)
         everyone = self._told[name].values()
+        if name in self._figures:
+            self._figures[name].look(self._watch.defined[name], list(everyone), objects)
         now = write_moment(self._now_s())
         return dialect.statuses(self._watch.defined[name], list(everyone), objects, now)
 
@@ -161,20 +197,22 @@ class DialectAnswers:
     def _objects(self, kinds: Iterable[Kind]) -> dict[Kind, Mapping[str, Object]]:
         return {kind: self._cache(kind) for kind in kinds if self._served(kind)}
 
-    def _later(self, gang: str, at_s: float) -> None:
-        """Look at the gang again then; where that is said already, once is enough."""
-        if self._timers.get(gang, at_s + 1.0) > at_s:
-            self._timers[gang] = at_s
-            asyncio.get_running_loop().call_later(max(0.0, at_s - self._now_s()) + 0.05, self._due, gang)
+    def _later(self, about: str, at_s: float) -> None:
+        """Look at the gang, or at the definitions of the dialect, again then; where that is said already, once is
+        enough."""
+        if self._timers.get(about, at_s + 1.0) > at_s:
+            self._timers[about] = at_s
+            asyncio.get_running_loop().call_later(max(0.0, at_s - self._now_s()) + 0.05, self._due, about)
 
-    def _due(self, gang: str) -> None:
-        self._timers.pop(gang, None)
-        self.touch(gang)
+    def _due(self, about: str) -> None:
+        self._timers.pop(about, None)
+        self.touch(about)
+        self._news.set()
 
     # --- writes -------------------------------------------------------------------------------------------------------
 
     async def _write(self, about: str, answers: Callable[[], Iterable[Answer]]) -> None:
-        """What raises while an answer is made concerns that one alone."""
+        """Write the answers about one object; an exception while one is made concerns that one alone."""
         try:
             found = list(answers())  # all at once: the caches change while they are written
         except Exception:  # a dialect's defect that one gang brings out: the others are answered
@@ -186,15 +224,20 @@ class DialectAnswers:
             if not self._may_write() or not self._served(answer.kind):
                 continue
             try:
-                await self._put(answer)
+                await self._put(about, answer)
             except ApiRefusal as error:
-                self._refused[answer.kind, answer.key] = answer
+                # A conflict, or that it is gone, says that more happened than is known here, nothing about the answer.
+                if error.code == _CONFLICT:
+                    self._later(about, self._now_s() + _AGAIN_S)
+                elif error.code != _NOT_FOUND:
+                    self._refused[answer.kind, answer.key] = (self._uid(answer), answer)
                 log.info("%s %s was not written: %s", answer.kind.name, answer.key, error)
             except ApiError as error:
+                self._later(about, self._now_s() + _UNKNOWN_AGAIN_S)
                 log.info("%s %s was not written: %s", answer.kind.name, answer.key, error)
 
-    async def _put(self, answer: Answer) -> None:
-        if self._refused.get((answer.kind, answer.key)) == answer:
+    async def _put(self, about: str, answer: Answer) -> None:
+        if self._refused.get((answer.kind, answer.key)) == (self._uid(answer), answer):
             return
         self._refused.pop((answer.kind, answer.key), None)
         informer = self._informers(answer.kind)
@@ -209,6 +252,8 @@ class DialectAnswers:
             await self._finalize(answer, there)
         if there is not None and answer.annotations is not None:
             there = await self._annotate(answer, there)
+        if there is not None and answer.metadata is not None:
+            there = await self._belong(answer, there)
         if there is None or answer.status is None:
             return
         old = there.get("status") or {}
@@ -218,9 +263,26 @@ class DialectAnswers:
         changed = {key: value for key, value in answer.status.items() if key not in old or old[key] != value}
         gone = {key: None for key in old if key not in answer.status}
         body = {"metadata": {"uid": there["metadata"]["uid"]}, "status": {**gone, **changed}}
-        part = "" if answer.plain else "status"
-        after = await self._api.patch(answer.kind, name, body, space, part, fieldManager=FIELD_MANAGER)
+        patch = partial(self._api.patch, answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
+        try:
+            after = await patch(subresource="" if answer.plain else "status")
+        except ApiRefusal as error:
+            if error.code != _NOT_FOUND or answer.plain:
+                raise
+            after = await patch()  # a definition of others may have no such subresource
         informer.observe(after)
+        self._count(about, answer.kind, there, after)
+
+    def _uid(self, answer: Answer) -> str:
+        """That of the object which the answer is about, as far as it is known; of none it is empty."""
+        there = self._informers(answer.kind).objects.get(answer.key)
+        return str(there["metadata"]["uid"]) if there is not None else ""
+
+    def _count(self, gang: str, kind: Kind, before: Object, after: Object) -> None:
+        name = self._watch.claimed.get(gang, "")
+        told = self._told.get(name, {}).get(gang)
+        if name in self._figures and told is not None:
+            self._figures[name].wrote(self._watch.defined[name], told, kind, before, after)
 
     async def _specify(self, answer: Answer, there: Object) -> Object:
         spec = there.get("spec") or {}
@@ -243,6 +305,16 @@ class DialectAnswers:
         self._informers(answer.kind).observe(after)
         return after
 
+    async def _belong(self, answer: Answer, there: Object) -> Object:
+        meta, wanted = there["metadata"], answer.metadata or {}
+        if all(_says(meta.get(key), each) for key, each in wanted.items()):
+            return there
+        space, _, name = answer.key.rpartition("/")
+        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], **wanted}}
+        after = await self._api.patch(answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
+        self._informers(answer.kind).observe(after)
+        return after
+
     async def _finalize(self, answer: Answer, there: Object) -> None:
         """Ours of its finalizers (all with the dialect's prefix) are those that the answer names."""
         meta = there["metadata"]
@@ -257,6 +329,13 @@ class DialectAnswers:
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": wanted}}
         after = await self._api.patch(answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
         self._informers(answer.kind).observe(after)
+
+
+def _says(there: Any, wanted: Any) -> bool:
+    """Return whether a part of an object's metadata says what it should, and maybe more."""
+    if isinstance(there, Mapping) and isinstance(wanted, Mapping):
+        return all(there.get(key) == text for key, text in wanted.items())
+    return bool(there == wanted)
 
 
 def _kind_of(obj: Object) -> Kind:

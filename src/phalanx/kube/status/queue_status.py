@@ -18,7 +18,6 @@ from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.moment import write_moment
-from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.model.pod import CPU, PODS, Amount, format_amount
@@ -29,20 +28,18 @@ log = logging.getLogger(__name__)
 
 _REASONS = {QueueState.HELD: "Held", QueueState.DRAINING: "Draining", QueueState.CLOSED: "Closed"}
 _LEISURE = 50.0  # looking takes at most a fiftieth of the time
-_NOT_WRITTEN = frozenset({"pending", "running", "inqueue", "completed", "unknown"})  # of Volcano's queues
 _MUCH = 1e6  # a share beyond is as good as infinite, which JSON cannot say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSource:
     """The source of a queue's status: how queues stand now, what cannot be read of some (queue -> text), their objects
-    by name (`volcano`: those of Volcano's), and whether it may write (false past the leader's deadline)."""
+    by name, and whether it may write (false past the leader's deadline)."""
 
     standings: Callable[[], Iterable[QueueStatus]]
     wrong: Callable[[], Mapping[str, str]]
     objects: Callable[[], Mapping[str, Object]]
     may_write: Callable[[], bool] = lambda: True
-    volcano: Callable[[], Mapping[str, Object]] = dict
 
 
 async def keep_queue_statuses(
@@ -67,22 +64,19 @@ async def write_statuses(
     api: Connection, sight: StatusSource, standings: Iterable[QueueStatus], now_s: float, written: dict[str, Object]
 ) -> None:
     """Once; `written` is what each queue was last told, and is kept up."""
-    ours, volcano, wrong = sight.objects(), sight.volcano(), sight.wrong()
+    ours, wrong = sight.objects(), sight.wrong()
     for standing in standings:
         name = standing.queue
-        obj = ours.get(name) or volcano.get(name)
+        obj = ours.get(name)
         if obj is None or not sight.may_write():
             continue
         old = obj.get("status") or {}
-        if name in ours:
-            status = queue_status(standing, wrong.get(name, ""), obj, now_s)
-        else:
-            status = volcano_status(standing, old)
+        status = queue_status(standing, wrong.get(name, ""), obj, now_s)
         if status == old or status == written.get(name):
             continue
         try:
             body = {"metadata": {"uid": obj["metadata"]["uid"]}, "status": {**dict.fromkeys(old), **status}}
-            await _patch(api, name, body, ours=name in ours)
+            await api.patch(QUEUES, name, body, subresource="status", fieldManager=FIELD_MANAGER)
             written[name] = status
         except ApiRefusal as error:
             log.info("the status of queue %s was not written: %s", name, error)
@@ -90,25 +84,8 @@ async def write_statuses(
         except ApiError as error:
             log.info("the status of queue %s was not written: %s", name, error)
             return
-    for name in written.keys() - ours.keys() - volcano.keys():
+    for name in written.keys() - ours.keys():
         del written[name]
-
-
-async def _patch(api: Connection, name: str, body: Object, *, ours: bool) -> None:
-    if ours:
-        await api.patch(QUEUES, name, body, subresource="status", fieldManager=FIELD_MANAGER)
-    else:
-        await api.patch(VOLCANO_QUEUES, name, body, subresource="status", fieldManager=FIELD_MANAGER)
-
-
-def volcano_status(standing: QueueStatus, old: Object) -> Object:
-    """Return what Volcano writes: what its pods hold. Counts of PodGroups it has not written since 1.10: its tools
-    count them. Its state is what its users and its controllers say; it is only begun here."""
-    used = {one.resource: exact(one.resource, one.used) for one in standing.usage if not one.flavor}
-    allocated = {**dict.fromkeys(old.get("allocated") or (), "0"), **used}
-    state = old.get("state") or "Open"
-    kept = {key: value for key, value in old.items() if key not in _NOT_WRITTEN}
-    return {**kept, "state": state, "allocated": allocated}
 
 
 def queue_status(standing: QueueStatus, wrong: str, obj: Object, now_s: float) -> Object:

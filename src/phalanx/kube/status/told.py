@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import key_of
-from phalanx.client.kind import PODS, Kind
-from phalanx.dialects.frame import Eviction, PodSet, Stage, Told
+from phalanx.client.kind import NODES, PODS, Kind
+from phalanx.dialects.frame.dialect import Eviction, PodSet, Stage, Told
 from phalanx.kube.gang import stages
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import BarePods, JobPods, PodSource
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.wire import epoch_s
-from phalanx.kube.read.workload.batch_job import BatchJob, original_template
+from phalanx.kube.read.workload.batch_job import BatchJob, original_template, pod_set_names
 from phalanx.model.job import Outcome, Role
 from phalanx.model.reason import Reason
 
@@ -24,6 +26,7 @@ _STAGES = {
     stages.Stage.RUNNING: Stage.RUNNING,
     stages.Stage.LEAVING: Stage.LEAVING,
 }
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUCCEEDED, _FAILED = "Succeeded", "Failed"
 
 Caches = Callable[[Kind], Mapping[str, Object]]
@@ -52,7 +55,7 @@ def tell(
         queue=gang.queue,
         priority=gang.spec.job.priority if gang.spec is not None else 0,
         stage=Stage.FINISHED if over else Stage.RESERVED if _is_held(gang) else _STAGES[gang.stage],
-        pod_sets=tuple(_job_sets(gang, jobs, owners) if jobs else _bare_sets(gang, owners)),
+        pod_sets=tuple(_job_sets(gang, jobs, owners, objects) if jobs else _bare_sets(gang, owners, objects)),
         reason=reason,
         evicted=evicted,
         outcome=outcome if over else None,
@@ -84,41 +87,47 @@ def as_pod(obj: Object) -> Object:
     return {**obj, "apiVersion": PODS.api_version, "kind": PODS.name}
 
 
-def _job_sets(gang: GangLifecycle, jobs: Sequence[BatchJob], owners: Sequence[Object]) -> Iterator[PodSet]:
+def _job_sets(
+    gang: GangLifecycle, jobs: Sequence[BatchJob], owners: Sequence[Object], objects: Caches
+) -> Iterator[PodSet]:
     ready: dict[str, int] = {}
     for pod in gang.pods.values():
         if pod.owner is not None:
             ready[pod.owner[1]] = ready.get(pod.owner[1], 0) + pod.ready
-    for number, (job, owner) in enumerate(zip(jobs, owners, strict=True)):
+    names = pod_set_names(jobs)
+    for job, owner in zip(jobs, owners, strict=True):
         shown = job.adapter.read(owner)
         template = shown["spec"]["template"]
         role = next((role for role, source in _roles(gang) if source == JobPods(job.uid)), None)
         placed, flavor = _given(gang, JobPods(job.uid))
         size = _size(job)
         yield PodSet(
-            name=job.adapter.role.lower() or ("main" if len(jobs) == 1 else f"main-{number}"),
+            name=names[job.uid],
             count=size,
             minimum=min(size, role.minimum) if role is not None else size,
             request=job.requirements.shape.requests,
-            template={**template, "spec": original_template(shown["metadata"], template["spec"])},
+            template=original_template(shown["metadata"], template),
             placed=placed,
             flavor=flavor,
             succeeded=job.succeeded,
             ready=ready.get(job.uid, 0),
+            reclaimable=_reclaimable(job),
+            places=_places(gang, JobPods(job.uid), objects),
         )
 
 
-def _bare_sets(gang: GangLifecycle, owners: Sequence[Object]) -> Iterator[PodSet]:
+def _bare_sets(gang: GangLifecycle, owners: Sequence[Object], objects: Caches) -> Iterator[PodSet]:
     """Yield one for each role of the gang; a pod's spec is its own template."""
     by_key = {key_of(owner): owner for owner in owners}
     over = sum(_phase(owner) == _SUCCEEDED for owner in owners)
     roles = [(role, source) for role, source in _roles(gang) if isinstance(source, BarePods)]
+    names = _bare_names([source.role for _, source in roles])
     for number, (role, source) in enumerate(roles):
         pods = [pod for pod in gang.pods.values() if _source(pod) == source]
         first = next((by_key[pod.key] for pod in pods if pod.key in by_key), owners[0])
         placed, flavor = _given(gang, source)
         yield PodSet(
-            name="main" if len(roles) == 1 else f"main-{number}",
+            name=names[number],
             count=role.count,
             minimum=role.minimum,
             request=role.shape.requests,
@@ -127,7 +136,14 @@ def _bare_sets(gang: GangLifecycle, owners: Sequence[Object]) -> Iterator[PodSet
             flavor=flavor,
             succeeded=over if len(roles) == 1 else 0,
             ready=sum(pod.ready for pod in pods),
+            places=_places(gang, source, objects),
         )
+
+
+def _bare_names(roles: Sequence[str]) -> list[str]:
+    """Return a name for each: its own, where that may be one and no other has it."""
+    own = [role if _NAME.fullmatch(role) else "main" for role in roles]
+    return [name if own.count(name) == 1 else f"{name}-{number}" for number, name in enumerate(own)]
 
 
 def _source(pod: Pod) -> PodSource:
@@ -144,6 +160,27 @@ def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
         return 0, ""
     flavors = start.record.flavors
     return len(start.seats.rows[at].seats), flavors[at] if at < len(flavors) else ""
+
+
+def _places(gang: GangLifecycle, source: PodSource, objects: Caches) -> tuple[tuple[Mapping[str, str], int], ...]:
+    """The labels of the nodes that a role has seats on, and how many seats."""
+    at = gang.parts.start.seats.role_of(source) if gang.parts is not None else None
+    if gang.parts is None or at is None:
+        return ()
+    counts = Counter(seat.node for seat in gang.parts.start.seats.rows[at].seats.values() if seat.node)
+    nodes = objects(NODES)
+    return tuple(
+        (nodes[name]["metadata"].get("labels") or {}, count) for name, count in counts.items() if name in nodes
+    )
+
+
+def _reclaimable(job: BatchJob) -> int:
+    """How many pods a Job that runs can use no more: completions that are left are fewer than its parallelism."""
+    total = job.parallelism if job.completions is None else job.completions
+    most = min(job.parallelism, total)
+    if most <= 1 or not job.succeeded or job.finished:
+        return 0
+    return max(0, most - max(0, total - job.succeeded))
 
 
 def _size(job: BatchJob) -> int:

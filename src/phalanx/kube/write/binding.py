@@ -48,7 +48,7 @@ class BindPod(Write):
         return await api.create(PODS, body, self.pod.namespace, "binding", self.pod.name)
 
     async def _limit(self, api: Connection, limit_s: int) -> None:
-        """It may only become shorter (ValidatePodUpdate)."""
+        """Shorten the pod's time limit; it may not become longer (ValidatePodUpdate)."""
         if self.pod.active_s is None or limit_s < self.pod.active_s:
             body = {"metadata": {"uid": self.pod.uid}, "spec": {"activeDeadlineSeconds": limit_s}}
             await api.patch(PODS, self.pod.name, body, self.pod.namespace, fieldManager=labels.FIELD_MANAGER)

@@ -40,7 +40,11 @@ class JobWrites:
             obj, flavor = self._known(role.job), self._flavors.get(role.flavor)
             with_all = tuple(beside) if role is roles[0] else ()
             own = record if self._key is None else self._key.sign(record, role.job.object_uid)
-            beside.append(ResumeJob(role.job, own, obj, parallelism=role.parallelism, flavor=flavor, beside=with_all))
+            beside.append(
+                ResumeJob(
+                    role.job, own, obj, parallelism=role.parallelism, flavor=flavor, update=role.update, beside=with_all
+                )
+            )
         self._writer.put(beside[-1], self._done(gang, roles[0].job, answered))
 
     def suspend(

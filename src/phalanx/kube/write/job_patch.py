@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.kind import EVENTS, JOBS
+from phalanx.dialects.frame.dialect import PodUpdate
+from phalanx.kube.gang.effects import NO_UPDATE
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_start_record
 from phalanx.kube.read.workload.adapter import BATCH_JOB, Annotations, Change, adapters, merge_changes
@@ -18,6 +18,7 @@ from phalanx.kube.read.workload.batch_job import (
     is_finished,
     original_template,
     parallelism_annotation,
+    template_annotation,
     time_limit_annotation,
 )
 from phalanx.kube.write.binding import with_gate
@@ -67,7 +68,8 @@ class ResumeJob(JobPatch):
     controller stops it.
 
     The same write changes the template, for only that of a suspended Job may change (KEP-2926): where another scheduler
-    binds the pods, our gate goes in; and pods that are given a flavor get its labels and tolerations. Before Kubernetes
+    binds the pods, our gate goes in; and pods that are given a flavor get its labels and tolerations, and what a
+    dialect's claim gives them beyond that. Before Kubernetes
     1.36 it may not change either once the Job has run, unless `status.startTime` is taken away (which resuming sets
     anew); and a server of 1.36 may want to see the Job suspended first, so a 422 is tried again.
 
@@ -83,10 +85,11 @@ class ResumeJob(JobPatch):
         *,
         parallelism: int | None = None,
         flavor: Flavor | None = None,
+        update: PodUpdate = NO_UPDATE,
         beside: Sequence[ResumeJob] = (),
     ) -> None:
         super().__init__(job, obj)
-        self.record, self.flavor, self.beside = record, flavor, beside
+        self.record, self.flavor, self.update, self.beside = record, flavor, update, beside
         self.parallelism = job.requested_parallelism if parallelism is None else parallelism
 
     async def send(self, api: Connection) -> Object:
@@ -114,10 +117,10 @@ class ResumeJob(JobPatch):
             words[labels.PARALLELISM] = parallelism_annotation(self.parallelism, self.job.requested_parallelism)
         self._limit(spec, words)
         template = self._template(words)
-        return self.change({**spec, **({"template": {"spec": template}} if template else {})}, words)
+        return self.change({**spec, **({"template": template} if template else {})}, words)
 
     def _limit(self, spec: Object, words: dict[str, str | None]) -> None:
-        """Its own activeDeadlineSeconds, or the limit of this start if that is shorter."""
+        """Write the Job's own activeDeadlineSeconds, or the limit of this start if that is shorter."""
         own, limit_s = self.job.active_s, self.record.limit_s
         active_s = own if limit_s is None or (own is not None and own <= limit_s) else max(1, round(limit_s))
         if active_s != self.obj["spec"].get("activeDeadlineSeconds") or labels.LIMITED in self._words:
@@ -144,29 +147,42 @@ class ResumeJob(JobPatch):
         return found
 
     def _template(self, words: dict[str, str | None]) -> Object:
-        """Return what of the pods' spec is to change; `words` remembers what it said before, or forgets it."""
-        now, change = self.obj["spec"]["template"]["spec"], dict[str, Any]()
-        gates = list(now.get("schedulingGates") or ())
+        """Return what of the template is to change; `words` remembers what it said before, or forgets it."""
+        template, change = self.obj["spec"]["template"], dict[str, Any]()
+        gates = list(template["spec"].get("schedulingGates") or ())
         if self.job.pinned and (wanted := with_gate(gates)) != gates:
             change["schedulingGates"] = wanted
-        if self.flavor is None and labels.TEMPLATE not in self._words:
-            return change
-        own = original_template(self.obj["metadata"], now)
-        said = {name: own.get(name) for name in ("nodeSelector", "tolerations")}
-        words[labels.TEMPLATE] = msgspec.json.encode(said).decode() if self.flavor else None
-        return change | _flavored(said, now, self.flavor)
+        given = self.flavor is not None or self.update != NO_UPDATE
+        if not given and labels.TEMPLATE not in self._words:
+            return {"spec": change} if change else {}
+        own = original_template(self.obj["metadata"], template)
+        words[labels.TEMPLATE] = template_annotation(own, self.update) if given else None
+        change |= _flavored(own["spec"], template["spec"], self.flavor, self.update)
+        return {"spec": change, **_worded(own, template, self.update)}
 
 
-def _flavored(own: Object, now: Object, flavor: Flavor | None) -> Object:
-    """A merge patch from what the pods' spec says `now` to its `own` words and those of the flavor."""
-    selector = {**(own["nodeSelector"] or {}), **dict(flavor.labels if flavor else ())}
+def _flavored(own: Object, now: Object, flavor: Flavor | None, update: PodUpdate) -> Object:
+    """A merge patch from what the pods' spec says `now` to its `own` words, those of the flavor and of the update."""
+    selector = {**(own.get("nodeSelector") or {}), **dict(flavor.labels if flavor else ()), **update.node_selector}
     gone = {key: None for key in now.get("nodeSelector") or {} if key not in selector}
-    tolerations = list(own["tolerations"] or ())
-    for each in flavor.tolerations if flavor else ():
+    tolerations = list(own.get("tolerations") or ())
+    for each in (*(flavor.tolerations if flavor else ()), *update.tolerations):
         words = {"key": each.key, "operator": each.operator, "value": each.value, "effect": each.effect}
         if (toleration := {name: text for name, text in words.items() if text}) not in tolerations:
             tolerations.append(toleration)
     return {"nodeSelector": {**gone, **selector} or None, "tolerations": tolerations or None}
+
+
+def _worded(own: Object, now: Object, update: PodUpdate) -> Object:
+    """The same of the template's labels and annotations."""
+    found: Object = {}
+    for field, given in (("labels", update.labels), ("annotations", update.annotations)):
+        before, there = ((each.get("metadata") or {}).get(field) or {} for each in (own, now))
+        wanted = {**before, **given}
+        changed = {key: text for key, text in wanted.items() if there.get(key) != text}
+        if changed := {**{key: None for key in there if key not in wanted}, **changed}:
+            found[field] = changed
+    return {"metadata": found} if found else {}
 
 
 class SuspendJob(JobPatch):
@@ -218,7 +234,7 @@ class AnnotateReason(JobPatch):
 
 
 class ResizeJob(JobPatch):
-    """Another `parallelism` for an elastic Job that runs."""
+    """A change of `parallelism` for an elastic Job that runs."""
 
     def __init__(self, job: BatchJob, obj: Object, parallelism: int) -> None:
         super().__init__(job, obj)

@@ -43,7 +43,7 @@ class LeaseLost(PhalanxError):
 
 
 class Verdict(Enum):
-    """What an object that was read says about a write to it."""
+    """The verdict that an object that was read gives on a write to it."""
 
     ACHIEVED = "achieved"
     AGAIN = "again"  # not there, and still wanted: the write now carries the object's version
@@ -169,8 +169,7 @@ class Writer:
             self._line_up(turn)
 
         self._resting += 1
-        rest_s = _BACKOFF_S[min(turn.unread if turn.unknown else turn.sent, len(_BACKOFF_S) - 1)]
-        asyncio.get_running_loop().call_later(rest_s, again)
+        asyncio.get_running_loop().call_later(_rest_s(turn), again)
 
     async def _fence_off(self, turn: _Turn) -> _Ended | None:
         """A write that cannot be made from the object as it is concerns that object alone."""
@@ -178,7 +177,7 @@ class Writer:
             return await self._attempt(turn)
         except LeaseLost:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever it is, the other writes go on
             log.exception("the write %s is given up", turn.write.key)
             turn.text = f"{type(error).__name__}: {error}"
             return _Ended(Answer.REFUSED)
@@ -237,3 +236,12 @@ class Writer:
             "the leader's lease could not be renewed in time, so nothing more is written; whoever leads now "
             "goes on from what stands on the objects. Start this process again to stand by"
         )
+
+
+def _rest_s(turn: _Turn) -> float:
+    """Return how long the write rests. Conflicts begin with the shortest rest: an object that several write at once has
+    a quiet moment soon, and a gang waits for it."""
+    tries = turn.unread if turn.unknown else turn.sent
+    if turn.conflict and not turn.unknown:
+        tries -= 1 + _PROMPT
+    return _BACKOFF_S[min(tries, len(_BACKOFF_S) - 1)]

@@ -7,4 +7,5 @@ Rooms, lowest first:
     bind_barrier    when pods are bound, and what was refused
     seating         pods take seats; pods that nobody planned
     elastic         fewer pods, and more again
+    staleness       too few of its bare pods run
 """

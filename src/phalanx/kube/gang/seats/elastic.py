@@ -152,7 +152,7 @@ class ElasticParallelism:
         return self._start.objects.size(job) - len(row.seats)
 
     def fill(self, slots: Iterable[Slot]) -> None:
-        """Those seats have nodes now: where no pod exists for one, its Job may run one more."""
+        """Note that those seats have nodes now: where no pod exists for one, its Job may run one more."""
         for number in sorted({slot.role for slot in slots if slot.role < len(self._seats.rows)}):
             job = self._start.job_of_role(number)
             if job is not None and job.uid in self.granted:

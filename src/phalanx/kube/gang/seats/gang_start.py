@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from phalanx.kube.gang.effects import Effects
+from phalanx.dialects.frame.dialect import PodUpdate
+from phalanx.kube.gang.effects import NO_UPDATE, Effects
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.seats.seat_table import GangSeats
 from phalanx.kube.gang.spec.gang_spec import GangSpec, JobPods
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import StartRecord
-from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.kube.read.workload.batch_job import BatchJob, pod_set_names
 from phalanx.model.event import Adopted
 from phalanx.model.job import Outcome, Phase
 from phalanx.model.pod import NodePreference
@@ -19,7 +21,7 @@ from phalanx.model.pod import NodePreference
 class GangStart:
     """A start of a gang. `spec`: as it was planned. `phase`: as the core has it. `since_s`: when it began, or its
     last seat lost its node. `guarded_s`: a PodDisruptionBudget protects it until then (0: none does). `resuming`: Jobs
-    whose resume is not answered yet."""
+    whose resume is not answered yet. `updates`: what its Jobs' templates are given besides a flavor, by pod set."""
 
     def __init__(
         self, effects: Effects, objects: GangObjects, spec: GangSpec, record: StartRecord, seats: GangSeats
@@ -29,6 +31,7 @@ class GangStart:
         self.since_s = effects.now_s()
         self.guarded_s = 0.0
         self.resuming: set[str] = set()
+        self.updates: Mapping[str, PodUpdate] = {}
         self._preference: NodePreference | None = None  # beside those of its pods
 
     @property
@@ -48,6 +51,12 @@ class GangStart:
         """Return the name of the flavor that the pods of this Job get; empty: none."""
         role = self.seats.role_of(JobPods(job.uid))
         return self.record.flavors[role] if role is not None and role < len(self.record.flavors) else ""
+
+    def update_of(self, job: BatchJob) -> PodUpdate:
+        """Return what the template of this Job is given for this start."""
+        if not self.updates:
+            return NO_UPDATE
+        return self.updates.get(pod_set_names(self.objects.jobs.values())[job.uid], NO_UPDATE)
 
     def short_member(self) -> str:
         """Return which Job will not have the pods that this start needs of it, and why; empty: each will."""

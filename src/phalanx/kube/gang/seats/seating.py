@@ -5,9 +5,10 @@ It knows nothing of how a start begins and ends (that is `lifecycle`), nor when 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from phalanx.dialects.frame.dialect import PodUpdate
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
@@ -19,7 +20,7 @@ from phalanx.kube.read.template.pod_shape import covers
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Released
 from phalanx.model.job import Phase, Placement, Role, Slot
-from phalanx.model.pod import Amounts, amounts
+from phalanx.model.pod import Amounts, Shape, amounts
 
 _REPLACED = frozenset({labels.MIN_RESOURCES, labels.REPLACES_FAILED})
 
@@ -55,9 +56,9 @@ class Seating:
     def _has_driver(self) -> bool:
         """Return whether somebody makes its lost pods anew: a driver may create a failed executor anew, and a dialect
         may say that whoever made them does; nobody does so for other pods that no driver leads."""
-        group, pods = self._start.objects.group, self._start.objects.pods
-        led = (group is not None and group.whole) or any(not _REPLACED.isdisjoint(pod.options) for pod in pods.values())
-        return bool(pods) and bool(led)
+        pods = self._start.objects.pods
+        led = self._start.spec.led or any(not _REPLACED.isdisjoint(pod.options) for pod in pods.values())
+        return bool(pods) and led
 
     def excess(self, pod: Pod) -> Amounts | None:
         """Return what the pod costs beyond what its seat is charged for (it was resized in place); None: no seat holds
@@ -117,6 +118,22 @@ class Seating:
                     row.role = replace(row.role, minimum=seats)
                 self._barrier.release(self._seats.surplus(number, seats))
 
+    def update(self, updates: Mapping[str, PodUpdate]) -> None:
+        """Plan with what the Jobs' templates are given beyond what was planned: pods that have to be on other nodes get
+        other nodes."""
+        self._start.updates = updates
+        if not updates:
+            return
+        for number, row in enumerate(self._seats.rows):
+            if (job := self._start.job_of_role(number)) is None:
+                continue
+            update, shape = self._start.update_of(job), row.role.shape
+            tolerations = (*shape.tolerations, *(one for one in update.tolerations if one not in shape.tolerations))
+            selector = tuple(sorted({*shape.selector, *update.node_selector.items()}))
+            row.role = replace(row.role, shape=replace(shape, tolerations=tolerations))
+            if selector != shape.selector:
+                self._plan_anew(number, replace(row.role.shape, selector=selector))
+
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _take(self, pod: Pod) -> Slot | None:
@@ -136,7 +153,7 @@ class Seating:
         return self._seats.take(number, pod)
 
     def _relabel(self, slot: Slot, pod: Pod) -> None:
-        """Others select pods by more words than when this role was planned."""
+        """Label the pod anew: others select pods by more words than when this role was planned."""
         row = self._seats.rows[slot.role]
         if len(pod.shape.labels) > len(row.role.shape.labels):
             shape = replace(row.role.shape, labels=pod.shape.labels, namespace=pod.shape.namespace)
@@ -185,7 +202,12 @@ class Seating:
         asked = dict(row.role.shape.requests)
         for name, value in pod.shape.requests:
             asked[name] = max(value, asked.get(name, 0))
-        row.role = replace(row.role, shape=replace(pod.shape, requests=tuple(sorted(asked.items()))))
+        self._plan_anew(number, replace(pod.shape, requests=tuple(sorted(asked.items()))))
+
+    def _plan_anew(self, number: int, shape: Shape) -> None:
+        """Plan the seats of a role that are not bound once more, for pods of this shape."""
+        row = self._seats.rows[number]
+        row.role = replace(row.role, shape=shape)
         for ordinal, seat in row.seats.items():
             if not seat.bound:
                 slot = Slot(number, ordinal)

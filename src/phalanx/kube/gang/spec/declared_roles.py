@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from phalanx.dialects.frame import RoleClaim
+from phalanx.dialects.frame.dialect import RoleClaim
 from phalanx.kube.gang.spec.held_resources import GangSpecError
 from phalanx.model.job import Group, Role, gang_error, gang_tree
 from phalanx.model.pod import Shape

@@ -6,8 +6,8 @@ Five forms (docs/guide/kubernetes.md shows each):
 - several objects with one `phalanx.dev/job`: a role for each, complete when there are `phalanx.dev/job-roles` of them;
 - bare pods with one `phalanx.dev/job`: a role for each shape, complete with `phalanx.dev/min-available` pods; or
   driver-first, where `phalanx.dev/min-resources` says what the whole needs and the missing pods are held room for;
-- pods of one PodGroup of Volcano's (`pod_group`): complete with its `minMember` pods, and what its `minResources` asks
-  beyond the pods that exist is held;
+- bare pods that a dialect's object declares as a gang (`GroupClaim`): complete with its minimum of pods, and what it
+  says that the whole needs beyond the pods that exist is held;
 - a bare pod without any of these: a job of its own.
 
 Pure: members in, declaration out. What contradicts itself is declared too, `blocked` with what to do about it. Sizes
@@ -22,14 +22,14 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, TypeAlias
 
-from phalanx.dialects.frame import Claim, Owner, RoleClaim, Said
+from phalanx.dialects.frame.dialect import Claim, GroupClaim, Owner, PodUpdate, RoleClaim, Said
 from phalanx.dialects.frameworks.form import LATER
+from phalanx.dialects.schema.fields import duration_s
 from phalanx.kube.gang.spec.declared_roles import grouped_role, groups_in_use, missing_of_declared
 from phalanx.kube.gang.spec.held_resources import GangSpecError, equal_pieces, read_resources, remaining_resources
-from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, single_value
+from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, read_option, single_value
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
-from phalanx.kube.read.pod_group import NO_TASKS, PodGroup
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.job import Group, Job, Role
 from phalanx.model.node import TopologyRequest
@@ -59,33 +59,39 @@ class FuturePods:
 
 
 PodSource: TypeAlias = JobPods | BarePods | FuturePods
+NO_ROLES: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
     """`sources` says for each of `job.roles` where its pods come from. `gated`: whoever claims it lets its start go on
-    only when it has been looked at again."""
+    only when it has been looked at again. `updates`: what a start puts into its Jobs' templates, by pod set, as far as
+    that is known. `led`: one of its pods makes the others, and makes lost ones anew. `staleness_grace_s`: how long it
+    may run with fewer bare pods than its minimum (0: for ever); None: as its queue says."""
 
     job: Job
     sources: tuple[PodSource, ...]
     gated: bool = False
+    led: bool = False
+    updates: Mapping[str, PodUpdate] = field(default_factory=dict)
+    staleness_grace_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangMembers:
     """The live members of one gang: Jobs that are not finished, and bare pods that are not over, oldest first.
     `finished`: Jobs that are; they are no longer waited for. `sizes`: what each Job (by uid) can still use at once,
-    where more is known than its status says. `group`: the PodGroup whose members they are, if there is one. `claimed`:
-    what a dialect's definitions say instead of them, and `declared`: of the roles of bare pods."""
+    where more is known than its status says. `claimed`: what a dialect's definitions say instead of them, `declared`:
+    of the roles of bare pods, and `group`: of all bare pods together."""
 
     id: str
     jobs: Sequence[BatchJob]
     pods: Sequence[Pod]
     finished: int = 0
     sizes: Mapping[str, int] = field(default_factory=dict)
-    group: PodGroup | None = None
     claimed: Mapping[str, str] = field(default_factory=dict)
     declared: Mapping[str, RoleClaim] = field(default_factory=dict)
+    group: GroupClaim | None = None
 
     def size(self, job: BatchJob) -> int:
         return self.sizes.get(job.uid, job.size())
@@ -111,12 +117,14 @@ PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and how many p
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangDefaults:
     """The defaults of all gangs: the queue of who names none, whether a queue starts its jobs as gangs, the largest
-    amount of each resource that any node has, why a namespace's quotas would refuse so many pods of these Jobs, and
-    what the definitions of a dialect say of a gang (`dialects`: some are on)."""
+    amount of each resource that any node has, why a namespace's quotas would refuse so many pods of these Jobs, how
+    long a gang of a queue may run with a part of its bare pods, and what the definitions of a dialect say of a gang
+    (`dialects`: some are on)."""
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
     start_timeout_s: Callable[[str], float | None] = lambda queue: None
+    staleness_grace_s: Callable[[str], float] = lambda queue: 0.0
     largest: Mapping[str, int]
     headroom: Callable[[PodsToCreate], Reason | None] = lambda needs: None
     claim: Callable[[Said], Claim | None] = lambda said: None
@@ -130,14 +138,15 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
     """Return the job of these members, which are at least one. Never raises: what is wrong is in `job.blocked`."""
     blocked, rows, queue, said = None, [], defaults.default_queue, dict[str, Any]()
     theirs: Claim | None = None
+    grace_s: float | None = None
     try:
-        group = members.group
-        queue = single_value(members, labels.QUEUE, (group and group.queue) or defaults.default_queue)
+        queue = single_value(members, labels.QUEUE, defaults.default_queue)
         theirs = defaults.claim(_to_claim(members, queue))
         if theirs is not None:
             queue = theirs.queue or defaults.default_queue
-            members = replace(members, claimed=theirs.options, declared=theirs.roles)
+            members = replace(members, claimed=theirs.options, declared=theirs.roles, group=theirs.group)
         said = _said(members)
+        grace_s = _staleness_grace_s(members, theirs)
         rows = _rows(members, defaults.gang(queue), defaults.largest)
         if members.declared:
             said["groups"] = groups_in_use(said.get("groups", ()), [role.group for role, _ in rows])
@@ -156,8 +165,9 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         blocked=blocked,
         **said,
     )
-    gated = theirs is not None and theirs.gate is not None
-    return GangSpec(job=job, sources=tuple(source for _, source in rows), gated=gated)
+    led = members.group is not None and bool(members.group.whole)
+    spec = GangSpec(job=job, sources=tuple(source for _, source in rows), led=led, staleness_grace_s=grace_s)
+    return spec if theirs is None else replace(spec, gated=theirs.gate is not None, updates=theirs.updates)
 
 
 def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
@@ -201,9 +211,14 @@ def _said(members: GangMembers) -> dict[str, Any]:
     return said
 
 
+def _staleness_grace_s(members: GangMembers, theirs: Claim | None) -> float | None:
+    """Gangs of other schedulers run on with what they have, unless their dialect says a time, as KAI's does."""
+    said = read_option(members, labels.STALENESS, duration_s)
+    return 0.0 if said is None and theirs is not None else said
+
+
 def _priority(members: GangMembers) -> int:
-    said = [member.priority for member in members.everyone]
-    return max(said if members.group is None else [*said, members.group.priority])
+    return max(member.priority for member in members.everyone)
 
 
 def _needs(members: GangMembers, rows: Sequence[RoleSource]) -> PodsToCreate:
@@ -220,11 +235,11 @@ def _rows(members: GangMembers, gang: bool, largest: Mapping[str, int]) -> list[
     rows = [_job_role(job, size) for job in members.jobs if (size := members.size(job))]
     if members.jobs or not gang:
         return rows + bare_pod_roles(members.pods, len(members.pods))
+    if members.declared:
+        return _declared_rows(members)
     if members.group is not None:
         return _group_rows(members.group, members.pods, largest)
     minimum = _number(members, labels.MIN_AVAILABLE)
-    if members.declared:
-        return _declared_rows(members)
     rows += bare_pod_roles(members.pods, minimum or len(members.pods))
     if (whole := single_value(members, labels.MIN_RESOURCES, "")) and (held := _held(members, whole, minimum, largest)):
         rows.append(held)
@@ -271,26 +286,24 @@ def _by_role(pods: Sequence[Pod]) -> Mapping[str, int]:
     return Counter(pod.options.get(labels.ROLE, "") for pod in pods)
 
 
-def _group_rows(group: PodGroup, pods: Sequence[Pod], largest: Mapping[str, int]) -> list[RoleSource]:
-    """The oldest of each task, and the oldest of all, are those that must start together."""
-    if group.fault:
-        raise GangSpecError(f"the PodGroup {group.name}: {group.fault}")
-    rows = bare_pod_roles(pods, group.minimum, dict(group.tasks))
+def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: Mapping[str, int]) -> list[RoleSource]:
+    """The oldest of each role, and the oldest of all, are those that must start together."""
+    rows = bare_pod_roles(pods, group.minimum, group.of_role)
     count, size = equal_pieces(remaining_resources(group.whole, (pod.requests for pod in pods)), None, largest)
     return rows + ([_unborn(count, size, pods[0])] if count else [])
 
 
-def bare_pod_roles(pods: Sequence[Pod], minimum: int, tasks: Mapping[str, int] = NO_TASKS) -> list[RoleSource]:
+def bare_pod_roles(pods: Sequence[Pod], minimum: int, of_role: Mapping[str, int] = NO_ROLES) -> list[RoleSource]:
     """Return a role for each (role label, shape); the `minimum` oldest pods are those that must start together, and so
-    many of each role as `tasks` says."""
+    many of each role as `of_role` says."""
     count: dict[BarePods, int] = {}
     needed: dict[BarePods, int] = {}
-    of_task: dict[str, int] = {}
+    seen: dict[str, int] = {}
     for position, pod in enumerate(pods):
         source = BarePods(pod.options.get(labels.ROLE, ""), pod.shape)
         count[source] = count.get(source, 0) + 1
-        of_task[source.role] = of_task.get(source.role, 0) + 1
-        must = position < minimum or of_task[source.role] <= tasks.get(source.role, 0)
+        seen[source.role] = seen.get(source.role, 0) + 1
+        must = position < minimum or seen[source.role] <= of_role.get(source.role, 0)
         needed[source] = needed.get(source, 0) + must
     return [(_bare_role(i, source, count[source], needed[source]), source) for i, source in enumerate(count)]
 
@@ -356,11 +369,13 @@ def _incomplete(members: GangMembers) -> Reason | None:
         return None
     if members.jobs:
         return _missing_objects(members)
+    if members.group is not None and (missing := _missing_of_group(members.group, members.pods)):
+        return missing
     if members.declared:
         groups: Sequence[Group] = job_options(members, "").get("groups", ())
         return missing_of_declared(_by_role(members.pods), members.declared, groups)
-    if any(pod.group for pod in members.pods):
-        return _missing_of_group(members)
+    if members.group is not None:
+        return None
     minimum, whole = _number(members, labels.MIN_AVAILABLE), members.options(labels.MIN_RESOURCES)
     if not any(labels.JOB in pod.options for pod in members.pods) or (whole and minimum is None):
         return None
@@ -388,15 +403,11 @@ def _missing_objects(members: GangMembers) -> Reason | None:
     return _waiting(there, wanted, "members")
 
 
-def _missing_of_group(members: GangMembers) -> Reason | None:
-    group, pods = members.group, members.pods
-    if group is None:
-        text = f"the PodGroup {pods[0].group} of its pods does not exist yet: create it"
-        return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text)
-    for task, wanted in group.tasks.items():
-        there = sum(pod.options.get(labels.ROLE) == task for pod in pods)
-        if there < wanted:
-            return _waiting(there, wanted, f"pods of the task {task}")
+def _missing_of_group(group: GroupClaim, pods: Sequence[Pod]) -> Reason | None:
+    there = _by_role(pods)
+    for role, wanted in group.of_role.items():
+        if (missing := _waiting(there.get(role, 0), wanted, f"pods of the task {role}")) is not None:
+            return missing
     return _waiting(len(pods), group.minimum, "pods")
 
 

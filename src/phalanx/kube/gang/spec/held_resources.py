@@ -21,7 +21,7 @@ _MOST_BLOCKS = 10_000
 
 
 class GangSpecError(PhalanxError):
-    """What the manifests say of a gang cannot be carried out; the text says what, where and what to do."""
+    """An error: what the manifests say of a gang cannot be carried out; the text says what, where and what to do."""
 
 
 def read_resources(text: str) -> dict[str, int]:

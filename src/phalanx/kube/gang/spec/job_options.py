@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
-from phalanx.dialects.fields import Fields, Misread, duration_s, moment_s
+from phalanx.dialects.schema.fields import Fields, Misread, duration_s, moment_s
 from phalanx.kube.gang.spec.held_resources import GangSpecError
 from phalanx.kube.read import labels
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group
@@ -23,7 +23,7 @@ _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
 class OptionSource(Protocol):
-    """Who says what: members, or one of them."""
+    """The source of an option: all members, or one of them."""
 
     @property
     def id(self) -> str: ...
@@ -53,19 +53,19 @@ def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
         "array": single_value(members, labels.ARRAY),
         "reservation": single_value(members, labels.RESERVATION),
         "qos": single_value(members, labels.QOS),
-        "limit_s": _read(members, labels.TIME_LIMIT, _length),
-        "estimate_s": _read(members, labels.ESTIMATE, _length),
-        "checkpoint_s": _read(members, labels.CHECKPOINT, _length),
-        "begin_s": _read(members, labels.BEGIN, moment_s),
-        "deadline_s": _read(members, labels.DEADLINE, moment_s),
-        "after": _read(members, labels.AFTER, lambda text: dependencies(text, namespace)),
-        "requires_any": _read(members, labels.AFTER_ANY, flag),
-        "array_cap": _read(members, labels.ARRAY_CAP, lambda text: whole(text, 1)),
-        "nice": _read(members, labels.NICE, lambda text: whole(text, -(2**31))),
-        "preemptible": _read(members, labels.PREEMPTIBLE, flag),
-        "size": _read(members, labels.SIZE, lambda text: choice(text, GangSize)),
+        "limit_s": read_option(members, labels.TIME_LIMIT, _length),
+        "estimate_s": read_option(members, labels.ESTIMATE, _length),
+        "checkpoint_s": read_option(members, labels.CHECKPOINT, _length),
+        "begin_s": read_option(members, labels.BEGIN, moment_s),
+        "deadline_s": read_option(members, labels.DEADLINE, moment_s),
+        "after": read_option(members, labels.AFTER, lambda text: dependencies(text, namespace)),
+        "requires_any": read_option(members, labels.AFTER_ANY, flag),
+        "array_cap": read_option(members, labels.ARRAY_CAP, lambda text: whole(text, 1)),
+        "nice": read_option(members, labels.NICE, lambda text: whole(text, -(2**31))),
+        "preemptible": read_option(members, labels.PREEMPTIBLE, flag),
+        "size": read_option(members, labels.SIZE, lambda text: choice(text, GangSize)),
         "closeness": closeness(members, labels.CLOSENESS, labels.PREFERRED_CLOSENESS, whole_job=True),
-        "groups": _read(members, labels.SUBGROUPS, subgroups),
+        "groups": read_option(members, labels.SUBGROUPS, subgroups),
     }
     return {name: value for name, value in found.items() if value is not None and value != ""}
 
@@ -77,8 +77,8 @@ def closeness(
     must, should = single_value(members, required), single_value(members, preferred)
     if must and should:
         raise GangSpecError(f"{members.id} says {required} {must} and {preferred} {should}: say one of both")
-    balanced = _read(members, labels.BALANCED, flag) if whole_job else None
-    pods, level = _read(members, labels.SLICE, slices) or (0, "") if whole_job else (0, "")
+    balanced = read_option(members, labels.BALANCED, flag) if whole_job else None
+    pods, level = read_option(members, labels.SLICE, slices) or (0, "") if whole_job else (0, "")
     if not must and not should and not pods:
         return None
     return TopologyRequest(
@@ -86,7 +86,8 @@ def closeness(
     )
 
 
-def _read(members: OptionSource, key: str, read: Callable[[str], Value]) -> Value | None:
+def read_option(members: OptionSource, key: str, read: Callable[[str], Value]) -> Value | None:
+    """Return what the members say under `key`; None: nothing. Raises DeclarationError."""
     text = single_value(members, key)
     if not text:
         return None

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from phalanx.client.quantity import QuantityError
-from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY
+from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY, NUMA_ALIGNMENT
 from phalanx.kube.read.template import pod_affinity
 from phalanx.kube.read.template.node_affinity import (
     node_selector,
@@ -36,6 +36,7 @@ from phalanx.model.reason import Reason, ReasonCode
 Spec = Mapping[str, Any]
 Metadata = tuple[tuple[tuple[str, str], ...], str, tuple[str | None, ...]]
 _encode = msgspec.json.Encoder().encode
+_SAID = (GPU_FRACTION, GPU_MEMORY, NUMA_ALIGNMENT)
 _PARTS = (
     "affinity",
     "hostNetwork",
@@ -109,7 +110,7 @@ class ShapeCache:
         own: tuple[tuple[str, str], ...] = ()
         if self.selecting:
             own = tuple(sorted((key, str(labels[key])) for key in self.selecting if key in labels))
-        return own, meta.get("namespace") or "", (words.get(GPU_FRACTION), words.get(GPU_MEMORY))
+        return own, meta.get("namespace") or "", tuple(words.get(key) for key in _SAID)
 
     def _select_by(self, shape: Shape) -> bool:
         new = [
@@ -214,11 +215,20 @@ def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> PodRequirements:
             spread=pod_affinity.topology_spread(spec),
             ports=pod_affinity.host_ports(spec),
             share=pod_affinity.device_share(meta.get("annotations") or {}),
+            aligned=_alignment(meta.get("annotations") or {}),
         )
     except (QuantityError, *ODD) as error:
         text = f"its demands cannot be read: {error}; correct the pod template"
         return PodRequirements(Shape(requests=((PODS, 1),)), Reason(code=ReasonCode.INVALID, text=text))
     return PodRequirements(shape, unsupported(spec), bool(_claims(spec)))
+
+
+def _alignment(words: Mapping[str, Any]) -> str:
+    """Return whether all that the pod asks for is to be of one NUMA zone. Raises ValueError."""
+    said = str(words.get(NUMA_ALIGNMENT) or "")
+    if said not in ("", "required", "preferred"):
+        raise ValueError(f"{NUMA_ALIGNMENT} is {said[:60]!r}: write required or preferred")
+    return said
 
 
 def _content(spec: Spec, granted: Mapping[str, Any] | None, seen: object) -> bytes:

@@ -45,7 +45,7 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 @dataclass(slots=True)
 class ClaimConstraints:
-    """What some claims amount to. Each of `rules` is a choice of terms, of which one must hold."""
+    """The constraints that some claims amount to. Each of `rules` is a choice of terms, of which one must hold."""
 
     rules: list[tuple[NodeTerm, ...]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)

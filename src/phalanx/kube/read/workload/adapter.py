@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
 from phalanx.dialects.frameworks.form import difference, nested, words_of_role
-from phalanx.dialects.frameworks.known import FRAMEWORKS
 from phalanx.dialects.frameworks.replica_types import TRAINING
+from phalanx.dialects.job_kinds import FRAMEWORKS
 
 Annotations: TypeAlias = Mapping[str, str | None]  # annotations; None takes one away
 TRAINING_KINDS: tuple[Kind, ...] = tuple(each.kind for each in TRAINING)

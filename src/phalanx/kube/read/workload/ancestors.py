@@ -16,9 +16,9 @@ from phalanx.client.kind import JOBS, Kind
 from phalanx.dialects.appwrapper.kinds import APP_WRAPPERS
 from phalanx.dialects.appwrapper.kinds import LABEL as WRAPPED_BY
 from phalanx.dialects.frameworks.job_set import JOB_SET
-from phalanx.dialects.frameworks.known import FRAMEWORKS
 from phalanx.dialects.frameworks.spark import SPARK
 from phalanx.dialects.frameworks.train_job import TRAIN_JOB
+from phalanx.dialects.job_kinds import FRAMEWORKS
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, PodOwner, adapters, member_uid
 from phalanx.kube.read.workload.batch_job import BatchJob, read_job

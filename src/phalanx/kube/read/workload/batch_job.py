@@ -6,18 +6,19 @@ indexes); without completions (a work queue) it is the parallelism until the fir
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from phalanx.client.connection import Object
+from phalanx.dialects.frame.dialect import PodUpdate
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_preemption_mark, read_start_record
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.template.pod_shape import PodRequirements
-from phalanx.kube.read.wire import epoch_s
+from phalanx.kube.read.wire import epoch_s, with_group
 from phalanx.kube.read.workload.adapter import BATCH_JOB, JobAdapter
 from phalanx.model.job import Outcome
 
@@ -31,7 +32,8 @@ class BatchJob:
     `scheduler` is that of its pods, `gates` are their scheduling gates. `externally_managed`: another controller
     manages it. `active_s`: the activeDeadlineSeconds that its user gave it. `outcome`: how it ended, if it did;
     `ended_s`: when (seconds since the epoch), as its status says; 0: it does not. `preempted`: how often it was.
-    `adapter`: what of which object it is."""
+    `adapter`: what of which object it is. `grouped`: its
+    pods name a group of their own, which is the gang unless the Job is queued itself."""
 
     uid: str
     namespace: str
@@ -60,6 +62,7 @@ class BatchJob:
     preempted: int
     options: Mapping[str, str]
     adapter: JobAdapter = BATCH_JOB
+    grouped: bool = False
     ended_s: float = 0.0
 
     @property
@@ -79,12 +82,15 @@ class BatchJob:
     def ours(self) -> bool:
         """Return whether it is for us to start: it is queued, or runs and asks for our scheduler."""
         return self.queued or (
-            not self.externally_managed and self.scheduler == labels.SCHEDULER_NAME and not self.suspended
+            not self.externally_managed
+            and self.scheduler == labels.SCHEDULER_NAME
+            and not self.suspended
+            and not self.grouped
         )
 
     @property
     def pinned(self) -> bool:
-        """Another scheduler binds its pods, to the nodes that we plan (`binding`)."""
+        """Return whether another scheduler binds its pods, to the nodes that we plan (`binding`)."""
         return not self.bound_by_us
 
     @property
@@ -106,9 +112,10 @@ class BatchJob:
 def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JOB) -> BatchJob:
     obj = form.read(obj)
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
-    pod = original_template(meta, spec["template"]["spec"])
+    template = original_template(meta, spec["template"])
+    pod = template["spec"]
     parallelism = _number(spec.get("parallelism"), 1)
-    with_template = {**meta, "template": spec["template"].get("metadata")}
+    with_template = {**meta, "template": template.get("metadata")}
     return BatchJob(
         uid=meta["uid"],
         namespace=meta["namespace"],
@@ -126,7 +133,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         scheduler=pod.get("schedulerName") or "default-scheduler",
         bound_by_us=pod.get("schedulerName") in around.answers_to or (bool(form.role) and _is_ours_alone(pod, around)),
         gates=tuple(gate["name"] for gate in pod.get("schedulingGates") or ()),
-        requirements=around.requirements(meta["namespace"], pod, _pod_meta(meta, spec["template"])),
+        requirements=around.requirements(meta["namespace"], pod, _pod_meta(meta, template)),
         priority=around.priority(pod),
         created_s=epoch_s(meta.get("creationTimestamp")),
         held=labels.held(meta),
@@ -137,12 +144,18 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         preempted=labels.whole_number((meta.get("annotations") or {}).get(labels.PREEMPTIONS)) or 0,
         options={**around.words(form.kind.name, with_template, ""), **_said(meta)},
         adapter=form,
+        grouped=_is_grouped(pod, around),
         ended_s=_ended_s(status),
     )
 
 
 def _is_ours_alone(pod: Object, around: AdmissionDefaults) -> bool:
     return around.sole and (pod.get("schedulerName") or labels.DEFAULT_SCHEDULER) == labels.DEFAULT_SCHEDULER
+
+
+def _is_grouped(pod: Object, around: AdmissionDefaults) -> bool:
+    named = with_group({}, pod)
+    return bool(named and around.words("Pod", named, pod.get("schedulerName") or labels.DEFAULT_SCHEDULER))
 
 
 def parallelism_annotation(parallelism: int, requested_parallelism: int) -> str | None:
@@ -170,23 +183,54 @@ def _wished(meta: Object, parallelism: int) -> int:
     return parallelism if requested is None else requested
 
 
-class _Written(msgspec.Struct, frozen=True, rename="camel"):
-    """What a template said before it was given a flavor."""
+class _Written(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The words of a template before a start put others into it. `labels`, `annotations`: of those that it was given;
+    None: it did not have one."""
 
     node_selector: dict[str, str] | None = None
     tolerations: list[dict[str, Any]] | None = None
+    labels: dict[str, str | None] = {}
+    annotations: dict[str, str | None] = {}
 
 
-def original_template(meta: Object, spec: Object) -> Object:
-    """Return the template as its user wrote it: without the selector and tolerations of a flavor that it was given."""
+def template_annotation(own: Object, update: PodUpdate) -> str:
+    """Return the annotation that says what a template said, which a start is about to change. `own`: as it was."""
+    pod, meta = own.get("spec") or {}, own.get("metadata") or {}
+    before = {
+        field: {key: (meta.get(field) or {}).get(key) for key in given}
+        for field, given in (("labels", update.labels), ("annotations", update.annotations))
+    }
+    return msgspec.json.encode(_Written(pod.get("nodeSelector"), pod.get("tolerations"), **before)).decode()
+
+
+def original_template(meta: Object, template: Object) -> Object:
+    """Return the template as its user wrote it: without the selector and tolerations of a flavor, and the words, that a
+    start put into it. `meta`: of its Job."""
     text = (meta.get("annotations") or {}).get(labels.TEMPLATE)
     if text is None:
-        return spec
+        return template
     try:
         said = labels.read_json(text, _Written)
     except ValueError:
-        return spec
-    return {**spec, "nodeSelector": said.node_selector, "tolerations": said.tolerations}
+        return template
+    spec = {**template["spec"], "nodeSelector": said.node_selector, "tolerations": said.tolerations}
+    if not said.labels and not said.annotations:
+        return {**template, "spec": spec}
+    own = dict(template.get("metadata") or {})
+    for field, before in (("labels", said.labels), ("annotations", said.annotations)):
+        words = {**(own.get(field) or {}), **before}
+        own[field] = {key: text for key, text in words.items() if text is not None}
+    return {**template, "metadata": own, "spec": spec}
+
+
+def pod_set_names(jobs: Iterable[BatchJob]) -> dict[str, str]:
+    """Return what the pod set of each member is called (by uid): as its role, else `main`, with a number where there
+    are several."""
+    found = sorted(jobs, key=lambda job: (job.created_s, job.name))
+    return {
+        job.uid: job.adapter.role.lower() or ("main" if len(found) == 1 else f"main-{number}")
+        for number, job in enumerate(found)
+    }
 
 
 def _pod_meta(meta: Object, template: Object) -> Object:

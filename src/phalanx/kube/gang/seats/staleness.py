@@ -1,0 +1,56 @@
+"""A gang of bare pods of which too few run.
+
+A Job's controller makes lost pods anew, and the Job fails if it may not. Nobody does so for bare pods, or their maker
+does, and there is no room: what is left of the gang then holds its nodes and waits for members that do not come. After
+a grace period such a gang is taken back whole (KAI's stale gang eviction: `stalenessGracePeriod`, 60 s).
+
+A gang of which a pod has succeeded is on its way to its end, and never stale (as there). Pods are counted by role, not
+by shape: one that was made anew may differ a little from the one that it replaces.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.kube.gang.spec.gang_spec import BarePods
+from phalanx.model.reason import ReasonCode, format_time
+
+
+class Staleness:
+    """Since when too few of a start's bare pods run. `since_s`: seconds since the epoch; 0: enough do."""
+
+    def __init__(self, start: GangStart) -> None:
+        self.since_s = 0.0
+        self._start = start
+
+    def ends_s(self, grace_s: float) -> float:
+        """Return when the gang is to be taken back, in seconds since the epoch; 0: not as things stand. `grace_s`: how
+        long too few of its pods may run; 0: for ever."""
+        if not grace_s or not self._is_stale():
+            self.since_s = 0.0
+            return 0.0
+        if not self.since_s:
+            self.since_s = self._start.effects.now_s()
+            self._report(grace_s)
+        return self.since_s + grace_s
+
+    def _is_stale(self) -> bool:
+        """Some of its bare pods are on nodes, and its minimum is not."""
+        start, lacks = self._start, Counter[str]()
+        for row in start.seats.rows:
+            if isinstance(row.source, BarePods):
+                lacks[row.source.role] += row.least - row.bound
+        if not start.record.gang or all(missing <= 0 for missing in lacks.values()):
+            return False
+        return bool(start.bare_pods()) and not start.objects.has_succeeded_bare
+
+    def _report(self, grace_s: float) -> None:
+        """Tell people, unless it has just been let go: its first pods are bound before its last."""
+        start, seats, now_s = self._start, self._start.seats, self.since_s
+        if seats.started():
+            text = (
+                f"{seats.minimum_bound} of the {seats.least} pods that it needs run; unless the others come back, "
+                f"it is taken back at {format_time(now_s + grace_s, now_s)}"
+            )
+            start.effects.report(start.bare_pods()[0], str(ReasonCode.STALE), text, warning=True)
