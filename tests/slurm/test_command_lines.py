@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,10 +18,10 @@ from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.names import file_name
 from phalanx.slurm.options import Reader, Usage, declare
-from phalanx.slurm.submission import script
-from phalanx.slurm.submission.request import Hardware, Request, exported, request
+from phalanx.slurm.submission.asked import script
+from phalanx.slurm.submission.asked.request import Hardware, Request, exported, request
 
-READER = Reader("sbatch", declare("time,t= hold,H nice=? nodes,N=") + declare("mail-type=", refused=True), mixed=False)
+READER = Reader("sbatch", declare("time,t= hold,H nice=? nodes,N=") + declare("profile=", refused=True), mixed=False)
 HARDWARE = Hardware(cpus=16, memory_mib=64000, gpus=4, nodes=4)
 SITE = Site(
     partitions=[
@@ -50,7 +51,7 @@ def test_long_short_joined_and_abbreviated() -> None:
         (["-Z"], "sbatch: invalid option -- 'Z'\nTry \"sbatch --help\" for more information"),
         (["--time"], "sbatch: option '--time' requires an argument\nTry \"sbatch --help\" for more information"),
         (["--ho=1"], "sbatch: option '--hold' doesn't allow an argument\nTry \"sbatch --help\" for more information"),
-        (["--mail-type=END"], "sbatch: error: --mail-type is not supported by Phalanx (docs/guide/slurm.md)"),
+        (["--profile=all"], "sbatch: error: --profile is not supported by Phalanx (docs/guide/slurm.md)"),
     ],
 )
 def test_what_is_not_understood_is_refused_by_its_name(words: list[str], text: str) -> None:
@@ -209,3 +210,45 @@ def test_commands_are_links_to_this_phalanx(tmp_path: Path) -> None:
     assert {path.name for path in install(tmp_path / "bin")} == set(COMMANDS)
     assert (tmp_path / "bin" / "squeue").read_text().startswith(f"#!{sys.executable}")
     assert (tmp_path / "bin" / "squeue").stat().st_mode & 0o777 == 0o755
+
+
+def python(code: str, *, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120)
+
+
+def test_sbatch_imports_nothing_that_few_jobs_ask_for() -> None:
+    """No figure is asserted: imports are most of what an sbatch costs."""
+    done = python("import sys; import phalanx.slurm.commands.launch.sbatch; print(*sys.modules)")
+    rare = {
+        "sqlite3",
+        "importlib.resources",
+        "tempfile",
+        "phalanx.slurm.control.reservations",
+        "phalanx.slurm.jobs.view",
+    }
+    assert "phalanx.slurm.submission.creation" in done.stdout
+    assert not rare & set(done.stdout.split())
+
+
+LEFT = """
+import sys, threading, time
+from phalanx.slurm import main
+main.main = {main}
+main.leave("sbatch")
+"""
+
+
+def test_a_command_that_is_over_leaves_its_output_and_its_exit_code() -> None:
+    done = python(LEFT.format(main="lambda name: (print(name), sys.stderr.write('why'), 3)[-1]"))
+    assert (done.returncode, done.stdout, done.stderr) == (3, "sbatch\n", "why")
+
+
+def test_a_command_that_is_over_takes_no_interpreter_down() -> None:
+    told = "import atexit; atexit.register(print, 'taken down')\n"
+    assert python(told + LEFT.format(main="lambda name: 0")).stdout == ""
+
+
+def test_a_command_with_a_thread_waits_for_it() -> None:
+    late = "threading.Thread(target=lambda: (threading.main_thread().join(), print('late')))"
+    done = python(LEFT.format(main=f"lambda name: ({late}.start(), 4)[-1]"))
+    assert (done.returncode, done.stdout) == (4, "late\n")

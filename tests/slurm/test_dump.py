@@ -43,10 +43,8 @@ def test_what_has_no_meaning_is_told() -> None:
         "Cluster - 'c':MaxJobs=4\nAccount - 'a':GrpWall=60:MaxJobs=7\nParent - 'a'\nUser - 'u':GrpJobs=2\nWCKey - 'w'"
     )
     told = read_dump(text, site)
-    assert [one.text for one in told if not one.taken] == [
-        "maxjobs=4", "a: grpwall=60", "u: grpjobs=2", "WCKey - 'w'",
-    ]  # fmt: skip
-    assert site.accounts["a"].limits == {"maxjobs": "7"}
+    assert [one.text for one in told if not one.taken] == ["maxjobs=4", "u: grpjobs=2", "WCKey - 'w'"]
+    assert site.accounts["a"].limits == {"maxjobs": "7", "grpwall": "01:00:00"}
 
 
 @pytest.mark.parametrize(

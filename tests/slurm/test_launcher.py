@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +31,7 @@ def launched(folder: Path, out: Path, *, sleeps: str) -> subprocess.CompletedPro
         "SLURMD_NODENAME": "n1",
     }
     command = ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_it_waits_for_the_folder_of_its_outputs_which_clients_make_after_sbatch(tmp_path: Path) -> None:
@@ -43,18 +46,20 @@ def test_it_does_not_wait_for_ever_nor_without_need(tmp_path: Path, name: str) -
     done = launched(tmp_path, tmp_path / name, sleeps=f"echo >> {tmp_path / 'slept'}")
     assert (done.returncode == 0) is ("/" not in name)
     assert (tmp_path / "slept").exists() is ("/" in name)
+    assert [*tmp_path.glob("phalanx-slurm.*")] == []  # the script's copy is gone, also where its output has no place
 
 
 def _with_daemon(folder: Path, script: str, **environment: str) -> bool:
-    """Whether the daemon was begun while the script ran; `sleep 1` lasts as long as it says."""
+    """Whether the daemon was begun while the script ran."""
     words = ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"]
     around = {
-        "PATH": "/usr/bin:/bin", "TMPDIR": str(folder), "PHALANX_LAUNCHER": launcher(), "PHALANX_STDIN": "/dev/null",
+        "PATH": f"{folder / 'bin'}:/usr/bin:/bin", "TMPDIR": str(folder), "PHALANX_LAUNCHER": launcher(),
         "PHALANX_SCRIPT": f"#!/bin/sh\n{script}\n", "PHALANX_WORKDIR": str(folder), "SLURM_JOB_ID": "1",
+        "PHALANX_STDIN": "/dev/null",
         "PHALANX_STDOUT": str(folder / "out"), "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "n1",
         "PHALANX_PYTHON": f"/usr/bin/touch {folder}/daemon", **environment,
     }  # fmt: skip
-    done = subprocess.run(words, env=around, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, env=around, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
     return any(folder.glob("daemon.stepd*"))
 
@@ -62,10 +67,64 @@ def _with_daemon(folder: Path, script: str, **environment: str) -> bool:
 @pytest.mark.parametrize(
     ("script", "environment", "begun"),
     [
-        ("true", {}, False),
-        ("until [ -e daemon.stepd ]; do sleep 0.05; done", {}, True),
+        ("until [ -e sleeps ]; do /bin/sleep 0.01; done", {}, False),
+        ("until [ -e sleeps ]; do /bin/sleep 0.01; done; touch wake; until [ -e daemon.stepd ]; do :; done", {}, True),
         ("until [ -e daemon.stepd ]; do :; done", {"PHALANX_WARNING": "10 90 batch"}, True),
     ],
 )
 def test_a_job_of_a_moment_has_no_daemon(script: str, environment: dict[str, str], begun: bool, tmp_path: Path) -> None:
-    assert _with_daemon(tmp_path, script, **environment) is begun
+    """The `sleep 1` of the launcher, before it begins the daemon, lasts until the script lets it end."""
+    sleeps = f"touch {tmp_path}/sleeps; until [ -e {tmp_path}/wake ]; do /bin/sleep 0.01; done"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "sleep").write_text(f"#!/bin/sh\nexec > /dev/null 2>&1\n{sleeps}\n")
+    (tmp_path / "bin" / "sleep").chmod(0o755)
+    try:
+        assert _with_daemon(tmp_path, script, **environment) is begun
+    finally:
+        (tmp_path / "wake").touch()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB, where one may be mounted."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if os.getuid() or subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a file system needs root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def _on_a_full_disk(disk: Path, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    around = {
+        "PATH": "/usr/bin:/bin", "TMPDIR": str(disk.parent), "PHALANX_LAUNCHER": launcher(), "LC_ALL": "C",
+        "PHALANX_SCRIPT": f"#!/bin/sh\n{script}\n", "PHALANX_WORKDIR": "/", "PHALANX_STDIN": "/dev/null",
+        "PHALANX_STDOUT": str(disk / "out"), "PHALANX_STDERR": str(disk.parent / "err"), "SLURM_JOB_ID": "1",
+        "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "n1", **environment,
+    }  # fmt: skip
+    words = ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"]
+    return subprocess.run(words, env=around, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize(("after", "code"), [("", 1), ("exit 0", 0)])
+def test_a_full_disk_is_told_to_the_script_that_writes_and_its_exit_code_decides(
+    small_disk: Path, after: str, code: int
+) -> None:
+    done = _on_a_full_disk(small_disk, f"head -c 100000 /dev/zero\n{after}")
+    assert done.returncode == code
+    assert "No space left on device" in (small_disk.parent / "err").read_text()
+    assert 0 < (small_disk / "out").stat().st_size <= 65536
+    assert [*small_disk.parent.glob("phalanx-slurm.*")] == []  # the script's copy is gone
+
+
+def test_where_the_script_itself_has_no_room_the_job_fails_and_says_why(small_disk: Path) -> None:
+    with (small_disk / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(bytes(4096))
+    done = _on_a_full_disk(small_disk, "true", TMPDIR=str(small_disk), PHALANX_STDOUT="/dev/null")
+    assert done.returncode == 1
+    folder = f"{small_disk}/phalanx-slurm."
+    assert f"slurmstepd-n1: error: the script cannot be written to {folder}" in done.stderr
+    assert "no space left there?" in done.stderr
+    assert [*small_disk.glob("phalanx-slurm.*")] == []

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from phalanx.ledger.entry import JobEntry, StartEntry, State
+from phalanx.ledger.store import Ledger
 from phalanx.slurm.accounts import limits
 from phalanx.slurm.accounts.enforced import Found, check
 from phalanx.slurm.accounts.qos import change_qos
@@ -79,3 +82,15 @@ def test_a_qos_is_changed_and_what_is_not_carried_out_is_refused() -> None:
     for name, value in (("grpwall", "60"), ("flags", "nodecay"), ("preempt", "nobody"), ("maxwall", "soon")):
         with pytest.raises(Usage):
             change_qos(here, qos, {name: value})
+
+
+def test_all_time_of_an_account_counts_against_its_grpwall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "ledger.sqlite3"
+    monkeypatch.setenv("PHALANX_LEDGER", f"sqlite:///{file}")
+    ledger = Ledger.open(f"sqlite:///{file}")
+    start = StartEntry(at_s=1000.0, state=State.COMPLETED, end_s=4600.0, nodes=("n1",), allocated={"cpu": 1000})
+    ledger.put([JobEntry(uid="u", job="ai/train", account="lab/vision", submit_s=900.0, end_s=4600.0, starts=(start,))])
+    here = site({})
+    for most, hold in (("00:59:00", "AssocGrpWallLimit"), ("01:00:00", "AssocGrpWallLimit"), ("01:01:00", "")):
+        here.accounts["lab"].limits = {"grpwall": most}
+        assert asks(here).hold == hold

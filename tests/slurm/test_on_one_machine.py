@@ -95,6 +95,22 @@ def test_a_script_from_its_submission_to_its_accounting(shell: Shell) -> None:
     row = f"sacct -n -P -X -j {job} -o JobName,State,ExitCode,AllocCPUS,SubmitLine"
     until(lambda: shell(row) == "first|COMPLETED|0:0|2|sbatch job.sh a b\n")
     assert shell(f"sacct -n -P -j {job} -o JobID,JobName").splitlines() == [f"{job}|first", f"{job}.batch|batch"]
+    for clusters in ("--clusters all", "-M -1", "-L", "-M phalanx,other"):
+        assert shell(f"sacct -n -P -X -j {job} {clusters} -o JobIdRaw,State") == f"{job}|COMPLETED\n"
+    assert shell(f"sacct -n -P -X -j {job} -M other") == ""
+
+
+def test_the_first_node_of_a_job_is_where_its_script_listens(shell: Shell) -> None:
+    """What torchrun and others ask of `scontrol show hostnames`, to see which of them is to be the server."""
+    (shell.folder / "ask.py").write_text(
+        "import socket, sys\n"
+        "names = sys.argv[1], socket.gethostname()\n"
+        "first, own = ({one[4][0] for one in socket.getaddrinfo(name, None)} for name in names)\n"
+        "print(own <= first, first, own)\n"
+    )
+    line = f"{sys.executable} ask.py $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)"
+    shell(f"sbatch -W -o said.txt --wrap '{line}'")
+    assert shell.text("said.txt").startswith("True ")
 
 
 def test_exit_codes_signals_and_waiting(shell: Shell) -> None:
@@ -110,6 +126,30 @@ def test_exit_codes_signals_and_waiting(shell: Shell) -> None:
     assert "bad interpreter(/no/such/interpreter)" in shell.text("none.txt")
 
 
+def test_steps_take_input_and_tell_their_ends_as_a_real_slurm_was_seen_to(shell: Shell) -> None:
+    (shell.folder / "steps.sh").write_text(
+        "#!/bin/bash\n#SBATCH -n2 -o said.txt\necho hi | srun cat\nsrun -n1 ./none\nsrun -n1 bash -c 'kill -9 $$'\n"
+        "srun -n1 bash -c 'echo $SLURM_DISTRIBUTION'\nsrun bash -c 'echo $SLURM_DISTRIBUTION' | sort -u\nkill $$\n"
+    )
+    job = shell.submit("steps.sh")
+    assert shell.done(job) == "FAILED"
+    assert shell.state(job, "%r") == "JobLaunchFailure"
+    said = re.sub(r"(slurmstepd-|srun: error: )[^: ]+:", r"\1NODE:", shell.text("said.txt"))
+    assert said.splitlines() == [
+        *("hi", "hi"),
+        f"slurmstepd-NODE: error: execve(): {shell.folder}/./none: No such file or directory",
+        "srun: error: NODE: task 0: Exited with exit code 2",
+        "srun: error: NODE: task 0: Killed",
+        f"srun: Force Terminated StepId={job}.2",
+        *("cyclic", "block"),
+    ]
+    held = shell.submit("-H --wrap true")
+    shell.until(held, "PENDING")
+    until(lambda: shell(f"squeue -h -j {held} -o %r") == "JobHeldUser\n")
+    shell(f"scancel {held}")
+    until(lambda: shell.state(held, "%T %r") == "CANCELLED JobHeldUser")
+
+
 def test_output_patterns(shell: Shell) -> None:
     job = shell.submit("-J pat -o 'o-%j-%x-%u-%%.txt' -e 'e-%8j.txt' --wrap 'echo out; echo err >&2'")
     assert shell.done(job) == "COMPLETED"
@@ -123,7 +163,7 @@ def test_output_patterns(shell: Shell) -> None:
 
 def test_an_array_with_a_throttle(shell: Shell) -> None:
     job = shell.submit(
-        "-J arr -a 1-4%2 -o %A_%a.txt --wrap 'echo $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT; sleep 300'"
+        "-J arr -a 1-4%2 -o %A_%a.txt --wrap 'echo $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT; sleep 3000'"
     )
     until(lambda: shell(f"squeue -h -j {job} -t R -o %i | sort").split() == [f"{job}_1", f"{job}_2"])
     until(lambda: shell(f"squeue -h -j {job} -t PD -o '%i %r'") == f"{job}_[3-4%2] JobArrayTaskLimit\n")
@@ -145,11 +185,12 @@ def test_dependencies(shell: Shell) -> None:
     until(lambda: shell.state(ok, "%T %r") == "PENDING DependencyNeverSatisfied")
     shell(f"scontrol update job {ok} dependency=")
     assert shell.done(ok) == "COMPLETED"
-    assert "Job dependency problem" in shell.fails("sbatch -d afterok:999999 --wrap true")
+    assert shell.done(shell.submit("-d afterok:999999 --wrap true")) == "COMPLETED"  # a job that nobody has is met
+    assert "Job dependency problem" in shell.fails("sbatch -d afterok:nobody --wrap true")
 
 
 def test_hold_release_update_and_show(shell: Shell) -> None:
-    job = shell.submit("-H -J held -t 5 --wrap 'sleep 300'")
+    job = shell.submit("-H -J held -t 5 --wrap 'sleep 3000'")
     assert shell.state(job, "%T %r") == "PENDING JobHeldUser"
     shell(f"scontrol update JobId={job} TimeLimit=20 Name=other Comment='two words'")
     page = shell(f"scontrol show job {job}")
@@ -161,7 +202,7 @@ def test_hold_release_update_and_show(shell: Shell) -> None:
     node = shell.state(job, "%N")
     assert f"BatchHost={node}" in shell(f"scontrol -o show job {job}")
     assert "no longer pending" in shell.fails(f"scontrol hold {job}")
-    assert shell(f"scontrol write batch_script {job} -").endswith("\nsleep 300\n")
+    assert shell(f"scontrol write batch_script {job} -").endswith("\nsleep 3000\n")
     assert "Invalid job id specified" in shell.fails("scontrol show job 999999")
 
 
@@ -171,16 +212,23 @@ def test_cancelled_jobs_are_cancelled_and_stay_in_the_accounts(shell: Shell) -> 
     other = shell.submit("-H --wrap true")
     shell(f"scancel {job} {other}")
     assert (shell.done(job), shell.done(other)) == ("CANCELLED", "CANCELLED")
-    assert shell(f"sacct -n -P -X -j {job} -o State") == f"CANCELLED by {os.getuid()}\n"
+    until(lambda: shell(f"sacct -n -P -X -j {job} -o State") == f"CANCELLED by {os.getuid()}\n")
     until(lambda: "term" in shell.text("out.txt"))
     assert f"error: *** JOB {job} ON" in shell.text("out.txt")
 
 
-def test_a_time_limit_ends_a_job(shell: Shell) -> None:
-    job = shell.submit("-H --wrap 'sleep 300'")
+def test_a_time_limit_ends_a_job_and_another_is_warned_before_its_own(shell: Shell) -> None:
+    (shell.folder / "job.sh").write_text(
+        "#!/bin/bash\n#SBATCH -t 1 --signal=B:USR1@50 -o out.txt\ntrap 'echo warned; exit 7' USR1\n"
+        "while :; do sleep 0.1; done\n"
+    )
+    warned = shell.submit("job.sh")  # 10 s after its start: it has its trap by then
+    job = shell.submit("-H --wrap 'sleep 3000'")
     shell.up.kubectl("annotate", "--overwrite", "job", f"slurm-{job}", "phalanx.dev/time-limit=1s")
     shell(f"scontrol release {job}")
     assert shell.done(job) == "TIMEOUT"
+    assert shell.done(warned) == "FAILED"
+    assert shell.text("out.txt") == "warned\n"
 
 
 def test_the_environment(shell: Shell) -> None:
@@ -227,9 +275,12 @@ def test_srun_and_salloc_have_allocations_of_their_own(shell: Shell) -> None:
 
 def test_an_allocation_ends_with_whoever_holds_it(shell: Shell) -> None:
     around = {**shell.up.environment, "PATH": f"{shell.up.data}/bin:{os.environ['PATH']}"}
-    held = subprocess.Popen(["salloc", "-J", "left", "sleep", "300"], env=around, cwd=shell.folder)
+    begun = shell.folder / "begun"  # before its command runs, salloc does not hold what it waits for
+    command = ["sh", "-c", f"touch {begun} && exec sleep 3000"]
+    held = subprocess.Popen(["salloc", "-J", "left", *command], env=around, cwd=shell.folder)
     try:
-        until(lambda: shell("squeue -h -n left -o %T") == "RUNNING\n")
+        until(begun.exists)
+        assert shell("squeue -h -n left -o %T") == "RUNNING\n"
     finally:
         held.send_signal(signal.SIGKILL)
         held.wait()
@@ -268,22 +319,13 @@ def test_signals_suspending_and_requeueing(shell: Shell) -> None:
         assert shell.state(job) == "RUNNING"
         until(lambda: out.read_text() == "run 0\nusr1\nusr1\n")
     shell(f"scontrol requeue {job}")
-    assert shell.state(job, "%T %r") == "PENDING BeginTime"
+    assert shell.state(job, "%T %r") == "PENDING BeginTime"  # for two minutes, or until it is told otherwise:
+    shell(f"scontrol update job {job} StartTime=now+1day")
     assert "Restarts=1" in shell(f"scontrol show job {job}")
     until(lambda: "DUE TO JOB REQUEUE" in out.read_text())
     until(lambda: shell(f"sacct -n -X -P -D -j {job} -o State") == "REQUEUED\n")
     shell(f"scontrol update job {job} StartTime=now")
     until(lambda: out.read_text().endswith("run 1\n"))
-
-
-def test_a_job_is_warned_before_its_time_is_over(shell: Shell) -> None:
-    (shell.folder / "job.sh").write_text(
-        "#!/bin/bash\n#SBATCH -t 1 --signal=B:USR1@59 -o out.txt\ntrap 'echo warned; exit 7' USR1\n"
-        "while :; do sleep 0.1; done\n"
-    )
-    job = shell.submit("job.sh")
-    assert shell.done(job) == "FAILED"
-    assert shell.text("out.txt") == "warned\n"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root makes reservations")
@@ -294,9 +336,10 @@ def test_a_reservation_keeps_others_out(shell: Shell) -> None:
     assert f"Nodes={node}" in shell("scontrol show reservation Night_1")
     assert "Access denied to requested reservation" in shell.fails("sbatch --reservation=Night_1 --wrap true")
     assert "Requested reservation is invalid" in shell.fails("sbatch --reservation=no --wrap true")
-    job = shell.submit("--wrap true")
     shell(f"scontrol update reservationname=Night_1 users=nobody,{ME}")
-    assert shell("srun --reservation=Night_1 echo in") == "in\n"
+    assert shell("srun --reservation=Night_1 echo in") == "in\n"  # so the scheduler has seen it
+    job = shell.submit("--wrap true")
+    assert shell("srun --reservation=Night_1 echo in") == "in\n"  # and looked at that job
     assert shell.state(job) == "PENDING"
     shell("scontrol delete reservation=Night_1")
     assert shell.done(job) == "COMPLETED"
@@ -305,7 +348,7 @@ def test_a_reservation_keeps_others_out(shell: Shell) -> None:
 def test_sinfo_shows_what_is_used_and_what_is_drained(shell: Shell) -> None:
     [node] = shell("sinfo -h -N -o %N").split()
     assert shell("sinfo -h -o '%P %a %l %D %t'").strip() == "batch* up infinite 1 idle"
-    job = shell.submit("-c 3 --wrap 'sleep 300'")
+    job = shell.submit("-c 3 --wrap 'sleep 3000'")
     shell.until(job, "RUNNING")
     assert shell("sinfo -h -o '%t %C'").strip() == "mix 3/1/0/4"
     assert "specify a reason" in shell.fails(f"scontrol update nodename={node} state=drain")
@@ -325,7 +368,7 @@ def test_json_and_what_is_refused(shell: Shell) -> None:
         "PENDING",
         "JobHeldUser",
     )
-    assert "--mail-type is not supported by Phalanx" in shell.fails("sbatch --mail-type=END --wrap true")
+    assert "--profile is not supported by Phalanx" in shell.fails("sbatch --profile=all --wrap true")
     assert f"Job is pending execution for job {job}" in shell.fails(f"scontrol requeue {job}")
     assert "top is not supported" in shell.fails(f"scontrol top {job}")
     assert shell.fails("squeue --bogus").startswith("squeue: unrecognized option '--bogus'")
@@ -403,3 +446,76 @@ def test_reports_of_what_was_used_and_what_the_scheduler_does(shell: Shell) -> N
     assert "PHALANX_METRICS names no address" in said.stderr
     assert re.search(r"Jobs completed: [1-9]", said.stdout)
     assert "cannot be read" in shell.call("PHALANX_METRICS=http://127.0.0.1:1 sdiag").stderr
+
+
+def test_a_heterogeneous_job_starts_whole_steps_over_its_components_and_ends_with_its_script(shell: Shell) -> None:
+    (shell.folder / "het.sh").write_text(
+        "#!/bin/bash\n#SBATCH -J het -n1 -t5\n#SBATCH hetjob\n#SBATCH -n2\n"
+        "srun -l --het-group=0,1 bash -c 'echo $SLURM_PROCID $SLURM_NTASKS $SLURM_NODEID $SLURM_HET_SIZE'\n"
+        "srun -n1 echo first : -n2 echo second\necho $SLURM_JOB_ID_HET_GROUP_1\n"
+    )
+    job = shell.submit("het.sh")
+    until(lambda: shell(f"squeue -h -t all -j {job} -o '%i %T'") == f"{job}+0 COMPLETED\n{job}+1 COMPLETED\n")
+    said = shell.text(f"slurm-{job}.out").splitlines()
+    assert sorted(said[:3]) == ["0: 0 3 0 2", "1: 1 3 1 2", "2: 2 3 1 2"]
+    assert (sorted(said[3:6]), said[6:]) == (["first", "second", "second"], [str(job + 1)])
+    row = f"sacct -n -P -j {job} -o JobID,State"
+    steps = "".join(f"{job}+1.{step}|COMPLETED\n" for step in (0, 1))
+    first = f"{job}+0|COMPLETED\n{job}+0.batch|COMPLETED\n{job}+0.0|COMPLETED\n{job}+0.1|COMPLETED\n"
+    until(lambda: shell(row) == f"{first}{job}+1|COMPLETED\n{steps}")
+    waiting = shell.submit("-H -n1 : -n3 het.sh")
+    assert "individual component of heterogeneous job" in shell.fails(f"scancel {waiting}+1")
+    shell(f"scancel {waiting}")
+    until(lambda: shell("squeue -h") == "")
+
+
+def test_test_only_says_when_and_where_a_job_would_start(shell: Shell) -> None:
+    said = shell.call("sbatch --test-only -n2 --wrap true").stderr
+    node = socket.gethostname()
+    assert re.fullmatch(
+        rf"sbatch: Job \d+ to start at \S+ using 2 processors on nodes {node} in partition batch\n", said
+    )
+    job = shell.submit("-n4 -t 10 --wrap 'sleep 3000'")
+    shell.until(job, "RUNNING")
+    later = shell.call("sbatch --test-only -n2 --wrap true").stderr
+    ends = shell.state(job, "%e")
+    assert f"to start at {ends} using" in later
+    shell(f"scancel {job}")
+
+
+def test_a_trigger_runs_its_program_when_the_job_is_over(shell: Shell) -> None:
+    (shell.folder / "told").write_text(f'#!/bin/sh\necho "$@" >> {shell.folder}/said\n')
+    (shell.folder / "told").chmod(0o755)
+    around = {"TMPDIR": str(shell.folder)}
+    job = shell.submit("--wrap 'sleep 3000'")
+    shell(f"strigger --set --fini -j {job} -p {shell.folder}/told", **around)
+    shell(f"strigger --set --node --down -p {shell.folder}/told", **around)
+    assert [line.split()[1:4] for line in shell("strigger --get -N", **around).splitlines()] == [
+        ["job", str(job), "fini"],
+        ["node", "*", "down"],
+    ]
+    shell("strigger --clear --id 2", **around)
+    assert not (shell.folder / "said").exists()
+    shell(f"scancel {job}")
+    until(lambda: (shell.folder / "said").exists() and shell.text("said") == f"{job}\n")
+    until(lambda: shell("strigger --get", **around) == "")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root changes nodes and accounts")
+def test_what_is_configured_and_what_root_alone_changes(shell: Shell) -> None:
+    [node] = shell("sinfo -h -N -o %N").split()
+    shell(f"scontrol reboot ASAP nextstate=resume reason=kernel {node}")
+    assert shell("sinfo -h -o '%t %E'").strip() == "drain kernel"
+    assert [line.split("|")[:2] for line in shell("sacctmgr -n -P show event format=nodename,state").splitlines()] == [
+        [node, "DRAIN"]
+    ]
+    shell(f"scontrol update nodename={node} state=resume")
+    config = dict(line.split("= ", 1) for line in shell("scontrol show config").splitlines()[1:] if "= " in line)
+    assert (config["MinJobAge               "], config["PriorityType            "]) == ("300 sec", "priority/basic")
+    assert shell("scontrol show licenses") == "No licenses configured in Slurm.\n"
+    assert shell("sacctmgr -n -P show tres").splitlines()[-1] == "gres|gpu|1001"
+    assert "U = someone" in shell("sacctmgr -i add user someone wckey=k1")
+    assert shell("sacctmgr -n -P show wckey").splitlines() == ["k1|phalanx|someone"]
+    assert "Invalid wckey specification" in shell.fails("sbatch --wckey=k1 --wrap true")
+    shell("sacctmgr -i delete user someone wckey=k1")
+    assert shell("sacctmgr -n -P show wckey") == ""

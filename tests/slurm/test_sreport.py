@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import time
@@ -15,6 +16,7 @@ from phalanx.ledger.entry import JobEntry, StartEntry, State
 from phalanx.ledger.store import Ledger, url_of
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.accounting import sreport
+from phalanx.slurm.control.reservations import Reservation
 from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.options import Usage
 
@@ -98,7 +100,7 @@ def test_it_says_what_slurm_says(
 
 @pytest.mark.parametrize(
     "line", ["cluster utilization start=foo", "-t foo cluster utilization", "cluster utilization blah=1",
-             "reservation utilization", "cluster UserUtilizationByWCKey", "job SizesByAccount grouping=x",
+             "reservation users", "job SizesByWCKey", "job SizesByAccount grouping=x",
              "user top topcount=x", "cluster utilization start=tomorrow", "cluster utilization format=foo", ""]
 )  # fmt: skip
 def test_what_it_does_not_understand_it_refuses(line: str, recorded: None) -> None:
@@ -117,3 +119,27 @@ def test_jobs_of_other_kinds_count_for_the_user_of_the_api(
         ledger.put([other])
     sreport.run(["-n", "-P", "cluster", "UserUtilizationByAccount", "start=today", "end=tomorrow", "user=ada"])
     assert capsys.readouterr().out == "oracle|ada||ml|25|0\n"
+
+
+def test_wckeys_and_reservations_are_what_jobs_asked(
+    recorded: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = []
+    for number, user, asked in (
+        (1, "ada", {"wckey": "k1", "reservation": "night"}), (2, "bob", {"wckey": "k1"}), (3, "ada", {"wckey": "k2"}),
+    ):  # fmt: skip
+        start = StartEntry(at_s=at("19:45:00"), state=State.COMPLETED, end_s=at("19:55:00"), allocated={"cpu": 2000})
+        words = {"job": json.dumps({"name": '"wckey":"forged"', **asked})}
+        entries.append(JobEntry(uid=f"w{number}", job=f"ai/w{number}", group=user, account="lab", number=number,
+                                submit_s=at("19:45:00"), end_s=start.end_s, words=words, starts=(start,)))  # fmt: skip
+    with Ledger.open(url_of(tmp_path / "ledger.sqlite3")) as ledger:
+        ledger.put(entries)
+    period = ["start=today", "end=tomorrow"]
+    sreport.run(["-n", "-P", "cluster", "WCKeyUtilizationByUser", "format=wckey,login,used", *period])
+    assert capsys.readouterr().out == "k1||40\nk1|ada|20\nk1|bob|20\nk2||20\nk2|ada|20\n"
+    sreport.run(["-n", "-P", "cluster", "UserUtilizationByWCKey", "format=login,wckey,used", *period])
+    assert capsys.readouterr().out == "ada|k1|20\nada|k2|20\nbob|k1|20\n"
+    night = Reservation(name="night", start_s=at("19:40:00"), end_s=at("23:00:00"), nodes=["cn1"])
+    monkeypatch.setattr(sreport, "reservations", lambda api: [night])
+    sreport.run(["-n", "-P", "reservation", "Utilization", "format=name,tresname,allocated,idle", *period])
+    assert capsys.readouterr().out == "night|cpu|20|300\n"

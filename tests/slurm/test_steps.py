@@ -25,7 +25,7 @@ def srun(folder: Path, *words: str, cpus: int = 4, **more: str) -> subprocess.Co
         **more,
     }
     return subprocess.run(
-        (*SRUN, *words), cwd=folder, env=around, capture_output=True, text=True, timeout=60, check=False
+        (*SRUN, *words), cwd=folder, env=around, capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -43,9 +43,9 @@ def test_tasks_know_which_they_are(tmp_path: Path) -> None:
         (["sh", "-c", "kill -9 $$"], 137, ["task 0: Killed"]),
         (["sh", "-c", "kill -TERM $$"], 143, ["task 0: Terminated"]),
         (["/no/such/command"], 2, ["execve(): /no/such/command: No such file", "task 0: Exited with exit code 2"]),
-        (["-n2", "-K", "sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 6; exec sleep 60"], 143, ["task 1: Terminated"]),
+        (["-n2", "-K", "sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 6; exec sleep 3000"], 143, ["task 1: Terminated"]),
         (
-            ["-n2", "-W1", "sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 0; exec sleep 60"],
+            ["-n2", "-W1", "sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 0; exec sleep 3000"],
             137,
             ["First task exited 1s ago"],
         ),
@@ -86,7 +86,9 @@ def test_steps_wait_for_the_cpus_of_others_unless_they_overlap(tmp_path: Path) -
         "SLURM_CPUS_ON_NODE": "2",
         "SLURMD_NODENAME": "n1",
     }
-    first = subprocess.Popen((*SRUN, "-n2", "--exact", "sh", "-c", "touch up; exec sleep 60"), cwd=tmp_path, env=around)
+    first = subprocess.Popen(
+        (*SRUN, "-n2", "--exact", "sh", "-c", "touch up; exec sleep 3000"), cwd=tmp_path, env=around
+    )
     try:
         while not (tmp_path / "up").exists():
             assert first.poll() is None
@@ -95,8 +97,8 @@ def test_steps_wait_for_the_cpus_of_others_unless_they_overlap(tmp_path: Path) -
         assert (busy.returncode, "Requested nodes are busy" in busy.stderr) == (1, True)
         assert srun(tmp_path, "--overlap", "echo", "beside", cpus=2).stdout == "beside\n"
         first.terminate()
-        assert first.wait(timeout=60) == 143
-        assert srun(tmp_path, "--exact", "--immediate=5", "echo", "after", cpus=2).stdout == "after\n"
+        assert first.wait(timeout=120) == 143
+        assert srun(tmp_path, "--exact", "--immediate=100", "echo", "after", cpus=2).stdout == "after\n"
     finally:
         first.kill()
         first.wait()

@@ -5,15 +5,17 @@ Nothing is imported that the command at hand does not need: a command is to answ
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 FOLDERS = {
     "launch": ("sbatch", "srun", "salloc"),
     "jobs": ("squeue", "scancel", "sprio", "sstat"),
-    "cluster": ("sdiag", "sinfo", "scontrol"),
+    "cluster": ("sdiag", "sinfo", "scontrol", "strigger"),
     "accounting": ("sacct", "sacctmgr", "sreport", "sshare"),
 }
 COMMANDS = {name: folder for folder, names in FOLDERS.items() for name in names}
@@ -33,6 +35,9 @@ def main(name: str | None = None) -> int:
     from phalanx.errors import PhalanxError
     from phalanx.slurm.options import Usage
 
+    # A command that reads ten thousand jobs keeps them all and is over: looking for garbage among them finds none.
+    gc.set_threshold(1_000_000)
+
     try:
         status: int = import_module(f"phalanx.slurm.commands.{COMMANDS[name]}.{name}").run(words)
         sys.stdout.flush()
@@ -51,6 +56,17 @@ def main(name: str | None = None) -> int:
         return 0
 
 
+def leave(name: str) -> NoReturn:
+    """End this process with the command's exit code, without taking the interpreter down piece by piece: that is a
+    seventh of what a short command costs. Where threads are left they are waited for, as ever."""
+    status = main(name)
+    if "threading" in sys.modules and sys.modules["threading"].active_count() > 1:
+        sys.exit(status)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 def install(directory: Path) -> list[Path]:
     """Make the commands in a directory; they run this very Phalanx. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -58,9 +74,7 @@ def install(directory: Path) -> list[Path]:
     for name in COMMANDS:
         place = directory / name
         part = directory / f".{name}.{os.getpid()}"
-        part.write_text(
-            f"#!{sys.executable} -I\nimport sys\nfrom phalanx.slurm.main import main\nsys.exit(main({name!r}))\n"
-        )
+        part.write_text(f"#!{sys.executable} -I\nfrom phalanx.slurm.main import leave\nleave({name!r})\n")
         part.chmod(0o755)
         part.replace(place)
         made.append(place)

@@ -6,13 +6,17 @@ a time is left to the scheduler: they are put into one job array, whose jobs tak
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from phalanx.slurm.cluster.site import Qos, Site
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation import amounts, times
+
+if TYPE_CHECKING:
+    from phalanx.slurm.jobs.view import Job
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 _TRES = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "gres/gpu": "GRES"}
@@ -38,7 +42,7 @@ def check(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[Job]]) -
     refused = _submitted(qos.limits, limits, ask, count, live)
     if refused:
         return Found(refused=refused)
-    reason = _size(qos.limits, limits, ask)
+    reason = _size(qos.limits, limits, ask) or _wall_used_up(here, ask)
     if reason.startswith("QOS") and "DenyOnLimit" in qos.flags:
         return Found(refused=reason)
     caps = (
@@ -60,6 +64,28 @@ def _submitted(
         return "QOSMaxSubmitJobPerUserLimit"
     if most and sum(job.ask.account == ask.account for job in theirs) + count > int(most):
         return "AssocMaxSubmitJobLimit"
+    return ""
+
+
+def _wall_used_up(here: Site, ask: Ask) -> str:
+    """GrpWall of its account and of those above it: all time of their jobs together, as the ledger has it."""
+    account, limited = ask.account, dict[str, float]()
+    while account in here.accounts:
+        if text := here.accounts[account].limits.get("grpwall"):
+            limited[account] = (times.read_limit_min(text) or 0) * 60
+        account = here.accounts[account].parent
+    if not limited:
+        return ""
+    from phalanx.slurm.accounts.used import Period, held
+    from phalanx.slurm.cluster.ledger import Book, ledger_url
+
+    if not ledger_url():
+        return ""
+    with Book.open() as book:
+        rows = held(book, Period(since_s=0.0, until_s=time.time(), now_s=time.time()))
+    for name, most_s in limited.items():
+        if sum(row.seconds for row in rows if name in row.account.split("/")) >= most_s:
+            return "AssocGrpWallLimit"
     return ""
 
 

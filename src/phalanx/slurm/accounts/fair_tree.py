@@ -5,7 +5,12 @@ For each association among its siblings: S = its shares / those of all siblings,
 highest first; users are ranked as they are met, and FairShare is the rank by the number of users. Who ties shares the
 rank; accounts that tie are walked as one; a user who ties with an account gets the rank of its best user.
 
-Source: https://slurm.schedmd.com/fair_tree.html; held against what a real Slurm 22.05 printed (tests/slurm/golden).
+The classic formula (`PriorityFlags=NO_FAIR_TREE`): FairShare = 2^(-UE / S), of accounts too. S multiplies the parts of
+the shares from the root down; UE is UA, the part of all usage, at the first level, and below it
+UA + (UE of the parent - UA) * the part of the siblings' shares. A user with the parent's shares has its S and UE.
+
+Sources: https://slurm.schedmd.com/fair_tree.html, https://slurm.schedmd.com/classic_fair_share.html; held against
+what a real Slurm 22.05 printed (tests/core/order/slurm).
 """
 
 from __future__ import annotations
@@ -40,6 +45,28 @@ def compute(root: Node) -> None:
     users = sum(node.user for node in walk(root))
     if users:
         _rank([root], users, users)
+
+
+def compute_classic(root: Node) -> None:
+    """Fill in what follows from shares and usage by the classic formula."""
+    total = _sum(root)
+    root.norm_shares = root.effective_usage = 1.0
+    root.fair_share = 0.5
+    _classic_below(root, total, first=True)
+
+
+def _classic_below(node: Node, total: float, *, first: bool) -> None:
+    shares = sum(each.shares for each in node.below if each.shares != PARENT)
+    for each in node.below:
+        if each.shares == PARENT:
+            each.norm_shares, each.effective_usage = node.norm_shares, node.effective_usage
+        else:
+            part = each.shares / shares if shares else 0.0
+            own = each.usage / total if total else 0.0
+            each.norm_shares = node.norm_shares * part
+            each.effective_usage = own if first else own + (node.effective_usage - own) * part
+        each.fair_share = 2.0 ** -(each.effective_usage / each.norm_shares) if each.norm_shares else 0.0
+        _classic_below(each, total, first=False)
 
 
 def walk(node: Node) -> Iterator[Node]:

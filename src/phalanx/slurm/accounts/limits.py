@@ -21,6 +21,7 @@ NAMES = {
     "maxsubmitjobs": ("perUser", "submitted"),
     "maxtres": ("perJob", "resources"),
     "maxwall": ("perJob", "wall"),
+    "grpwall": ("", "wall"),  # looked at when a job comes (`enforced`)
 }
 # Of a QOS, and of a user's association: what is looked at when a job comes (`enforced`).
 OF_QOS = {
@@ -111,6 +112,8 @@ def of_queue(limits: dict[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, text in limits.items():
         scope, field = NAMES[name]
+        if not scope:
+            continue
         if field == "resources":
             pairs = (part.split("=") for part in text.split(","))
             value: Any = {_RESOURCES[one]: f"{each}i" if one == "mem" else each for one, each in pairs}

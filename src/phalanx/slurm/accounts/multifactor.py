@@ -3,7 +3,7 @@
     priority = site + age·W + assoc·W + fair share·W + job size·W + partition·W + QOS·W + Σ TRES·W - nice
 
 Source: https://slurm.schedmd.com/priority_multifactor.html; held against what a real Slurm 22.05 printed
-(tests/slurm/golden). The sum is cut to an integer; a job that is held has 0, every other one at least.
+(tests/core/order/slurm). The sum is cut to an integer; a job that is held has 0, every other one at least.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from phalanx.slurm.cluster.site import Weights
+
+MOST = 4294967295  # the greatest priority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,11 @@ def tres(factors: Factors, weights: Weights) -> dict[str, float]:
     return {name: weight * factors.tres.get(name, 0.0) for name, weight in weights.tres.items()}
 
 
+def total(factors: Factors, weights: Weights) -> float:
+    """Return the sum before it is cut to an integer, from 1 to the greatest priority."""
+    found = sum(weighted(factors, weights).values()) + sum(tres(factors, weights).values()) - factors.nice
+    return max(1.0, min(found, float(MOST)))
+
+
 def priority(factors: Factors, weights: Weights) -> int:
-    total = sum(weighted(factors, weights).values()) + sum(tres(factors, weights).values()) - factors.nice
-    return max(1, min(int(total), 4294967295))
+    return int(total(factors, weights))

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from phalanx.slurm.cluster.site import Association, Site
+from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.notation import times
 from phalanx.slurm.options import Usage
 
 Row = dict[str, str]
@@ -33,6 +35,9 @@ _FIELDS = {
     "grptresrunmins": ("GrpTRESRunMin", 13), "maxtrespernode": ("MaxTRESPerNode", 14),
     "maxtresmins": ("MaxTRESMins", 13), "maxtresperuser": ("MaxTRESPU", 13), "maxjobsperuser": ("MaxJobsPU", 9),
     "maxsubmitjobsperuser": ("MaxSubmitPU", 11), "maxtresperaccount": ("MaxTRESPA", 13),
+    "wckey": ("WCKey", 10), "type": ("Type", 8), "tresname": ("Name", 15), "id": ("ID", 6),
+    "nodename": ("NodeName", 15), "start": ("TimeStart", 19), "end": ("TimeEnd", 19), "state": ("State", 6),
+    "reason": ("Reason", 30), "by": ("User", 10),
     "maxjobsperaccount": ("MaxJobsPA", 9), "maxsubmitjobsperaccount": ("MaxSubmitPA", 11), "mintres": ("MinTRES", 13),
 }  # fmt: skip
 _ALSO = {
@@ -123,6 +128,37 @@ def qos(site: Site, names: Sequence[str]) -> list[Row]:
         }
         for name, one in site.qos.items()
         if not names or name in names
+    ]  # fmt: skip
+
+
+def wckeys(site: Site, names: Sequence[str]) -> list[Row]:
+    return [
+        {"wckey": key, "cluster": site.cluster, "user": user}
+        for key, user in sorted((key, user) for user, keys in site.wckeys.items() for key in keys)
+        if not names or key in names
+    ]
+
+
+def tres() -> list[Row]:
+    """Slurm's kinds of resources, with its numbers."""
+    kinds = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
+    pairs = [*((one, number) for number, one in enumerate(kinds, 1)), ("gres/gpu", 1001)]
+    return [
+        {"type": kind.partition("/")[0], "tresname": kind.partition("/")[2], "id": str(number)}
+        for kind, number in pairs
+    ]
+
+
+def events(site: Site, nodes: Sequence[Node], names: Sequence[str]) -> list[Row]:
+    """Nodes that are drained or down now: what was and is over nobody keeps."""
+    return [
+        {
+            "cluster": site.cluster, "nodename": node.name, "start": node.reason_s or times.moment(node.down_s),
+            "end": "Unknown", "state": "DRAIN" if node.drained else "DOWN",
+            "reason": node.reason or "Not responding", "by": node.reason_by,
+        }
+        for node in nodes
+        if (node.drained or not node.ready) and (not names or node.name in names)
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.slurm.accounts.fair_tree import Node, compute
+from phalanx.slurm.accounts.fair_tree import Node, compute, compute_classic
 from phalanx.slurm.accounts.limits import of_queue
 from phalanx.slurm.cluster.api import QUEUES, Api, Object, Refused
 from phalanx.slurm.cluster.site import Site
@@ -25,8 +25,7 @@ def tree(site: Site, used: dict[tuple[str, str], float]) -> Node:
     """`used`: (account, user) -> billed units times seconds. Siblings by name, users before accounts below one."""
     own = _users(site, "root", used) or [Node(name="root", user=True, usage=used.get(("root", "root"), 0.0))]
     root = Node(name="root", below=own + _below(site, "", used))
-    root.norm_shares = 0.0
-    compute(root)
+    (compute_classic if site.classic else compute)(root)
     return root
 
 
@@ -94,3 +93,12 @@ def known_users(api: Api, name: str) -> list[str]:
 def is_administrator(site: Site) -> bool:
     """Return whether who runs this is root, an operator or an administrator."""
     return os.getuid() == 0 or site.admins.get(pwd.getpwuid(os.getuid()).pw_name, "None") != "None"
+
+
+def coordinators(site: Site, account: str) -> set[str]:
+    """Return the users who coordinate an account: it, or one above it."""
+    found: set[str] = set()
+    while account in site.accounts:
+        found |= {*site.accounts[account].coordinators}
+        account = site.accounts[account].parent
+    return found

@@ -33,8 +33,8 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What some alike starts held. `account`: with all above it, `/` between. `seconds`: of all of them together.
-    `tres`: amounts of one, by Slurm's names (cpu in CPUs, mem in MiB)."""
+    """The resources that some alike starts held. `account`: with all above it, `/` between. `seconds`: of all of them
+    together. `tres`: amounts of one, by Slurm's names (cpu in CPUs, mem in MiB)."""
 
     account: str
     user: str
@@ -47,15 +47,17 @@ class Held:
         return int(self.tres.get("cpu", 0))
 
 
-def held(book: Book, period: Period, users: Iterable[str] = ()) -> list[Held]:
-    """The starts of a period; alike ones (account, user, allocation) in one. Raises PhalanxError."""
+def held(book: Book, period: Period, users: Iterable[str] = (), word: str = "") -> list[Held]:
+    """The starts of a period; alike ones (account, user, allocation) in one. `word`: what a job asked by that name
+    (`wckey`, `reservation`) stands in place of the account. Raises PhalanxError."""
+    account = book.asked(word) if word else "j.account"
     ends = f"COALESCE(s.end_s, j.end_s, {period.now_s!r})"
     begin = f"CASE WHEN s.at_s > {period.since_s!r} THEN s.at_s ELSE {period.since_s!r} END"
     end = f"CASE WHEN {ends} < {period.last_s!r} THEN {ends} ELSE {period.last_s!r} END"
     named = sorted(users)
     of_users = f" AND {_USER} IN ({marks(named)})" if named else ""
     statement = (  # numbers of ours alone stand in the text
-        f"SELECT j.account, {_USER}, s.allocated, SUM({end} - ({begin})), COUNT(DISTINCT j.id) "  # noqa: S608
+        f"SELECT {account}, {_USER}, s.allocated, SUM({end} - ({begin})), COUNT(DISTINCT j.id) "  # noqa: S608 (no values in it)
         "FROM ledger_job j JOIN ledger_start s ON s.job_id = j.id "
         "WHERE (j.end_s IS NULL OR j.end_s > ?) AND j.submit_s < ? AND s.at_s < ? "
         f"AND {ends} > ? AND {ends} > s.at_s{of_users} GROUP BY 1, 2, 3"

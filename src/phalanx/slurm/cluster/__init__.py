@@ -1,7 +1,8 @@
 """The cluster that commands speak of.
 
-api     calls to the API server, blocking, from what is imported in a moment
-ledger  the ledger, read without what takes long to import
-site    partitions, accounts, users and defaults
-conf    slurm.conf and gres.conf, line by line
+api        calls to the API server, blocking, from what is imported in a moment
+ledger     the ledger, read without what takes long to import
+admission  what the API server itself holds users to
+site       partitions, accounts, users and defaults
+conf       slurm.conf and gres.conf, line by line
 """

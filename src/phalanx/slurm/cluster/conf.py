@@ -18,7 +18,7 @@ from phalanx.slurm.notation.hostlist import expand
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a line, or of one word of it. `taken` False: nothing, and `became` says why."""
+    """The result of reading a line, or one word of it. `taken` False: nothing, and `became` says why."""
 
     file: str
     line: int
@@ -53,11 +53,13 @@ _NOTHING = (
     ("priority", "the order of jobs is a setting of the policy (docs/guide/fair-share.md)"),
     ("preempt", "who may preempt whom is a setting of queues (docs/guide/preemption.md)"),
     ("proctrack", "pods are tracked by their node"), ("taskplugin", "pods are confined by their node"),
-    ("mpi", "mpirun starts MPI within a job"), ("prolog", "there are no prologs: init containers do that"),
-    ("epilog", "there are no epilogs"), ("mail", "there is no mail"), ("gres", "nodes tell their devices themselves"),
+    ("mpi", "mpirun starts MPI within a job"), ("prologslurmctld", "there is no slurmctld"),
+    ("epilogslurmctld", "there is no slurmctld"), ("prologflags", "a prolog runs when its pod starts"),
+    ("prologepilog", "a prolog has the job's time limit"), ("maildomain", "give whole addresses to --mail-user"),
+    ("gres", "nodes tell their devices themselves"),
     ("launch", "steps are started by their daemon"), ("switch", "the network is the cluster's"),
     ("topology", "closeness is by labels of nodes (docs/guide/topology.md)"),
-    ("licenses", "licences are not counted here"), ("returntoservice", "a node is back once it reports"),
+    ("returntoservice", "a node is back once it reports"),
 )  # fmt: skip
 
 
@@ -105,6 +107,18 @@ def _setting(site: Site, said: str, tell: Tell) -> None:
         case "prioritymaxage":
             site.weights.max_age_s = (_minutes(name, value) or 0) * 60
             tell(said, "the age that counts fully in sprio")
+        case "mailprog":
+            site.mail_program = value
+            tell(said, "the program that is called for --mail-type, in the job's first pod and as its user")
+        case "prolog" | "epilog":
+            setattr(site, name, value)
+            tell(said, f"the {name}, run in each pod of a job, as the job's user and not as root")
+        case "licenses":
+            site.licenses = {one: _number(said, count or "1") for one, count in _licenses(value)}
+            tell(said, "licences: so many jobs have one at a time")
+        case "priorityflags":
+            for flag in value.split(","):
+                _flag(site, flag, tell)
         case "priorityfavorsmall":
             site.weights.favor_small = value.upper() == "YES"
             tell(said, "how sprio rates sizes")
@@ -113,8 +127,30 @@ def _setting(site: Site, said: str, tell: Tell) -> None:
             tell(said, why, False)
 
 
+def _flag(site: Site, flag: str, tell: Tell) -> None:
+    said = f"PriorityFlags={flag}"
+    match flag.upper():
+        case "NO_FAIR_TREE":
+            site.classic = True
+            tell(said, "the classic formula in sshare and sprio; that of the scheduler is the policy's: classic")
+        case "DEPTH_OBLIVIOUS":
+            tell(said, "not offered: on a real Slurm it favours users far over their part; Fair Tree stays", False)
+        case _:
+            tell(said, "the order of jobs is a setting of the policy (docs/guide/fair-share.md)", False)
+
+
+def _licenses(text: str) -> Iterator[tuple[str, str]]:
+    for part in text.split(","):
+        name, _, count = part.partition(":")
+        if name:
+            yield name, count
+
+
 def _node(site: Site, words: dict[str, str], tell: Tell) -> None:
     names = expand(words["nodename"])
+    if "corespersocket" in words or "sockets" in words:
+        shape = ":".join(words.get(word, "1") for word in ("sockets", "corespersocket", "threadspercore"))
+        site.sockets |= dict.fromkeys(names, shape)
     if names == ["DEFAULT"]:
         tell("NodeName=DEFAULT", "defaults of nodes: nodes tell their sizes themselves", False)
         return

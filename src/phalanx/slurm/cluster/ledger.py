@@ -61,6 +61,12 @@ class Book:
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
+    def asked(self, word: str) -> str:
+        """Return the expression for what a job of the table `j` asked by that name, which is ours and no user's."""
+        if self._mark == "?":
+            return f"COALESCE(json_extract(json_extract(j.words, '$.job'), '$.{word}'), '')"
+        return f"COALESCE((j.words::json ->> 'job')::json ->> '{word}', '')"
+
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return what a SELECT finds; a `?` for each value. Raises PhalanxError."""
         import_of_errors = (sqlite3.Error,) if self._mark == "?" else _errors()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster.admission import enforce
 from phalanx.slurm.cluster.api import Api, Object
 
 PATH = "/api/v1/namespaces/kube-system/configmaps"
@@ -98,11 +99,18 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     kill_wait_s: int = 30
     partitions: list[Partition] = []
     users: dict[str, list[Association]] = {}
+    wckeys: dict[str, list[str]] = {}  # user -> those that he may name
     admins: dict[str, str] = {}  # user -> Operator or Administrator, where he is one
     accounts: dict[str, Account] = {}
     qos: dict[str, Qos] = msgspec.field(default_factory=lambda: {"normal": Qos(description="Normal QOS default")})
     features: dict[str, list[str]] = {}  # node -> its features
+    sockets: dict[str, str] = {}  # node -> `2:8:1`, its sockets, cores of each and threads of each core
+    licenses: dict[str, int] = {}  # licence -> how many jobs may have one at a time
+    mail_program: str = "/bin/mail"  # MailProg: called as mail(1) is
+    prolog: str = ""  # run in each pod before the script, as the job's user
+    epilog: str = ""  # run in each pod after the script
     weights: Weights = msgspec.field(default_factory=Weights)
+    classic: bool = False  # PriorityFlags=NO_FAIR_TREE: FairShare by the classic formula, in sshare and sprio
 
     @property
     def all(self) -> list[Partition]:
@@ -137,3 +145,4 @@ def store(api: Api, site: Site) -> None:
         api.create(PATH, body)
     else:
         api.patch(f"{PATH}/{NAME}", {"data": body["data"]})
+    enforce(api, {user: [one.account for one in theirs] for user, theirs in site.users.items()})

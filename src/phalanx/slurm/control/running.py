@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import pwd
 import signal
 import time
 from contextlib import suppress
@@ -12,7 +13,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from phalanx.slurm.accounts.tree import coordinators
+from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import SECRETS, Api
+from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import ASK, PREFIX
 from phalanx.slurm.jobs.names import path_of, secret_of
 from phalanx.slurm.jobs.steps.pods import channel
@@ -47,7 +51,7 @@ def resume(api: Api, job: Job) -> None:
 
 
 def requeue(api: Api, job: Job, hold: str = "") -> None:
-    """It waits again, with the same number and a higher SLURM_RESTART_COUNT."""
+    """Requeue the job: it waits again, with the same number and a higher SLURM_RESTART_COUNT."""
     with suppress(Broken, OSError):
         send(api, job, signal.SIGHUP, LAUNCHER)  # why it is about to end
     ask = msgspec.structs.replace(job.ask, restarts=job.ask.restarts + 1, begin_s=time.time() + _REQUEUE_S)
@@ -67,4 +71,11 @@ def requeue(api: Api, job: Job, hold: str = "") -> None:
 
 
 def may(job: Job) -> bool:
-    return os.getuid() in (0, job.ask.uid)
+    """Return whether it is his own job, he is root, operator or administrator, or coordinates the job's account. What
+    the API server then says counts."""
+    return os.getuid() in (0, job.ask.uid) or may_as(site.load(Api.open()), pwd.getpwuid(os.getuid()).pw_name, job)
+
+
+def may_as(here: Site, user: str, job: Job) -> bool:
+    """Return whether a level or an account that he coordinates lets that user change the job."""
+    return here.admins.get(user, "None") != "None" or user in coordinators(here, job.ask.account)

@@ -12,6 +12,7 @@ PREFIX = "slurm.phalanx.dev/"
 NUMBER = PREFIX + "number"  # label and annotation: the job number
 ARRAY = PREFIX + "array"  # label: the number of its array
 ASK = PREFIX + "job"  # annotation: `Ask` as JSON
+COMPONENT = PREFIX + "component-"  # annotation: `Ask` of a component of a heterogeneous job after the first
 CANCELLED = PREFIX + "cancelled-by"  # annotation: the uid of who cancelled it
 SECRET = PREFIX + "environment"  # annotation: the Secret with its environment and script
 
@@ -25,7 +26,11 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     `tasks_of`: all tasks of its array. `args`: of the script. `std*`: file names with their patterns.
     `node_cpus`: those of the partition's largest node. `kind`: how it came.
     `restarts`: how often scontrol requeued it. `warning`: what it is
-    told before its time is over. `cap`: so many of `cap_group` run at a time."""
+    told before its time is over. `mail`: when somebody is told, and `mail_user` who. `tmp_mib`: of each node's disk.
+    `preferred`: features of nodes that it would rather have. `least_min`: the time limit that it could do with.
+    `image`: of its pods, and `mounts` what they see of the node (`/data:/mnt:ro`).
+    `het`: the number of its heterogeneous job's first component, and which of `het_size` it is.
+    `cap`: so many of `cap_group` run at a time."""
 
     name: str
     user: str
@@ -39,6 +44,9 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     task: int | None = None
     array: int | None = None
     tasks_of: str = ""
+    het: int | None = None
+    het_offset: int = 0
+    het_size: int = 0
     throttle: int = 0
     nodes: int = 1
     max_nodes: int = 0
@@ -65,6 +73,17 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     restarts: int = 0
     warning: str = ""
     wckey: str = ""
+    mail: str = ""
+    mail_user: str = ""
+    tmp_mib: int = 0
+    contiguous: bool = False
+    overcommit: bool = False
+    oversubscribe: bool = False
+    preferred: str = ""
+    least_min: int | None = None
+    licenses: str = ""
+    image: str = ""
+    mounts: list[str] = []
     cap: int = 0
     cap_group: str = ""
     cap_reason: str = ""
@@ -83,11 +102,20 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def cpus(self) -> int:
-        return self.tasks * self.cpus_per_task
+        return self.node_count if self.overcommit else self.tasks * self.cpus_per_task
 
     @property
     def node_count(self) -> int:
         return max(1, self.nodes)
+
+    @property
+    def shown_nodes(self) -> int:
+        """Return how many nodes Slurm says of a job that waits: for tasks with several CPUs one more than are needed,
+        unless they fill whole nodes (measured, 22.05)."""
+        if self.cpus_per_task == 1 or self.tasks == 1 or not self.node_cpus:
+            return self.node_count
+        whole, rest = divmod(self.cpus, self.node_cpus)
+        return max(self.node_count if self.said_nodes else 1, whole) + (rest > 0)
 
     @property
     def total_mib(self) -> int:
@@ -103,6 +131,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def cpus_of_nodes(self) -> list[int]:
+        if self.overcommit:
+            return [self.min_cpus] * self.node_count
         if self.exclusive and self.node_cpus:
             return [self.node_cpus] * self.node_count
         return [max(self.min_cpus, share * self.cpus_per_task) for share in self.shares]
@@ -110,7 +140,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def read_ask(annotations: Mapping[str, str]) -> Ask | None:
     """Return what a Job's annotations say; None: it is somebody else's, or was edited by hand."""
+    text = annotations.get(ASK) or next((one for key, one in annotations.items() if key.startswith(COMPONENT)), "")
     try:
-        return msgspec.json.decode(annotations[ASK], type=Ask)
-    except (msgspec.MsgspecError, KeyError):
+        return msgspec.json.decode(text, type=Ask)
+    except msgspec.MsgspecError:
         return None

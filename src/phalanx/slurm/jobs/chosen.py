@@ -12,7 +12,7 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm.jobs.view import SHORT, Job
 from phalanx.slurm.notation.hostlist import expand
 
-_ID = re.compile(r"(\d+)(?:_(?:(\d+)|\[([\d,:-]+)(?:%\d+)?\]))?")
+_ID = re.compile(r"(\d+)(?:_(?:(\d+)|\[([\d,:-]+)(?:%\d+)?\])|\+(\d+))?")
 
 
 class NoJob(PhalanxError):
@@ -21,14 +21,15 @@ class NoJob(PhalanxError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Id:
-    """A job's number; of an array's tasks, those."""
+    """A job's number; of an array's tasks, those; of a heterogeneous job, the component of that offset."""
 
     number: int
     tasks: frozenset[int] | None = None
+    offset: int | None = None
 
 
 def read_ids(text: str) -> list[Id]:
-    """`12`, `12_3`, `12_[1-3]`, with commas. Raises NoJob."""
+    """`12`, `12+1`, `12_3`, `12_[1-3]`, with commas. Raises NoJob."""
     return [read_id(part) for part in re.split(r",(?![^\[]*\])", text) if part]
 
 
@@ -46,7 +47,7 @@ def read_id(text: str) -> Id:
             return Id(number=int(found[1]), tasks=frozenset(read_array(found[3], 1 << 30).tasks))
         except ArrayError:
             raise NoJob(text) from None
-    return Id(number=int(found[1]))
+    return Id(number=int(found[1]), offset=int(found[4]) if found[4] else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,9 @@ class Chosen:
 def _is(each: Id, job: Job) -> bool:
     if each.tasks is not None:
         return job.base == each.number and job.ask.task in each.tasks
-    return each.number in (job.number, job.base)
+    if each.offset is not None:
+        return job.ask.het == each.number and job.ask.het_offset == each.offset
+    return each.number in (job.number, job.first)
 
 
 def chosen(said: Mapping[str, str | None], states: frozenset[str] = frozenset()) -> Chosen:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -14,11 +15,12 @@ from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.ledger import Book, ledger_url, marks
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.steps import records
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.jobs.view import BY_SIGNAL, Job, jobs
 
 _COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waits_for"
 
 _TASKS_AT_ONCE = 1000
+_COMPONENTS = 16  # so far is the first component looked for
 _STARTS = "SELECT job_id, at_s, end_s, nodes, state FROM ledger_start"
 
 
@@ -57,13 +59,15 @@ def recorded(
             asked = f"{_STARTS} WHERE job_id IN ({marks(ids)}) ORDER BY at_s"
             for job, at_s, end_s, nodes, state in book.rows(asked, ids):
                 starts.setdefault(job, []).append((at_s, end_s, nodes, state))
-    found = (_job(row, starts.get(row[0], [])) for row in rows)
-    return [job for job in found if job is not None]
+    return [job for row in rows for job in _components(row, starts.get(row[0], []))]
 
 
 def recorded_of(numbers: Sequence[int]) -> list[Job]:
     """Jobs by their numbers, and of an array all its tasks: their numbers follow the array's own."""
     found = {job.number: job for job in recorded(numbers=list(numbers))} if numbers else {}
+    if missing := [number for number in numbers if number not in found]:  # components have their first one's entry
+        before = sorted({number - back for number in missing for back in range(1, _COMPONENTS)})
+        found |= {job.number: job for job in recorded(numbers=before) if job.number in missing}
     for array in [job for job in found.values() if job.ask.array == job.number]:
         first = array.number + 1
         while True:
@@ -75,8 +79,26 @@ def recorded_of(numbers: Sequence[int]) -> list[Job]:
     return [found[number] for number in sorted(found)]
 
 
+def _components(row: Sequence[object], starts: list[tuple[float, float | None, str, str]]) -> list[Job]:
+    """Of an entry: the job, and the other components of one that is heterogeneous."""
+    first = _job(row, starts)
+    if first is None:
+        return []
+    found, words = [first], msgspec.json.decode(str(row[3]), type=dict[str, str])
+    steps = first.steps
+    first.steps = {number: step for number, step in steps.items() if 0 in step.components}
+    for at in range(1, first.ask.het_size):
+        try:
+            ask = msgspec.json.decode(words[f"component-{at}"], type=Ask)
+        except (msgspec.MsgspecError, KeyError):
+            continue
+        own = {number: step for number, step in steps.items() if at in step.components}
+        found.append(replace(first, number=first.number + at, ask=ask, steps=own))
+    return found
+
+
 def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str]]) -> Job | None:
-    _, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, _ = row
+    _, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waited_for = row
     try:
         said = msgspec.json.decode(str(words), type=dict[str, str])
         ask = msgspec.json.decode(said["job"], type=Ask)
@@ -99,7 +121,9 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
     if state == "TIMEOUT":
         job.exit_code, job.signal, job.reason = 0, 0, "TimeLimit"
     if state == "FAILED":
-        job.reason = "NonZeroExitCode"
+        job.reason = BY_SIGNAL if job.signal else "NonZeroExitCode"
+    if state == "CANCELLED" and waited_for == "Held" and not starts:
+        job.reason = "JobHeldUser"
     if state == "CANCELLED" and starts and not job.signal and not job.exit_code:
         job.signal = 15
     return job

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import SHORT, Job
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.hostlist import compress
@@ -33,6 +34,19 @@ def memory(job: Job) -> str:
     return amounts.memory(job.ask.memory_mib) if job.ask.memory_mib is not None else "0"
 
 
+def oversubscribes(ask: Ask) -> str:
+    return "NO" if ask.exclusive else "YES" if ask.oversubscribe else "OK"
+
+
+def het_set(ask: Ask) -> str:
+    """`710001-710002`: the numbers of its heterogeneous job's components."""
+    return "" if ask.het is None else f"{ask.het}-{ask.het + ask.het_size - 1}"
+
+
+def _het(job: Job, text: str) -> str:
+    return "N/A" if job.ask.het is None else text
+
+
 def nodelist(job: Job) -> str:
     return compress(job.nodes, ordered=True) if job.state != "PENDING" else ""
 
@@ -49,10 +63,10 @@ def where(job: Job) -> str:
 def tres(job: Job) -> str:
     """`cpu=2,mem=2000M,node=1,billing=2`."""
     ask = job.ask
-    parts = [f"cpu={ask.cpus}"]
-    if ask.total_mib:
-        parts.append(f"mem={amounts.memory(ask.total_mib)}")
-    parts += [f"node={ask.node_count}", f"billing={ask.cpus}"]
+    parts = [f"cpu={job.cpus}"]
+    if job.total_mib:
+        parts.append(f"mem={amounts.memory(job.total_mib)}")
+    parts += [f"node={ask.node_count}", f"billing={job.cpus}"]
     if ask.gpus_per_node:
         parts.append(f"gres/gpu={ask.gpus_per_node * ask.node_count}")
     return ",".join(parts)
@@ -96,16 +110,16 @@ LETTERS: dict[str, Field] = {
     "b": Field("TRES_PER_NODE", lambda job: job.ask.tres_per_node or "N/A"),
     "B": Field("EXEC_HOST", lambda job: job.nodes[0] if job.nodes else "n/a"),
     "c": Field("MIN_CPUS", lambda job: str(_min_cpus(job))),
-    "C": Field("CPUS", lambda job: str(job.ask.cpus)),
-    "d": Field("MIN_TMP_DISK", lambda job: "0"),
-    "D": Field("NODES", lambda job: str(job.ask.node_count)),
+    "C": Field("CPUS", lambda job: str(job.cpus)),
+    "d": Field("MIN_TMP_DISK", lambda job: amounts.memory(job.ask.tmp_mib) if job.ask.tmp_mib else "0"),
+    "D": Field("NODES", lambda job: str(job.ask.shown_nodes if job.state == "PENDING" else job.ask.node_count)),
     "e": Field("END_TIME", lambda job: times.moment(_end(job))),
     "E": Field("DEPENDENCY", _dependency),
     "f": Field("FEATURES", lambda job: _null(job.ask.features)),
     "F": Field("ARRAY_JOB_ID", lambda job: str(job.base)),
     "g": Field("GROUP", lambda job: job.ask.group),
     "G": Field("GROUP", lambda job: str(job.ask.gid)),
-    "h": Field("OVER_SUBSCRIBE", lambda job: "NO" if job.ask.exclusive else "OK"),
+    "h": Field("OVER_SUBSCRIBE", lambda job: oversubscribes(job.ask)),
     "H": Field("SOCKETS_PER_NODE", lambda job: "*"),
     "i": Field("JOBID", lambda job: job.id),
     "I": Field("CORES_PER_SOCKET", lambda job: "*"),
@@ -120,7 +134,7 @@ LETTERS: dict[str, Field] = {
     "n": Field("REQ_NODES", lambda job: compress(job.ask.wanted)),
     "N": Field("NODELIST", nodelist),
     "o": Field("COMMAND", lambda job: _null(job.ask.command)),
-    "O": Field("CONTIGUOUS", lambda job: "0"),
+    "O": Field("CONTIGUOUS", lambda job: str(int(job.ask.contiguous))),
     "p": Field("PRIORITY", lambda job: f"{job.priority / 4294967295:.14f}"),
     "P": Field("PARTITION", lambda job: job.ask.partition),
     "q": Field("QOS", lambda job: job.ask.qos),
@@ -158,7 +172,12 @@ NAMES: dict[str, Field] = {
     "deadline": Field("DEADLINE", lambda job: times.moment(job.ask.deadline_s)),
     "dependency": LETTERS["E"], "eligibletime": Field("ELIGIBLE_TIME", lambda job: times.moment(job.eligible_s)),
     "endtime": LETTERS["e"], "exit_code": Field("EXIT_CODE", lambda job: str(job.exit_code)),
-    "feature": LETTERS["f"], "groupid": LETTERS["G"], "groupname": LETTERS["g"],
+    "hetjobid": Field("HET_JOB_ID", lambda job: _het(job, str(job.ask.het))),
+    "hetjoboffset": Field("HET_JOB_OFFSET", lambda job: _het(job, str(job.ask.het_offset))),
+    "hetjobidset": Field("HET_JOB_ID_SET", lambda job: _het(job, het_set(job.ask))),
+    "feature": LETTERS["f"],
+    "licenses": Field("LICENSES", lambda job: _null(job.ask.licenses)),
+    "groupid": LETTERS["G"], "groupname": LETTERS["g"],
     "jobarrayid": LETTERS["i"], "jobid": LETTERS["A"], "maxcpus":
     Field("MAX_CPUS", lambda job: "0"), "maxnodes": Field("MAX_NODES", lambda job: str(job.ask.max_nodes)),
     "mincpus": LETTERS["c"], "minmemory": LETTERS["m"], "name": LETTERS["j"], "nice": LETTERS["y"],

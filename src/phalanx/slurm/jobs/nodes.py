@@ -17,7 +17,8 @@ PATH = "/api/v1/nodes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """`reason`: why it was drained, as `scontrol update nodename=… reason=…` said. Seconds since the epoch: `made_s`;
+    """`shape`: sockets, cores of each and threads of each core, `2:8:1`, where slurm.conf said so.
+    `reason`: why it was drained, as `scontrol update nodename=… reason=…` said. Seconds since the epoch: `made_s`;
     `down_s`: since when it is not ready; None: it is."""
 
     name: str
@@ -32,6 +33,7 @@ class Node:
     reason_s: str = ""
     made_s: float = 0.0
     down_s: float | None = None
+    shape: str = ""
 
 
 class _Meta(msgspec.Struct):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from phalanx.slurm.cluster.site import Partition
 from phalanx.slurm.jobs.ask import BATCH
-from phalanx.slurm.jobs.fields import nodelist, tres
+from phalanx.slurm.jobs.fields import het_set, nodelist, oversubscribes, tres
 from phalanx.slurm.jobs.names import file_name
 from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.jobs.steps.records import StepRecord
@@ -25,10 +25,16 @@ def job(found: Job, *, details: bool = False) -> Page:
     ends = times.moment(found.end_s or _expected(found), "Unknown")
     task = f" ArrayJobId={found.base} ArrayTaskId={ask.task}" if ask.task is not None else ""
     number = f"JobId={found.number}{task}"
-    count = f"{ask.nodes}-{ask.max_nodes}" if pending and ask.said_nodes else str(ask.node_count)
-    memory = amounts.memory(ask.memory_mib or 0)
+    if ask.het is not None:
+        number = f"JobId={found.number} HetJobId={ask.het} HetJobOffset={ask.het_offset}"
+    count = (
+        f"{ask.nodes}-{ask.max_nodes}"
+        if pending and ask.said_nodes
+        else str(ask.shown_nodes if pending else ask.node_count)
+    )
     return [
         [number, f"JobName={ask.name}"],
+        *([[f"HetJobIdSet={het_set(ask)}"]] if ask.het is not None else []),
         [f"UserId={ask.user}({ask.uid}) GroupId={ask.group}({ask.gid}) MCS_label=N/A"],
         [f"Priority={found.priority} Nice={ask.nice} Account={ask.account} QOS={ask.qos}"],
         [f"JobState={found.state} Reason={found.reason} Dependency={dependency or null}"],
@@ -38,7 +44,7 @@ def job(found: Job, *, details: bool = False) -> Page:
         ],
         [
             f"RunTime={times.long_elapsed(found.elapsed_s)} TimeLimit={times.limit(ask.limit_min, long=True)}",
-            "TimeMin=N/A",
+            f"TimeMin={'N/A' if ask.least_min is None else times.limit(ask.least_min, long=True)}",
         ],
         [f"SubmitTime={times.moment(found.submit_s)} EligibleTime={times.moment(found.eligible_s, 'Unknown')}"],
         [f"AccrueTime={times.moment(found.eligible_s, 'Unknown')}"],
@@ -55,18 +61,31 @@ def job(found: Job, *, details: bool = False) -> Page:
         [f"NodeList={nodelist(found)}"],
         *([[f"BatchHost={found.nodes[0]}"]] if found.nodes else []),
         [
-            f"NumNodes={count} NumCPUs={ask.cpus} NumTasks={ask.tasks}",
+            f"NumNodes={count} NumCPUs={found.cpus} NumTasks={ask.tasks}",
             f"CPUs/Task={ask.cpus_per_task} ReqB:S:C:T=0:0:*:*",
         ],
         [f"TRES={tres(found)}"],
         [f"Socks/Node=* NtasksPerN:B:S:C={ask.tasks_per_node}:0:*:* CoreSpec=*"],
         *(_details(found) if details else []),
+        *_wishes(found),
+    ]
+
+
+def _wishes(found: Job) -> Page:
+    """Return the second half of a job's page: what else it asked, and its files."""
+    ask, null = found.ask, "(null)"
+    memory = amounts.memory(ask.memory_mib or 0)
+    return [
         [
             f"MinCPUsNode={max(1, ask.cpus_per_task * max(1, ask.tasks_per_node))}",
-            f"MinMemory{'CPU' if ask.per_cpu else 'Node'}={memory if ask.memory_mib else '0'} MinTmpDiskNode=0",
+            f"MinMemory{'CPU' if ask.per_cpu else 'Node'}={memory if ask.memory_mib else '0'}",
+            f"MinTmpDiskNode={amounts.memory(ask.tmp_mib) if ask.tmp_mib else 0}",
         ],
         [f"Features={ask.features or null} DelayBoot=00:00:00"],
-        [f"OverSubscribe={'NO' if ask.exclusive else 'OK'} Contiguous=0 Licenses=(null) Network=(null)"],
+        [
+            f"OverSubscribe={oversubscribes(ask)} Contiguous={int(ask.contiguous)} Licenses={ask.licenses or null}",
+            "Network=(null)",
+        ],
         [f"Command={ask.command or null}"],
         [f"WorkDir={ask.workdir}"],
         *([[f"Comment={ask.comment}"]] if ask.comment else []),
@@ -74,6 +93,7 @@ def job(found: Job, *, details: bool = False) -> Page:
         [f"StdIn={ask.stdin}"],
         [f"StdOut={file_name(ask.stdout, ask, found.number)}"],
         ["Power="],
+        *([[f"MailUser={ask.mail_user} MailType={ask.mail}"]] if ask.mail else []),
         *([[f"TresPerNode={ask.tres_per_node}"]] if ask.tres_per_node else []),
         [""],
     ]
@@ -93,7 +113,7 @@ def _details(found: Job) -> Page:
 
 def steps(found: Job) -> list[str]:
     """The names of those that run."""
-    own = ["batch"] if found.ask.kind == BATCH else []
+    own = ["batch"] if found.ask.kind == BATCH and not found.ask.het_offset else []
     return [*own, *(str(number) for number, step in found.steps.items() if step.end_s is None)]
 
 
@@ -128,16 +148,17 @@ def node(found: Node, state: str, used: int, partitions: Sequence[str]) -> Page:
     features = ",".join(found.features) or "(null)"
     reason = [[f"Reason={found.reason} [{found.reason_by}@{found.reason_s}]"]] if found.reason else []
     cpus = found.cpus
+    sockets, cores, threads = (found.shape or f"1:{cpus}:1").split(":")
     return [
-        [f"NodeName={found.name} Arch=x86_64 CoresPerSocket={cpus}"],
+        [f"NodeName={found.name} Arch=x86_64 CoresPerSocket={cores} "],
         [f"CPUAlloc={used} CPUEfctv={cpus} CPUTot={cpus} CPULoad=N/A"],
         [f"AvailableFeatures={features}"],
         [f"ActiveFeatures={features}"],
         [f"Gres={f'gpu:{found.gpus}' if found.gpus else '(null)'}"],
         [f"NodeAddr={found.name} NodeHostName={found.name}"],
-        [f"RealMemory={found.memory_mib} Sockets=1 Boards=1"],
-        [f"State={_STATES[state]} ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A"],
-        [f"Partitions={','.join(partitions)}"],
+        [f"RealMemory={found.memory_mib} Sockets={sockets} Boards=1"],
+        [f"State={_STATES[state]} ThreadsPerCore={threads} TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A"],
+        [f"Partitions={','.join(partitions)} "],
         [f"CfgTRES=cpu={cpus},mem={amounts.memory(found.memory_mib)},billing={cpus}"],
         [f"AllocTRES={f'cpu={used}' if used else ''}"],
         *reason,

@@ -36,6 +36,7 @@ _REASONS = {
 }  # fmt: skip
 SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)
 _LOOKED_AT_S = 2.0
+BY_SIGNAL = "JobLaunchFailure"  # what Slurm says where a signal ended the script
 _BACK = re.compile(r"expected back by (\d\d:\d\d:\d\d) UTC")
 _BASIC = 4294901760  # where Slurm's priority/basic begins; each job has one less than the one before
 
@@ -72,13 +73,33 @@ class Job:
         return self.number if self.ask.array is None else self.ask.array
 
     @property
+    def first(self) -> int:
+        """The number of its heterogeneous job's first component, else of its array, or its own."""
+        return self.base if self.ask.het is None else self.ask.het
+
+    @property
     def id(self) -> str:
-        """`12`, `12_3`, `12_[4-6%2]`."""
+        """`12`, `12+1`, `12_3`, `12_[4-6%2]`."""
+        if self.ask.het is not None:
+            return f"{self.ask.het}+{self.ask.het_offset}"
         if self.ask.task is None:
             return str(self.number)
         if not self.others:
             return f"{self.base}_{self.ask.task}"
         return f"{self.base}_{arrays.shown([self.ask.task, *self.others], self.ask.throttle)}"
+
+    @property
+    def cpus(self) -> int:
+        """Return what it holds or held: of nodes for itself alone all CPUs. Of one that waits: what it asks."""
+        return sum(self.ask.cpus_of_nodes) if self._has_nodes else self.ask.cpus
+
+    @property
+    def total_mib(self) -> int:
+        return (self.ask.memory_mib or 0) * self.cpus if self.ask.per_cpu else self.ask.total_mib
+
+    @property
+    def _has_nodes(self) -> bool:
+        return self.ask.exclusive and self.ask.node_cpus > 0 and self.start_s is not None and self.state != "PENDING"
 
     @property
     def live(self) -> bool:
@@ -103,7 +124,7 @@ class Job:
 class _Meta(msgspec.Struct):
     name: str
     creationTimestamp: str = ""  # noqa: N815 - the API's name
-    deletionTimestamp: str | None = None  # noqa: N815
+    deletionTimestamp: str | None = None  # noqa: N815 - the API's name
     annotations: dict[str, str] = {}
     labels: dict[str, str] = {}
 
@@ -116,12 +137,12 @@ class _Condition(msgspec.Struct):
     type: str
     status: str
     reason: str = ""
-    lastTransitionTime: str | None = None  # noqa: N815
+    lastTransitionTime: str | None = None  # noqa: N815 - the API's name
 
 
 class _Status(msgspec.Struct):
-    startTime: str | None = None  # noqa: N815
-    completionTime: str | None = None  # noqa: N815
+    startTime: str | None = None  # noqa: N815 - the API's name
+    completionTime: str | None = None  # noqa: N815 - the API's name
     conditions: list[_Condition] = []
 
 
@@ -160,11 +181,11 @@ def jobs(api: Api, numbers: Iterable[int] | None = None, *, places: bool = True)
 
 def _rank(found: list[Job]) -> None:
     """Of those that lack room, the first of each partition waits for Resources, and the others for their Priority."""
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     for job in sorted(found, key=lambda job: -job.priority):
         if job.reason == "Resources" and job.state == "PENDING":
-            job.reason = "Priority" if job.ask.partition in seen else "Resources"
-            seen.add(job.ask.partition)
+            ahead = seen.setdefault(job.ask.partition, job.first)
+            job.reason = "Resources" if ahead == job.first else "Priority"
 
 
 def _listed(api: Api, asked: list[int] | None) -> list[Job]:
@@ -177,7 +198,7 @@ def _listed(api: Api, asked: list[int] | None) -> list[Job]:
         selectors = [f"{NUMBER} in ({some})", f"{ARRAY} in ({some})"]
     read: dict[int, Job] = {}
     for selector in selectors:
-        content = api.call("GET", JOBS, labelSelector=selector)
+        content = api.list(JOBS, labelSelector=selector)
         for each in msgspec.json.decode(content, type=_List).items:
             if (job := _read(each)) is not None:
                 read[job.number] = job
@@ -265,7 +286,7 @@ def _place(api: Api, found: list[Job], asked: list[int] | None) -> None:
     some = ",".join(map(str, numbers)) if asked is not None and len(numbers) < 200 else ""
     selector = f"{NUMBER} in ({some})" if some else NUMBER
     where: dict[int, dict[int, str]] = {}
-    for pod in msgspec.json.decode(api.call("GET", PODS, labelSelector=selector), type=_Pods).items:
+    for pod in msgspec.json.decode(api.list(PODS, labelSelector=selector), type=_Pods).items:
         job = numbers.get(int(pod.metadata.labels.get(NUMBER, "0")))
         if job is None:
             continue
@@ -284,9 +305,11 @@ def _exit(job: Job, pod: _Pod) -> None:
         if end := (one.get("state") or {}).get("terminated"):
             code = int(end.get("exitCode") or 0)
             job.exit_code, job.signal = (0, code - 128) if 128 < code < 193 else (code, 0)
+            if job.signal and job.state == "FAILED":
+                job.reason = BY_SIGNAL
             if job.state == "RUNNING" and pod.metadata.deletionTimestamp is None:
                 job.state, job.end_s = "FAILED" if code else "COMPLETED", moment(end.get("finishedAt"))
-                job.reason = "NonZeroExitCode" if code else "None"
+                job.reason = BY_SIGNAL if job.signal else "NonZeroExitCode" if code else "None"
     if job.state == "TIMEOUT":
         job.exit_code, job.signal = 0, 0
 

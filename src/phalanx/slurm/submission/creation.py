@@ -1,4 +1,8 @@
-"""The objects of a job, made at the API server: its Secret, then its Job, or one for each task of an array."""
+"""The objects of a job, made at the API server: its Secret, then its Job, or one for each task of an array.
+
+What few jobs ask for (reservations, limits of users) is imported where it is needed: imports are most of what an sbatch
+costs.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,16 +21,18 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm.accounts.enforced import POLICY, check
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import JOBS, SECRETS, Api, Object, Refused
-from phalanx.slurm.control.reservations import object_name, reservations
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.names import name_of, secret_of
 from phalanx.slurm.jobs.steps.pods.place import KEY
-from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import dependency, manifest, numbers
+from phalanx.slurm.submission.asked.optional import FAILED
+from phalanx.slurm.submission.asked.request import Hardware, Request, fails, require_room
 from phalanx.slurm.submission.environment import variables
-from phalanx.slurm.submission.request import FAILED, Hardware, Request, fails, require_room
+
+if TYPE_CHECKING:
+    from phalanx.slurm.jobs.view import Job
 
 _CONNECTIONS, _MANY = 8, 64
 
@@ -48,10 +55,10 @@ def hardware(api: Api, partition: site.Partition | None) -> Hardware:
 
 def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[str]) -> list[int]:
     """The numbers of its jobs: one, or one for each task, of which the first is the array's. Raises Usage."""
-    _require_reservation(api, asked.ask)
-    needs = _dependency(api, asked, None)
+    require_reservation(api, asked.ask)
+    needs = needs_of(api, asked, None)
     count = len(asked.array.tasks) if asked.array is not None else 1
-    _require_allowed(api, here, asked.ask, count)
+    require_allowed(api, here, asked.ask, count)
     first = numbers.take(api, count, here.first_job)
     # The array's own number is its last task's, as in Slurm: the tasks before it get the numbers that follow.
     given = [first] if asked.array is None else [*range(first + 1, first + count), first]
@@ -62,16 +69,16 @@ def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[st
     try:
         for at, number in enumerate(given):
             ask = asked.ask if asked.array is None else _task(asked.ask, asked.array, first, at)
-            needs = _dependency(api, asked, ask.task) if of_each else needs
+            needs = needs_of(api, asked, ask.task) if of_each else needs
             ask.dependency = needs.shown
             around = {**asked.environment, **variables(number, ask, here, asked.said, script, asked.array)}
             if not shared:
-                shared = _with_key(around)
+                shared = _with_key(around, asked.ask.image or manifest.default_image())
                 require_room(shared)
                 api.create(SECRETS, manifest.secret(number, ask, shared))
             own = {name: text for name, text in around.items() if shared[name] != text}
             words = scheduling_words(ask, needs)
-            parts.append(manifest.job(number, ask, here, words, args, manifest.default_image(), own))
+            parts.append(manifest.job(number, ask, here, words, args, asked.ask.image or manifest.default_image(), own))
         create_all(api, parts, owners)
     finally:
         secret = f"{SECRETS}/{secret_of(first, asked.ask)}"
@@ -82,9 +89,11 @@ def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[st
     return [first, *(number for number in given if number != first)]
 
 
-def _require_reservation(api: Api, ask: Ask) -> None:
+def require_reservation(api: Api, ask: Ask) -> None:
     if not ask.reservation:
         return
+    from phalanx.slurm.control.reservations import reservations
+
     found = next((one for one in reservations(api) if one.name == ask.reservation), None)
     if found is None:
         raise fails("Requested reservation is invalid")
@@ -92,23 +101,31 @@ def _require_reservation(api: Api, ask: Ask) -> None:
         raise fails("Access denied to requested reservation")
 
 
-def _require_allowed(api: Api, here: site.Site, ask: Ask, count: int) -> None:
+def require_allowed(api: Api, here: site.Site, ask: Ask, count: int) -> None:
     """Limits of its QOS and of its user. Raises Usage."""
-    found = check(here, ask, count, lambda: jobs(api, places=False))
+
+    def live() -> list[Job]:
+        from phalanx.slurm.jobs.view import jobs
+
+        return jobs(api, places=False)
+
+    found = check(here, ask, count, live)
     if found.refused:
         raise Usage(f"sbatch: error: {found.refused}\n{FAILED}{POLICY}")
     ask.hold = ask.hold or found.hold
-    if not ask.throttle and found.cap:
+    if not ask.throttle and found.cap and not ask.cap:
         ask.cap, ask.cap_group, ask.cap_reason = found.cap, found.group, found.reason
 
 
-def _with_key(around: Mapping[str, str]) -> dict[str, str]:
-    """With what the step daemon needs, where the job's pods have the Phalanx of whoever submits."""
-    found = dict(around)
-    if manifest.default_image() == manifest.HOST:
-        found[KEY] = secrets.token_hex(32)
-        found["PHALANX_PYTHON"] = f"{shlex.quote(sys.executable)} -I -m phalanx.slurm.jobs.steps.pods"
-    return found
+def _with_key(around: Mapping[str, str], image: str) -> dict[str, str]:
+    return {**around, KEY: secrets.token_hex(32), **daemon(image)} if image == manifest.HOST else dict(around)
+
+
+def daemon(image: str) -> dict[str, str]:
+    """Return what starts the step daemon, where the job's pods have the Phalanx of whoever submits."""
+    if image != manifest.HOST:
+        return {}
+    return {"PHALANX_PYTHON": f"{shlex.quote(sys.executable)} -I -m phalanx.slurm.jobs.steps.pods"}
 
 
 def _task(ask: Ask, array: Array, first: int, at: int) -> Ask:
@@ -116,7 +133,7 @@ def _task(ask: Ask, array: Array, first: int, at: int) -> Ask:
     return msgspec.structs.replace(ask, array=first, task=array.tasks[at], throttle=array.throttle, tasks_of=spans)
 
 
-def _dependency(api: Api, asked: Request, task: int | None) -> dependency.Needs:
+def needs_of(api: Api, asked: Request, task: int | None) -> dependency.Needs:
     try:
         return dependency.read(api, asked.said.get("dependency") or "", task)
     except dependency.DependencyError as error:
@@ -173,9 +190,17 @@ def scheduling_words(ask: Ask, needs: dependency.Needs) -> dict[str, str]:
         "array-cap": str(ask.throttle or ask.cap or ""),
         "nice": str(ask.nice) if ask.nice else "",
         "qos": ask.qos,
-        "reservation": object_name(ask.reservation) if ask.reservation else "",
+        "reservation": _reservation(ask.reservation),
     }
     return {f"phalanx.dev/{name}": text for name, text in found.items() if text}
+
+
+def _reservation(name: str) -> str:
+    if not name:
+        return ""
+    from phalanx.slurm.control.reservations import object_name
+
+    return object_name(name)
 
 
 def _moment(at_s: float | None) -> str:

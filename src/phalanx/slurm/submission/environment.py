@@ -9,13 +9,14 @@ import os
 from collections.abc import Sequence
 
 from phalanx.slurm.cluster.site import Site
-from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.ask import BATCH, Ask
 from phalanx.slurm.jobs.names import file_name
 from phalanx.slurm.notation.amounts import per_node
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.notation.hostlist import compress
+from phalanx.slurm.submission.asked.optional import mail_words
+from phalanx.slurm.submission.asked.request import Options
 from phalanx.slurm.submission.manifest import launcher
-from phalanx.slurm.submission.request import Options
 
 GIVEN = {  # option -> the variable that repeats it
     "cpus-per-task": "SLURM_CPUS_PER_TASK",
@@ -67,6 +68,10 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
         "SLURM_TASKS_PER_NODE": per_node(ask.shares),
         "SLURM_TOPOLOGY_ADDR_PATTERN": "node",
     }
+    if ask.kind != BATCH and "no-shell" not in said and not ask.het_offset:
+        found["PHALANX_HELD"] = "1"  # by the salloc or srun that asked: without one it ends
+    found |= mail_words(ask, site)
+    found |= {name: text for name, text in (("PHALANX_PROLOG", site.prolog), ("PHALANX_EPILOG", site.epilog)) if text}
     if ask.memory_mib:
         found["SLURM_MEM_PER_CPU" if ask.per_cpu else "SLURM_MEM_PER_NODE"] = str(ask.memory_mib)
     if "ntasks" in said or "ntasks-per-node" in said:

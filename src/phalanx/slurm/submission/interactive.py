@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused
-from phalanx.slurm.jobs.ask import CANCELLED
+from phalanx.slurm.jobs.ask import CANCELLED, Ask
 from phalanx.slurm.jobs.names import path_of
+from phalanx.slurm.jobs.steps.booking import Steps
 from phalanx.slurm.jobs.steps.pods import channel
 from phalanx.slurm.jobs.steps.pods.channel import Channel
 from phalanx.slurm.jobs.steps.pods.place import Allocation, allocation
 from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Usage, say
+from phalanx.slurm.submission.asked.optional import FAILED
+from phalanx.slurm.submission.asked.request import request
 from phalanx.slurm.submission.creation import hardware, submit
-from phalanx.slurm.submission.request import FAILED, request
+from phalanx.slurm.submission.het import grouped, of_groups, submit_het, together
 
 _AGAIN_S, _TELL_S, _OVER_S = 0.03, 1.5, 3.0
 _FAILS = {"salloc": "Job submit/allocate failed: ", "srun": "Unable to allocate resources: "}
@@ -31,28 +36,31 @@ class Aborted(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """`hold`: as long as this connection lasts, so does the allocation; None: it lasts by itself."""
+    """`hold`: as long as this connection lasts, so does the allocation; None: it lasts by itself.
+    `groups`: the variables that tell of its components; empty: it has one."""
 
     place: Allocation
     job: Job
     hold: Channel | None
     site: site.Site
+    groups: Mapping[str, str]
 
 
-def grant(name: str, kind: str, said: Mapping[str, str | None], job_name: str, line: str) -> Granted:
-    """Ask for an allocation and wait until it is there. `name`: the command's. Raises Usage, PhalanxError."""
+def grant(name: str, kind: str, parts: Sequence[Mapping[str, str | None]], job_name: str, line: str) -> Granted:
+    """Ask for an allocation and wait until it is there. `name`: the command's. `parts`: what each of its components
+    asks. Raises Usage, PhalanxError."""
+    said = parts[0]
     api = Api.open()
     here = site.load(api)
-    asked_for = said.get("partition")
-    partition = here.partition(asked_for) if asked_for else here.default
-    options = {"job-name": job_name, **said}
+    asked = []
     try:
-        asked = request(options, here, hardware(api, partition), None, [], line)
-        asked.ask.kind = kind
-        asked.ask.requeue = False
-        if "immediate" in said and asked.ask.hold == "PartitionDown":
+        for one in together([], [{"job-name": job_name, **parts[0]}, *map(dict, parts[1:])], {}):
+            partition = here.partition((one.get("partition") or "").partition(",")[0]) or here.default
+            asked.append(request(one, here, hardware(api, partition), None, [], line))
+            asked[-1].ask.kind, asked[-1].ask.requeue = kind, False
+        if "immediate" in said and asked[0].ask.hold == "PartitionDown":
             raise Usage(f"{FAILED}Partition in DOWN state")
-        [number] = submit(api, here, asked, "", [])
+        number, *_ = submit_het(api, here, asked, "", []) if len(asked) > 1 else submit(api, here, asked[0], "", [])
     except Usage as error:
         raise Usage(translated(error.text, name), error.status) from None
     quiet = "quiet" in said
@@ -60,18 +68,44 @@ def grant(name: str, kind: str, said: Mapping[str, str | None], job_name: str, l
         with _interruptible():
             job = _wait(api, number, name, quiet, said)
             place = allocation(api, number)
+            groups = _groups(api, number, [one.ask for one in asked]) if len(asked) > 1 else {}
     except Aborted:
         say(f"{name}: Job aborted due to signal") if name == "salloc" else None
         cancel(api, number)
         raise Usage("", 1) from None
+    except BaseException:
+        _give_back(number)
+        raise
+    Steps.forget(str(number))
     if name == "salloc" and not quiet:
         say(f"salloc: Granted job allocation {number}")
     hold = None
     if "no-shell" not in said:
-        hold = place.channel(place.head)
-        hold.send(channel.HOLD)
-        hold.receive()
-    return Granted(place=place, job=job, hold=hold, site=here)
+        try:
+            hold = place.channel(place.head)
+            hold.send(channel.HOLD)
+            hold.receive()
+        except BaseException:
+            _give_back(number)
+            raise
+    return Granted(place=place, job=job, hold=hold, site=here, groups=groups)
+
+
+def _give_back(number: int) -> None:
+    """End an allocation of which nothing has become. Over a connection of its own: the other may be amid a call."""
+    with suppress(PhalanxError):  # what went wrong first is said
+        cancel(Api.open(), number)
+
+
+def _groups(api: Api, number: int, asks: Sequence[Ask]) -> dict[str, str]:
+    """Return the variables of all components, with their nodes, as soon as all have them."""
+    found = of_groups(number, asks)
+    for at, ask in enumerate(asks):
+        listed = compress(allocation(api, number + at).nodes, ordered=True)
+        own = {"JOB_NODELIST": listed, "NODELIST": listed, "JOBID": str(number + at), "NNODES": str(ask.node_count),
+               "NODE_ALIASES": "(null)"}  # fmt: skip
+        found |= grouped(at, own)
+    return found
 
 
 def translated(text: str, name: str) -> str:

@@ -1,23 +1,49 @@
 # Runs in the pod: puts the script into a file, opens its output files, runs it, and hands on its exit code.
+# What the site runs in each pod before and after a job (Prolog, Epilog of slurm.conf), here as the job's user.
+if [ -n "$PHALANX_PROLOG" ]; then
+    "$PHALANX_PROLOG" > /dev/null 2>&1 || { echo "prolog failed: $PHALANX_PROLOG gave exit code $?" >&2; exit 1; }
+fi
+_epilog=$PHALANX_EPILOG
+[ -n "$_epilog" ] && trap '"$_epilog" > /dev/null 2>&1' EXIT
 # Pods other than the first, and those of an allocation without a script, only hold their part and run steps.
 if [ "${JOB_COMPLETION_INDEX:-0}" != 0 ] || [ -z "$PHALANX_SCRIPT" ]; then
-    [ -n "$PHALANX_PYTHON" ] && eval "exec $PHALANX_PYTHON.stepd hold"
+    if [ -n "$PHALANX_PYTHON" ]; then
+        [ -z "$_epilog" ] && eval "exec $PHALANX_PYTHON.stepd hold"
+        eval "$PHALANX_PYTHON.stepd hold" & _stepd=$!
+        trap 'kill -TERM $_stepd 2> /dev/null' TERM
+        while :; do wait $_stepd; _code=$?; kill -0 $_stepd 2> /dev/null || exit $_code; done
+    fi
     trap 'exit 0' TERM
     while :; do sleep 3600 & wait $!; done
 fi
 _err() { printf 'slurmstepd-%s: error: %s\n' "$SLURMD_NODENAME" "$1"; }
 # A job of a moment on one node is over before anybody could speak to its daemon, which costs more than the job.
 _later=
-[ "$SLURM_JOB_NUM_NODES" = 1 ] && [ -z "$PHALANX_WARNING" ] && _later='sleep 1;'
+[ "$SLURM_JOB_NUM_NODES" = 1 ] && [ -z "$PHALANX_WARNING$SLURM_HET_SIZE" ] && _later='sleep 1;'
 [ -n "$PHALANX_PYTHON" ] && { eval "$_later exec $PHALANX_PYTHON.stepd batch" & _stepd=$!; }
+rm -f "${TMPDIR:-/tmp}/phalanx-slurm-steps-$(id -u)/$SLURM_JOB_ID"  # of another cluster's job of that number
 _folder=$(umask 077; mktemp -d "${TMPDIR:-/tmp}/phalanx-slurm.XXXXXX") || exit 1
-printf '%s' "$PHALANX_SCRIPT" > "$_folder/slurm_script" || exit 1
+trap 'rm -rf "$_folder"; [ -n "$_epilog" ] && "$_epilog" > /dev/null 2>&1' EXIT
+printf '%s' "$PHALANX_SCRIPT" 2> /dev/null > "$_folder/slurm_script" || {
+    _err "the script cannot be written to $_folder: no space left there?" >&2; exit 1
+}
 chmod 700 "$_folder/slurm_script"
 if [ "$SLURM_JOB_NUM_NODES" != 1 ] && [ -n "$PHALANX_PYTHON" ]; then
     SLURM_JOB_NODELIST=$(eval "$PHALANX_PYTHON.nodelist $SLURM_JOB_ID")
 fi
+if [ -n "$SLURM_HET_SIZE" ] && [ -n "$PHALANX_PYTHON" ]; then
+    eval "$(eval "$PHALANX_PYTHON.nodelist $SLURM_JOB_ID $SLURM_HET_SIZE")"
+fi
 eval "_restarts=\$PHALANX_RESTARTS_$SLURM_JOB_ID; unset PHALANX_RESTARTS_$SLURM_JOB_ID"
 [ -n "$_restarts" ] && export SLURM_RESTART_COUNT="$_restarts"
+_mail=$PHALANX_MAIL _mail_to=$PHALANX_MAIL_TO _mail_when=$PHALANX_MAIL_WHEN
+unset PHALANX_MAIL PHALANX_MAIL_TO PHALANX_MAIL_WHEN PHALANX_PROLOG PHALANX_EPILOG
+_seconds() { printf '%02d:%02d:%02d' $(($1 / 3600)) $(($1 / 60 % 60)) $(($1 % 60)); }
+# _tell WHEN WORDS: a mail, if the job wants one then.
+_tell() {
+    case ",$_mail_when," in *",$1,"*) ;; *) return ;; esac
+    "$_mail" -s "Slurm Job_id=$SLURM_JOB_ID Name=$SLURM_JOB_NAME $2" "$_mail_to" < /dev/null > /dev/null 2>&1
+}
 unset PHALANX_STEP_KEY PHALANX_POD_IP PHALANX_PYTHON PHALANX_WARNING _later
 if ! cd "$PHALANX_WORKDIR" 2> /dev/null; then
     _moved=$(_err "couldn't chdir to \`$PHALANX_WORKDIR': No such file or directory: going to /tmp instead")
@@ -46,7 +72,6 @@ exec 3< "$_in" || exit 1
 _interpreter=$(sed -n '1s/^#! *\([^ ]*\).*/\1/p' "$_folder/slurm_script")
 if [ -n "$_interpreter" ] && [ ! -e "$_interpreter" ]; then
     _err "execve(): bad interpreter($_interpreter): No such file or directory" >&5
-    rm -rf "$_folder"
     [ -n "$_stepd" ] && kill -KILL "$_stepd" 2> /dev/null
     exit 2
 fi
@@ -56,6 +81,7 @@ unset PHALANX_MODE PHALANX_LIMIT_S
 SLURM_TASK_PID=$$ "$_folder/slurm_script" "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&- &
 _child=$!
 _began=$(date +%s)
+_tell BEGIN Began
 _stop() {
     _why=$_cause
     [ -z "$_why" ] && [ "${_limit:-0}" -gt 0 ] && [ $(($(date +%s) - _began)) -ge $((_limit - 1)) ] && _why=" DUE TO TIME LIMIT"
@@ -69,6 +95,10 @@ while :; do
     _code=$?
     kill -0 $_child 2> /dev/null || break
 done
-rm -rf "$_folder"
+if [ -n "$_mail" ]; then
+    _time="Run time $(_seconds $(($(date +%s) - _began)))"
+    if [ "$_code" = 0 ]; then _tell END "Ended, $_time, COMPLETED, ExitCode 0"
+    else _tell FAIL "Failed, $_time, FAILED, ExitCode $_code"; fi
+fi
 [ -n "$_stepd" ] && kill -KILL "$_stepd" 2> /dev/null
 exit $_code

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from importlib.resources import files
+from functools import cache
+from pathlib import Path
 
 import msgspec
 
 from phalanx.slurm.cluster.api import Object
 from phalanx.slurm.cluster.site import FEATURE, Site
-from phalanx.slurm.jobs.ask import ARRAY, ASK, NUMBER, SECRET, Ask
+from phalanx.slurm.jobs.ask import ARRAY, ASK, COMPONENT, NUMBER, SECRET, Ask
 from phalanx.slurm.jobs.names import name_of, secret_of
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -35,9 +36,10 @@ def secret(number: int, ask: Ask, environment: Mapping[str, str]) -> Object:
     }
 
 
+@cache
 def launcher() -> str:
-    """The shell program that runs in the pod."""
-    text = files("phalanx.slurm.submission").joinpath("launcher.sh").read_text()
+    """The shell program that runs in the pod: of each task of an array the same."""
+    text = Path(__file__).with_name("launcher.sh").read_text()
     return "\n".join(line for line in text.splitlines() if not line.startswith("#")) + "\n"
 
 
@@ -57,7 +59,15 @@ def job(
         labels["phalanx.dev/group"] = ask.user  # whose limits and reservations count
     if ask.array is not None:
         labels[ARRAY] = str(ask.array)
-    annotations = {**words, NUMBER: str(number), ASK: msgspec.json.encode(ask).decode(), SECRET: secret_of(number, ask)}
+    text = msgspec.json.encode(ask).decode()
+    annotations = {**words, SECRET: secret_of(number, ask)}
+    if ask.het is not None:  # one gang; the ledger knows it by the first component's number
+        labels |= {
+            ARRAY: str(ask.het),
+            "phalanx.dev/job": f"slurm-{ask.het}",
+            "phalanx.dev/job-roles": str(ask.het_size),
+        }
+    annotations |= {f"{COMPONENT}{ask.het_offset}": text} if ask.het_offset else {NUMBER: str(number), ASK: text}
     spec: Object = {
         "suspend": True,
         "completionMode": "Indexed",
@@ -99,9 +109,16 @@ def _pod(number: int, ask: Ask, site: Site, args: list[str], image: str, own: Ma
     }
     if image == HOST:  # as whoever submits it; a node agent that is not root's runs its own user's jobs only
         pod["securityContext"] = {"runAsUser": ask.uid, "runAsGroup": ask.gid}
+    if ask.mounts:
+        _mount(pod, ask.mounts)
     affinity: Object = {}
+    if ask.preferred:
+        wish = {"matchExpressions": _features(ask.preferred)}
+        soft = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": wish}]}
+        affinity["nodeAffinity"] = soft
     if terms := _terms(ask, site):
-        affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        hard = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        affinity["nodeAffinity"] = {**affinity.get("nodeAffinity", {}), **hard}
     if ask.node_count > 1:
         alike = {"labelSelector": {"matchLabels": {NUMBER: str(number)}}, "topologyKey": _HOSTNAME}
         affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [alike]}
@@ -119,6 +136,8 @@ def _resources(ask: Ask) -> Object:
     if ask.memory_mib:
         asked["memory"] = f"{ask.memory_mib * (cpus if ask.per_cpu else 1)}Mi"
     limits = {"memory": asked["memory"]} if "memory" in asked else {}
+    if ask.tmp_mib:
+        asked["ephemeral-storage"] = f"{ask.tmp_mib}Mi"
     if ask.gpus_per_node:
         limits["nvidia.com/gpu"] = str(ask.gpus_per_node)
     return {"requests": {**asked, **limits}, **({"limits": limits} if limits else {})}
@@ -135,10 +154,22 @@ def _terms(ask: Ask, site: Site) -> list[Object]:
         rules.append({"key": _HOSTNAME, "operator": "NotIn", "values": list(ask.excluded)})
     if not ask.features:
         return [{"matchExpressions": rules}] if rules else []
-    return [
-        {"matchExpressions": [*rules, *({"key": FEATURE + one, "operator": "Exists"} for one in choice.split("&"))]}
-        for choice in ask.features.replace(",", "&").split("|")
-    ]
+    return [{"matchExpressions": [*rules, *_features(choice)]} for choice in ask.features.replace(",", "&").split("|")]
+
+
+def _features(text: str) -> list[Object]:
+    return [{"key": FEATURE + one, "operator": "Exists"} for one in text.replace(",", "&").split("&")]
+
+
+def _mount(pod: Object, mounts: list[str]) -> None:
+    """Directories of the node in the container: `/data:/mnt:ro`."""
+    container = pod["containers"][0]
+    container["volumeMounts"], pod["volumes"] = [], []
+    for at, text in enumerate(mounts):
+        source, target, *flags = text.split(":")
+        mounted = {"name": f"mount-{at}", "mountPath": target, "readOnly": "ro" in flags}
+        container["volumeMounts"].append(mounted)
+        pod["volumes"].append({"name": f"mount-{at}", "hostPath": {"path": source}})
 
 
 def default_image() -> str:

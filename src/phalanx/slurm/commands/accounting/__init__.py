@@ -2,6 +2,7 @@
 
 table     tables as these commands print them
 sacct     jobs that ran
+entities/  what sacctmgr adds, changes and deletes
 sacctmgr_files  dump and load of sacctmgr
 sacctmgr  accounts, users, QOS
 sreport   what accounts and users took of the cluster

@@ -15,7 +15,7 @@ from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.ledger import ledger_url
 from phalanx.slurm.jobs.ask import BATCH
-from phalanx.slurm.jobs.chosen import Id, NoJob, chosen, read_ids, read_states
+from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, read_ids, read_states
 from phalanx.slurm.jobs.ended import recorded, recorded_of
 from phalanx.slurm.jobs.fields import nodelist
 from phalanx.slurm.jobs.steps.records import StepRecord
@@ -25,11 +25,12 @@ from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Reader, Usage, declare
 
 OPTIONS = declare(
-    "account,A= accounts= allocations,X allusers,a brief,b delimiter= duplicates,D endtime,E= format,o= help,h "
+    "account,A= accounts= allclusters,L allocations,X allusers,a brief,b clusters,M= delimiter= duplicates,D "
+    "endtime,E= format,o= help,h "
     "helpformat,e jobs,j= long,l name= nodelist,N= noheader,n parsable,p parsable2,P partition,r= qos,q= starttime,S= "
     "state,s= truncate,T units= noconvert user,u= uid= usage,U version,V"
 ) + declare(
-    "array batch-script,B clusters,M= allclusters,L completion,c constraints,C= dbd env-vars federation file,f= "
+    "array batch-script,B completion,c constraints,C= dbd env-vars federation file,f= "
     "flags,F= gid,g= group= json local ncpus,I= nnodes,i= reason,R= timelimit-max,K= timelimit-min,k= "
     "use-local-uid verbose,v wckeys,W= associations,x= yaml",
     refused=True,
@@ -37,6 +38,15 @@ OPTIONS = declare(
 _READER = Reader("sacct", OPTIONS, hint=False)
 DEFAULT = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
 BRIEF = "JobID,State,ExitCode"
+LONG = (
+    "JobID,JobIDRaw,JobName,Partition,MaxVMSize,MaxVMSizeNode,MaxVMSizeTask,AveVMSize,MaxRSS,MaxRSSNode,"
+    "MaxRSSTask,AveRSS,MaxPages,MaxPagesNode,MaxPagesTask,AvePages,MinCPU,MinCPUNode,MinCPUTask,AveCPU,"
+    "NTasks,AllocCPUS,Elapsed,State,ExitCode,AveCPUFreq,ReqCPUFreqMin,ReqCPUFreqMax,ReqCPUFreqGov,"
+    "ReqMem,ConsumedEnergy,MaxDiskRead,MaxDiskReadNode,MaxDiskReadTask,AveDiskRead,MaxDiskWrite,"
+    "MaxDiskWriteNode,MaxDiskWriteTask,AveDiskWrite,ReqTRES,AllocTRES,TRESUsageInAve,TRESUsageInMax,"
+    "TRESUsageInMaxNode,TRESUsageInMaxTask,TRESUsageInMin,TRESUsageInMinNode,TRESUsageInMinTask,"
+    "TRESUsageInTot,TRESUsageOutMax,TRESUsageOutMaxNode,TRESUsageOutMaxTask,TRESUsageOutAve,TRESUsageOutTot"
+)
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # what a job's group may be called
 _FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
 
@@ -83,18 +93,16 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
             raise Usage(f"sacct: fatal: Bad job/step specified: {part}") from None
         if dot and base.isdigit():
             steps[int(base)] = step
+    for user in (said.get("user") or "").split(",") if "user" in said else ():
+        _require_user(user)
     window = _window(said, bool(ids))
+    if not _is_here(said):
+        return []
     if not ledger_url():
         raise Usage("sacct: error: there is no ledger here: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
     found = [job for job in _recorded(said, window, ids) if _wanted(job, said, window, bool(ids))]
     if ids:
-        numbers = {each.number: each.tasks for each in ids}
-        found = [
-            job
-            for job in found
-            if job.number in numbers
-            or (job.base in numbers and (not (tasks := numbers[job.base]) or job.ask.task in tasks))
-        ]
+        found = [job for job in found if Chosen(ids=tuple(ids)).has(job)]
     units = "" if "noconvert" in said else (said.get("units") or "")
     lines: list[Line] = []
     for job in found:
@@ -110,6 +118,12 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
                 Line(job, name, units, record) for name, record in _steps(job).items() if only is None or only == name
             ]
     return lines
+
+
+def _is_here(said: Mapping[str, str | None]) -> bool:
+    """Return whether this cluster is among those asked for (`all` and `-1`: every one). Of another nothing is known."""
+    names = (said.get("clusters") or "all").lower().split(",")
+    return "allclusters" in said or "all" in names or "-1" in names or site.load(Api.open()).cluster.lower() in names
 
 
 def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: Sequence[Id]) -> list[Job]:
@@ -142,7 +156,7 @@ def _run(job: Job, start_s: float, end_s: float | None) -> Job:
 def _steps(job: Job) -> dict[str, StepRecord]:
     """By name: the script, if it has one, and what srun started."""
     found: dict[str, StepRecord] = {}
-    if job.ask.kind == BATCH:
+    if job.ask.kind == BATCH and not job.ask.het_offset:
         found["batch"] = StepRecord(
             name="batch", cpus=job.ask.cpus_of_nodes[0], nodes=list(job.nodes[:1]), layout="Unknown",
             start_s=job.start_s or 0.0, end_s=job.end_s, code=job.exit_code if not job.signal else 0, signal=job.signal,
@@ -192,10 +206,7 @@ def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float
     named = dict(said)
     named["account"] = said.get("account") or said.get("accounts")
     named.pop("jobs", None)
-    if "user" in said:
-        for user in (said["user"] or "").split(","):
-            _require_user(user)
-    elif "allusers" not in said and not by_id and os.getuid() != 0:
+    if "user" not in said and "allusers" not in said and not by_id and os.getuid() != 0:
         named["me"] = None
     if not chosen(named).has(job):
         return False
@@ -271,15 +282,17 @@ def _memory(mib: int, units: str) -> str:
     return f"{int(value)}{units.upper()}" if value == int(value) else f"{value:.2f}{units.upper()}"
 
 
-def _tres(line: Line) -> str:
+def _tres(line: Line, *, asked: bool = False) -> str:
+    """Return what it holds, or what it `asked` for."""
     ask, step = line.job.ask, line.record
-    cpus, nodes, mib = ask.cpus, ask.node_count, ask.total_mib
+    of_job = ask if asked else line.job
+    cpus, nodes, mib = of_job.cpus, ask.node_count, of_job.total_mib
     if line.step:
         cpus, nodes = step.cpus, max(1, len(step.nodes))
         mib = (ask.memory_mib or 0) * (cpus if ask.per_cpu else nodes)
     parts = {"cpu": str(cpus), "node": str(nodes)}
     if not line.step:
-        parts["billing"] = str(ask.cpus)
+        parts["billing"] = str(of_job.cpus)
     if mib:
         parts["mem"] = _memory(mib, line.units)
     if ask.gpus_per_node:
@@ -290,7 +303,7 @@ def _tres(line: Line) -> str:
 def _cpus(line: Line) -> str:
     if line.step:
         return str(line.record.cpus)
-    return str(line.job.ask.cpus) if line.job.start_s is not None else "0"
+    return str(line.job.cpus) if line.job.start_s is not None else "0"
 
 
 def _elapsed_s(line: Line) -> float:
@@ -372,7 +385,7 @@ _FIELDS: dict[str, tuple[int, Show]] = {
     "ReqCPUS": (8, _both(lambda job: str(job.ask.cpus), lambda step: str(step.cpus))),
     "ReqMem": (10, lambda line: _memory(line.job.ask.total_mib, line.units) if not line.step else ""),
     "ReqNodes": (8, _all(lambda job: str(job.ask.node_count))),
-    "ReqTRES": (10, lambda line: _tres(line) if not line.step else ""),
+    "ReqTRES": (10, lambda line: _tres(line, asked=True) if not line.step else ""),
     "Reservation": (20, _both(lambda job: job.ask.reservation)),
     "Reserved": (10, _both(_reserved)),
     "Start": (19, _moments(lambda job: job.start_s, lambda step: step.start_s)),
@@ -392,24 +405,29 @@ _FIELDS: dict[str, tuple[int, Show]] = {
 }
 # What Slurm has and nobody measures here: the column is there, and empty.
 _EMPTY = (
-    "AdminComment AssocID AveCPU AveCPUFreq AveDiskRead AveDiskWrite AvePages AveVMSize BlockID ConsumedEnergy "
+    "AdminComment AssocID AveCPU AveDiskRead AveDiskWrite AvePages AveVMSize BlockID "
     "ConsumedEnergyRaw Container DBIndex Flags MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite "
     "MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxRSSNode MaxRSSTask MaxVMSize "
-    "MaxVMSizeNode MaxVMSizeTask McsLabel MinCPU MinCPUNode MinCPUTask QOSRAW ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax "
-    "ReqCPUFreqMin ReservationId ResvCPU ResvCPURAW SystemComment SystemCPU TRESUsageInAve TRESUsageInMax "
+    "MaxVMSizeNode MaxVMSizeTask McsLabel MinCPU MinCPUNode MinCPUTask QOSRAW "
+    " ReservationId ResvCPU ResvCPURAW SystemComment SystemCPU TRESUsageInAve TRESUsageInMax "
     "TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot "
     "TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode "
     "TRESUsageOutMinTask TRESUsageOutTot UserCPU WCKeyID"
 )
 _FIELDS |= {name: (10, lambda line: "") for name in _EMPTY.split()}
+# Nobody asks for a frequency here, and no energy is measured.
+_FIELDS |= {
+    f"ReqCPUFreq{what}": (13, _both(lambda job: "Unknown", lambda step: "0")) for what in ("", "Min", "Max", "Gov")
+}
+_FIELDS |= {name: (14, _both(lambda job: "", lambda step: "0")) for name in ("AveCPUFreq", "ConsumedEnergy")}
 _LOWER = {name.lower(): name for name in _FIELDS}
 
 
 def _columns(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
     """(field, width): negative widths are left-aligned."""
-    text = said.get("format") or ("" if "brief" in said else os.environ.get("SACCT_FORMAT", ""))
+    text = said.get("format") or ("" if {"brief", "long"} & {*said} else os.environ.get("SACCT_FORMAT", ""))
     if not text:
-        text = BRIEF if "brief" in said else DEFAULT
+        text = LONG if "long" in said else BRIEF if "brief" in said else DEFAULT
         return [(name, -_FIELDS[name][0] if name == "JobID" else _FIELDS[name][0]) for name in text.split(",")]
     found: list[str] = []
     widths: dict[str, int] = {}
@@ -451,4 +469,4 @@ def _print_fields() -> None:
     """All that sacct(1) knows, four in a row."""
     names = sorted(_FIELDS, key=str.lower)
     for at in range(0, len(names), 4):
-        print("".join(name.ljust(20) for name in names[at : at + 4]).rstrip() + " ")
+        print("".join(name.ljust(20) for name in names[at : at + 4])[:-1])

@@ -1,8 +1,10 @@
 """sreport: what accounts and users took of the cluster in a period, from the ledger.
 
-    sreport [OPTIONS] cluster Utilization | AccountUtilizationByUser | UserUtilizationByAccount [NAME=VALUE ...]
+    sreport [OPTIONS] cluster Utilization | AccountUtilizationByUser | UserUtilizationByAccount |
+        UserUtilizationByWCKey | WCKeyUtilizationByUser [NAME=VALUE ...]
     sreport [OPTIONS] job SizesByAccount [NAME=VALUE ...]
     sreport [OPTIONS] user TopUsage [NAME=VALUE ...]
+    sreport [OPTIONS] reservation Utilization [NAME=VALUE ...]
 
 A period begins and ends with full hours, as Slurm's does. Amounts are what jobs held, in TRES minutes unless `-t` says
 otherwise; times and words are those of sreport(1) 22.05, whose outputs are in tests/slurm/golden.
@@ -21,6 +23,7 @@ from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.ledger import Book
 from phalanx.slurm.commands.accounting.table import Column, chosen_columns, show
+from phalanx.slurm.control.reservations import reservations
 from phalanx.slurm.jobs.nodes import nodes
 from phalanx.slurm.notation import times
 from phalanx.slurm.options import Reader, Usage, declare
@@ -82,7 +85,7 @@ def run(words: Sequence[str]) -> int:
         raise Usage(f"too few arguments for keyword:{arguments[0]}")
     reports, valid = _OF[kind]
     name = arguments[1].lower()
-    if name in _REFUSED or kind == "reservation":
+    if name in _REFUSED:
         raise Usage(f"sreport: error: {kind} {arguments[1]} is not supported by Phalanx (docs/guide/slurm.md)")
     report = next((reports[one] for one in reports if one.lower().startswith(name)), None)
     if report is None:
@@ -166,6 +169,7 @@ def _in_units(asked: Asked) -> str:
 _NAMES = {
     "cluster": Column("Cluster", 9), "account": Column("Account", 15), "login": Column("Login", 9),
     "proper": Column("Proper Name", 15), "tresname": Column("TRES Name", 14),
+    "wckey": Column("WCKey", 15),
 }  # fmt: skip
 _AMOUNTS = {
     "used": "Used", "energy": "Energy", "allocated": "Allocated", "down": "Down", "planneddown": "PLND Down",
@@ -374,6 +378,77 @@ def _spans(limits: Sequence[int]) -> list[str]:
     return [*spans, f">= {limits[-1]} CPUs"]
 
 
+def _by_word(asked: Asked, word: str) -> dict[tuple[str, str], _Sum]:
+    """(what was asked by that name, user) -> what they used; jobs that asked nothing by it do not count."""
+    with Book.open() as book:
+        runs = held(book, asked.period, asked.names("users", "user"), word)
+    found: dict[tuple[str, str], _Sum] = {}
+    for run in runs:
+        if run.account:
+            of = found.setdefault((run.account, run.user), _Sum()).of
+            for name, amount in run.tres.items():
+                of[name] = of.get(name, 0.0) + amount * run.seconds
+    return found
+
+
+def _wckey_by_user(asked: Asked) -> None:
+    _title(asked, "Cluster/WCKey/User Utilization", _in_units(asked))
+    sums = _by_word(asked, "wckey")
+    rows = []
+    for key in sorted({key for key, _ in sums}):
+        own = {user: one for (other, user), one in sums.items() if other == key}
+        total = _Sum()
+        for one in own.values():
+            for name, amount in one.of.items():
+                total.of[name] = total.of.get(name, 0.0) + amount
+        rows += _rows(asked, {"wckey": key, "login": "", "proper": ""}, total)
+        for user in sorted(own):
+            rows += _rows(asked, {"wckey": key, **_who(user)}, own[user])
+    _print(asked, f"cluster,wckey,login,proper,{_last(asked)}", rows)
+
+
+def _user_by_wckey(asked: Asked) -> None:
+    _title(asked, "Cluster/User/WCKey Utilization", _in_units(asked))
+    sums = _by_word(asked, "wckey")
+    rows = [
+        row for key, user in sorted(sums, key=lambda pair: (pair[1], pair[0]))
+        for row in _rows(asked, {**_who(user), "wckey": key}, sums[key, user])
+    ]  # fmt: skip
+    _print(asked, f"cluster,login,proper,wckey,{_last(asked)}", rows)
+
+
+def _reserved(asked: Asked) -> None:
+    """Of the reservations that there are now: what jobs in them used of what they kept in the period."""
+    period = asked.period
+    _title(asked, "Reservation Utilization", _in_units(asked).replace(" CPU ", " TRES "), length=False)
+    api = Api.open()
+    sizes = {node.name: node for node in nodes(api)}
+    sums = _by_word(asked, "reservation")
+    rows = []
+    for one in reservations(api):
+        lasts_s = min(one.end_s, period.last_s) - max(one.start_s, period.since_s)
+        if lasts_s <= 0:
+            continue
+        own = [sizes[name] for name in one.nodes if name in sizes]
+        kept = {"cpu": sum(node.cpus for node in own), "mem": sum(node.memory_mib for node in own),
+                "gres/gpu": sum(node.gpus for node in own)}  # fmt: skip
+        kept["billing"] = kept["cpu"]
+        for name in asked.tres:
+            whole = kept[name] * lasts_s
+            used = sum(each.of.get(name, 0.0) for (other, _), each in sums.items() if other == one.name)
+            rows.append({
+                "cluster": asked.cluster, "name": one.name, "start": times.moment(one.start_s),
+                "end": times.moment(one.end_s), "tresname": name, "allocated": asked.amount(used, whole),
+                "idle": asked.amount(max(0.0, whole - used), whole),
+            })  # fmt: skip
+    known = {
+        **_NAMES, "name": Column("Name", 9), "start": Column("Start", 19), "end": Column("End", 19),
+        "allocated": Column("Allocated", 20), "idle": Column("Idle", 20),
+    }  # fmt: skip
+    default = "cluster,name,start,end,tresname,allocated,idle"
+    show(chosen_columns(asked.said.get("format") or default, known), rows, asked.options)
+
+
 def _top(asked: Asked) -> None:
     text = asked.said.get("topcount", "10")
     if not text.isdigit():
@@ -395,14 +470,20 @@ def _top(asked: Asked) -> None:
 
 
 Report = Callable[[Asked], None]
-_REFUSED = {"userutilizationbywckey", "wckeyutilizationbyuser", "sizesbyaccountandwckey", "sizesbywckey"}
+_REFUSED = {"sizesbyaccountandwckey", "sizesbywckey"}
 # kind -> its reports, and what Slurm lists as valid
 _OF: dict[str, tuple[dict[str, Report], tuple[str, ...]]] = {
     "cluster": (
-        {"AccountUtilizationByUser": _by_account, "UserUtilizationByAccount": _by_user, "Utilization": _utilization},
+        {
+            "AccountUtilizationByUser": _by_account,
+            "UserUtilizationByAccount": _by_user,
+            "Utilization": _utilization,
+            "UserUtilizationByWCKey": _user_by_wckey,
+            "WCKeyUtilizationByUser": _wckey_by_user,
+        },
         ("AccountUtilizationByUser", "UserUtilizationByAccount", "Utilization"),
     ),
     "job": ({"SizesByAccount": _sizes}, ("SizesByAccount",)),
     "user": ({"TopUsage": _top}, ("TopUsage",)),
-    "reservation": ({}, ()),
+    "reservation": ({"Utilization": _reserved}, ("Utilization",)),
 }

@@ -1,18 +1,23 @@
-"""sshare: shares, what was used, and who is next, in the tree of accounts."""
+"""sshare: shares, what was used, and who is next, in the tree of accounts.
+
+TRESRunMins is what running jobs hold times what is left of their time limits, in minutes: of a user his own, of an
+account all below it. A job without a limit adds nothing.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from phalanx.slurm.accounts.fair_tree import PARENT, Node
 from phalanx.slurm.accounts.tree import tree, usage
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.options import Reader, Usage, declare
 
 OPTIONS = declare(
@@ -22,18 +27,23 @@ OPTIONS = declare(
 _READER = Reader("sshare", OPTIONS)
 DEFAULT = "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare"
 LONG = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS,GrpTRESMins,TRESRunMins"
+CLASSIC_LONG = LONG.replace("LevelFS,", "")
+_TRES = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
 _FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`depth`: 0 for the root."""
+    """A row. `depth`: 0 for the root. `classic`: FairShare is by the classic formula. `held`: (account, user) -> TRES
+    times minutes that running jobs have still to go."""
 
     node: Node
     account: str
     depth: int
     total: float
     indent: int = 0
+    classic: bool = False
+    held: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
 
 
 def run(words: Sequence[str]) -> int:
@@ -47,11 +57,28 @@ def run(words: Sequence[str]) -> int:
     api = Api.open()
     here = site.load(api)
     root = tree(here, usage(api))
-    columns = _columns(said)
+    columns = _columns(said, classic=here.classic)
+    held = run_minutes(jobs(api)) if any(name == "TRESRunMins" for name, _ in columns) else {}
     found = list(_wanted(root, said))
     top = min((line.depth for line in found), default=0)
-    show(columns, [replace(line, indent=line.depth - top) for line in found], said)
+    every = [replace(line, indent=line.depth - top, classic=here.classic, held=held) for line in found]
+    show(columns, every, said)
     return 0
+
+
+def run_minutes(found: Iterable[Job]) -> dict[tuple[str, str], dict[str, float]]:
+    """Return, by (account, user), the TRES of running jobs times the minutes that are left of their limits."""
+    held: dict[tuple[str, str], dict[str, float]] = {}
+    for job in found:
+        ask = job.ask
+        if job.state not in ("RUNNING", "SUSPENDED") or ask.limit_min is None:
+            continue
+        left_min = max(0.0, ask.limit_min - job.elapsed_s / 60)
+        mine = held.setdefault((ask.account, ask.user), {})
+        amounts = {"cpu": job.cpus, "mem": job.total_mib, "node": ask.node_count, "billing": job.cpus}
+        for name, amount in amounts.items():
+            mine[name] = mine.get(name, 0.0) + amount * left_min
+    return held
 
 
 def _wanted(root: Node, said: Mapping[str, str | None]) -> Iterator[Line]:
@@ -102,8 +129,8 @@ def _fit(text: str, width: int) -> str:
     return (cut.ljust(-width) if width < 0 else cut.rjust(width)) + " "
 
 
-def _columns(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
-    default = LONG if "long" in said else DEFAULT
+def _columns(said: Mapping[str, str | None], *, classic: bool) -> list[tuple[str, int]]:
+    default = (CLASSIC_LONG if classic else LONG) if "long" in said else DEFAULT
     if "partition" in said:
         default = default.replace("User,", "User,Partition,")
     lower = {name.lower(): name for name in _FIELDS}
@@ -128,7 +155,7 @@ def _shares(line: Line) -> str:
 
 
 def _fair_share(line: Line) -> str:
-    return f"{line.node.fair_share:.6f}" if line.node.user else ""
+    return f"{line.node.fair_share:.6f}" if line.node.user or line.classic else ""
 
 
 def _norm_usage(line: Line) -> str:
@@ -138,9 +165,19 @@ def _norm_usage(line: Line) -> str:
 
 
 def _level(line: Line) -> str:
-    if line.depth == 0 or (line.node.user and line.node.shares == PARENT):
+    if line.node.user and line.node.shares == PARENT:
+        return ""
+    if line.classic:
+        return "0.000000"
+    if line.depth == 0:
         return ""
     return "inf" if line.node.level == inf else f"{line.node.level:.6f}"
+
+
+def _run_minutes(line: Line) -> str:
+    users = [one for one in _lines(line.node, line.account, 0, 0.0) if one.node.user]
+    mine = [line.held.get((one.account, one.node.name), {}) for one in users]
+    return ",".join(f"{name}={int(sum(each.get(name, 0.0) for each in mine))}" for name in _TRES)
 
 
 def _norm(line: Line) -> str:
@@ -159,5 +196,5 @@ _FIELDS: dict[str, tuple[int, Callable[[Line], str]]] = {
     "FairShare": (10, _fair_share),
     "LevelFS": (10, _level),
     "GrpTRESMins": (30, lambda line: ""),
-    "TRESRunMins": (30, lambda line: ""),
+    "TRESRunMins": (30, _run_minutes),
 }

@@ -1,6 +1,8 @@
 """Commands for the cluster.
 
-sdiag     jobs since midnight, and what the scheduler does
-sinfo     partitions and nodes
-scontrol  show and change jobs, nodes, partitions, reservations
+sdiag       jobs since midnight, and what the scheduler does
+sinfo       partitions and nodes
+configured  what scontrol shows of the site itself
+scontrol    show and change jobs, nodes, partitions, reservations
+strigger    have a program run when something happens
 """

@@ -7,13 +7,16 @@ import pwd
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from phalanx.errors import PhalanxError
+from phalanx.slurm.accounts.tree import is_administrator
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import SECRETS, Api, Object, Refused
+from phalanx.slurm.commands.cluster.configured import show_config, show_licenses
 from phalanx.slurm.control import reservations, running
 from phalanx.slurm.jobs import pages
 from phalanx.slurm.jobs.ask import ASK, BATCH, TEXT_MOST, Ask
@@ -35,6 +38,31 @@ _HELD = ("phalanx.dev/hold",)
 _AFTER = ("phalanx.dev/after", "phalanx.dev/after-any", "phalanx.dev/singleton")
 _TIMES = ("begin", "deadline", "array", "array-cap", "time-limit", "nice")
 _UNSAID = dict.fromkeys((*_HELD, *_AFTER, *(f"phalanx.dev/{name}" for name in _TIMES)))
+VERSION = "22.05.8"
+# What Slurm has and Phalanx has not: refused by its name; all else is no word of scontrol's.
+_REFUSED = (
+    "abort",
+    "bbstat",
+    "cancel_reboot",
+    "checkpoint",
+    "cluster",
+    "completing",
+    "dwstat",
+    "errnumstr",
+    "fsdampeningfactor",
+    "getaddrs",
+    "listpids",
+    "notify",
+    "pidinfo",
+    "schedloglevel",
+    "setdebug",
+    "setdebugflags",
+    "shutdown",
+    "takeover",
+    "token",
+    "wait_job",
+)
+_NOT_SHOWN = ("assoc_mgr", "assoc", "burstbuffer", "bb", "dwstat", "federation", "fed", "frontend", "slurmd")
 _DENIED = "Access/permission denied for job "
 
 
@@ -60,7 +88,11 @@ def run(words: Sequence[str]) -> int:
         "create": lambda: _create(rest),
         "delete": lambda: _delete(rest),
         "reconfigure": lambda: 0,
+        "reboot": lambda: _reboot(rest),
+        "version": lambda: print(f"slurm-wlm {VERSION}") or 0,
     }
+    if verb not in known and verb not in _REFUSED:
+        raise Usage(f"invalid keyword: {verb}")
     if verb not in known:
         raise Usage(f"scontrol: error: {verb} is not supported by Phalanx (docs/guide/slurm.md)")
     return known[verb]()
@@ -89,6 +121,18 @@ def _show(words: Sequence[str], oneline: bool, details: bool) -> int:
             return _show_reservations(name, oneline)
         case "step" | "steps":
             return _show_steps(name, oneline)
+        case "config":
+            return show_config()
+        case "licenses" | "license" | "lic":
+            return show_licenses()
+        case "topology" | "topo":
+            raise Usage("scontrol: error: No topology information available")
+        case "daemons":
+            print("")
+        case "aliases":
+            print("\n".join(expand(name)))
+        case _ if what.lower() not in _NOT_SHOWN:
+            raise Usage(f"invalid entity:{what} for keyword:show ")
         case _:
             raise Usage(f"scontrol: error: show {what} is not supported by Phalanx (docs/guide/slurm.md)")
     return 0
@@ -141,7 +185,8 @@ def _show_nodes(text: str, oneline: bool) -> int:
             print(f"Node {name} not found")
             return 1
         names = [one.name for one in here.all if not one.nodes or name in one.nodes]
-        _page(pages.node(seen.node, seen.state, seen.used, names), oneline)
+        shaped = replace(seen.node, shape=here.sockets.get(name, ""))
+        _page(pages.node(shaped, seen.state, seen.used, names), oneline)
     return 0
 
 
@@ -189,7 +234,7 @@ def _page(lines: Sequence[Sequence[str]], oneline: bool) -> None:
     if oneline:
         print(" ".join(word for line in lines for word in line if word))
     else:
-        print("\n   ".join(" ".join(line) for line in lines) + "\n")
+        print("\n".join(f"{'   ' if at and any(line) else ''}{' '.join(line)}" for at, line in enumerate(lines)) + "\n")
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------
@@ -217,7 +262,7 @@ def _hold(words: Sequence[str], hold: str) -> int:
         if job.state != "PENDING":
             say(f"Job is no longer pending execution for job {job.id}")
             status = 1
-        elif not _may(job):
+        elif not running.may(job):
             say(f"{_DENIED}{job.id}")
             status = 1
         else:
@@ -297,7 +342,7 @@ def _create(words: Sequence[str]) -> int:
     said = {name.lower(): value for name, _, value in (word.partition("=") for word in words) if value}
     if kind.lower() not in ("reservation", "res") and "reservationname" not in said and "reservation" not in said:
         raise Usage(f"scontrol: error: create {kind} is not supported by Phalanx (docs/guide/slurm.md)")
-    if os.getuid() != 0:
+    if not is_administrator(site.load(Api.open())):
         raise Usage("Error creating the reservation: Invalid user id")
     api = Api.open()
     print(f"Reservation created: {reservations.create(api, site.load(api), said)}")
@@ -309,15 +354,11 @@ def _delete(words: Sequence[str]) -> int:
     kind, _, name = text.replace(" ", "=", 1).partition("=")
     if kind.lower() not in ("reservation", "reservationname"):
         raise Usage(f"scontrol: error: delete {text} is not supported by Phalanx (docs/guide/slurm.md)")
-    if os.getuid() != 0:
+    if not is_administrator(site.load(Api.open())):
         raise Usage(f"delete_reservation {text}: Invalid user id")
     if not reservations.delete(Api.open(), name):
         raise Usage(f"delete_reservation {text}: Requested reservation is invalid")
     return 0
-
-
-def _may(job: Job) -> bool:
-    return os.getuid() in (0, job.ask.uid)
 
 
 def _update(words: Sequence[str]) -> int:
@@ -330,7 +371,7 @@ def _update(words: Sequence[str]) -> int:
     if "nodename" in said:
         return _update_node(said.pop("nodename"), said)
     if "reservationname" in said or "reservation" in said:
-        if os.getuid() != 0:
+        if not is_administrator(site.load(Api.open())):
             raise Usage("Error updating the reservation: Invalid user id")
         api = Api.open()
         reservations.update(api, site.load(api), said)
@@ -344,13 +385,13 @@ def _update(words: Sequence[str]) -> int:
 
 
 class Refusal(PhalanxError):
-    """What Slurm says of a change that is not made, before `for job`."""
+    """The message of Slurm for a change that is not made, before `for job`."""
 
 
 def _update_job(text: str, said: dict[str, str]) -> int:
     api, status = Api.open(), 0
     for job in _named(api, text):
-        if not _may(job):
+        if not running.may(job):
             say(f"{_DENIED}{job.id}")
             status = 1
             continue
@@ -460,6 +501,22 @@ def _ping() -> int:
 
 
 # --- nodes and partitions -------------------------------------------------------------------------------------------
+
+
+def _reboot(words: Sequence[str]) -> int:
+    """Drain these nodes: whoever reboots them finds them empty, and `state=resume` ends it. `nextstate=` and ASAP are
+    taken; a node is not resumed by itself, for nobody here knows that it came back."""
+    said = {name.lower(): value for name, _, value in (word.partition("=") for word in words) if value}
+    names = [word for word in words if "=" not in word and word.upper() != "ASAP"]
+    if not names:
+        raise Usage("scontrol: error: reboot: no node was named")
+    _require_operator("scontrol_reboot_nodes error: Access/permission denied")
+    return _update_node(",".join(names), {"state": "DRAIN", "reason": said.get("reason", "Reboot requested")})
+
+
+def _require_operator(text: str) -> None:
+    if not is_administrator(site.load(Api.open())):
+        raise Usage(text)
 
 
 def _update_node(text: str, said: dict[str, str]) -> int:

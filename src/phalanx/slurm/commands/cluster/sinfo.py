@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from phalanx.slurm.cluster import site
@@ -29,7 +29,7 @@ _READER = Reader("sinfo", OPTIONS)
 DEFAULT = "%#P %.5a %.10l %.6D %.6t %N"
 LONG = "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N"
 BY_NODE = "%#N %.6D %#P %6t"
-BY_NODE_LONG = "%#N %.6D %#P %.11T %.4c %.8z %.6m %.8d %.6w %.8f %20E"
+BY_NODE_LONG = "%#N %.6D %.#P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E"
 SUMMARY = "%#P %.5a %.10l %.16F %N"
 REASONS = "%20E %9u %19H %N"
 _STATES = (
@@ -68,7 +68,7 @@ def run(words: Sequence[str]) -> int:
     if "reservation" in said:
         return _reservations(api, "noheader" in said)
     here = site.load(api)
-    found = see(api)
+    found = [replace(one, node=replace(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api)]
     rows = _rows(here, found, said, wanted)
     if "list-reasons" in said:
         rows = [row for row in rows if any(one.node.reason for one in row.seen)]
@@ -226,7 +226,7 @@ def _cpus(row: Row) -> str:
     return f"{used}/{every - used - gone}/{gone}/{every}"
 
 
-def _most(row: Row, of: Callable[[Node], int]) -> str:
+def _most(row: Row, of: Callable[[Node], int | str]) -> str:
     values = sorted({of(one.node) for one in row.seen})
     return "" if not values else str(values[0]) if len(values) == 1 else f"{values[0]}+"
 
@@ -265,7 +265,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "f": ("AVAIL_FE", _features),
     "b": ("ACTIVE_FEATURES", _features),
     "G": ("GRES", _gres),
-    "z": ("S:C:T", lambda row: _most(row, lambda node: node.cpus) and f"1:{_most(row, lambda node: node.cpus)}:1"),
+    "z": ("S:C:T", lambda row: _most(row, lambda node: node.shape or f"1:{node.cpus}:1")),
     "s": ("JOB_SIZE", _size),
     "r": ("ROOT", lambda row: "no"),
     "h": ("OVERSUBS", lambda row: "NO"),

@@ -47,8 +47,9 @@ def run(words: Sequence[str]) -> int:
         status = 1
     for job in found if signal not in _ENDING or "batch" in said else ():
         status = max(status, _signal(api, job, number, said))
+    alone = any(one.offset for one in asked.ids)
     for job in found if signal in _ENDING and "batch" not in said else ():
-        status = max(status, _cancel(api, job, now=signal.endswith("KILL") or signal == "9"))
+        status = max(status, _cancel(api, job, now=signal.endswith("KILL") or signal == "9", alone=alone))
     return status
 
 
@@ -90,7 +91,7 @@ def _asked(said: Mapping[str, str | None], arguments: Sequence[str]) -> Chosen:
 
 
 def _missing(asked: Chosen, found: Sequence[Job]) -> list[int]:
-    there = {job.number for job in found} | {job.base for job in found}
+    there = {job.number for job in found} | {job.first for job in found}
     gone = [one.number for one in asked.ids if one.number not in there]
     if not gone:
         return []
@@ -101,9 +102,13 @@ def _missing(asked: Chosen, found: Sequence[Job]) -> list[int]:
     return [number for number in gone if number not in over]
 
 
-def _cancel(api: Api, job: Job, *, now: bool) -> int:
+def _cancel(api: Api, job: Job, *, now: bool, alone: bool) -> int:
     """First who did it, for the ledger; then it goes, and its pods with it."""
-    if os.getuid() not in (0, job.ask.uid):
+    if job.ask.het_offset and job.state == "PENDING" and alone:
+        why = "Operation not permitted on individual component of heterogeneous job"
+        say(f"scancel: error: Kill job error on job id {job.id}: {why}")
+        return 1
+    if not running.may(job):
         say(f"scancel: error: Kill job error on job id {job.number}: Access/permission denied")
         return 1
     try:

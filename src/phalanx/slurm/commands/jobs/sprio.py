@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from phalanx.slurm.accounts.fair_tree import walk
-from phalanx.slurm.accounts.multifactor import Factors, job_size, priority, tres, weighted
+from phalanx.slurm.accounts.multifactor import MOST, Factors, job_size, priority, total, tres, weighted
 from phalanx.slurm.accounts.tree import tree, usage
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
@@ -25,7 +25,6 @@ _READER = Reader("sprio", OPTIONS)
 LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
 NORMAL = "%.15i %9r %.8u %10y %10a %10b %10f %10j %10p %10q %20t"
 _LETTER = re.compile(r"%(\.?)(\d*)([a-zA-Z])")
-_MOST = 4294967295
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,12 @@ class Line:
     @property
     def priority(self) -> int:
         return 0 if self.job.held else priority(self.factors, self.weights)
+
+    @property
+    def part(self) -> str:
+        """The priority as a part of the greatest, with eight digits, cut: what is behind its point counts here."""
+        found = 0.0 if self.job.held else total(self.factors, self.weights)
+        return f"0.{int(found * 100_000_000 / MOST):08}"
 
 
 def run(words: Sequence[str]) -> int:
@@ -54,7 +59,7 @@ def run(words: Sequence[str]) -> int:
         print(_filled(form, lambda letter: _weight(letter, here.weights)))
         return 0
     for line in found(api, here, said):
-        print(_filled(form, lambda letter, line=line: _FIELDS[letter][1](line)))  # type: ignore[misc]
+        print(_filled(form, lambda letter, line=line: _FIELDS[letter][1](line)))  # type: ignore[misc]  # bound now
     return 0
 
 
@@ -163,7 +168,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Line], str]]] = {
     "o": ("ACCOUNT", lambda line: line.job.ask.account),
     "n": ("QOS_NAME", lambda line: line.job.ask.qos),
     "Y": ("PRIORITY", lambda line: str(line.priority)),
-    "y": ("PRIORITY", lambda line: f"0.{line.priority * 100_000_000 // _MOST:08}"),
+    "y": ("PRIORITY", lambda line: line.part),
     "S": ("SITE", lambda line: "0"),
     "s": ("SITE", lambda line: "0"),
     "A": ("AGE", _adds("age")),

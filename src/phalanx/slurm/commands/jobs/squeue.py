@@ -158,7 +158,7 @@ _KEYS: dict[str, Callable[[Job], Any]] = {
     "T": lambda job: (list(LIVE).index(job.state) if job.live else 9, job.state),
     "u": lambda job: job.ask.user,
     "V": lambda job: job.submit_s,
-    "C": lambda job: job.ask.cpus,
+    "C": lambda job: job.cpus,
     "D": lambda job: job.ask.node_count,
 }
 
@@ -193,7 +193,7 @@ def _json(found: Sequence[Job]) -> str:
             "job_state": job.state,
             "state_reason": job.reason,
             "priority": job.priority,
-            "cpus": job.ask.cpus,
+            "cpus": job.cpus,
             "node_count": job.ask.node_count,
             "tasks": job.ask.tasks,
             "nodes": compress(job.nodes, ordered=True),

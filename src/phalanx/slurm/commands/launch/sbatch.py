@@ -11,24 +11,27 @@ from pathlib import Path
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.submission.asked.request import request
+from phalanx.slurm.submission.asked.script import find, lines, read_script, wrapped
 from phalanx.slurm.submission.creation import hardware, submit
-from phalanx.slurm.submission.request import request
-from phalanx.slurm.submission.script import find, lines, read_script, wrapped
+from phalanx.slurm.submission.het import by_colons, in_lines, submit_het, together
 
 OPTIONS = declare(
     "account,A= array,a= begin,b= chdir,D= comment= constraint,C= cpus-per-task,c= deadline= dependency,d= error,e= "
     "exclude,x= exclusive=? export= gpus,G= gpus-per-node= gpus-per-task= gres= help,h hold,H ignore-pbs input,i= "
     "job-name,J= mem= mem-per-cpu= mincpus= nice=? no-requeue requeue nodes,N= nodelist,w= ntasks,n= "
     "ntasks-per-node= open-mode= output,o= parsable partition,p= qos,q= quiet,Q reservation= test-only time,t= usage "
-    "signal= uid= version,V wait,W wckey= wrap="
+    "signal= uid= version,V wait,W wckey= wrap= contiguous container-image= container-mounts= cpus-per-gpu= gid= "
+    "kill-on-invalid-dep= licenses,L= mail-type= mail-user= mem-per-gpu= oversubscribe,s overcommit,O prefer= "
+    "time-min= tmp= use-min-nodes verbose,v"
 ) + declare(
-    "acctg-freq= bb= bbf= batch= burst-buffer= cluster-constraint= clusters,M= container= contiguous core-spec,S= "
-    "cores-per-socket= cpu-freq= cpus-per-gpu= delay-boot= distribution,m= extra-node-info,B= get-user-env=? gid= "
-    "gpu-bind= gpu-freq= gpus-per-socket= gres-flags= hint= kill-on-invalid-dep= licenses,L= mail-type= mail-user= "
-    "mcs-label= mem-bind= mem-per-gpu= network= no-kill=? ntasks-per-core= ntasks-per-gpu= ntasks-per-socket= "
-    "oversubscribe,s overcommit,O power= prefer= priority= profile= propagate=? reboot sockets-per-node= "
-    "spread-job switches= thread-spec= threads-per-core= time-min= tmp= tres-per-task= use-min-nodes verbose,v "
-    "wait-all-nodes= container-image= container-mounts=",
+    "acctg-freq= bb= bbf= batch= burst-buffer= cluster-constraint= clusters,M= container= core-spec,S= "
+    "cores-per-socket= cpu-freq= delay-boot= distribution,m= extra-node-info,B= get-user-env=? "
+    "gpu-bind= gpu-freq= gpus-per-socket= gres-flags= hint= "
+    "mcs-label= mem-bind= network= no-kill=? ntasks-per-core= ntasks-per-gpu= ntasks-per-socket= "
+    "power= priority= profile= propagate=? reboot sockets-per-node= "
+    "spread-job switches= thread-spec= threads-per-core= tres-per-task= "
+    "wait-all-nodes=",
     refused=True,
 )
 ENVIRONMENT = {
@@ -39,15 +42,16 @@ ENVIRONMENT = {
     "SBATCH_NO_REQUEUE": "no-requeue", "SBATCH_OPEN_MODE": "open-mode", "SBATCH_OUTPUT": "output",
     "SBATCH_ERROR": "error", "SBATCH_INPUT": "input", "SBATCH_PARTITION": "partition", "SBATCH_QOS": "qos",
     "SBATCH_REQUEUE": "requeue", "SBATCH_RESERVATION": "reservation", "SBATCH_TIMELIMIT": "time",
-    "SBATCH_WAIT": "wait",
+    "SBATCH_WAIT": "wait", "SBATCH_WCKEY": "wckey", "SBATCH_DEBUG": "verbose", "SBATCH_OVERCOMMIT": "overcommit",
+    "SBATCH_MEM_PER_GPU": "mem-per-gpu", "SBATCH_CPUS_PER_GPU": "cpus-per-gpu", "SBATCH_SIGNAL": "signal",
 }  # fmt: skip
 _READER = Reader("sbatch", OPTIONS, mixed=False)
 
 
 def run(words: Sequence[str]) -> int:
     """Exit code. Raises PhalanxError."""
-    typed, arguments = _READER.read(words)
-    options = dict(typed)
+    typed, arguments = by_colons(_READER, words)
+    options = {name: value for said in typed for name, value in said.items()}
     if "help" in options or "usage" in options:
         say(
             "Usage: sbatch [OPTIONS...] [executable [args...]]\n"
@@ -55,16 +59,24 @@ def run(words: Sequence[str]) -> int:
         )
         return 0
     script, text = _script(options, arguments)
-    said = {**_in_script(text), **_in_environment(os.environ), **options}
+    components = together(in_lines(_READER, list(lines(text))), typed, _in_environment(os.environ))
+    said = components[0]
     api = Api.open()
     here = site.load(api)
-    name = said.get("partition")
-    partition = here.partition(name) if name else here.default
-    asked = request(said, here, hardware(api, partition), script, arguments[1:], " ".join(["sbatch", *words]))
+    line = " ".join(["sbatch", *words])
+    asked = []
+    for one in components:
+        partition = here.partition((one.get("partition") or "").partition(",")[0]) or here.default
+        asked.append(request(one, here, hardware(api, partition), script, arguments[1:], line))
     if "test-only" in said:
-        say("sbatch: the job would be accepted; Phalanx does not foretell here when it would start")
+        from phalanx.slurm.submission.expected import foretold
+
+        say(foretold(api, here, [one.ask for one in asked]))
         return 0
-    numbered = submit(api, here, asked, text, arguments[1:])
+    if len(asked) > 1:
+        numbered = submit_het(api, here, asked, text, arguments[1:])
+    else:
+        numbered = submit(api, here, asked[0], text, arguments[1:])
     if "parsable" in said:
         if "quiet" not in said:
             print(numbered[0], flush=True)
@@ -85,14 +97,6 @@ def _script(options: Mapping[str, str | None], arguments: Sequence[str]) -> tupl
     if not Path(path).exists():
         raise Usage(f"sbatch: error: Unable to open file {arguments[0]}")
     return path, read_script(path)
-
-
-def _in_script(text: str) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for words in lines(text):
-        options, _ = _READER.read(words)
-        found |= dict(options)
-    return found
 
 
 def _in_environment(environment: Mapping[str, str]) -> dict[str, str | None]:

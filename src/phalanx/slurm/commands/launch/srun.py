@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from phalanx.slurm.cluster.api import Api, Unreachable
 from phalanx.slurm.jobs.ask import STEP
@@ -48,8 +49,8 @@ Said = Mapping[str, str | None]
 
 
 def run(words: Sequence[str]) -> int:
-    typed, command = _READER.read(words)
-    said: dict[str, str | None] = dict(typed)
+    parts = _parts(words)
+    said, command = parts[0]
     if "help" in said or "usage" in said:
         say("Usage: srun [OPTIONS...] executable [args...]\n" + " ".join(f"--{one.name}" for one in OPTIONS))
         return 0
@@ -60,14 +61,33 @@ def run(words: Sequence[str]) -> int:
         raise Usage("srun: fatal: No command given to execute.")
     if (said.get("mpi") or "none") not in _MPI:
         raise Usage(f"srun: error: --mpi={said['mpi']} is not supported by Phalanx (docs/guide/slurm.md)")
+    if "test-only" in said:
+        raise Usage("srun: error: --test-only is not supported by Phalanx: sbatch has it (docs/guide/slurm.md)")
     around = os.environ
     job = said.get("jobid") or around.get("SLURM_JOB_ID", "")
     if not job:
-        return _with_own(said, command, words)
+        return _with_own(parts, words)
+    if len(parts) > 1 or "het-group" in said:
+        return _on(_of_groups(parts, around, job), job)
     alone = around.get("SLURM_JOB_NUM_NODES", "1") == "1" and "SLURMD_NODENAME" in around and "jobid" not in said
     if alone and "pty" not in said:
         return _beside(said, command, around, job)
     return _within(said, command, job)
+
+
+def _parts(words: Sequence[str]) -> list[tuple[dict[str, str | None], list[str]]]:
+    """The options and the command of each part of `srun OPTIONS COMMAND : OPTIONS COMMAND`."""
+    found: list[tuple[dict[str, str | None], list[str]]] = []
+    rest = list(words)
+    while True:
+        end = rest.index(":") if ":" in rest else len(rest)
+        typed, command = _READER.read(rest[:end])
+        found.append((dict(typed), command))
+        if end == len(rest):
+            break
+        rest = rest[end + 1 :]
+    last = found[-1][1]
+    return [(said, command or last) for said, command in found]
 
 
 # --- a step in the pod of this process ------------------------------------------------------------------------------
@@ -84,8 +104,9 @@ def _beside(said: Said, command: Sequence[str], around: Mapping[str, str], job: 
     node = around.get("SLURMD_NODENAME", "")
     name = said.get("job-name") or ""
     numbers = layout.block([tasks])
-    shared = layout.variables(job, number, name, [node], numbers, said.get("cpus-per-task"))
+    shared = layout.variables(job, number, name, [node], numbers, said.get("cpus-per-task"), said.get("distribution"))
     shared |= layout.of_node(0, node, numbers[0], cpus) | {"SLURM_TASKS_PER_NODE": str(tasks)}
+    shared["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = around.get("SLURM_JOB_CPUS_PER_NODE") or str(cpus)
     of_task = commands(said, command, tasks)
     bad = said.get("kill-on-bad-exit")
     step = Step(
@@ -147,15 +168,21 @@ def _record(said: Said, command: Sequence[str], tasks: int, each: int, cpus: int
 # --- steps on the pods of an allocation -----------------------------------------------------------------------------
 
 
-def _with_own(said: dict[str, str | None], command: Sequence[str], words: Sequence[str]) -> int:
+def _with_own(parts: Sequence[tuple[dict[str, str | None], list[str]]], words: Sequence[str]) -> int:
     from phalanx.slurm.submission.interactive import finish, grant
 
-    _fit_nodes(said)
+    for said, _ in parts:
+        _fit_nodes(said)
+    said, command = parts[0]
     name = said.get("job-name") or os.path.basename(command[0])
-    granted = grant("srun", STEP, said, name, " ".join(["srun", *words]))
-    code = 1
+    granted = grant("srun", STEP, [one for one, _ in parts], name, " ".join(["srun", *words]))
+    first, code = granted.place, 1
+    around = {**os.environ, **_of_allocation(first, granted.site.cluster), **granted.groups}
     try:
-        code = _on(said, command, granted.place, {**os.environ, **_of_allocation(granted.place, granted.site.cluster)})
+        if len(parts) == 1:
+            code = _on([_Part(said=said, command=command, place=first, around=around)], str(first.number))
+        else:
+            code = _on(_of_groups(parts, around, str(first.number)), str(first.number))
     finally:
         finish(granted, code)
     return code
@@ -189,24 +216,87 @@ def _within(said: Said, command: Sequence[str], job: str) -> int:
             "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job "
             f"{job}"
         ) from None
-    return _on(said, command, place, os.environ)
+    if place.ask.het is not None:
+        return _on(_of_groups([({**said, "het-group": "0"}, list(command))], os.environ, job), job)
+    return _on([_Part(said=said, command=command, place=place, around=os.environ)], job)
 
 
-def _on(said: Said, command: Sequence[str], place: Allocation, around: Mapping[str, str]) -> int:
-    ask, job = place.ask, str(place.number)
-    chosen, tasks = _sized(said, place, around)
-    each = _number(said, "cpus-per-task", around.get("SLURM_CPUS_PER_TASK") or str(ask.cpus_per_task))
-    cpus = [ask.cpus_of_nodes[min(index, len(ask.cpus_of_nodes) - 1)] for index in chosen]
-    per_node = _number(said, "ntasks-per-node", "0", 0) or (ask.tasks_per_node if "ntasks" not in said else 0)
-    counts = amounts.spread(tasks, [count // each for count in cpus], per_node)
-    cyclic = (said.get("distribution") or "").startswith("cyclic")
-    numbers = layout.cyclic(counts) if cyclic else layout.block(counts)
-    total = sum(ask.cpus_of_nodes)
-    steps = Steps.of(job, total)
-    number = _begin(said, job, steps, tasks, each, total)
-    nodes = [place.nodes[index] for index in chosen]
-    name = said.get("job-name") or ""
-    shared = layout.variables(job, number, name, nodes, numbers, said.get("cpus-per-task"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """The part of a step on one allocation: the job's, or a component's of a heterogeneous one. `group`: which."""
+
+    said: Said
+    command: Sequence[str]
+    place: Allocation
+    around: Mapping[str, str]
+    group: int = 0
+
+    @property
+    def each(self) -> int:
+        default = self.around.get("SLURM_CPUS_PER_TASK") or str(self.place.ask.cpus_per_task)
+        return _number(self.said, "cpus-per-task", default)
+
+    def laid(self) -> tuple[list[int], list[list[int]], list[int]]:
+        """Return which nodes by index, the tasks of each from 0, and how many CPUs of each."""
+        ask, said = self.place.ask, self.said
+        chosen, tasks = _sized(said, self.place, self.around)
+        cpus = [ask.cpus_of_nodes[min(index, len(ask.cpus_of_nodes) - 1)] for index in chosen]
+        per_node = _number(said, "ntasks-per-node", "0", 0) or (ask.tasks_per_node if "ntasks" not in said else 0)
+        counts = amounts.spread(tasks, [count // self.each for count in cpus], per_node)
+        cyclic = (said.get("distribution") or "").startswith("cyclic")
+        return chosen, layout.cyclic(counts) if cyclic else layout.block(counts), cpus
+
+
+def _of_groups(
+    parts: Sequence[tuple[dict[str, str | None], list[str]]], around: Mapping[str, str], job: str
+) -> list[_Part]:
+    """Return what runs on which component: that of --het-group, else each part on the one in its place."""
+    first, size = int(around.get("SLURM_JOB_ID_HET_GROUP_0") or job), int(around.get("SLURM_HET_SIZE") or 1)
+    api, found = Api.open(), list[_Part]()
+    for at, (said, command) in enumerate(parts):
+        for group in _groups(said.get("het-group") or str(at), size):
+            tasks = around.get(f"SLURM_NTASKS_HET_GROUP_{group}", "")
+            own = {**around, "SLURM_NTASKS": tasks, "SLURM_CPUS_PER_TASK": ""}
+            try:
+                place = allocation(api, first + group)
+            except Gone:
+                raise Usage(f"srun: error: Unable to confirm allocation for job {first}+{group}") from None
+            found.append(_Part(said=said, command=command, place=place, around=own, group=group))
+    return found
+
+
+def _groups(text: str, size: int) -> list[int]:
+    from phalanx.slurm.notation.arrays import ArrayError, read_array
+
+    try:
+        found = list(read_array(text, 1 << 10).tasks)
+    except ArrayError:
+        found = [size]
+    if any(one >= size for one in found):
+        raise Usage(f"srun: error: Invalid --het-group specification {text}")
+    return found
+
+
+def _on(parts: Sequence[_Part], job: str) -> int:
+    """A step over all of these parts, whose tasks are counted through."""
+    first = parts[0]
+    said, ask, around = first.said, first.place.ask, first.around
+    laid = [part.laid() for part in parts]
+    numbers, cpus, commands_of = list[list[int]](), list[int](), dict[int, tuple[str, ...]]()
+    for part, (_, own_numbers, own_cpus) in zip(parts, laid, strict=True):
+        offset, count = sum(map(len, numbers)), sum(map(len, own_numbers))
+        each = commands(part.said, part.command, count)
+        commands_of |= {offset + task: tuple(each(task)) for task in range(count)}
+        numbers += [[offset + task for task in some] for some in own_numbers]
+        cpus += own_cpus
+    place = _joined([part.place for part in parts], [chosen for chosen, _, _ in laid])
+    tasks = sum(map(len, numbers))
+    total = sum(sum(part.place.ask.cpus_of_nodes) for part in parts)
+    leader = str(ask.het or job)
+    steps = Steps.of(leader, total)
+    number = _begin(said, leader, steps, tasks, first.each, total)
+    nodes, name = place.nodes, said.get("job-name") or ""
+    shared = layout.variables(leader, number, name, nodes, numbers, said.get("cpus-per-task"), said.get("distribution"))
     shared["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = amounts.per_node(ask.cpus_of_nodes)
     shared |= {"SLURM_JOB_UID": str(ask.uid), "SLURM_JOB_GID": str(ask.gid), "SLURM_JOB_USER": ask.user}
     own = [
@@ -216,20 +306,21 @@ def _on(said: Said, command: Sequence[str], place: Allocation, around: Mapping[s
     ]  # fmt: skip
     said_input = said.get("input")
     step = RemoteStep(
-        name=f"{job}.{number}",
-        indexes=chosen,
+        name=f"{leader}.{number}",
+        indexes=range(len(nodes)),
         tasks=own,
-        command=commands(said, command, tasks),
+        command=commands_of.__getitem__,
         environment={**_exported(said.get("export"), around), **shared},
         directory=said.get("chdir") or os.getcwd(),
-        streams=_streams(said, around, job, number),
+        streams=_streams(said, around, leader, number),
         label="label" in said,
         terminal="pty" in said,
         kill_s=_kill_s(said),
         kill_on_bad_exit="kill-on-bad-exit" in said and said.get("kill-on-bad-exit") != "0",
         first_input=int(said_input) if said_input is not None and said_input.isdigit() else ALL,
     )
-    record = _record(said, command, tasks, each, sum(cpus), nodes)
+    record = _record(said, first.command, tasks, first.each, sum(cpus), nodes)
+    record.components = tuple(part.group for part in parts)
 
     def work() -> dict[int, int]:
         codes, used = run_remote(step, place)
@@ -237,11 +328,19 @@ def _on(said: Said, command: Sequence[str], place: Allocation, around: Mapping[s
         return codes
 
     try:
-        return _recorded(Api.open(), path_of(place.number, ask), number, record, work)
+        path = path_of(int(leader)) if ask.het is not None else path_of(place.number, ask)
+        return _recorded(Api.open(), path, number, record, work)
     except Broken as error:
         raise Usage(f"srun: error: Unable to create step for job {job}: {error}") from None
     finally:
         steps.end()
+
+
+def _joined(places: Sequence[Allocation], chosen: Sequence[Sequence[int]]) -> Allocation:
+    """The chosen nodes of these allocations as one, in their order: components share their key."""
+    pairs = [(place, index) for place, some in zip(places, chosen, strict=True) for index in some]
+    nodes = tuple(place.nodes[index] for place, index in pairs)
+    return replace(places[0], nodes=nodes, addresses=tuple(place.addresses[index] for place, index in pairs))
 
 
 def _sized(said: Said, place: Allocation, around: Mapping[str, str]) -> tuple[list[int], int]:

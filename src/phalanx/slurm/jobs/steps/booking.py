@@ -11,7 +11,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,12 +43,19 @@ class Steps:
     @classmethod
     def of(cls, job: str, cpus: int) -> Steps:
         """Raises PhalanxError if somebody else made the directory."""
-        folder = Path(os.environ.get("TMPDIR") or "/tmp") / f"phalanx-slurm-steps-{os.getuid()}"  # noqa: S108 (checked)
+        tmp = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - below: whose the folder is, and that none but he may write
+        folder = Path(tmp) / f"phalanx-slurm-steps-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         seen = folder.lstat()
         if seen.st_uid != os.getuid() or seen.st_mode & 0o077:
             raise PhalanxError(f"{folder} belongs to somebody else: steps cannot be counted there")
         return cls(folder / job, cpus)
+
+    @classmethod
+    def forget(cls, job: str) -> None:
+        """Forget the steps of a job of that number that another cluster had: a job begins with step 0."""
+        with suppress(FileNotFoundError):
+            cls.of(job, 1).folder.unlink()
 
     def begin(self, cpus: int, wait_s: float | None) -> int:
         """The number of a step that holds so many CPUs until `end`. Waits while others hold them, `wait_s` at most

@@ -30,16 +30,23 @@ def cyclic(counts: Sequence[int]) -> list[list[int]]:
 
 
 def variables(
-    job: str, step: int, name: str, nodes: Sequence[str], tasks: Sequence[Sequence[int]], cpus_per_task: str | None
+    job: str,
+    step: int,
+    name: str,
+    nodes: Sequence[str],
+    tasks: Sequence[Sequence[int]],
+    cpus_per_task: str | None,
+    distribution: str | None = None,
 ) -> dict[str, str]:
-    """Return what all tasks of a step see."""
+    """Return what all tasks of a step see. `distribution`: what was asked for, if anything was."""
     counts, total = per_node([len(some) for some in tasks]), str(sum(len(some) for some in tasks))
+    spread = distribution or ("cyclic" if int(total) <= len(nodes) else "block")
     listed = compress(nodes, ordered=True)
     found = {
         "SLURM_JOB_ID": job, "SLURM_JOBID": job, "SLURM_STEP_ID": str(step), "SLURM_STEPID": str(step),
         "SLURM_STEP_NUM_TASKS": total, "SLURM_STEP_NUM_NODES": str(len(nodes)), "SLURM_STEP_NODELIST": listed,
         "SLURM_STEP_TASKS_PER_NODE": counts, "SLURM_STEP_LAUNCHER_PORT": "0", "SLURM_SRUN_COMM_PORT": "0",
-        "SLURM_NTASKS": total, "SLURM_NPROCS": total, "SLURM_NNODES": str(len(nodes)),
+        "SLURM_DISTRIBUTION": spread, "SLURM_NTASKS": total, "SLURM_NPROCS": total, "SLURM_NNODES": str(len(nodes)),
     }  # fmt: skip
     if cpus_per_task is not None:
         found["SLURM_CPUS_PER_TASK"] = cpus_per_task

@@ -35,6 +35,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     cpu_s: float | None = None
     peak_kib: int | None = None
     line: str = ""
+    components: tuple[int, ...] = (0,)  # of a heterogeneous job, those that it runs on
 
     @property
     def state(self) -> str:
@@ -53,6 +54,8 @@ def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
     """By number, from annotations without their prefix, or from the ledger's words."""
     found = {}
     for name, text in words.items():
+        if WORD not in name:
+            continue
         number = name.removeprefix(PREFIX).removeprefix(WORD)
         if number.isdigit() and name.endswith(WORD + number):
             try:

@@ -14,8 +14,9 @@ _TOGETHER_S = 0.03
 class Report:
     """`ended` may be called by several threads."""
 
-    def __init__(self, *, kill_on_bad_exit: bool = False) -> None:
-        self._lock, self._kill = threading.Lock(), kill_on_bad_exit
+    def __init__(self, step: str, *, kill_on_bad_exit: bool = False) -> None:
+        """`step`: its name, `12.0`."""
+        self._lock, self._kill, self._step = threading.Lock(), kill_on_bad_exit, step
         self._waiting: dict[tuple[str, int], list[int]] = {}
         self._timer: threading.Timer | None = None
 
@@ -41,6 +42,9 @@ class Report:
                 what = f"Exited with exit code {code}" if code > 0 else signal.strsignal(-code)
                 who = f"task {tasks[0]}" if len(tasks) == 1 else f"tasks {shown(tasks).strip('[]')}"
                 sys.stderr.write(f"srun: error: {node}: {who}: {what}\n")
+                if code < 0 and self._step:  # said once
+                    sys.stderr.write(f"srun: Force Terminated StepId={self._step}\n")
+                    self._step = ""
             sys.stderr.flush()
 
 

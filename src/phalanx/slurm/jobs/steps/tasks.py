@@ -1,7 +1,7 @@
 """The tasks of a step: processes with the variables that tell them apart, their output labelled if that is wished.
 
 Output that is neither labelled nor goes to files is the caller's own: nothing stands between a task and the terminal.
-The first task has the caller's standard input, the others none.
+What comes in at the caller's standard input goes to all tasks; a task alone has that very input.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import IO
 from phalanx.slurm.jobs.steps.report import Report
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT)
+_PIECE = 65536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +50,18 @@ class _Run:
 
 def run(step: Step) -> dict[int, int]:
     """Task -> how it ended, as `os.waitstatus_to_exitcode` says it."""
-    started, report = _Run(), Report(kill_on_bad_exit=step.kill_on_bad_exit)
+    started, report = _Run(), Report(step.name, kill_on_bad_exit=step.kill_on_bad_exit)
     lock = threading.Lock()
     previous = {number: signal.signal(number, _forwarder(started, step)) for number in FORWARDED}
     try:
-        for task in range(len(step.of_task)):
-            _start(step, task, started, lock)
+        count = len(step.of_task)
+        inputs = [os.pipe() for _ in range(count)] if count > 1 else []
+        for task in range(count):
+            _start(step, task, started, lock, inputs[task][0] if inputs else 0)
+        for read_end, _ in inputs:
+            os.close(read_end)
+        if inputs:
+            threading.Thread(target=_hand_out, args=([end for _, end in inputs],), daemon=True).start()
         _wait(step, started, report)
     finally:
         for number, handler in previous.items():
@@ -84,7 +91,30 @@ def _kill(pid: int, number: int) -> None:
         return
 
 
-def _start(step: Step, task: int, started: _Run, lock: threading.Lock) -> None:
+def _hand_out(ends: list[int]) -> None:
+    """Give the caller's standard input to all tasks, as long as they read it."""
+    while ends:
+        try:
+            content = os.read(0, _PIECE)
+        except OSError:
+            content = b""
+        for end in list(ends):
+            if not content or not _written(end, content):
+                os.close(end)
+                ends.remove(end)
+
+
+def _written(end: int, content: bytes) -> bool:
+    """Return whether the task at the other end still reads."""
+    try:
+        while content:
+            content = content[os.write(end, content) :]
+    except OSError:
+        return False
+    return True
+
+
+def _start(step: Step, task: int, started: _Run, lock: threading.Lock, source: int) -> None:
     files = step.outputs(task)
     pipes = [os.pipe() if step.label and file is None else None for file in files]
     sys.stdout.flush()
@@ -92,7 +122,7 @@ def _start(step: Step, task: int, started: _Run, lock: threading.Lock) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     pid = os.fork()
     if pid == 0:
-        _become(step, task, files, pipes)
+        _become(step, task, source, files, pipes)
     started.pids[pid] = task
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     width = len(str(len(step.of_task) - 1))
@@ -114,7 +144,7 @@ def _label(source: IO[bytes], target: IO[str], label: str, lock: threading.Lock)
 
 
 def _become(
-    step: Step, task: int, files: tuple[str | None, str | None], pipes: Sequence[tuple[int, int] | None]
+    step: Step, task: int, source: int, files: tuple[str | None, str | None], pipes: Sequence[tuple[int, int] | None]
 ) -> None:
     """In the child: never returns."""
     code, command = 2, step.command(task)
@@ -123,8 +153,8 @@ def _become(
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         os.chdir(step.directory)
-        if task:
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        if source:
+            os.dup2(source, 0)
         for number, (file, pipe) in enumerate(zip(files, pipes, strict=True), 1):
             if pipe is not None:
                 os.dup2(pipe[1], number)
@@ -134,7 +164,11 @@ def _become(
         os.execvpe(command[0], list(command), around)  # noqa: S606 (that is what srun is for)
     except OSError as error:
         code = error.errno or 2
-        what = f"execve(): {command[0]}" if error.filename in (None, command[0]) else f"could not open {error.filename}"
+        what = (
+            f"execve(): {told(command[0], step.directory)}"
+            if error.filename in (None, command[0])
+            else f"could not open {error.filename}"
+        )
         text = f"slurmstepd-{step.node}: error: {what}: {error.strerror}\n"
         os.write(2, text.encode())
     finally:
@@ -166,3 +200,8 @@ def _wait(step: Step, started: _Run, report: Report) -> None:
 def _end_all(started: _Run, number: int) -> None:
     for pid in list(started.pids):
         _kill(pid, number)
+
+
+def told(program: str, directory: str) -> str:
+    """Return a program's name as Slurm writes it where it cannot be started: relative ones below the directory."""
+    return os.path.join(directory, program) if "/" in program else program

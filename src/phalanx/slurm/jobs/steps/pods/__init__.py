@@ -3,6 +3,7 @@
 channel   a connection whose both ends know the job's key
 place     where the pods of an allocation are
 nodelist  the names of a job's nodes, for its launcher
+follower  a component that ends with the first one
 stepd     the daemon of a pod
 remote    a step on the pods of an allocation
 """

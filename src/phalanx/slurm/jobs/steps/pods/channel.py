@@ -22,6 +22,7 @@ _PROVE_S = 10.0
 
 # From srun.
 RUN, STDIN, SIGNAL, WINDOW = b"R", b"I", b"G", b"W"
+STAY = b"S"  # keep this connection as long as the daemon is there
 HOLD, FINISH = b"H", b"F"  # keep the allocation while this connection lasts; end it with that exit code
 # From the daemon.
 STDOUT, STDERR, ENDED, DONE, FAILED = b"O", b"X", b"T", b"D", b"E"
@@ -35,7 +36,7 @@ class Channel:
     """A connection whose both ends know the key. `send` may be called by several threads."""
 
     def __init__(self, connection: socket.socket, key: str, *, server: bool) -> None:
-        """Raises Broken."""
+        """Raises Broken; TimeoutError where the other side is there and says nothing, as on a machine that stalls."""
         self._socket, self._sending = connection, threading.Lock()
         connection.settimeout(_PROVE_S)
         own = os.urandom(_NONCE_BYTES)
@@ -45,7 +46,7 @@ class Channel:
             connection.sendall(_proof(key, server, theirs))
             if not hmac.compare_digest(self._exactly(_PROOF_BYTES), _proof(key, not server, own)):
                 raise Broken("the other side does not know the key of this job")
-        except Broken:
+        except (Broken, TimeoutError):
             connection.close()
             raise
         except OSError as error:

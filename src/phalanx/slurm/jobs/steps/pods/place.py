@@ -8,13 +8,11 @@ import time
 from dataclasses import dataclass
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import JOBS, PODS, SECRETS, Api, Refused
 from phalanx.slurm.jobs.ask import NUMBER, SECRET, Ask, read_ask
 from phalanx.slurm.jobs.steps.pods.channel import PORT, Broken, Channel
 from phalanx.slurm.notation.hostlist import sort_key
 
-_JOBS, _PODS = "/apis/batch/v1/namespaces/default/jobs", "/api/v1/namespaces/default/pods"
-_SECRETS = "/api/v1/namespaces/default/secrets"
 KEY = "PHALANX_STEP_KEY"  # in the job's Secret
 _AGAIN_S, _START_S = 0.02, 60.0
 
@@ -31,9 +29,9 @@ class Allocation:
     head: int
     key: str
 
-    def channel(self, index: int) -> Channel:
-        """To the daemon of that pod, which may take a moment to start. Raises Broken."""
-        until_s = time.monotonic() + _START_S
+    def channel(self, index: int, wait_s: float = _START_S) -> Channel:
+        """To the daemon of that pod, which may take a moment to start, and another to answer. Raises Broken."""
+        until_s = time.monotonic() + wait_s
         while True:
             try:
                 connection = socket.create_connection((self.addresses[index], PORT), timeout=5.0)
@@ -55,14 +53,14 @@ def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:
     """Once all its pods have addresses. Raises Gone, PhalanxError."""
     until_s = time.monotonic() + wait_s
     while True:
-        jobs = api.get(_JOBS, labelSelector=f"{NUMBER}={number}")["items"]
+        jobs = api.get(JOBS, labelSelector=f"{NUMBER}={number}")["items"]
         if not jobs:
             raise Gone(f"Job {number} is over")
         annotations = jobs[0]["metadata"]["annotations"]
         ask = read_ask(annotations)
         if ask is None:
             raise Gone(f"Job {number} is none of sbatch's, salloc's or srun's")
-        pods = api.get(_PODS, labelSelector=f"{NUMBER}={number}")["items"]
+        pods = api.get(PODS, labelSelector=f"{NUMBER}={number}")["items"]
         placed = {
             int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]): pod
             for pod in pods
@@ -82,7 +80,7 @@ def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:
 
 def _key(api: Api, secret: str) -> str:
     try:
-        data = api.get(f"{_SECRETS}/{secret}").get("data") or {}
+        data = api.get(f"{SECRETS}/{secret}").get("data") or {}
     except Refused as error:
         raise PhalanxError(f"the Secret of the job cannot be read: {error}") from None
     if KEY not in data:

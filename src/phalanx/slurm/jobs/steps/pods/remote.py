@@ -62,7 +62,7 @@ def run(step: RemoteStep, place: Allocation) -> tuple[dict[int, int], dict[str, 
         link = place.channel(index)
         link.send(channel.RUN, json.dumps(_asked(step, tasks)).encode())
         state.links.append(link)
-    report = Report(kill_on_bad_exit=step.kill_on_bad_exit)
+    report = Report(step.name, kill_on_bad_exit=step.kill_on_bad_exit)
     readers = [
         threading.Thread(target=_read, args=(step, state, report, link, place.nodes[index]), daemon=True)
         for link, index in zip(state.links, step.indexes, strict=True)

@@ -5,7 +5,8 @@
 
 It listens at the pod's own address and speaks with those who know the job's key (`channel`); both are in its
 environment. What a step's tasks write is sent on as it comes. A step whose srun has gone is ended. An allocation
-that a salloc or srun holds open ends with that connection.
+that a salloc or srun holds open ends with that connection; and where none comes to hold it, since that was killed
+before its job began, after `HELD_WITHIN_S`.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
 
 _TASK = struct.Struct("!I")
 _GRACE_S = 2.0
+HELD_WITHIN_S = 60.0  # a salloc that is alive connects within a second of its job's start
 
 
 def main(words: list[str]) -> int:
     """The exit code of an allocation; that of a batch job is its script's."""
     key, address = os.environ.pop("PHALANX_STEP_KEY"), os.environ.get("PHALANX_POD_IP") or "127.0.0.1"
     warning, limit_s = os.environ.pop("PHALANX_WARNING", ""), os.environ.get("PHALANX_LIMIT_S", "")
+    held = os.environ.pop("PHALANX_HELD", "") and os.environ.get("JOB_COMPLETION_INDEX", "0") == "0"
     daemon = _Daemon(key, os.getppid() if words[0] == "batch" else None)
     signal.signal(signal.SIGTERM, lambda *_: daemon.end(143))
     with socket.socket() as listener:
@@ -50,6 +53,12 @@ def main(words: list[str]) -> int:
             timer.daemon = True
             timer.start()
         threading.Thread(target=daemon.serve, args=(listener,), daemon=True).start()
+        if held:
+            threading.Thread(target=daemon.expect_holder, args=(HELD_WITHIN_S,), daemon=True).start()
+        if first := os.environ.pop("PHALANX_FOLLOWS", ""):
+            from phalanx.slurm.jobs.steps.pods.follower import follow
+
+            threading.Thread(target=follow, args=(int(first), daemon.end), daemon=True).start()
         return daemon.wait()
 
 
@@ -57,7 +66,7 @@ class _Daemon:
     def __init__(self, key: str, launcher: int | None) -> None:
         self._key, self._launcher = key, launcher
         self._steps: set[_Step] = set()
-        self._over = threading.Event()
+        self._over, self._held = threading.Event(), threading.Event()
         self._code = 0
 
     def serve(self, listener: socket.socket) -> None:
@@ -75,6 +84,12 @@ class _Daemon:
     def end(self, code: int) -> None:
         self._code = code
         self._over.set()
+
+    def expect_holder(self, within_s: float) -> None:
+        """End the allocation if nobody has come to hold it by then."""
+        if not self._held.wait(within_s):
+            sys.stderr.write(f"phalanx step daemon: nobody came to hold this allocation within {within_s:.0f} s\n")
+            self.end(0)
 
     def _end_steps(self) -> None:
         """SIGTERM to all tasks, SIGKILL to those that do not listen."""
@@ -100,12 +115,16 @@ class _Daemon:
                 link.send(channel.DONE)
             elif kind == channel.HOLD:
                 self._hold(link)
+            elif kind == channel.STAY:
+                link.send(channel.DONE)
+                link.receive()
             link.close()
         except (Broken, OSError, ValueError, KeyError) as error:
             sys.stderr.write(f"phalanx step daemon: {error}\n")
 
     def _hold(self, link: Channel) -> None:
         """Until it says with which code it ends, or is gone."""
+        self._held.set()
         link.send(channel.DONE)
         try:
             kind, content = link.receive()
@@ -258,7 +277,8 @@ class _Step:
             )  # fmt: skip
         except OSError as error:
             self._tell(channel.ENDED, json.dumps([task, 2]).encode())
-            text = f"slurmstepd-{node}: error: execve(): {program[0]}: {error.strerror}\n"
+            named = os.path.join(asked["directory"], program[0]) if "/" in program[0] else program[0]
+            text = f"slurmstepd-{node}: error: execve(): {named}: {error.strerror}\n"
             self._tell(channel.STDERR, _TASK.pack(task) + text.encode())
             return
         for file in set(files):
@@ -291,7 +311,7 @@ class _Step:
         self._tell(channel.ENDED, json.dumps([task, code]).encode())
 
     def _listen(self) -> None:
-        """What srun sends while the tasks run; without it they end."""
+        """Listen to what srun sends while the tasks run; without srun they end."""
         try:
             while True:
                 kind, content = self._link.receive()

@@ -10,7 +10,7 @@ import pwd
 import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from phalanx.errors import PhalanxError
@@ -21,8 +21,8 @@ from phalanx.slurm.notation.arrays import Array, ArrayError, read_array
 from phalanx.slurm.notation.hostlist import expand
 from phalanx.slurm.notation.signals import read_warning
 from phalanx.slurm.options import Usage
+from phalanx.slurm.submission.asked.optional import FAILED, read_optional
 
-FAILED = "sbatch: error: Batch job submission failed: "
 CONFIGURATION = "Requested node configuration is not available"
 _ENVIRONMENT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _VALUE_BYTES = 120_000
@@ -87,10 +87,13 @@ def request(said: Options, site: Site, hardware: Hardware, script: str | None, a
         deadline_s=_moment(said, "deadline", now_s),
     )
     ask.warning, ask.wckey = _warning(said), said.get("wckey") or ""
+    if ask.wckey and site.wckeys and ask.wckey not in site.wckeys.get(ask.user, ()):
+        raise fails("Invalid wckey specification")
     ask.qos = _qos(said, site, ask)
     _size(ask, said, partition, hardware)
+    read_optional(ask, said, site, hardware.memory_mib)
     ask.limit_min = _limit(said, partition)
-    _check(ask, partition, hardware, now_s)
+    _check(ask, partition, hardware, now_s, site.all)
     array = None
     if spec := said.get("array"):
         try:
@@ -128,8 +131,11 @@ def _group(gid: int) -> str:
 
 def _partition(said: Options, site: Site) -> Partition:
     names = (said.get("partition") or "").split(",")
-    if len(names) > 1:
-        raise Usage("sbatch: error: --partition with several names is not supported by Phalanx (docs/guide/slurm.md)")
+    for name in names[1:]:
+        if site.partition(name) is None:
+            raise Usage(f"sbatch: error: invalid partition specified: {name}\n{FAILED}Invalid partition name specified")
+    if len(names) > 1:  # the first of them that takes jobs
+        names = [name for name in names if getattr(site.partition(name), "state", "") == "UP"] or names
     if not names[0]:
         if site.default is None:
             raise fails("No partition specified or system default partition")
@@ -276,8 +282,11 @@ def _moment(said: Options, name: str, now_s: float) -> float | None:
         ) from None
 
 
-def _check(ask: Ask, partition: Partition, hardware: Hardware, now_s: float) -> None:
-    """What can never run is refused; what only the partition's limits keep waits, with the reason, as in Slurm."""
+def _check(
+    ask: Ask, partition: Partition, hardware: Hardware, now_s: float, site_partitions: Sequence[Partition]
+) -> None:
+    """Refuse a job that can never run; one that only the partition's limits keep waits, with the reason, as in
+    Slurm."""
     if ask.deadline_s is not None and ask.deadline_s <= now_s:
         raise fails("Requested time limit is invalid (missing or exceeds some limit)")
     if ask.begin_s is not None and ask.begin_s <= now_s:
@@ -287,7 +296,8 @@ def _check(ask: Ask, partition: Partition, hardware: Hardware, now_s: float) -> 
     if partition.state in ("INACTIVE", "DRAIN"):
         raise fails("Required partition not available (inactive or drain)")
     if partition.nodes and set(ask.wanted) - set(partition.nodes):
-        raise fails(CONFIGURATION)
+        known = {node for one in site_partitions for node in one.nodes}
+        raise fails(CONFIGURATION if set(ask.wanted) <= known else "Invalid node name specified")
     cpus = max(ask.cpus_of_nodes)
     per_node = (ask.memory_mib or 0) * (cpus if ask.per_cpu else 1)
     if per_node > hardware.memory_mib:

@@ -1,0 +1,170 @@
+"""Users, and those who coordinate accounts: added, changed, deleted by sacctmgr."""
+
+from __future__ import annotations
+
+import sys
+
+from phalanx.slurm.accounts import limits
+from phalanx.slurm.accounts.tree import carry
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.admission import give_level
+from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.site import Association, Site
+from phalanx.slurm.commands.accounting.entities import wckeys
+from phalanx.slurm.commands.accounting.entities.associations import change_association, make_default
+from phalanx.slurm.commands.accounting.entities.words import (
+    FAIR,
+    NOTHING,
+    NOTHING_DELETED,
+    may,
+    names_of,
+    require,
+    require_known,
+    shares_of,
+)
+from phalanx.slurm.options import Usage
+
+_LEVELS = {"none": "None", "operator": "Operator", "admin": "Administrator", "administrator": "Administrator"}
+
+
+def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
+    names = names_of(said, bare, "name", "names", "user", "users")
+    if not names:
+        raise Usage(" Need name of user to add.")
+    accounts = [one.lower() for one in names_of(said, [], "account", "accounts")]
+    keys = names_of(said, [], "wckey", "wckeys")
+    if keys and not accounts:
+        return wckeys.add(api, here, names, keys)
+    if not accounts:
+        raise Usage(" Need name of account to add user to.")
+    for account in accounts:
+        if account != "root" and account not in here.accounts:
+            raise Usage(
+                f" This account '{account}' doesn't exist.\n        Contact your admin to add this account.\n"
+                " No associations or wckeys created."
+            )
+    shares = next((said[key] for key in FAIR if key in said), None)
+    default = said.get("defaultaccount", "").lower()
+    fresh = [
+        (user, account)
+        for user in names
+        for account in accounts
+        if account not in {one.account for one in here.users.get(user, ())}
+    ]
+    if not fresh:
+        print(" Nothing new added.")
+        return 1
+    unknown = [user for user in names if user not in here.users]
+    lines = [" Adding User(s)", *(f"  {name}" for name in unknown)] if unknown else []
+    lines += [" Settings =", f"  Default Account = {default}"] if default else []
+    lines.append(" Associations =")
+    lines += [f"  U = {user:<9} A = {account:<10} C = {here.cluster:<10}" for user, account in fresh]
+    lines.append(" Non Default Settings")
+    lines += [f"  Fairshare     = {shares}"] if shares is not None else []
+    print("\n".join(lines), flush=True)
+    if not may(here, *accounts):
+        raise Usage(" Problem adding users: Access/permission denied")
+    for user, account in fresh:
+        made = Association(account=account, shares=shares_of(shares) if shares is not None else 1)
+        made.qos = [one for one in said.get("qos", "").split(",") if one]
+        here.users.setdefault(user, []).append(made)
+    for user in names if default else ():
+        make_default(here.users[user], default)
+    for account in accounts:
+        carry(api, here, account)
+    site.store(api, here)
+    return 0
+
+
+def modify(api: Api, here: Site, change: dict[str, str], which: dict[str, str], names: list[str]) -> int:
+    require_known(
+        change,
+        {
+            *FAIR,
+            "defaultaccount",
+            "adminlevel",
+            "admin",
+            "qos",
+            "qos+",
+            "qos-",
+            "defaultqos",
+            *limits.OF_USER,
+            *limits.ALSO,
+        },
+    )
+    wanted = [one for name in names for one in here.users.get(name, ())]
+    if not wanted:
+        print(NOTHING)
+        return 1
+    accounts = names_of(which, [], "account", "accounts")
+    require(here, "users", *(accounts or {one.account for one in wanted}))
+    touched: list[str] = []
+    for name in names:
+        for one in here.users.get(name, ()):
+            if accounts and one.account not in accounts:
+                continue
+            if change_association(here, one, change):
+                touched.append(f"  C = {here.cluster:<10} A = {one.account:<20} U = {name:<9}")
+                carry(api, here, one.account)
+        if account := change.get("defaultaccount", "").lower():
+            make_default(here.users.get(name, []), account)
+        if (level := change.get("adminlevel", change.get("admin"))) is not None:
+            here.admins[name] = _LEVELS.get(level.lower(), "None")
+            give_level(api, name, here.admins[name])
+    site.store(api, here)
+    print("\n".join([" Modified user associations...", *touched] if touched else
+                    [" Modified users...", *(f"  {name}" for name in names)]))  # fmt: skip
+    return 0
+
+
+def delete(api: Api, here: Site, names: list[str], accounts: list[str]) -> int:
+    gone = [
+        (user, one.account)
+        for user in names
+        for one in here.users.get(user, ())
+        if not accounts or one.account in accounts
+    ]
+    known = [user for user in names if user in here.users]
+    if not known or (accounts and not gone):
+        print(NOTHING_DELETED)
+        return 1
+    require(here, "users", *{account for _, account in gone})
+    for user in known:
+        here.users[user] = [one for one in here.users[user] if (user, one.account) not in gone]
+        if not accounts:
+            del here.users[user]
+            if here.admins.pop(user, None) is not None:
+                give_level(api, user, "None")
+    for account in {account for _, account in gone}:
+        if account in here.accounts:
+            carry(api, here, account)
+    site.store(api, here)
+    if accounts:
+        lines = [f"  C = {here.cluster:<10} A = {account:<10} U = {user:<9}" for user, account in gone]
+        print("\n".join([" Deleting user associations...", *lines]))
+    else:
+        print("\n".join([" Deleting users...", *(f"  {user}" for user in known)]))
+    sys.stdout.flush()
+    return 0
+
+
+def coordinate(api: Api, here: Site, said: dict[str, str], *, remove: bool) -> int:
+    """Users become, or are no more, coordinators of accounts."""
+    names, accounts = names_of(said, [], "name", "names", "user", "users"), names_of(said, [], "account", "accounts")
+    known = [one for one in accounts if one in here.accounts]
+    if not names or not known:
+        print(" Nothing new added." if not remove else NOTHING_DELETED)
+        return 1
+    require(here, "coordinators")
+    title, word = (" Removing Coordinators with user name", "From") if remove else (" Adding Coordinator User(s)", "To")
+    lines = [title, *(f"  {name}" for name in names)]
+    lines += [f" {word} Account(s)" + ("" if remove else " and all sub-accounts"), *(f"  {one}" for one in known)]
+    for account in known:
+        before = here.accounts[account].coordinators
+        here.accounts[account].coordinators = [one for one in before if one not in names] + ([] if remove else names)
+    if remove:
+        lines.append(" Removed Coordinators (sub accounts not listed)...")
+        lines += [f"  U = {name:<9} A = {account:<10}" for name in names for account in known]
+    site.store(api, here)
+    print("\n".join(lines))
+    return 0

@@ -1,0 +1,47 @@
+"""The end of a component of a heterogeneous job: it ends with the first one, which runs the script.
+
+A connection to the first component's daemon says when to look; whether it has ended its Job says. So a daemon that is
+not there yet, or has died alone, ends nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.jobs.names import path_of
+from phalanx.slurm.jobs.steps.pods import channel
+from phalanx.slurm.jobs.steps.pods.place import allocation
+
+_AGAIN_S, _TRY_S = 0.3, 1.0
+
+
+def follow(first: int, end: Callable[[int], None]) -> None:
+    """Call `end` once the job of that number is over. For a thread: it returns then."""
+    while True:
+        with suppress(PhalanxError, OSError):
+            api = Api.open()
+            if _over(api, first):
+                end(0)
+                return
+            place = allocation(api, first, _TRY_S)
+            link = place.channel(place.head, _TRY_S)
+            link.send(channel.STAY)
+            link.receive()
+            with suppress(OSError):
+                link.receive()  # nothing comes: it breaks when that pod is gone
+            link.close()
+        time.sleep(_AGAIN_S)
+
+
+def _over(api: Api, number: int) -> bool:
+    try:
+        job = api.get(path_of(number))
+    except Refused as error:
+        return error.code == 404
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    ended = any(one.get("status") == "True" and one.get("type") in ("Complete", "Failed") for one in conditions)
+    return ended or job["metadata"].get("deletionTimestamp") is not None

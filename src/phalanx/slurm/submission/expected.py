@@ -1,0 +1,123 @@
+"""When a job would start: what --test-only says.
+
+A plan like conservative backfill's: what runs ends at its time limit; what
+waits and stands before this job is given its place first; then this job takes the first moment at which enough of its
+nodes have what it asks. Reservations and limits of accounts are not in it, and the scheduler decides by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.site import Site
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.nodes import Node, nodes
+from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.notation import times
+from phalanx.slurm.notation.hostlist import compress
+from phalanx.slurm.options import Usage
+from phalanx.slurm.submission import numbers
+from phalanx.slurm.submission.asked.request import CONFIGURATION
+from phalanx.slurm.submission.manifest import cpus_per_node
+
+_LONG_S = 365 * 86400.0  # of a job without a limit
+_MOST_WAITING = 200  # so many jobs before this one are looked at
+Amounts = tuple[int, int, int]  # CPUs, MiB, GPUs
+
+
+@dataclass(slots=True, kw_only=True)
+class _Room:
+    """A node's allocatable amounts, and what is held of it from when to when."""
+
+    node: Node
+    held: list[tuple[float, float, Amounts]] = field(default_factory=list)
+
+    def takes(self, asked: Amounts, begin_s: float, end_s: float) -> bool:
+        """Return whether so much is free in all of that time: what overlaps it is counted together, which errs on the
+        late side."""
+        some = [amounts for since_s, until_s, amounts in self.held if since_s < end_s and until_s > begin_s]
+        used = [sum(each) for each in zip(*some, strict=True)] if some else [0, 0, 0]
+        have = (self.node.cpus, self.node.memory_mib, self.node.gpus)
+        return all(use + ask <= most for use, ask, most in zip(used, asked, have, strict=True))
+
+
+def foretold(api: Api, here: Site, asks: Sequence[Ask]) -> str:
+    """Return sbatch's line of --test-only, for a job or the components of one. Raises Usage."""
+    now_s = time.time()
+    rooms = [_Room(node=node) for node in nodes(api) if node.ready and not node.drained]
+    known = jobs(api)
+    for job in known:
+        if job.state in ("RUNNING", "SUSPENDED"):
+            end_s = (job.start_s or now_s) + _lasts_s(job.ask)
+            _hold([room for room in rooms if room.node.name in job.nodes], job.ask, now_s, max(end_s, now_s + 1))
+    for job in _before(known, asks[0])[:_MOST_WAITING]:
+        if (placed := _place(rooms, here, [job.ask], job.ask.begin_s or now_s, now_s)) is not None:
+            _hold(placed[1][0], job.ask, placed[0], placed[0] + _lasts_s(job.ask))
+    found = _place(rooms, here, asks, max(asks[0].begin_s or now_s, now_s), now_s)
+    if found is None:
+        raise Usage(f"allocation failure: {CONFIGURATION}")
+    begin_s, chosen = found
+    cpus = sum(max(ask.cpus, sum(ask.cpus_of_nodes)) for ask in asks)
+    listed = compress((room.node.name for some in chosen for room in some), ordered=True)
+    where = f"nodes {listed} in partition {asks[0].partition}" if len(asks) == 1 else listed
+    number = numbers.take(api, len(asks), here.first_job)  # Slurm's takes a number too, and scripts read it
+    return f"sbatch: Job {number} to start at {times.moment(begin_s)} using {cpus} processors on {where}"
+
+
+def _before(known: Sequence[Job], ask: Ask) -> list[Job]:
+    """Return the jobs that wait for room and would be looked at before this one."""
+    waiting = [job for job in known if job.state == "PENDING" and job.reason in ("Priority", "Resources", "None")]
+    return sorted((job for job in waiting if job.ask.nice <= ask.nice), key=lambda job: -job.priority)
+
+
+def _lasts_s(ask: Ask) -> float:
+    return ask.limit_min * 60.0 if ask.limit_min is not None else _LONG_S
+
+
+def _asks(ask: Ask) -> Amounts:
+    cpus = cpus_per_node(ask)
+    return cpus, (ask.memory_mib or 0) * (cpus if ask.per_cpu else 1), ask.gpus_per_node
+
+
+def _hold(rooms: Sequence[_Room], ask: Ask, begin_s: float, end_s: float) -> None:
+    for room in rooms:
+        room.held.append((begin_s, end_s, _asks(ask)))
+
+
+def _place(
+    rooms: Sequence[_Room], here: Site, asks: Sequence[Ask], least_s: float, now_s: float
+) -> tuple[float, list[list[_Room]]] | None:
+    """The first moment at which all of them have their nodes, and these; None: never."""
+    ends = {until_s for room in rooms for _, until_s, _ in room.held if until_s > least_s}
+    for begin_s in sorted({max(least_s, now_s), *ends}):
+        chosen: list[list[_Room]] = []
+        for ask in asks:
+            free = [
+                room for room in rooms
+                if _may(here, ask, room.node) and room.takes(_asks(ask), begin_s, begin_s + _lasts_s(ask))
+            ]  # fmt: skip
+            if len(free) < ask.node_count:
+                break
+            chosen.append(free[: ask.node_count])
+            _hold(chosen[-1], ask, begin_s, begin_s + _lasts_s(ask))
+        for ask, some in zip(asks, chosen, strict=False):  # it was a trial
+            for room in some:
+                room.held.remove((begin_s, begin_s + _lasts_s(ask), _asks(ask)))
+        if len(chosen) == len(asks):
+            return begin_s, chosen
+    return None
+
+
+def _may(here: Site, ask: Ask, node: Node) -> bool:
+    partition = here.partition(ask.partition)
+    allowed: Mapping[str, bool] = {
+        "partition": partition is None or not partition.nodes or node.name in partition.nodes,
+        "wanted": not ask.wanted or node.name in ask.wanted,
+        "excluded": node.name not in ask.excluded,
+        "features": not ask.features
+        or any(set(one.split("&")) <= set(node.features) for one in ask.features.replace(",", "&").split("|")),
+    }
+    return all(allowed.values())

@@ -1,0 +1,139 @@
+"""Heterogeneous jobs: components that ask for different things, and start together or not at all.
+
+Each component is a Job of its own with a number of its own; together they are one gang (`phalanx.dev/job`). The script
+runs in the first component; the pods of the others hold their part, take steps, and end with the first.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+
+from phalanx.slurm.cluster.api import SECRETS, Api, Object
+from phalanx.slurm.cluster.site import Site
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.names import secret_of
+from phalanx.slurm.jobs.steps.pods.place import KEY
+from phalanx.slurm.notation.amounts import per_node
+from phalanx.slurm.options import Reader
+from phalanx.slurm.submission import manifest, numbers
+from phalanx.slurm.submission.asked.request import Request, fails, require_room
+from phalanx.slurm.submission.creation import (
+    create_all,
+    daemon,
+    needs_of,
+    require_allowed,
+    require_reservation,
+    scheduling_words,
+)
+from phalanx.slurm.submission.environment import variables
+
+Said = dict[str, str | None]
+# What the first component says holds for those that do not say otherwise (measured, 22.05).
+_SHARED = (
+    "account", "begin", "chdir", "comment", "deadline", "dependency", "export", "gid", "hold", "job-name", "mail-type",
+    "mail-user", "nice", "no-requeue", "open-mode", "qos", "requeue", "reservation", "time", "time-min", "uid", "wckey",
+)  # fmt: skip
+FOLLOWS = "PHALANX_FOLLOWS"  # in components after the first: the number of the first
+
+
+def by_colons(reader: Reader, words: Sequence[str]) -> tuple[list[Said], list[str]]:
+    """The options of each component (`OPTIONS : OPTIONS SCRIPT ARGUMENTS`), and the arguments. Raises Usage."""
+    found: list[Said] = []
+    rest = list(words)
+    while True:
+        typed, rest = reader.read(rest)
+        found.append(dict(typed))
+        if not rest or rest[0] != ":":
+            return found, rest
+        rest = rest[1:]
+
+
+def in_lines(reader: Reader, lines: Sequence[Sequence[str]]) -> list[Said]:
+    """The options of each component of a script: `#SBATCH hetjob` begins another. Raises Usage."""
+    found: list[Said] = [{}]
+    for words in lines:
+        typed, arguments = reader.read(words)
+        if arguments[:1] in (["hetjob"], ["packjob"]):
+            found.append({})
+        found[-1] |= dict(typed)
+    return found
+
+
+def together(of_script: Sequence[Said], typed: Sequence[Said], around: Mapping[str, str | None]) -> list[Said]:
+    """Return what each component says: the command line before the environment before the script, and of some
+    options the first component's where it says nothing."""
+    found: list[Said] = []
+    for at in range(max(len(of_script), len(typed))):
+        said = {
+            **(of_script[at] if at < len(of_script) else {}),
+            **(around if at == 0 else {}),
+            **(typed[at] if at < len(typed) else {}),
+        }
+        first = found[0] if found else {}
+        found.append({**{name: first[name] for name in _SHARED if name in first}, **said})
+    wrap = next((said["wrap"] for said in typed if "wrap" in said), None)
+    for said in found:
+        said.pop("wrap", None)
+    if wrap is not None:
+        found[0]["wrap"] = wrap
+    return found
+
+
+def submit_het(api: Api, here: Site, asked: Sequence[Request], script: str, args: list[str]) -> list[int]:
+    """The numbers of its components. Raises Usage."""
+    if any(one.array is not None for one in asked):
+        raise fails("Invalid job array specification")
+    for one in asked:
+        require_reservation(api, one.ask)
+        require_allowed(api, here, one.ask, len(asked))
+    needs = needs_of(api, asked[0], None)
+    first = numbers.take(api, len(asked), here.first_job)
+    key = secrets.token_hex(32)
+    for at, one in enumerate(asked):
+        one.ask.het, one.ask.het_offset, one.ask.het_size = first, at, len(asked)
+        one.ask.dependency = needs.shown
+    groups = of_groups(first, [one.ask for one in asked])
+    words = scheduling_words(asked[0].ask, needs)  # of the whole: its members must not contradict each other
+    jobs: list[Object] = []
+    made: list[str] = []
+    owners: list[Object] = []
+    image = asked[0].ask.image or manifest.default_image()
+    try:
+        for at, one in enumerate(asked):
+            number = first + at
+            around = {**one.environment, **variables(number, one.ask, here, one.said, script if at == 0 else "", None)}
+            around |= {**groups, **(daemon(image) | {KEY: key} if image == manifest.HOST else {})}
+            around |= {FOLLOWS: str(first)} if at else {}
+            require_room(around)
+            api.create(SECRETS, manifest.secret(number, one.ask, around))
+            made.append(secret_of(number, one.ask))
+            jobs.append(manifest.job(number, one.ask, here, words, args, image))
+        create_all(api, jobs, owners)
+    finally:
+        for at, name in enumerate(made):
+            if at < len(owners):
+                api.patch(f"{SECRETS}/{name}", {"metadata": {"ownerReferences": [owners[at]]}})
+            else:
+                api.delete(f"{SECRETS}/{name}")
+    return [first + at for at in range(len(asked))]
+
+
+def of_groups(first: int, asks: Sequence[Ask]) -> dict[str, str]:
+    """Return the variables that tell each component of the others, under both names that Slurm has had for them."""
+    found = {"SLURM_HET_SIZE": str(len(asks)), "SLURM_PACK_SIZE": str(len(asks))}
+    for at, ask in enumerate(asks):
+        own = {
+            "JOB_ID": str(first + at), "JOB_ACCOUNT": ask.account, "JOB_CPUS_PER_NODE": per_node(ask.cpus_of_nodes),
+            "JOB_NAME": ask.name, "JOB_NUM_NODES": str(ask.node_count), "JOB_PARTITION": ask.partition,
+            "JOB_QOS": ask.qos, "NTASKS": str(ask.tasks), "NPROCS": str(ask.tasks),
+            "TASKS_PER_NODE": per_node(ask.shares),
+        }  # fmt: skip
+        if ask.memory_mib:
+            own["MEM_PER_CPU" if ask.per_cpu else "MEM_PER_NODE"] = str(ask.memory_mib)
+        found |= grouped(at, own)
+    return found
+
+
+def grouped(at: int, own: Mapping[str, str]) -> dict[str, str]:
+    return {f"SLURM_{name}_{kind}_GROUP_{at}": text for name, text in own.items() for kind in ("HET", "PACK")}

@@ -1,0 +1,62 @@
+"""Why jobs are refused and why they wait, as a real Slurm 22.05.8 said it (golden/slurm_reasons_backfill.txt).
+
+Each recorded sbatch line is read by ours, for a site as the real one was. What only a scheduler that runs can say
+(limits of running jobs, dependencies, backfill) is not compared here.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from phalanx.slurm.accounts.enforced import check
+from phalanx.slurm.commands.launch import sbatch
+from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.options import Usage
+from phalanx.slurm.submission.asked.request import Hardware, Request, request
+from tests.slurm.test_default_outputs import SITE
+
+TEXT = (Path(__file__).parent / "golden" / "slurm_reasons_backfill.txt").read_text().split("\n## EASY backfill")[0]
+RECORDED = re.findall(r"^\$ sbatch (\w+) \w+ (.*) --wrap .*\n((?:(?:Submitted|sbatch:).*\n)+)", TEXT, re.MULTILINE)
+REASONS = dict(re.findall(r"^\s*\S+ +batch +(\S+) +\w+ +PD .*\((\w+)\)$", TEXT.split("## plain")[1], re.MULTILINE))
+HARDWARE = Hardware(cpus=64, memory_mib=256000, gpus=4, nodes=8)
+OPEN = msgspec.structs.replace(SITE, users={})
+AT_ONCE = {"PartitionNodeLimit", "PartitionTimeLimit", "JobHeldUser", "QOSMaxCpuPerUserLimit"}
+
+
+def read(options: str) -> Request:
+    said, _ = sbatch._READER.read([*shlex.split(options), "--wrap", "true"])
+    return request(dict(said), OPEN, HARDWARE, None, [], f"sbatch {options} --wrap true")
+
+
+@pytest.mark.parametrize("name", ["badpart", "gpu5", "bigmem"])
+def test_a_line_is_refused_in_slurms_words(name: str) -> None:
+    [(options, answer)] = [(options, answer) for _, options, answer in RECORDED if f"-J {name} " in f"{options} "]
+    with pytest.raises(Usage) as error:
+        read(options)
+    assert error.value.text == answer.rstrip("\n")
+
+
+def test_what_is_known_at_submission_holds_the_jobs_that_slurm_held() -> None:
+    held = {}
+    for user, options, answer in RECORDED:
+        if answer.startswith("Submitted"):
+            ask = msgspec.structs.replace(read(options).ask, user=user)
+            held[ask.name] = ask.hold or check(OPEN, ask, 1, list).hold
+    assert len(held) == 12
+    expected = {name: reason if (reason := REASONS.get(name, "")) in AT_ONCE else "" for name in held}
+    assert held == expected
+    assert {*expected.values()} >= AT_ONCE
+
+
+def test_the_fourth_job_of_a_user_is_over_the_limit() -> None:
+    lines = [(user, options, answer) for user, options, answer in RECORDED if "-q lim" in options]
+    asks = [msgspec.structs.replace(read(options).ask, user=user) for user, options, _ in lines]
+    jobs = [Job(number=at, ask=ask, state="PENDING") for at, ask in enumerate(asks)]
+    refused = [check(OPEN, ask, 1, lambda at=at: jobs[:at]).refused for at, ask in enumerate(asks)]  # type: ignore[misc]
+    assert refused == ["", "", "", "QOSMaxSubmitJobPerUserLimit"]
+    assert lines[3][2].startswith("sbatch: error: QOSMaxSubmitJobPerUserLimit\n")

@@ -1,0 +1,34 @@
+"""Who may change another user's job: levels, and coordinators of its account and of those above."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.slurm.cluster.admission import policy
+from phalanx.slurm.cluster.site import Account, Site
+from phalanx.slurm.control.running import may_as
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.view import Job
+
+SITE = Site(
+    admins={"op": "Operator", "adm": "Administrator", "former": "None"},
+    accounts={
+        "lab": Account(coordinators=["head"]),
+        "vision": Account(parent="lab", coordinators=["lead"]),
+        "chem": Account(coordinators=["other"]),
+    },
+)
+ASK = Ask(name="j", user="ada", uid=1, gid=1, group="g", account="vision", partition="batch")
+
+
+@pytest.mark.parametrize(
+    ("user", "may"),
+    [("op", True), ("adm", True), ("former", False), ("head", True), ("lead", True), ("other", False), ("bob", False)],
+)
+def test_levels_and_coordinators_change_jobs_of_others(user: str, may: bool) -> None:
+    assert may_as(SITE, user, Job(number=1, ask=ASK, state="PENDING")) is may
+
+
+def test_the_rule_of_admission_knows_who_is_in_which_account() -> None:
+    [known] = policy({"bob": ["chem"], "ada": ["lab", "vision"]})["variables"]
+    assert known["expression"] == '{"ada":["lab","vision"],"bob":["chem"]}'
