@@ -42,8 +42,12 @@ fuzz: setup      ## 100,000 requests of a hostile user, 10,000 seeds of the simu
 	PHALANX_TREES=10000 $(BIN)/pytest -n 2 --dist worksteal tests/core/preemption/test_no_flapping.py
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile fuzz --timeout 3600 tests -m hypothesis
 
-examples: setup  ## what `make test` runs of examples/ alone, none left out, and Spark in full (installs 2 GB under out/)
-	PHALANX_EXAMPLES=mpi,ray,ddp,spark $(BIN)/pytest tests/examples -v
+ALL_EXAMPLES := mpi,ray,ddp,spark,slurm/submitit,slurm/simple-slurm,slurm/psij,slurm/mpirun,slurm/parsl,slurm/dask-jobqueue
+ALL_EXAMPLES := $(ALL_EXAMPLES),slurm/snakemake,slurm/torchrun,slurm/lightning,kubernetes/torchx
+ALL_EXAMPLES := $(ALL_EXAMPLES),kubernetes/kubeflow,kubernetes/kubeflow-training
+
+examples: setup  ## every example, none left out, Spark in full, and clients of many packages (installs 4 GB under out/)
+	PHALANX_EXAMPLES=$(ALL_EXAMPLES) $(BIN)/pytest tests/examples -v
 	$(BIN)/python examples/spark/run
 
 bench: setup     ## the benchmarks, one JSON object a line

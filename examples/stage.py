@@ -32,14 +32,14 @@ _READY_S = 240.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
     """`manifests`: choice -> file beside `run`, the first is the default. `files` go into a ConfigMap of that `name`.
-    `waits_for`: resources, as kubectl names them, that must end well. `check` takes what the pods printed after
-    RESULT, as JSON, and says what is right about it, or raises AssertionError."""
+    `waits_for`: by choice the resources, as kubectl names them, that must end well. `check` takes what the pods
+    printed after RESULT, as JSON, and says what is right about it, or raises AssertionError."""
 
     about: str
     folder: Path
     name: str
     manifests: Mapping[str, str]
-    waits_for: tuple[str, ...]
+    waits_for: Mapping[str, tuple[str, ...]]
     check: Callable[[dict[str, Any]], str]
     files: tuple[str, ...] = ()
     cpu: str = "4"
@@ -222,7 +222,7 @@ def _named(manifest: str) -> list[str]:
 def _wait(example: Example, options: argparse.Namespace, kubectl: Kubectl, say: Callable[[str], None]) -> None:
     """Until all are done, telling each change. Raises ExampleError."""
     shown, deadline_s = "", time.monotonic() + options.timeout
-    waits_for = [one.replace("KIND", options.kind) for one in example.waits_for]
+    waits_for = example.waits_for[options.kind]
     while True:
         states = {name: _state(json.loads(kubectl("get", name, "--output", "json"))) for name in waits_for}
         text = ", ".join(f"{name} {state}" for name, state in states.items())
@@ -239,7 +239,10 @@ def _wait(example: Example, options: argparse.Namespace, kubectl: Kubectl, say: 
 
 def _state(found: dict[str, Any]) -> str:
     status = found.get("status") or {}
-    conditions = {one["type"] for one in status.get("conditions") or () if one["status"] == "True"}
+    conditions = {one["type"] for one in status.get("conditions") or () if "type" in one and one["status"] == "True"}
+    if "state" in status:  # of a Volcano Job
+        phase = str(status["state"].get("phase"))
+        return {"Completed": "complete", "Failed": "failed", "Terminated": "failed"}.get(phase, phase.lower())
     if conditions & {"Complete", "Succeeded"}:
         return "complete"
     if "Failed" in conditions:

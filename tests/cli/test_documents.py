@@ -15,7 +15,7 @@ import yaml
 from rich.console import Console
 
 from phalanx.cli.app import COMMANDS, build
-from phalanx.dialects.queue import read_queue
+from phalanx.dialects.schema.queue import read_queue
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guide" / "command-line.md"

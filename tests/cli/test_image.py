@@ -79,10 +79,10 @@ def test_two_jobs_of_one_gang_run_under_two_releases(tmp_path: Path, real: bool)
         ]  # it has no partner yet
         up.kubectl("create", "-f", str(tmp_path / "trixie.json"))
         for release in RELEASES:
-            up.kubectl("wait", f"job/{release}", "--for=condition=Complete", "--timeout=90s")
+            up.kubectl("wait", f"job/{release}", "--for=condition=Complete", "--timeout=200s")
             assert f"VERSION_CODENAME={release}\n" in up.kubectl("logs", f"job/{release}")
         up.kubectl("run", "shell", "--image=debian:trixie", "--restart=Never", "--command", "--", "sleep", "600")
-        up.kubectl("wait", "pod/shell", "--for=condition=Ready", "--timeout=60s")
+        up.kubectl("wait", "pod/shell", "--for=condition=Ready", "--timeout=200s")
         assert "VERSION_CODENAME=trixie" in up.kubectl("exec", "shell", "--", "cat", "/etc/os-release")
         missing = up.call(KUBECTL, "exec", "shell", "--", "no-such-program")
         assert (missing.returncode, "executable file not found" in missing.stderr) == (127, True)

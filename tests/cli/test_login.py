@@ -17,6 +17,7 @@ from phalanx.cli.commands.install import install
 from phalanx.cli.commands.login import login
 from phalanx.cli.local.local_cluster import Machines
 from phalanx.errors import PhalanxError
+from phalanx.slurm.main import install as install_commands
 from tests.cli.upstart import PHALANX, Up, started, until
 from tests.kubectl import KUBECTL
 
@@ -46,7 +47,7 @@ class Shared:
             target=_login_as, args=(uid, self.folder / "login.sock", home / "kubeconfig")
         )
         process.start()
-        process.join(60)
+        process.join(120)
         assert process.exitcode == 0
         assert (home / "kubeconfig").stat().st_uid == uid
         assert (home / "kubeconfig").stat().st_mode & 0o777 == 0o600
@@ -167,7 +168,7 @@ def test_the_service_starts_a_shared_cluster_and_leaves_pods_alone(tmp_path: Pat
 def test_systemd_understands_the_service(tmp_path: Path, data: str) -> None:
     install(units=tmp_path, data=Path(data))
     words = ("systemd-analyze", "verify", str(tmp_path / "phalanx.service"))
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -221,3 +222,71 @@ def test_a_user_does_not_go_past_the_queue_by_naming_a_node(shared: Shared) -> N
 
 def _phalanx(*words: str) -> tuple[str, ...]:
     return (*PHALANX, *words)
+
+
+@as_root
+@pytest.mark.slow
+def test_slurms_users_submit_as_themselves_into_their_accounts_and_only_administrators_change_the_site(
+    shared: Shared,
+) -> None:
+    commands = shared.folder / "bin"
+    install_commands(commands)
+
+    def as_admin(*words: str) -> str:
+        around = {**os.environ, "KUBECONFIG": str(shared.folder / "data" / "kubeconfig")}
+        done = subprocess.run(words, env=around, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def submitted(uid: int, group: str, queue: str) -> str:
+        job = {
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"generateName": "slurm-", "labels": {
+                "phalanx.dev/queue": queue, "phalanx.dev/group": group, "slurm.phalanx.dev/number": "9"}},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [
+                {"name": "c", "image": "host", "command": ["true"]}]}}},
+        }  # fmt: skip
+        file = shared.folder / "job.json"
+        file.write_text(json.dumps(job))
+        done = shared.call(uid, KUBECTL, "create", "-f", str(file))
+        return done.stderr if done.returncode else "created"
+
+    ada, bob = f"uid-{ADA}", f"uid-{BOB}"
+    for line in ("add account lab", "add account chem", f"add user {ada} account=lab", f"add user {bob} account=chem"):
+        as_admin(str(commands / "sacctmgr"), "-i", *line.split())
+    until(lambda: submitted(ADA, ada, "lab") == "created")
+    until(lambda: "Invalid account" in submitted(ADA, ada, "chem"))
+    assert "another user's name" in submitted(ADA, bob, "lab")
+    site = ("patch", "configmap", "phalanx-slurm", "-n", "kube-system", "-p", '{"data":{"x":"y"}}')
+    assert "orbidden" in shared.call(ADA, KUBECTL, *site).stderr
+    assert "orbidden" in shared.call(ADA, KUBECTL, "delete", "queue", "chem").stderr
+    # Job numbers go upwards only.
+    number = ("-n", "kube-system", "configmap", "phalanx-slurm-number")
+    now = int(as_admin(KUBECTL, "get", *number, "-o=jsonpath={.data.next}"))
+    held = as_admin(KUBECTL, "get", *number, "-o", "json")
+    for text, allowed in ((now + 7, True), (1, False), (now + 10_000_000, False)):
+        body = json.loads(held)
+        body["data"]["next"] = str(text)
+        body["metadata"].pop("resourceVersion")
+        (shared.folder / "number.json").write_text(json.dumps(body))
+        done = shared.call(ADA, KUBECTL, "replace", "-f", str(shared.folder / "number.json"))
+        assert (done.returncode == 0) is allowed, (text, done)
+    # An operator changes the site, as long as he is one; nodes are an administrator's.
+    as_admin(str(commands / "sacctmgr"), "-i", "modify", "user", bob, "set", "adminlevel=operator")
+    until(lambda: shared.call(BOB, KUBECTL, *site).returncode == 0)
+    node = as_admin(KUBECTL, "get", "nodes", "-o=jsonpath={.items[0].metadata.name}")
+    drain = ("patch", "node", node, "-p", '{"metadata":{"annotations":{"a":"b"}}}')
+    assert "orbidden" in shared.call(BOB, KUBECTL, *drain).stderr
+    as_admin(str(commands / "sacctmgr"), "-i", "modify", "user", bob, "set", "adminlevel=admin")
+    until(lambda: shared.call(BOB, KUBECTL, *drain).returncode == 0)
+    as_admin(str(commands / "sacctmgr"), "-i", "modify", "user", bob, "set", "adminlevel=none")
+    until(lambda: "orbidden" in shared.call(BOB, KUBECTL, *site).stderr)
+
+
+@as_root
+@pytest.mark.slow
+def test_slurms_commands_work_in_a_users_own_namespace(shared: Shared) -> None:
+    commands = shared.folder / "bin"
+    install_commands(commands)
+    assert shared.call(ADA, str(commands / "squeue"), "-h").returncode == 0
+    assert shared.call(ADA, str(commands / "sinfo"), "-h", "-o", "%P").stdout == "batch*\n"

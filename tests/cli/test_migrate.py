@@ -11,7 +11,7 @@ from textwrap import indent
 import pytest
 import yaml
 
-from phalanx.dialects.queue import read_queue
+from phalanx.dialects.schema.queue import read_queue
 
 from .test_command_line import call
 

@@ -16,7 +16,7 @@ from phalanx.cli.files.manifest import queued, read_files
 from phalanx.cli.submission.scheduling_options import WishOptions, length_s, moment_s
 from phalanx.cli.submission.sending import not_known, require_class
 from phalanx.client.connection import ApiRefusal, Connection
-from phalanx.dialects.fields import Misread, duration_s
+from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.spec.job_options import job_options, options_of
 

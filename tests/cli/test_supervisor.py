@@ -16,7 +16,7 @@ from phalanx.cli.local.supervisor import Child, Program
 from phalanx.errors import PhalanxError
 from tests.cli import upstart
 
-READY_THEN_SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
+READY_THEN_SLEEP = "import time; print('ready', flush=True); time.sleep(3000)"
 
 
 def program(tmp_path: Path, source: str, **settings: float) -> Program:
@@ -28,7 +28,7 @@ def program(tmp_path: Path, source: str, **settings: float) -> Program:
     )
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 90.0) -> None:
+async def until(condition: Callable[[], bool], timeout_s: float = 240.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110  a condition of the operating system has no event
             await asyncio.sleep(0.01)
@@ -73,7 +73,7 @@ async def test_a_child_that_ends_before_it_is_ready_fails_the_start_with_its_las
 
 
 async def test_a_child_that_never_gets_ready_is_stopped(tmp_path: Path) -> None:
-    child = Child(program(tmp_path, "import time; time.sleep(60)", ready_s=0.3), print)
+    child = Child(program(tmp_path, "import time; time.sleep(3000)", ready_s=0.3), print)
     with pytest.raises(PhalanxError, match=r"was not ready after 0\.3 s"):
         await child.start()
     assert child.pid is not None
@@ -100,7 +100,7 @@ async def main():
         log=pathlib.Path({str(tmp_path / "child.log")!r})), print)
     await child.start()
     print(child.pid, flush=True)
-    await asyncio.sleep(60)
+    await asyncio.sleep(3000)
 asyncio.run(main())
 """
     supervisor = await asyncio.create_subprocess_exec(sys.executable, "-c", supervising, stdout=asyncio.subprocess.PIPE)

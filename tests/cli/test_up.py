@@ -35,7 +35,7 @@ def test_kubectl_sees_the_nodes_and_the_queue(up: Up) -> None:
 def test_pods_of_the_default_scheduler_run_one_by_one(up: Up) -> None:
     up.kubectl("run", "plain", "--image=host", "--restart=Never", "--", "echo", "hi")
     up.kubectl("run", "elsewhere", "--image=acme/unknown:1", "--restart=Never")
-    up.kubectl("wait", "pod/plain", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+    up.kubectl("wait", "pod/plain", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=200s")
     reason = "jsonpath={.status.containerStatuses[0].state.waiting.reason}"
     until(lambda: up.kubectl("get", "pod", "elsewhere", "-o", reason) in ("ErrImagePull", "ImagePullBackOff"))
     assert "phalanx image import acme/unknown:1" in up.kubectl("get", "pod", "elsewhere", "-o", "yaml")
@@ -44,16 +44,52 @@ def test_pods_of_the_default_scheduler_run_one_by_one(up: Up) -> None:
 
 def test_a_deployment_is_rolled_out_and_back(up: Up) -> None:
     up.kubectl("create", "deployment", "web", "--image=host", "--replicas=2", "--", "sleep", "600")
-    up.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    up.kubectl("rollout", "status", "deployment/web", "--timeout=200s")
     up.kubectl("set", "env", "deployment/web", "COLOUR=red")
-    up.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    up.kubectl("rollout", "status", "deployment/web", "--timeout=200s")
     up.kubectl("rollout", "undo", "deployment/web")
     up.kubectl("scale", "deployment/web", "--replicas=1")
-    up.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    up.kubectl("rollout", "status", "deployment/web", "--timeout=200s")
     found = json.loads(up.kubectl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
     [pod] = [one for one in found if "deletionTimestamp" not in one["metadata"]]
     assert "env" not in pod["spec"]["containers"][0]
     up.kubectl("delete", "deployment", "web")
+
+
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: NAME}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+      containers:
+      - {name: main, image: host, command: [sh, -c, COMMAND], volumeMounts: [{name: data, mountPath: WHERE}]}
+"""
+
+
+def test_what_one_job_writes_to_a_claim_another_reads(up: Up, tmp_path: Path) -> None:
+    where, file = tmp_path / "mounted", tmp_path / "jobs.yaml"
+    where.mkdir()
+    for name, command in (("writer", f"echo kept > {where}/file"), ("reader", f"cat {where}/file")):
+        said = CLAIM.replace("NAME", name).replace("COMMAND", json.dumps(command)).replace("WHERE", str(where))
+        file.write_text(said)
+        up.kubectl("apply", "-f", str(file))
+        up.kubectl("wait", f"job/{name}", "--for=condition=complete", "--timeout=200s")
+    assert up.kubectl("logs", "job/reader") == "kept\n"
+    assert os.listdir(where) == []  # it is the pod's alone
+    [folder] = (up.data / "volumes").iterdir()
+    assert (folder / "file").read_text() == "kept\n"
+    up.kubectl("delete", "job", "writer", "reader")
+    up.kubectl("delete", "pvc", "data", "--timeout=200s")
+    until(lambda: not folder.exists())
 
 
 def test_its_secrets_are_private(up: Up) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from rich.console import Console
 
 from phalanx.cli.cluster import job_watch
 from phalanx.cli.cluster.live_state import Snapshot, think
+from phalanx.cli.cluster.target import Target, find_ledger_of
 from phalanx.cli.commands.explain import as_said_by, find
 from phalanx.cli.submission.sending import beyond, shut
 from phalanx.cli.terminal.output import counted, duration, table
@@ -19,11 +22,15 @@ from phalanx.cli.views.expected_start import interval
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
-from phalanx.dialects.peer_reasons import Peer
+from phalanx.dialects.frame.peer_reasons import Peer
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
+from phalanx.ledger.entry import JobEntry, StartEntry, State
+from phalanx.ledger.past_runs import past_runs
+from phalanx.ledger.store import FILE, Ledger, url_of
+from phalanx.model.event import RunTold
 from phalanx.model.node import Node
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -76,14 +83,15 @@ def foreign_pod(name: str, node: str, cpu: str) -> dict[str, Any]:
     }
 
 
-def snapshot(*objects: dict[str, Any]) -> Snapshot:
+def snapshot(*objects: dict[str, Any], runs: Sequence[RunTold] = ()) -> Snapshot:
     """What the commands see of a cluster that holds these objects."""
     kinds = {"Node": NODES, "Pod": PODS, "Job": JOBS, "Queue": QUEUES}
     connection = Connection("http://nowhere", headers={}, tls=None)
     caches: dict[Kind, Informer] = {kind: Informer(connection, kind) for kind in kinds.values()}
     for obj in objects:
         caches[kinds[obj["kind"]]].observe(obj)
-    return think(KubeWorld(connection, caches.__getitem__, KubeSettings(), lambda: NOW_S), caches.__getitem__, NOW_S)
+    world = KubeWorld(connection, caches.__getitem__, KubeSettings(), lambda: NOW_S)
+    return think(world, caches.__getitem__, NOW_S, runs=runs)
 
 
 @pytest.fixture
@@ -513,3 +521,23 @@ def test_a_queue_that_starts_nothing_new_is_known_before_a_job_is_sent_there() -
     )
     assert shut("speech", specs) == "queue 'speech' is held: what is submitted now waits until it is open"
     assert [shut(queue, specs) for queue in ("default", "odd", "unknown")] == ["", "", ""]
+
+
+def test_expected_starts_follow_what_the_ledger_knows_of_past_runs(tmp_path: Path) -> None:
+    """Of jobs whose objects are gone: those of the same user ran for a minute, so the second of two waits for one."""
+    ended = StartEntry(at_s=NOW_S - 500, state=State.COMPLETED, end_s=NOW_S - 440)
+    entries = [
+        JobEntry(uid=f"u{n}", job=f"default/a-{n}", state=State.COMPLETED, end_s=NOW_S - 440, starts=(ended,), pods=1)
+        for n in range(8)
+    ]
+    with Ledger.open(url_of(tmp_path / FILE)) as ledger:
+        ledger.put(entries)
+        runs = list(past_runs(ledger.ended(10)))
+    objects = [node("n1"), queue("default"), batch_job("a-8", 1, "4"), batch_job("a-9", 1, "4")]
+    assert not snapshot(*objects).expected(["default/a-9"])
+    wait_s = snapshot(*objects, runs=runs).expected(["default/a-9"])["default/a-9"].start_s - NOW_S
+    assert 0 < wait_s < 120
+    here = Target(kubeconfig=tmp_path / "kubeconfig")
+    assert find_ledger_of(here, {}) == url_of(tmp_path / FILE)
+    assert find_ledger_of(Target(kubeconfig=tmp_path / "elsewhere" / "kubeconfig"), {}) is None
+    assert find_ledger_of(here, {"PHALANX_LEDGER": "postgresql://x/y"}) == "postgresql://x/y"

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.kubectl import KUBECTL
 
 PHALANX = (sys.executable, "-m", "phalanx.cli.app")
-READY_S = 120.0
+READY_S = 300.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,15 +30,15 @@ class Up:
     def environment(self) -> dict[str, str]:
         return {**os.environ, "KUBECONFIG": str(self.data / "kubeconfig")}
 
-    def phalanx(self, *words: str, timeout_s: float = 120.0) -> subprocess.CompletedProcess[str]:
+    def phalanx(self, *words: str, timeout_s: float = 240.0) -> subprocess.CompletedProcess[str]:
         return self.call(*PHALANX, *words, timeout_s=timeout_s)
 
-    def kubectl(self, *words: str, timeout_s: float = 120.0) -> str:
+    def kubectl(self, *words: str, timeout_s: float = 240.0) -> str:
         done = self.call(KUBECTL, *words, timeout_s=timeout_s)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def call(self, *words: str, timeout_s: float = 120.0) -> subprocess.CompletedProcess[str]:
+    def call(self, *words: str, timeout_s: float = 240.0) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             words, env=self.environment, capture_output=True, text=True, timeout=timeout_s, check=False
         )
@@ -85,7 +85,7 @@ def started(data: Path, *words: str) -> Iterator[Up]:
                     process.kill()
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 120.0) -> None:
+def until(condition: Callable[[], bool], timeout_s: float = 240.0) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline_s, "waited in vain"

@@ -11,9 +11,9 @@ from contextlib import suppress
 
 import pytest
 
-from tests.examples.installing import EXAMPLES, install
+from tests.examples.installing import install
+from tests.examples.running import ASKED, EXAMPLES
 
-ASKED = os.environ.get("PHALANX_EXAMPLES", "")  # empty: all that can be had
 LIMIT_S = 300.0  # from the start of the tests; what is not there by then is left out
 MISSING = 3  # examples/needs.py
 _BACKGROUND = pytest.StashKey[subprocess.Popen[bytes]]()
@@ -27,7 +27,7 @@ def _folder(item: pytest.Item) -> str | None:
 
 
 def _is_asked(folder: str) -> bool:
-    return not ASKED or folder in ASKED.split(",")
+    return not ASKED or folder in ASKED
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -62,7 +62,7 @@ def installed(request: pytest.FixtureRequest) -> None:
     folder = _folder(request.node)
     assert folder is not None
     if not _is_asked(folder):
-        pytest.skip(f"PHALANX_EXAMPLES={ASKED} leaves out examples/{folder}")
+        pytest.skip(f"PHALANX_EXAMPLES={','.join(ASKED)} leaves out examples/{folder}")
     done = install(folder, request.config.stash[_DEADLINE_S])
     if done.returncode == MISSING and not ASKED:
         pytest.skip(f"examples/{folder}: {done.stderr.strip()}")

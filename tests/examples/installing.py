@@ -9,9 +9,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.examples.running import EXAMPLES
 
 
 def install(folder: str, deadline_s: float) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.examples.installing import EXAMPLES
+from tests.examples.running import EXAMPLES
 
 
 @pytest.fixture

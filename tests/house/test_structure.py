@@ -197,6 +197,46 @@ def test_modules_open_with_their_theory() -> None:
     assert not silent, f"open with what this module is and why: {', '.join(map(where, silent))}"
 
 
+def test_an_exception_to_a_rule_has_its_reason_beside_it() -> None:
+    wrong = [each for path in [*SOURCES, *SCRIPTS] for each in unreasoned(path.read_text(), where(path))]
+    assert not wrong, "say why behind it, on the same line, or do without:\n" + "\n".join(wrong)
+
+
+SILENCED = re.compile(r"# ?(?:noqa\b(?:: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*)?|type: ignore\b(?:\[[\w, -]*\])?)")
+CATCHES_ALL = re.compile(r"^( *)except (?:Base)?Exception\b[^#]*:$")
+
+
+def unreasoned(text: str, place: str) -> Iterator[str]:
+    """A check that is silenced, or a catch of everything that does not pass it on, without words behind it."""
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
+        if silenced := SILENCED.search(line):
+            if not re.search(r"\w", SILENCED.sub("", line[silenced.start() :])):
+                yield f"{place}:{at + 1}: {line.strip()}"
+        elif (found := CATCHES_ALL.match(line)) and not passed_on(lines[at + 1 :], found[1]):
+            yield f"{place}:{at + 1}: {line.strip()}"
+
+
+def passed_on(lines: list[str], indent: str) -> bool:
+    """The handler that is indented so ends with `raise`."""
+    body = []
+    for line in lines:
+        if line.strip() and not line.startswith(indent + " "):
+            break
+        body += [line] if line.strip() else []
+    return bool(body) and body[-1] == f"{indent}    raise"
+
+
+def test_which_reasons_count() -> None:
+    bare = ["x = 1  # noqa: S1", "x = 1  # noqa", "x()  # type: ignore[a-b]", "x  # type: ignore[a]  # noqa: E501"]
+    assert [len(list(unreasoned(line, "m.py"))) for line in bare] == [1, 1, 1, 1]
+    assert not list(
+        unreasoned("x = 1  # noqa: S1 (why)\ny()  # type: ignore[a]  # why\nexcept Exception:  # why", "m.py")
+    )
+    assert list(unreasoned("try:\n    pass\nexcept Exception as error:\n    print(error)\n", "m.py"))
+    assert not list(unreasoned("try:\n    pass\nexcept BaseException:\n    stop()\n    raise\n", "m.py"))
+
+
 def test_who_is_cancelled_ends() -> None:
     """`asyncio.wait_for` of CPython 3.11 forgets a cancellation that comes as what it waits for is done: the task goes
     on, and whoever waits for its end waits for ever."""

@@ -20,7 +20,7 @@ from phalanx.errors import PhalanxError
 
 APPLICATIONS = 6
 QUIET_S = 4.0
-LIMIT_S = 90.0
+LIMIT_S = 300.0
 NAMESPACE = "demo"
 _TICK_S = 0.25
 

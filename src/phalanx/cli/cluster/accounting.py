@@ -19,7 +19,7 @@ from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.kube.read.labels import JOB, OURS, QUEUE, option
-from phalanx.kube.read.pod_group import pod_group_gang
+from phalanx.kube.read.template.admission import Words
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.ledger.accountant import GANG, Facts
 from phalanx.model.job import Outcome
@@ -27,7 +27,6 @@ from phalanx.model.job import Outcome
 WORDS = "slurm.phalanx.dev/"  # annotations that the ledger keeps, by what follows
 NUMBER = "number"
 CANCELLED = "cancelled-by"  # whoever ended it; what its pods then end with is its own exit code
-_GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _GONE_KEPT = 10_000
 _WORDS_KEPT, _WORDS_CHARS = 256, 1 << 18  # of one object: what users write is bounded
 _CAUSE_CHARS = 4096
@@ -47,9 +46,10 @@ class _Seen:
 
 
 class Objects:
-    """`look` is the ledger's. `owners`: the kinds, besides Jobs, whose pods are theirs."""
+    """`look` is the ledger's. `words`: what dialects make of an object's labels and annotations."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Words = lambda kind, meta, scheduler: {}) -> None:
+        self._words = words
         self._seen: dict[str, _Seen] = {}
         self._gone: OrderedDict[str, Facts] = OrderedDict()
         self._job_of: dict[str, str] = {}  # uid of a Job or training job -> job
@@ -91,7 +91,7 @@ class Objects:
         job = self._job_of.get(owner["uid"]) if owner is not None else None
         bare = job is None and obj["spec"].get("schedulerName") in OURS and owner is None
         if bare:
-            job = _job_of_pod(meta)
+            job = self._job_of_pod(meta, obj["spec"]["schedulerName"])
         if job is None or (job not in self._seen and not bare):
             return
         end = _exit(obj)
@@ -103,6 +103,11 @@ class Objects:
             self._seen[job].ends[meta["uid"]] = end
         if change.new is None and bare:
             self._lose(job, meta["uid"])
+
+    def _job_of_pod(self, meta: Object, scheduler: str) -> str:
+        """Return the job of a pod that no Job controls."""
+        named = option(meta, JOB) or self._words("Pod", meta, scheduler).get(JOB)
+        return f"{meta['namespace']}/{named or 'pod:' + meta['name']}"
 
     def _note(self, job: str, uid: str, obj: Object, outcome: tuple[Outcome, float | None, bool] | None) -> None:
         seen = self._seen.setdefault(job, _Seen())
@@ -167,14 +172,6 @@ def _ending(obj: Object) -> tuple[Outcome, float | None, bool] | None:
             at_s = _moment(status.get("completionTime") or condition.get("lastTransitionTime"))
             return outcome, at_s, condition.get("reason") == "DeadlineExceeded"
     return None
-
-
-def _job_of_pod(meta: Object) -> str:
-    """The job of a pod that no Job controls."""
-    annotations = meta.get("annotations") or {}
-    if group := next((annotations[key] for key in _GROUPS if annotations.get(key)), ""):
-        return pod_group_gang(meta["namespace"], group)
-    return f"{meta['namespace']}/{option(meta, JOB) or 'pod:' + meta['name']}"
 
 
 def _pod_outcome(obj: Object, end: tuple[int, int, float | None] | None) -> tuple[Outcome, float | None, bool] | None:

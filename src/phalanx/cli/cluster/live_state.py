@@ -29,7 +29,9 @@ from phalanx.kube.leader.lease import NAME, NAMESPACE
 from phalanx.kube.read.labels import POLICY, REASON
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
-from phalanx.model.event import Event, PolicySeen, Ticked
+from phalanx.ledger.past_runs import MOST, past_runs, with_past_runs
+from phalanx.ledger.store import Ledger, LedgerError
+from phalanx.model.event import Event, PolicySeen, RunTold, Ticked
 from phalanx.model.plan import Nominate, Place, Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode, StartForecast
@@ -122,8 +124,9 @@ def _written(
     return None
 
 
-async def look(connection: Connection, namespace: str = "") -> Snapshot:
-    """Return the cluster as it is now, or, to who may not see all of it, what is in `namespace`.
+async def look(connection: Connection, namespace: str = "", ledger: str | None = None) -> Snapshot:
+    """Return the cluster as it is now, or, to who may not see all of it, what is in `namespace`. `ledger`: the URL
+    of its ledger, which knows how long jobs ran whose objects are gone.
 
     Raises PhalanxError: the cluster has no Phalanx in it, or we may see neither."""
     partial = not await _may_see(connection, "")
@@ -151,9 +154,21 @@ async def look(connection: Connection, namespace: str = "") -> Snapshot:
                 f"{connection.server} did not list pods, Jobs, nodes and queues within {_LISTING_S:g} s, so there is "
                 "nothing to show. May you list them all? (kubectl auth can-i list pods -A)"
             ) from error
-        snapshot = think(world, informers, time.time(), policy)
+        snapshot = think(world, informers, time.time(), policy, _past_runs(ledger))
         informers.stop()
     return replace(snapshot, partial=partial)
+
+
+def _past_runs(ledger: str | None) -> Sequence[RunTold]:
+    """A ledger that cannot be read now is done without: expected starts are those of the objects."""
+    try:
+        if ledger is None:
+            return ()
+        with Ledger.open(ledger, read_only=True) as book:
+            return tuple(past_runs(book.ended(MOST)))
+    except LedgerError as error:
+        logging.getLogger(__name__).info("run times are not read from the ledger: %s", error)
+        return ()
 
 
 async def _may_see(connection: Connection, namespace: str) -> bool:
@@ -181,11 +196,16 @@ async def _settings(connection: Connection) -> Policies:
 
 
 def think(
-    world: KubeWorld, informers: Callable[[Kind], Informer], now_s: float, policy: Policy | None = None
+    world: KubeWorld,
+    informers: Callable[[Kind], Informer],
+    now_s: float,
+    policy: Policy | None = None,
+    runs: Sequence[RunTold] = (),
 ) -> Snapshot:
-    """Fold what the world sees, and decide on it. The world's writes are never sent: its writer does not run."""
+    """Fold what the world sees, with what is known of past runs besides, and decide on it. The world's writes are never
+    sent: its writer does not run."""
     cluster, policy = Cluster(), policy or Policy()
-    events = tuple(world.events())
+    events = tuple(with_past_runs(world.events(), runs))
     fold(cluster, (PolicySeen(policy), Ticked(now_s), *events))
     plan = decide(cluster, policy, now_s)
     kinds = (JOBS, PODS, NODES, QUEUES, *sorted(world.caches.served, key=lambda kind: kind.plural))

@@ -11,13 +11,13 @@ from typing import Any
 
 from phalanx import loop
 from phalanx.cli.cluster.accounting import Objects
+from phalanx.cli.cluster.visibility import visible
 from phalanx.cli.files.policy_file import Settings as Policies
 from phalanx.cli.files.recording import Recorder
 from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
-from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.leader.lease import Lease, leading
@@ -50,14 +50,16 @@ async def schedule(
     admits: Callable[[AdmissionMode], None] = lambda _: None,
     ledger: str | None = None,
     alone: Callable[[Mapping[str, Any]], bool] | None = None,
+    views: Path | None = None,
 ) -> None:
     """As soon as no other leads (`leads` is called then), until cancelled. `alone`: which pods of the default scheduler
     are bound, too, each by itself, by their specs; None: another scheduler binds them. `record`: the recording that
     every step is added to. `metrics`: told what this process does. `admits`: told what makes Jobs ours in this cluster.
-    `ledger`: the URL of the one in which every job is recorded. Raises LeaseLost if another may lead, LedgerError."""
+    `ledger`: the URL of the one in which every job is recorded. `views`: the
+    folder in which API groups of dialects are answered. Raises LeaseLost if another may lead, LedgerError."""
     async with leading(lease):
         leads()
-        await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone)
+        await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone, views)
 
 
 async def _lead(
@@ -70,6 +72,7 @@ async def _lead(
     admits: Callable[[AdmissionMode], None],
     ledger: str | None,
     alone: Callable[[Mapping[str, Any]], bool] | None,
+    views: Path | None,
 ) -> None:
     cluster, policy = Cluster(), policies.policy
     clock = SteadyClock()
@@ -85,8 +88,9 @@ async def _lead(
             asyncio.ensure_future(keep_usage(connection, cluster.usage, clock, sight.may_write)),
         )
         try:
-            with accounted(_measured(world, glance, metrics), world, informers, ledger) as whole:
-                await _run(whole, cluster, policy, record, clock)
+            async with visible(views, world.answers.view):
+                with accounted(_measured(world, glance, metrics), world, informers, ledger) as whole:
+                    await _run(whole, cluster, policy, record, clock)
         finally:
             for task in keeping:
                 task.cancel()
@@ -104,6 +108,7 @@ def _measured(world: KubeWorld, glance: Glance, metrics: Scheduler | None) -> lo
         unanswered=lambda: world.effects.writer.unanswered,
         unsent=lambda: world.effects.writer.unsent,
         breaches=lambda: len(glance.cluster.breaches),
+        others=world.answers.counted(),
     )
     return Measured(world, glance.cluster, decisions)
 
@@ -116,7 +121,7 @@ def accounted(
     if url is None:
         yield inner
         return
-    objects = Objects()
+    objects = Objects(world.caches.words)
     objects.follow(informers, world.caches.served)
     with Ledger.open(url) as ledger:
         found = Accounted(inner, ledger, objects.look)
@@ -163,5 +168,4 @@ def seen(world: KubeWorld, glance: Glance, informers: Callable[[Kind], Informer]
         wrong=lambda: world.queues.wrong,
         objects=lambda: informers(QUEUES).objects,
         may_write=lambda: asyncio.get_running_loop().time() < lease.fence(),
-        volcano=lambda: informers(VOLCANO_QUEUES).objects if VOLCANO_QUEUES in world.caches.served else {},
     )

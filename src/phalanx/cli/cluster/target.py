@@ -20,6 +20,7 @@ from phalanx.client.access.kubeconfig import context_namespace
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.client.kind import NAMESPACES
 from phalanx.errors import PhalanxError
+from phalanx.ledger.store import FILE, url_of
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _NAMESPACE = Parameter(alias="-n", show_default=False)
@@ -80,6 +81,16 @@ def find_kubeconfig(target: Target, environment: Mapping[str, str]) -> Path | No
         f"there is no cluster to talk to: no --kubeconfig, no KUBECONFIG, no `phalanx up` in {directory.path} and no "
         "~/.kube/config. Start one with `phalanx up`; for one in another directory say --kubeconfig DIR/kubeconfig."
     )
+
+
+def find_ledger_of(target: Target | None, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the ledger of that cluster, where it is said or lies beside the kubeconfig and may be read;
+    None: it is not at hand."""
+    if url := environment.get("PHALANX_LEDGER", ""):
+        return url
+    chosen = find_kubeconfig(target or Target(), environment) or environment.get("KUBECONFIG", "").partition(":")[0]
+    beside = Path(chosen).parent / FILE if chosen else None
+    return url_of(beside) if beside is not None and os.access(beside, os.R_OK) else None
 
 
 def current_namespace(environment: Mapping[str, str]) -> str:

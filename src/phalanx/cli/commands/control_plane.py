@@ -33,11 +33,13 @@ from phalanx.client.kind import NODES
 from phalanx.client.quantity import amount
 from phalanx.dialects.appwrapper.wrapping import WRAPPING
 from phalanx.dialects.enabled import DIALECTS as FRAMED
+from phalanx.dialects.koordinator.colocation import COLOCATION
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.login.server import LoginSettings, run_login
 from phalanx.embedded.node.container.image import read_images
+from phalanx.embedded.node.machine.rdma import parse_rdma
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.simulated.nodes import retire
@@ -105,8 +107,7 @@ async def _run_all(
         await install(connection)
         await install_policy(connection)
         await install_operators(connection)  # before the scheduler asks which kinds there are
-        for dialect in FRAMED.values():
-            await install_dialect(connection, dialect)
+        await asyncio.gather(*(install_dialect(connection, dialect) for dialect in FRAMED.values()))
         await retire(connection, machines.simulate_nodes)
         for part in _companions(connection, informers, directory, machines):
             group.create_task(part)
@@ -120,6 +121,7 @@ async def _run_all(
             metrics=metrics,
             ledger=url_of(directory.ledger),
             alone=_is_bound_here,
+            views=directory.views,
         )
 
 
@@ -132,7 +134,12 @@ def _is_bound_here(spec: Mapping[str, Any]) -> bool:
 def _companions(
     connection: Connection, informers: Informers, directory: DataDirectory, machines: Machines
 ) -> Iterator[Coroutine[Any, Any, None]]:
-    settings = ControllerSettings(root_ca=directory.authority.read_text(), wrapping=WRAPPING)
+    settings = ControllerSettings(
+        root_ca=directory.authority.read_text(),
+        wrapping=WRAPPING,
+        profiles=COLOCATION,
+        volumes_dir=directory.path / "volumes" if machines.local_node else None,
+    )
     yield run_controllers(connection, informers, settings)
     if machines.local_node:
         asked = {"cpu": machines.local_cpu, "memory": machines.local_memory, "nvidia.com/gpu": machines.local_gpu}
@@ -144,6 +151,7 @@ def _companions(
             resources=resources,
             images=images,
             shared=machines.shared,
+            rdma=parse_rdma(machines.local_rdma) if machines.local_rdma is not None else {},
             static_cpus=machines.static_cpus,
             device_plugins=machines.device_plugins,
             devices=machines.local_devices,
@@ -153,15 +161,14 @@ def _companions(
     if machines.shared:
         login = LoginSettings(socket=machines.login_socket, tokens=directory.tokens, authority=directory.authority)
         yield run_login(connection, login)
-    if machines.simulate_nodes:
-        simulated = SimulatedSettings(
-            nodes=machines.simulate_nodes,
-            cpu=machines.node_cpu,
-            memory=machines.node_memory,
-            gpu=machines.node_gpu,
-            pods=machines.node_pods,
-        )
-        yield run_simulated_nodes(connection, informers, simulated)
+    simulated = SimulatedSettings(
+        nodes=machines.simulate_nodes,
+        cpu=machines.node_cpu,
+        memory=machines.node_memory,
+        gpu=machines.node_gpu,
+        pods=machines.node_pods,
+    )
+    yield run_simulated_nodes(connection, informers, simulated)
 
 
 async def _say_ready(informers: Informers, machines: Machines) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from phalanx.cli.cluster.live_state import Snapshot, look
-from phalanx.cli.cluster.target import Namespace, Target, connected
+from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import print_json
 from phalanx.cli.views.job_view import JobView, page, views, whole_record
 from phalanx.client.connection import Object
 from phalanx.client.kind import PODS
 from phalanx.dialects.enabled import DIALECTS
-from phalanx.dialects.peer_reasons import Peer, word
+from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, QUEUE
 from phalanx.model.reason import Reason
@@ -51,7 +52,8 @@ async def explain(
     """
     async with connected(target) as connection:
         namespace = (space or Namespace()).namespace
-        snapshot = await look(connection, job.partition("/")[0] if "/" in job else namespace)
+        seen = job.partition("/")[0] if "/" in job else namespace
+        snapshot = await look(connection, seen, find_ledger_of(target, os.environ))
     view = find(snapshot, job, namespace)
     if json:
         print_json(whole_record(view, snapshot))

@@ -18,7 +18,7 @@ from cyclopts import Parameter
 from phalanx.cli.cluster.ending import in_brief
 from phalanx.cli.local.data_directory import default_directory
 from phalanx.cli.terminal.output import duration, note, print_json, print_table
-from phalanx.dialects.fields import Misread, duration_s
+from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry, StartEntry, State
 from phalanx.ledger.selection import Selection

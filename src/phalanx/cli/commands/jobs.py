@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -10,7 +11,7 @@ from dataclasses import replace
 from rich.live import Live
 
 from phalanx.cli.cluster.live_state import look
-from phalanx.cli.cluster.target import Scope, Target, connected, require_namespace
+from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of, require_namespace
 from phalanx.cli.terminal.output import console, note, print_json, print_json_line, print_table, table
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.cli.views.expected_start import start_record
@@ -57,7 +58,7 @@ async def jobs(
                 await require_namespace(connection, scope.one)
             await until_stopped(_watch(connection, scope, finished, json))
             return
-        snapshot = await look(connection, scope.one)
+        snapshot = await look(connection, scope.one, find_ledger_of(target, os.environ))
         found = views(snapshot, scope.one, finished=finished)
         if scope.one and not found:
             await require_namespace(connection, scope.one)

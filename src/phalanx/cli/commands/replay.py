@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.files.recording import Step, decided, steps
 from phalanx.cli.terminal.output import counted, note, print_json_line
-from phalanx.dialects.recording import written
+from phalanx.dialects.schema.recording import written
 from phalanx.model.event import Event
 from phalanx.model.job import Placement
 from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start, Wait

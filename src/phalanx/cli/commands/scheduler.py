@@ -11,7 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import uvloop
 
@@ -24,6 +24,7 @@ from phalanx.cli.files.recording import require_recordable
 from phalanx.cli.terminal.output import note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
+from phalanx.dialects.enabled import ON_CLUSTERS
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.rivals import refuse_beside_rivals
 from phalanx.kube.leader.lease import Lease, LeaseDurations
@@ -31,8 +32,10 @@ from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.ledger.store import Ledger
 from phalanx.metrics.serving import address
 
-# The command line starts without reading dialects: a test holds these against them.
-DialectName: TypeAlias = Literal["kueue", "yunikorn", "koordinator", "scheduler-plugins", "kai", "volcano", "kubeflow"]
+if TYPE_CHECKING:
+    DialectName: TypeAlias = str
+else:  # each by its name, for help and for who mistypes one
+    DialectName = Literal[*ON_CLUSTERS]
 # Two containers of one host network have one host name, and each is process 1.
 IDENTITY = f"{socket.gethostname()}-{secrets.token_hex(4)}-{os.getpid()}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from cyclopts import Parameter
 
 from phalanx import loop
 from phalanx.cli.cluster.live_state import look
-from phalanx.cli.cluster.target import Namespace, Target, connected
+from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.files.manifest import Document, read_files
 from phalanx.cli.files.policy_file import settings_of
 from phalanx.cli.files.recording import decided, steps
@@ -22,7 +23,7 @@ from phalanx.cli.whatif.outlook import Outlook, notes, record, rows
 from phalanx.cli.whatif.supposed import Objects, supposed, told, unknown_classes
 from phalanx.core.fold.fold import fold
 from phalanx.core.fold.lifecycle import IllegalTransition
-from phalanx.dialects.fields import Misread, duration_s
+from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.model.event import PolicySeen, Submitted, Ticked
@@ -134,7 +135,7 @@ async def beginning(snapshot: Path | None, target: Target | None) -> tuple[Clust
     if snapshot is not None:
         return last_book(snapshot), {}
     async with connected(target) as connection:
-        sight = await look(connection)
+        sight = await look(connection, ledger=find_ledger_of(target, os.environ))
     return sight.cluster, sight.objects
 
 

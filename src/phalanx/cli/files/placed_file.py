@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import yaml
 
-from phalanx.dialects.fields import Fields, Misread
-from phalanx.dialects.fields import Path as Place
+from phalanx.dialects.schema.fields import Fields, Misread
+from phalanx.dialects.schema.fields import Path as Place
 from phalanx.errors import PhalanxError
 
 Read = TypeVar("Read")

@@ -11,15 +11,14 @@ import msgspec
 import yaml
 
 from phalanx.dialects.enabled import DIALECTS as FRAMED
-from phalanx.dialects.fields import Misread
-from phalanx.dialects.fields import Path as Place
 from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
-from phalanx.dialects.policy import read_policy
-from phalanx.dialects.volcano import reader as volcano
+from phalanx.dialects.schema.fields import Misread
+from phalanx.dialects.schema.fields import Path as Place
+from phalanx.dialects.schema.policy import read_policy
 from phalanx.errors import PhalanxError
 from phalanx.model.policy import Policy
 
-DIALECTS = frozenset({volcano.SCHEDULER_NAME, KUBEFLOW, *FRAMED})
+DIALECTS = frozenset({KUBEFLOW, *FRAMED})
 _DIALECTS = "dialects"  # beside the policy, in the text for others
 
 

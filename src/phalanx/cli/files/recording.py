@@ -25,7 +25,7 @@ import msgspec
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.core.fold.lifecycle import IllegalTransition
-from phalanx.dialects.recording import Unreadable, read, written
+from phalanx.dialects.schema.recording import Unreadable, read, written
 from phalanx.errors import PhalanxError
 from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Action, Plan

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from phalanx.cli.files.placed_file import read_placed
-from phalanx.dialects.fields import Fields, Misread
-from phalanx.dialects.policy import read_policy
-from phalanx.dialects.queue import read_queue
+from phalanx.dialects.schema.fields import Fields, Misread
+from phalanx.dialects.schema.policy import read_policy
+from phalanx.dialects.schema.queue import read_queue
 from phalanx.model.queue import Queue
 from phalanx.simulator.run.setup import Setup, built_in
 

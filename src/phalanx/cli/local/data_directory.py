@@ -56,6 +56,11 @@ class DataDirectory:
         """Every job that ran (`phalanx history`)."""
         return self.path / "ledger.sqlite3"
 
+    @property
+    def views(self) -> Path:
+        """The folder in which the scheduler answers for API groups that the API server passes on."""
+        return self.path / "views"
+
     def log(self, program: str) -> Path:
         return self.path / f"{program}.log"
 

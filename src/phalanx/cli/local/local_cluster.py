@@ -25,6 +25,7 @@ from phalanx.cli.local.supervisor import Child, Program, Tell
 from phalanx.client.quantity import QuantityError, parse
 from phalanx.embedded.node.container.image import read_images
 from phalanx.embedded.node.machine.devices.listed import read_devices
+from phalanx.embedded.node.machine.rdma import parse_rdma, rdma_cards, require_rdma
 from phalanx.errors import PhalanxError
 
 HOST = "127.0.0.1"
@@ -68,6 +69,10 @@ class Machines:
     local_devices: Path | None = None
     """A file that lists devices of this machine as resources of pods (docs/guide/devices.md)."""
 
+    local_rdma: str | None = None
+    """Divide the RDMA cards of this machine among pods: hca_handle=64,hca_object=8192 is what each card has in all
+    (docs/guide/devices.md)."""
+
     shared: bool = False
     """Share this machine with its other Unix users: they log in by `phalanx login`, and their pods run as they.
     Needs root (docs/guide/one-machine.md)."""
@@ -100,6 +105,9 @@ class Machines:
             read_devices(self.local_devices)
         if self.local_images is not None:
             read_images(self.local_images)
+        if self.local_rdma is not None:
+            parse_rdma(self.local_rdma)
+            require_rdma(rdma_cards(), enforced=True)  # of cgroups the node itself knows more
         if self.shared and os.geteuid() != 0:
             raise PhalanxError(
                 "--shared needs root, who alone can run pods as their users. Nothing was started. Start it as root "

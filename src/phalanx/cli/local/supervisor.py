@@ -39,7 +39,7 @@ class Program:
     name: str
     argv: tuple[str, ...]
     log: Path
-    ready_s: float = 60.0
+    ready_s: float = 120.0
     stop_s: float = 20.0
 
 

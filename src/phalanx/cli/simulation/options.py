@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from phalanx.cli.simulation.cells import Source
-from phalanx.dialects.fields import Misread, duration_s
+from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.simulator.cluster.disturbance import Faults
 from phalanx.simulator.readers.lines import OnError

@@ -29,6 +29,7 @@ from phalanx.cli.simulation.results import command, rows_of, table_rows, whole
 from phalanx.cli.terminal.output import counted, note, print_table
 from phalanx.cli.terminal.stopping import stop_asked
 from phalanx.errors import PhalanxError
+from phalanx.model.pod import CPU
 
 Settings: TypeAlias = dict[str, Any]  # of a trial, as Optuna has them
 Progress: TypeAlias = Callable[[int], None]
@@ -61,13 +62,15 @@ class Bounds:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The question to the tuner. `search`, `aside`: how the parts of the log are played, but for the policy. `jobs`:
-    how many the log has. `wait_s`, `fairness`: bounds; None: those of `easy`."""
+    how many the log has. `resource`: what the log counts, which is what usage is billed by. `wait_s`, `fairness`:
+    bounds; None: those of `easy`."""
 
     file: Path
     trials: int
     search: Cell
     aside: Cell
     jobs: tuple[int, int]
+    resource: str = CPU
     wait_s: float | None = None
     fairness: float | None = None
 
@@ -122,7 +125,8 @@ def plan_of(of_all: Cell, asked: Tuning) -> Plan:
         raise PhalanxError(f"--tune {asked.tune}: a file of a policy ends in .yaml, .yml or .json")
     if not asked.tune.parent.is_dir():
         raise PhalanxError(f"--tune {asked.tune}: there is no folder {asked.tune.parent}")
-    jobs = len(workload_of(of_all.source, of_all.seed).tasks)
+    workload = workload_of(of_all.source, of_all.seed)
+    jobs = len(workload.tasks)
     aside = round(jobs * asked.aside)
     if not 0 < aside < jobs:
         raise PhalanxError(f"{of_all.source.trace}: {counted(jobs, 'job')} cannot be cut in two parts by --aside")
@@ -133,6 +137,7 @@ def plan_of(of_all: Cell, asked: Tuning) -> Plan:
         search=replace(cell, source=replace(of_all.source, first=jobs - aside)),
         aside=replace(cell, source=replace(of_all.source, first=jobs, skip=jobs - aside)),
         jobs=(jobs - aside, aside),
+        resource=workload.counted,
         wait_s=None if asked.max_wait is None else seconds("--max-wait", asked.max_wait),
         fairness=asked.least_fairness,
     )
@@ -204,7 +209,7 @@ class Search:
         trials, cells = [study.ask() for _ in range(count)], []
         for trial in trials:
             file = folder / f"trial-{trial.number}.yaml"
-            file.write_text(yaml.safe_dump(policy_of(proposed(trial))))
+            file.write_text(yaml.safe_dump(policy_of(proposed(trial), self.plan.resource)))
             cells.append(replace(self.plan.search, policy=str(file)))
         played = {outcome.cell.policy: outcome.measures for outcome in self.play(cells)}
         for trial, cell in zip(trials, cells, strict=True):
@@ -229,7 +234,7 @@ class Search:
         settings, measures = dict(best.params), dict(best.user_attrs)
         with TemporaryDirectory(prefix="phalanx-tune-") as folder:
             file = Path(folder) / f"{self.plan.file.stem}.yaml"
-            file.write_text(yaml.safe_dump(policy_of(settings)))
+            file.write_text(yaml.safe_dump(policy_of(settings, self.plan.resource)))
             cells = [replace(self.plan.aside, policy=name) for name in (*BASELINES, str(file))]
             aside = [] if self.stopped() else self.play(cells)
         return Found(settings=settings, trials=len(whole), bounds=bounds, best=measures, aside=aside)
@@ -261,8 +266,8 @@ def proposed(trial: Any) -> Settings:
     return found
 
 
-def policy_of(settings: Settings) -> dict[str, Any]:
-    """The policy and its queue, as a file says them."""
+def policy_of(settings: Settings, resource: str = CPU) -> dict[str, Any]:
+    """The policy and its queue, as a file says them. All jobs go into that queue, as under the baselines."""
     policy: dict[str, Any] = {"backfill": "easy", "backfillOrder": settings["backfillOrder"]}
     if settings["order"] == "multifactor":
         policy["factors"] = {
@@ -273,7 +278,9 @@ def policy_of(settings: Settings) -> dict[str, Any]:
             "smallFirst": settings["smallFirst"],
         }
         policy["halfLife"] = f"{settings['halfLife']:.0f}s"
-    return {"policy": policy, "queues": [{"name": "default", "order": settings["order"]}]}
+        if resource != CPU:
+            policy["billing"] = {resource: 1.0}
+    return {"flat": True, "policy": policy, "queues": [{"name": "default", "order": settings["order"]}]}
 
 
 def _rounded(value: float) -> float:
@@ -299,7 +306,8 @@ def written(plan: Plan, found: Found, command: str) -> str:
     else:
         lines.append("It was stopped before it was played on the jobs that were kept aside.")
     comments = "".join(f"# {' '.join(line.splitlines())}\n" for line in lines)
-    return comments + yaml.safe_dump({"name": plan.file.stem, **policy_of(found.settings)}, sort_keys=False)
+    policy = {"name": plan.file.stem, **policy_of(found.settings, plan.resource)}
+    return comments + yaml.safe_dump(policy, sort_keys=False)
 
 
 def _evidence(measures: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from phalanx.cli.files.placed_file import read_placed
 from phalanx.cli.simulation.workload_jobs import read_jobs
 from phalanx.cli.simulation.workload_nodes import Site, read_site
 from phalanx.cli.simulation.workload_recipe import read_recipe
-from phalanx.dialects.fields import Fields
+from phalanx.dialects.schema.fields import Fields
 from phalanx.model.pod import CPU
 from phalanx.simulator.workload.generate import Recipe, generated_name
 from phalanx.simulator.workload.workload import GPU, MILLI_CPU, Task, Workload, in_order, of_role

@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from phalanx.dialects.fields import Fields, Misread, duration_s
+from phalanx.dialects.schema.fields import Fields, Misread, duration_s
 from phalanx.kube.gang.spec.job_options import group_closeness, slices, subgroup
 from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY
 from phalanx.kube.read.template.pod_affinity import device_share

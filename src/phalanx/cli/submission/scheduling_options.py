@@ -15,7 +15,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from phalanx.client.moment import MomentError, read_moment, write_moment
-from phalanx.dialects.fields import Misread, duration_s
+from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.spec.job_options import dependencies, whole
 from phalanx.kube.read import labels

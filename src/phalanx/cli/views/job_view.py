@@ -16,7 +16,7 @@ from phalanx.cli.terminal.output import counted, duration
 from phalanx.cli.views.expected_start import interval, said, start_record
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
-from phalanx.dialects.peer_reasons import words
+from phalanx.dialects.frame.peer_reasons import words
 from phalanx.kube.read.labels import JOB, OURS, QUEUE, option
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.wire import epoch_s

@@ -25,9 +25,10 @@ from phalanx.client.kind import (
     Kind,
 )
 from phalanx.client.moment import write_moment
-from phalanx.dialects.fields import Fields, Misread
-from phalanx.dialects.flavor import read_flavor
-from phalanx.dialects.reservation import read_reservation
+from phalanx.dialects.enabled import DIALECTS as FRAMED
+from phalanx.dialects.schema.fields import Fields, Misread
+from phalanx.dialects.schema.flavor import read_flavor
+from phalanx.dialects.schema.reservation import read_reservation
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON, TEMPLATE, USER
@@ -35,7 +36,7 @@ from phalanx.kube.read.node import read_node
 from phalanx.kube.read.queue import read_queue
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.batch_job import read_job
-from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED, VOLCANO
+from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
 from phalanx.model.event import Event
@@ -63,7 +64,7 @@ READERS: Mapping[Kind, Callable[[Object], Any]] = {
 def supposed(documents: Sequence[Document], listed: Objects, book: Cluster, namespace: str) -> Objects:
     """Return what is listed, with the documents' objects added, or in place of those of their names. Raises
     PhalanxError with file and line."""
-    theirs = [kind for kind in VOLCANO if kind in listed]
+    theirs = _of_dialects(listed)
     found = {kind: dict(listed.get(kind, {})) for kind in dict.fromkeys((*REQUIRED, *LOOKED_UP, *theirs))}
     for number, document in enumerate(documents, 1):
         kind = _kind(document)
@@ -84,13 +85,19 @@ def told(objects: Objects, book: Cluster, default_queue: str, now_s: float) -> t
     for kind, each in objects.items():
         for obj in each.values():
             caches[kind].observe(obj)
-    theirs = [kind for kind in VOLCANO if kind in objects]
+    theirs = _of_dialects(objects)
     settings = KubeSettings(default_queue=default_queue, dialects=DIALECTS if theirs else frozenset())
     world = KubeWorld(nowhere, caches.__getitem__, settings, lambda: now_s)
-    world.caches.look_up((*LOOKED_UP, *theirs))
+    world.caches.look_up(dict.fromkeys((*LOOKED_UP, *theirs)))
     world.queues.queues.update({name: queue for name, queue in book.queues.items() if name not in objects[QUEUES]})
     world.queues.flavors.update({name: each for name, each in book.flavors.items() if name not in objects[FLAVORS]})
     return tuple(world.events())
+
+
+def _of_dialects(objects: Objects) -> list[Kind]:
+    """Return the kinds of other schedulers among those that are listed."""
+    kinds = (kind for each in FRAMED.values() for kind in (*each.definition_kinds, *each.answer_kinds))
+    return [kind for kind in dict.fromkeys(kinds) if kind in objects and kind not in LOOKED_UP]
 
 
 def unknown_classes(documents: Iterable[Document], objects: Objects) -> list[str]:

@@ -1,0 +1,38 @@
+"""Each package of the scheduling core has a ceiling of code lines: docs/decisions/0045-size.md says why."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+
+import pytest
+
+from .test_structure import SOURCE
+
+CEILINGS = {"model": 950, "state": 2_880, "core": 9_350, "report": 300}
+LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def code_lines(text: str) -> int:
+    """Return the number of lines that are neither blank nor a comment nor part of a docstring."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in LAYOUT:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
+            lines.difference_update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return len(lines)
+
+
+@pytest.mark.parametrize("package", CEILINGS)
+def test_a_package_keeps_below_its_ceiling(package: str) -> None:
+    found = sum(code_lines(path.read_text()) for path in (SOURCE / package).rglob("*.py"))
+    assert found <= CEILINGS[package], "take something away, or raise the ceiling and say what it buys"
+    assert found > 0.95 * CEILINGS[package], "it has become smaller: lower the ceiling, so that it stays so"
+
+
+def test_only_code_counts() -> None:
+    assert code_lines('"""A module."""\n\n# why\nx = (\n    1\n)\n\n\ndef f():\n    """Return."""\n    return x\n') == 5
