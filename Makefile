@@ -38,7 +38,7 @@ all: setup
 
 fuzz: setup      ## 100,000 requests of a hostile user, 10,000 seeds of the simulated cluster, 10,000 trees of queues, other examples
 	PHALANX_REQUESTS=100000 PHALANX_SEED=2 $(BIN)/pytest -n 2 --dist worksteal tests/embedded/fuzz
-	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 --dist worksteal tests/simulation
+	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 --dist worksteal tests/simulation tests/core/test_decisions_follow_from_the_state.py
 	PHALANX_TREES=10000 $(BIN)/pytest -n 2 --dist worksteal tests/core/preemption/test_no_flapping.py
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile fuzz --timeout 3600 tests -m hypothesis
 

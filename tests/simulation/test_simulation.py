@@ -6,23 +6,15 @@ failed stand in seeds.txt with what they found."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.seeds import mostly_slow
+from tests.seeds import mostly_slow, seeds
 
 from .simulate import HELD, Weather, simulate
 
-
-def seeds(said: str) -> range:
-    """Which seeds are meant: `200` the first 200, `20000-20400` those from 20000 to 20400."""
-    first, dash, last = said.partition("-")
-    return range(int(first), int(last) + 1) if dash else range(int(first))
-
-
-SEEDS = seeds(os.environ.get("PHALANX_SEEDS", "120"))
+SEEDS = seeds(count=120)
 COUNT = len(SEEDS)
 PARCEL = max(5, COUNT // 40)
 LINES = (Path(__file__).parent / "seeds.txt").read_text().splitlines()

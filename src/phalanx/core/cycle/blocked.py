@@ -79,21 +79,20 @@ class Blocked:
             at = self.open.find(0, at + 1)
 
     def counted(self, draft: Draft, number: int, grants: int) -> bool:
-        """Return whether by counting there is room for the class after so many grants; it is closed if there is not.
-        What only a trial can tell counts as room."""
+        """Return whether by counting there is room for the class after so many grants, and no trial failed before; it
+        is closed if there is not. What only a trial can tell counts as room."""
         found = self._of(number)
-        if not found.single or self._counted.get(number) == grants:
-            return bool(self.open[number])
-        if not self.open[number]:
-            return False
-        need = int(found.demands[0][1])
-        room = draft.room_up_to(need, found.combination.gang.demands[0])
-        if room < need:
-            self.close(draft, found, room)
-            return False
-        self._counted[number] = grants
-        self.had_room[number] |= self.pending.capacity.behind > 0
-        return True
+        if found.single and self.open[number] and self._counted.get(number) != grants:
+            need = int(found.demands[0][1])
+            room = draft.room_up_to(need, found.combination.gang.demands[0])
+            if room < need:
+                self.close(draft, found, room)
+                return False
+            self._counted[number] = grants
+            self.had_room[number] |= self.pending.capacity.behind > 0
+        if self.open[number] and number in self.pending.failed:
+            self._shut(number)
+        return bool(self.open[number])
 
     def gangs_of_flavors(self, found: PendingClass) -> list[Gang]:
         """Return the gang of a class whose queue names flavors, in each way to give them; empty: its queue names
@@ -101,18 +100,23 @@ class Blocked:
         return [self._of(way).combination.gang for way in found.ways]
 
     def fail(self, draft: Draft, gang: Gang, placed: int) -> None:
-        """A trial of the gang failed; so many pods of its one role, if it has but one, found room."""
+        """A trial of the gang failed; so many pods of its one role, if it has but one, found room. A class that was
+        closed before is tried only to be explained, when that was not done in an earlier cycle: so it closes nobody."""
         for counts in (True, False):
             number = self.pending.number_of(Combination(gang, counts=counts))
-            if number is None:
+            if number is None or not self.open[number]:
                 continue
             found = self._of(number)
             if found.single and draft.ordinary(gang.demands[0]):
                 self.close(draft, found, placed)
             else:
-                self.open[number] = 0
                 self.failed.append(number)
-                self._close_parents()
+                self._shut(number)
+
+    def _shut(self, number: int) -> None:
+        """A trial of the class failed, in this cycle or before."""
+        self.open[number] = 0
+        self._close_parents()
 
     def close(self, draft: Draft, found: PendingClass, room: int) -> None:
         """Close the class, of which so many pods fit, which are too few; and all that it dominates."""

@@ -27,7 +27,7 @@ from phalanx.core.reasons import explain, no_quota
 from phalanx.core.reasons.consumers import CycleGrants
 from phalanx.model.job import Placement
 from phalanx.model.plan import Told
-from phalanx.model.reason import ALONE, NEVER, SHORT, Reason, ReasonCode
+from phalanx.model.reason import ALONE, NEVER, Reason, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import JobRecord
 from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
@@ -52,7 +52,7 @@ class Unlooked(NamedTuple):
 class Telling:
     """The messages of one cycle. `waits`: what jobs are told. `cells`: what cells are told, and their own reason,
     None: that of their class. `explained`: classes that were explained. `failures`: requests that were tried in
-    vain."""
+    vain. `eased`: quota that was given back in this cycle lets somebody start in the next, which follows at once."""
 
     def __init__(self, state: CycleState, contest: Tournament) -> None:
         self.state, self.contest, self.cluster, self.pending = state, contest, state.cluster, state.pending
@@ -60,6 +60,7 @@ class Telling:
         self.cells: dict[CellQueue, Told] = {}
         self.explained: dict[Combination, Reason] = {}
         self.failures = 0
+        self.eased = False
         self.grants: CycleGrants | None = None
         self._unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # granted, and not in `grants` yet
 
@@ -92,12 +93,21 @@ class Telling:
     def holds_up_for_quota(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Return whether the cell, which quota keeps out, holds up those behind it in a strict queue: not if it can
         never start, or lacks only what its own user or group may have. It is told if it was told something else."""
-        offers = self.state.offers(line.key, entry.request)
-        reason = self.why_not(line.key, offers, ())
+        reason = self.short_of_quota(line, entry)
+        if reason is None:
+            return True
         said = self.reason_of(line)
         if said is None or said.code is not reason.code:
             self.tell_cell(line, entry, reason, QUOTA, reason)
         return reason.code not in ALONE
+
+    def short_of_quota(self, line: CellQueue, entry: QueuedRequest) -> Reason | None:
+        """Return why quota keeps the cell out; None: it does no more when those who give way have given back theirs."""
+        offers = self.state.offers(line.key, entry.request)
+        if any(offer.short is None for offer in offers):
+            self.eased = True
+            return None
+        return self.why_not(line.key, offers, ())
 
     def is_hopeless(self, found: PendingClass) -> bool:
         """Return whether the class was found to have no room even if nothing ran: it is given no reservation."""
@@ -193,13 +203,6 @@ class Telling:
         if not self.state.is_whole(key):
             return None
         return explain.never(self.cluster, self.state.draft, offer.gang)
-
-    def mends(self, reason: Reason) -> bool:
-        """Return whether others' going can mend it."""
-        return reason.code in SHORT
-
-    def hopes(self, reason: Reason) -> bool:
-        return reason.code not in NEVER
 
     # What cells are told
 
@@ -360,11 +363,8 @@ class Telling:
                 self.tell_cell(line, entry, reason, ROOM, None)
 
     def tell_short(self, line: CellQueue, entry: QueuedRequest) -> None:
-        offers = self.state.offers(line.key, entry.request)
-        if any(offer.short is None for offer in offers):
-            return  # it was kept out by what this cycle granted, and given back since
-        reason = self.why_not(line.key, offers, ())
-        self.tell_cell(line, entry, reason, QUOTA, reason)
+        if (reason := self.short_of_quota(line, entry)) is not None:
+            self.tell_cell(line, entry, reason, QUOTA, reason)
 
     def tell_newcomer(self, line: CellQueue, request: Request) -> None:
         """Tell a newcomer what its cell was told; unless that names the job itself as who holds what is lacking."""

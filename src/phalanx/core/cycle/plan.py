@@ -83,7 +83,7 @@ def waits_for_quota(cycle: Cycle) -> bool:
     """Return whether a request waits for quota."""
     cells = cycle.pending.cells
     told = any(told == QUOTA for told, _ in cycle.telling.cells.values())
-    return told or bool(((cells.told == QUOTA) & (cells.cls >= 0)).any())
+    return told or cycle.telling.eased or bool(((cells.told == QUOTA) & (cells.cls >= 0)).any())
 
 
 def brings_company(cycle: Cycle) -> bool:

@@ -15,7 +15,11 @@ method each (`offers` is the state's):
 By which cell a queue stands where shares or guarantees decide between queues: its first one that the limits of its
 queue, and of those above, allow, and whose class fits by counting; or whose turn it is to search for victims. A strict
 queue stands by its first one. While backfill is to make a reservation every cell within its limits comes up, since the
-first that finds no room has it. So what is decided follows from the state alone.
+first that finds no room has it.
+
+What may start only shrinks within a cycle, and by what came up in it alone: headroom falls by what is granted, and what
+victims give back is there for others in the next cycle; a class closes when one of it came up in vain. So it does not
+matter when a cell is passed over, and what is decided follows from the state alone.
 What the modules named above need of a cycle is in `core.cycle.state`."""
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Placement
 from phalanx.model.policy import Policy
-from phalanx.model.reason import ALONE, Reason
+from phalanx.model.reason import ALONE, NEVER, SHORT, Reason
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
 from phalanx.state.pending.pending import KEPT, ROOM, UNTOLD
@@ -94,13 +98,13 @@ class Cycle:
         found, its_turn = self.state.class_of(line), line.cell in self.state.turn
         its_turn = its_turn and self.preempting.may_search(line.key, self.reserving.mark())
         if not self.state.is_within_limits(line):
-            if its_turn or self.telling.is_untold(line):
+            if its_turn:
                 return True
-            self.lose(line, holds_up=line.strict and self.telling.holds_up_for_quota(line, entry))
+            asks = line.strict or self.telling.is_untold(line)
+            self.lose(line, holds_up=asks and self.telling.holds_up_for_quota(line, entry))
             return False
-        counted = self.state.blocked.counted(self.state.draft, found.number, self.grants)
-        if counted and found.number not in self.pending.failed:
-            if not self.reserving.keeps_out_still(line, entry):
+        if self.state.blocked.counted(self.state.draft, found.number, self.grants):
+            if its_turn or not self.reserving.keeps_out_still(line, entry):
                 return True
             self.give_way(line, entry)
             return False
@@ -213,10 +217,10 @@ class Cycle:
         found = [self.telling.lacking(offer, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
         reason = self.telling.why_not(key, offers, found)
-        if not self.telling.mends(reason) and not held:
+        if reason.code not in SHORT and not held:  # others' going cannot mend it
             self.preempting.await_change(key)
         self.telling.denied(line, entry, reason, KEPT if held else ROOM if lacks else UNTOLD)
-        if lacks and any(self.telling.hopes(each) for each in found):
+        if lacks and any(each.code not in NEVER for each in found):
             self.give_way(line, entry, holds_up=reason.code not in ALONE)
         else:
             self.lose(line, holds_up=reason.code not in ALONE)

@@ -14,7 +14,7 @@ jobs are counted like a resource."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -87,27 +87,19 @@ class Headroom:
 
     def renew(self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf) -> None:
         """Measure anew what is left in those queues, and for those subjects there."""
-        if not self._at:
-            return  # nothing bounds anybody
-        subjects = [*subjects, QUEUE]
-        for queue in queues:
-            branch = self.tree.branches[queue]
-            for subject in subjects:
-                places = self._at.get((branch.name, subject))
-                if places is not None:
-                    account = account_of(branch)
-                    for place in places:
-                        self.left[place] = self._measured(branch, account, self._bars[place])
+        for place, left in self._now(queues, subjects, account_of):
+            self.left[place] = left
 
     def renew_pool(self) -> None:
         """The cluster has more in all, or less."""
         self.renew([ROOT], (), lambda branch: branch.account)
 
     def charged(self, charge: Charge, account_of: AccountOf) -> None:
-        """Measure anew what that charge, made or given back, leaves."""
-        if self._at:
-            path = [branch.name for branch in self.tree.branches[charge.queue].path]
-            self.renew(path, subjects_of(charge), account_of)
+        """Measure anew what that charge, made or given back in a cycle, leaves: never more than there was, as what is
+        given back is there for others when the next cycle measures (`renew`)."""
+        path = [branch.name for branch in self.tree.branches[charge.queue].path] if self._at else ()
+        for place, left in self._now(path, subjects_of(charge), account_of):
+            self.left[place] = min(left, self.left[place])
 
     def of_rows(self) -> Floats:
         """Return the headroom [key, row]."""
@@ -172,6 +164,22 @@ class Headroom:
             self.left.append(self._measured(branch, branch.account, bar))
             self._at.setdefault((branch.name, subject), []).append(place)
         return place
+
+    def _now(
+        self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf
+    ) -> Iterator[tuple[int, float]]:
+        """Yield (place, what is left) of the bars of those queues, and of those subjects there."""
+        if not self._at:
+            return  # nothing bounds anybody
+        subjects = [*subjects, QUEUE]
+        for queue in queues:
+            branch = self.tree.branches[queue]
+            for subject in subjects:
+                places = self._at.get((branch.name, subject))
+                if places is not None:
+                    account = account_of(branch)
+                    for place in places:
+                        yield place, self._measured(branch, account, self._bars[place])
 
     def _measured(self, branch: Branch, account: QueueUsage, bar: Bar) -> float:
         left: Amount = room(branch, account, bar, self.tree.pool)
