@@ -456,18 +456,25 @@ class Run:
                 raise Unfair(f"the book says {book} is free on {name}, the world {true}")
 
     def kept_for_ever(self, job: str) -> bool:
-        """It stands behind a strict queue's head that never can start, or waits for one that does."""
-        reason = self.cluster.reason(job)
+        """It stands behind a strict queue's head that never can start, or waits for one that does, or its array has
+        begun as many jobs as it may that never find a node, pod by pod."""
+        reason, enough = self.cluster.reason(job), 1
         match reason and reason.code:
             case ReasonCode.BEHIND_HEAD:
                 before = [reason.numbers["head"]]
             case ReasonCode.DEPENDENCY:
                 before = reason.numbers["jobs"]
+            case ReasonCode.ARRAY_LIMIT:
+                own, enough = self.jobs[job], reason.numbers["cap"]
+                before = [
+                    name
+                    for name, other in self.world.jobs.items()
+                    if (other.job.user, other.job.array) == (own.user, own.array) and other.phase is not Phase.QUEUED
+                ]
             case _:
                 return False
-        return any(
-            each in self.world.jobs and (not self.could_run(each) or self.kept_for_ever(each)) for each in before
-        )
+        kept = [each in self.world.jobs and (not self.could_run(each) or self.kept_for_ever(each)) for each in before]
+        return sum(kept) >= enough
 
 
 def gang_fits_empty(nodes: list[Node], job: Job) -> bool:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cyclopts import CycloptsError
 
 from phalanx.cli.app import build
 from phalanx.cli.simulation.cells import Source, workload_of
@@ -143,6 +144,17 @@ def test_queues_that_are_missing_are_said_first_counted_and_in_the_exit_code(tmp
     assert ended == 3
 
 
+def test_where_no_job_ended_there_are_no_means(tmp_path: Path, capsys) -> None:
+    (tmp_path / "mine.yaml").write_text("policy: {backfill: greedy}\nqueues:\n- {name: z}\n")
+    assert simulate(own(tmp_path), "--policy", tmp_path / "mine.yaml", "--processes", 1) == 3
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["mine", "3", "-", "-"]
+
+
+def test_what_would_take_years_is_refused(capsys) -> None:
+    with pytest.raises(CycloptsError):
+        simulate(KTH, "--seeds", 1_000_000_000)
+
+
 def test_who_did_not_end_is_said_beside_the_means_of_who_did(tmp_path: Path, capsys) -> None:
     simulate(own(tmp_path), "--policy", "greedy", "--processes", 1)
     assert "own.yaml: under greedy 1 of 3 jobs did not end; the means are of the others" in capsys.readouterr().err
@@ -261,6 +273,8 @@ def test_results_as_csv_and_parquet(tmp_path: Path, capsys) -> None:
             [KTH, "--first", "5", "--csv", "/nowhere/at/all.csv"],
             "/nowhere/at/all.csv cannot be written: there is no folder /nowhere/at",
         ),
+        ([KTH, "--max-wait", "3d", "--aside", "0.2"], "--max-wait, --aside: nothing is searched; say --tune FILE"),
+        ([KTH, "--tune", "best.yaml", "--json", "--csv", "r.csv"], "leave out --csv, --json"),
     ],
 )
 def test_what_is_wrong_is_said(words: list[object], complaint: str) -> None:

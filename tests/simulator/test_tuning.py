@@ -127,9 +127,11 @@ def test_the_command_writes_the_policy_and_says_what_has_no_meaning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, log = tmp_path / "best.yaml", [str(LOG), "--first", "120", "--processes", "1", "--trials", "1"]
-    assert build()(["simulate", *log, "--tune", str(file)], result_action="return_value") == 0
-    out = capsys.readouterr().out
-    assert re.search(r"^best +36 ", out, re.MULTILINE)
+    asked = ["simulate", *log, "--tune", str(file), "--max-wait", "1s"]
+    assert build()(asked, result_action="return_value") == 0
+    told = capsys.readouterr()
+    assert re.search(r"^best +36 ", told.out, re.MULTILINE)
+    assert "no trial kept to the bounds" in told.err
     assert file.read_text().startswith("# Found by: phalanx")
     with pytest.raises(PhalanxError, match="leave out --seeds, --policy"):
         build()(

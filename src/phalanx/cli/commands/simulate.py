@@ -79,7 +79,8 @@ def simulate(
     processes
         How many simulations to run side by side; as many as there are processors if not given.
     """
-    given, chance, results = given or Given(), chance or Chance(), results or Results()
+    given, chance, results, tuning = given or Given(), chance or Chance(), results or Results(), tuning or Tuning()
+    tuning.check()
     sources, seeds = [given.source(trace) for trace in _each(traces)], range(chance.seed, chance.seed + chance.seeds)
     policy, estimates = _each(policy), _each(estimates)
     _check_named("--policy", policy, "easy fifo")
@@ -90,8 +91,9 @@ def simulate(
         for source, name, known, seed in product(sources, policy, estimates, seeds)
     ]
     results.check([*traces, *(file for file in map(Path, (given.cluster, *policy)) if file.suffix)])
-    if tuning is not None and tuning.tune is not None:
-        return tune(replace(of_all, seed=chance.seed), _unused(cells), tuning, _at_once(processes))
+    if tuning.tune is not None:
+        unused = [*_unused(cells), *results.said()]
+        return tune(replace(of_all, seed=chance.seed), unused, tuning, _at_once(processes))
     jobs, some_never = _check(sources, policy, estimates, chance.seed)
     with stop_asked() as stopped:
         outcomes, lost = _play(cells, jobs, processes, stopped)

@@ -28,6 +28,7 @@ class Limits(StrEnum):
 _CHANCES = {"slow_start", "straggler", "late", "lost"}
 Above = Parameter(validator=Number(gt=0, lte=1_000_000))
 AtLeastOne = Parameter(validator=Number(gte=1))
+Rounds = Parameter(validator=Number(gte=1, lte=10_000))  # each is a simulation of its own
 
 
 @Parameter(name="*")
@@ -84,7 +85,7 @@ class Given:
 class Chance:
     """Seeds, and what goes wrong."""
 
-    seeds: Annotated[int, AtLeastOne] = 1
+    seeds: Annotated[int, Rounds] = 1
     """Play each so many times, with the seeds that follow."""
 
     seed: int = 0
@@ -131,6 +132,10 @@ class Results:
     json: bool = False
     """Print all measures: a line of JSON for each policy."""
 
+    def said(self) -> list[str]:
+        """Return the options that ask for something."""
+        return changed(self)
+
     def check(self, read: Sequence[Path]) -> None:
         """Hours of playing shall not end with a file that cannot be written, or written over what was read. Raises
         PhalanxError."""
@@ -159,7 +164,7 @@ class Tuning:
     """Search the settings of a policy on the log, and write what is best there, with its evidence. What was tried is
     kept beside the file: the same command goes on where it was stopped."""
 
-    trials: Annotated[int, AtLeastOne] = 50
+    trials: Annotated[int, Rounds] = 50
     """How many settings to try."""
 
     max_wait: str | None = None
@@ -170,6 +175,18 @@ class Tuning:
 
     aside: Annotated[float, Parameter(validator=Number(gt=0, lt=1))] = 0.3
     """What part of the jobs, the last, is kept aside to judge what was found."""
+
+    def check(self) -> None:
+        """Raises PhalanxError where no search is asked for, but how it is to go."""
+        if self.tune is None and (said := changed(self)):
+            raise PhalanxError(f"{', '.join(said)}: nothing is searched; say --tune FILE, too, or leave that out")
+
+
+def changed(options: Results | Tuning) -> list[str]:
+    """Return the options that are not as they are by default."""
+    return [
+        f"--{each.name.replace('_', '-')}" for each in fields(options) if getattr(options, each.name) != each.default
+    ]
 
 
 def pyarrow() -> tuple[Any, Any]:

@@ -37,6 +37,7 @@ COLUMNS = (
     ("USED", "utilisation", "{:.1%}"),
     ("MAKESPAN", "makespan_s", "{:,.0f} s"),
 )
+OF_ENDED = {measure for _, measure, _ in COLUMNS} - {"jobs", "utilisation"}  # of no job there is no mean
 SPEED = ("JOBS/S", "jobs_per_s", "{:,.0f}")  # the last
 IF_ANY = (
     ("MISSED", "deadline_miss_ratio", "{:.1%}"),
@@ -135,7 +136,7 @@ def table_rows(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 
 
 def _cell(row: Row, name: str, form: str) -> str:
-    if name not in row:
+    if name not in row or (name in OF_ENDED and not row["finished"]):
         return "-"
     sure = row.get("ci95", {}).get(name)
     return form.format(row[name]) + (f" ±{sure / abs(row[name]):.1%}" if sure and row[name] else "")

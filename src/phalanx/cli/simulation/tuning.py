@@ -96,12 +96,19 @@ class Found:
     best: Mapping[str, Any] | None
     aside: Sequence[Outcome] = ()
 
+    @property
+    def within_bounds(self) -> bool:
+        """Return whether the best trial keeps to the bounds."""
+        return self.bounds is not None and self.best is not None and self.bounds.excess(self.best) <= 1.0
+
 
 def tune(of_all: Cell, others: Sequence[str], asked: Tuning, processes: int) -> int:
     """`phalanx simulate --tune`: search, print what was found, write it; return the exit code. `others`: options that
     have no meaning with it. Raises PhalanxError."""
     if others:
-        raise PhalanxError(f"--tune searches on one log, with one seed: leave out {', '.join(others)}")
+        raise PhalanxError(
+            f"--tune searches on one log, with one seed, and writes one file: leave out {', '.join(others)}"
+        )
     plan = plan_of(of_all, asked)
     optuna()  # before anything is played
     with stop_asked() as stopped, progress_bar(plan.played) as progress:
@@ -113,6 +120,8 @@ def tune(of_all: Cell, others: Sequence[str], asked: Tuning, processes: int) -> 
         if found.aside:
             print_table(*table_rows(rows_of(found.aside)))
         note(f"{plan.file} has the best of {counted(found.trials, 'trial')}, and what speaks for it")
+        if not found.within_bounds:
+            note("no trial kept to the bounds: this one is least beyond; try more --trials, or wider bounds")
     if was_stopped:
         note(f"stopped: the trials so far are kept in {plan.journal}; the same command goes on from there")
     return 130 if was_stopped else 0
@@ -298,7 +307,7 @@ def written(plan: Plan, found: Found, command: str) -> str:
         "least mean bounded slowdown with a longest wait of at most "
         f"{found.bounds.wait_s:,.0f} s and a Jain index of at least {found.bounds.fairness:.3f}.",
         f"There: {_evidence(found.best)}",
-        *([] if found.bounds.excess(found.best) <= 1.0 else ["No trial kept to the bounds; this one is least beyond."]),
+        *([] if found.within_bounds else ["No trial kept to the bounds; this one is least beyond."]),
     ]
     if found.aside:
         lines.append(f"On the {plan.jobs[1]:,} jobs after these, which the search never saw:")

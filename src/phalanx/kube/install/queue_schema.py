@@ -147,7 +147,8 @@ PREEMPTION = obj(
                                      " the other's before the loss, or at most what the other has after it."),
         "victims": one_of(VictimOrder, "Who goes first of those who may be asked: those of the queue whose share is"
                                        " highest just then (the default), or whoever costs least, of whatever queue."),
-        "borrowing": flag("Its jobs may preempt also while this queue itself borrows: jobs of lower priority."),
+        "borrowing": flag("Its jobs may preempt also while this queue itself borrows: jobs of lower priority. No effect"
+                          " with `downTo: fair-share`, here or in the victim's queue."),
         "borrowingThreshold": whole("With `borrowing`: victims have at most this priority.", -(2**31)),
         "minRun": seconds("Jobs of this queue are spared until they have run that long."),
         "grace": seconds("Pods of this queue get that long to end; not set: as each pod says."),
