@@ -84,6 +84,7 @@ _RULES: dict[str, list[dict[str, Any]]] = {
         },
         {"apiGroups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": _READ},
         {"apiGroups": [""], "resources": ["pods/exec", "pods/attach", "pods/portforward"], "verbs": ["get", "create"]},
+        {"apiGroups": [""], "resources": ["pods/ephemeralcontainers"], "verbs": ["get", "update", "patch"]},
         {"apiGroups": [""], "resources": ["pods/proxy", "services/proxy"], "verbs": ["*"]},
     ],
 }

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.kind import CONFIG_MAPS, NAMESPACES, SECRETS
+from phalanx.client.connection import STRATEGIC_PATCH
+from phalanx.client.kind import CONFIG_MAPS, NAMESPACES, PODS, SECRETS
 from phalanx.embedded.node.container.cgroup.groups import Cgroups
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
@@ -209,3 +210,46 @@ def test_the_default_is_the_memory_for_each_cpu_and_can_be_said(api_server: Serv
         assert await limit(api) == str(3 << 20)
 
     scenario(api_server, test, shared=True, default_memory_bytes=3 << 20)
+
+
+def test_a_debug_container_sees_the_processes_of_its_target_and_has_what_its_pod_may_have(
+    api_server: ServerProcess,
+) -> None:
+    enforced = "memory" in Cgroups.of_this_process("phalanx-test").enforced
+    measured = enforced and Path("/sys/fs/cgroup/memory").is_dir()  # where version 1 of cgroups has it
+
+    async def test(api: Client) -> None:
+        await owned(api)
+        most = {"resources": {"limits": {"memory": "64Mi"}}}
+        await api.run(container("main", "sleep", "4321", **most), container("other", "sleep", "1234", **most))
+        await api.phase("Running")
+        group = "/sys/fs/cgroup/memory$(grep :memory: /proc/self/cgroup | cut -d: -f3)/../memory.limit_in_bytes"
+        script = f"id -u; grep NoNewPrivs /proc/self/status; cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo; cat {group}"
+        alone = "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"
+        late = [
+            container("beside", "sh", "-c", script, targetContainerName="main"),
+            container("alone", "sh", "-c", alone),
+            container("root", "id", securityContext={"runAsUser": 0}),
+        ]
+        body = {"spec": {"ephemeralContainers": late}}
+        await api.connection.patch(PODS, "p", body, api.namespace, "ephemeralcontainers", STRATEGIC_PATCH)
+
+        def state(pod: Any, name: str) -> Any:
+            found = pod["status"].get("ephemeralContainerStatuses") or ()
+            return next((one["state"] for one in found if one["name"] == name), {})
+
+        ended = lambda pod: all("terminated" in state(pod, name) for name in ("beside", "alone"))  # noqa: E731
+        await api.until(ended)
+        said = (await api.logs(container="beside")).splitlines()
+        assert (said[0], said[1].split()[1]) == (str(ADA), "1")
+        assert "sleep 4321" in said[2]
+        assert "sleep 1234" not in said[2]
+        if measured:
+            assert said[3] == str(128 << 20)
+        assert "sleep" not in await api.logs(container="alone")
+        pod = await api.until(
+            lambda pod: "waiting" in state(pod, "root") and state(pod, "root")["waiting"].get("message")
+        )
+        assert f"its pods run as user {ADA}" in state(pod, "root")["waiting"]["message"]
+
+    scenario(api_server, test, shared=True)

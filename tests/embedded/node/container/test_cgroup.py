@@ -178,7 +178,7 @@ def test_the_cpu_quota_is_in_force(real: Cgroups) -> None:
 
 def test_cpu_is_shared_by_what_nodes_pods_and_containers_ask() -> None:
     groups = Cgroups.of_this_process(f"phalanx-test-{os.getpid()}", 6000)
-    group = groups.create("uid", "main-0", Limits(cpu_request_milli=500), 2000)
+    group = groups.create("uid", "main-0", Limits(cpu_request_milli=500), Limits(cpu_request_milli=2000))
     container = Path(group.dirs[0]) if group.dirs else Path()
     found = [read_share(place) for place in (container.parent.parent, container.parent, container)]
     cgroup.remove(group.dirs)
@@ -193,3 +193,17 @@ def read_share(place: Path) -> int:
 
 
 QUOTAS = {"cpu.cfs_quota_us", "cpu.max"}
+
+
+def test_a_pod_has_a_limit_for_all_its_containers_and_is_not_killed_whole(real: Cgroups) -> None:
+    if "memory" not in real.enforced:
+        pytest.skip(f"no memory cgroup can be made here: {real.problems}")
+    group = real.create("uid", "debug-0", Limits(), Limits(memory_limit_bytes=64 << 20))
+    places = [(Path(place), Path(place).parent) for place in group.dirs[::2]]
+    names = ("memory.limit_in_bytes", "memory.max", "memory.oom.group")
+    found = [{name: (place / name).read_text() for name in names if (place / name).exists()} for _, place in places]
+    cgroup.remove(group.dirs)
+    assert [one for one in found if one] in (
+        [{"memory.limit_in_bytes": f"{64 << 20}\n"}],
+        [{"memory.max": f"{64 << 20}\n", "memory.oom.group": "0\n"}],
+    )

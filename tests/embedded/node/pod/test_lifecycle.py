@@ -71,3 +71,16 @@ def test_a_stopping_pod_starts_nothing() -> None:
     spec = pod(container("a"), container("b"))
     assert next_steps(spec, stopping=True, a=UP, b=Known()) == Steps(stop=("a",))
     assert next_steps(spec, stopping=True, a=Known(state=exited(143)), b=Known()).done
+
+
+def test_ephemeral_containers_start_at_once_run_once_and_keep_no_pod_alive() -> None:
+    late = {"ephemeralContainers": [container("late")]}
+    early = pod(container("main"), initContainers=[container("one")], **late)
+    assert next_steps(early, one=UP, main=Known(), late=Known()).start == ("late",)
+    spec = pod(container("main"), restartPolicy="Never", **late)
+    waiting = Waiting(reason="CreateContainerConfigError", message="", retry_s=NOW_S + 5)
+    assert next_steps(spec, main=UP, late=Known(waiting=waiting)) == Steps(wake_s=NOW_S + 5)
+    assert next_steps(spec, main=UP, late=Known(state=exited(1))) == Steps()
+    ended = Known(state=exited(0))
+    assert next_steps(spec, main=ended, late=UP) == Steps(stop=("late",))
+    assert next_steps(spec, main=ended, late=ended).done

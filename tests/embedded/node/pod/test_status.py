@@ -106,3 +106,14 @@ def test_the_time_of_a_transition_stays_while_the_status_does() -> None:
     later = pod_status(before, {"main": UP}, PLACE, NOW_S + 60, over=False)
     times = {one["type"]: one["lastTransitionTime"] for one in later["conditions"]}
     assert (times["Initialized"], times["Ready"]) == ("1970-01-01T00:16:40Z", "1970-01-01T00:17:40Z")
+
+
+def test_an_ephemeral_container_decides_nothing_about_its_pod() -> None:
+    spec = pod(container("main"), ephemeralContainers=[container("late")])
+    found = status(spec, main=UP, late=Known(state=exited(1)))
+    assert (found["phase"], condition(found, "Ready")) == ("Running", ("True", None, None))
+    (late,) = found["ephemeralContainerStatuses"]
+    assert (late["name"], late["ready"], late["state"]["terminated"]["exitCode"]) == ("late", False, 1)
+    assert "started" not in late  # nobody asks
+    over = status(spec, over=True, main=Known(state=exited(0)), late=Known(state=exited(137)))
+    assert over["phase"] == "Succeeded"

@@ -88,6 +88,43 @@ def test_attach_shows_what_the_container_writes_and_ends_with_it(api_server: Ser
     scenario(api_server, test)
 
 
+def test_what_is_typed_reaches_a_container_with_input(api_server: ServerProcess) -> None:
+    async def test(api: Client) -> None:
+        await api.run(container("main", "sh", "-c", "wc -c", stdin=True, stdinOnce=True))
+        await api.phase("Running")
+        code, out, _ = await kubectl(api_server, api, "attach", "-i", "p", given=b"x" * 300_000)
+        assert (code, out) == (0, "300000\n")  # the end of the input ends it
+        assert (await api.phase("Succeeded"))["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+
+    scenario(api_server, test)
+
+
+def late(pod: Any, name: str) -> Any:
+    """The state of an ephemeral container."""
+    return {one["name"]: one["state"] for one in pod["status"].get("ephemeralContainerStatuses") or ()}.get(name) or {}
+
+
+def test_debug_adds_a_container_to_a_pod_that_runs(api_server: ServerProcess) -> None:
+    async def test(api: Client) -> None:
+        await api.run(container("main", "sleep", "300"))
+        await api.phase("Running")
+        typed = b"echo $((40 + 2)); test -t 0 || exit 5\n"
+        code, out, err = await kubectl(
+            api_server, api, "debug", "p", "-i", "--image=host", "-cd", "--", "sh", given=typed
+        )
+        assert (code, "42\n" in out) == (0, True), err
+        pod = await api.until(lambda pod: "terminated" in late(pod, "d"))
+        assert (late(pod, "d")["terminated"]["exitCode"], pod["status"]["phase"]) == (5, "Running")
+        assert await api.logs(container="d") == "42"
+        await kubectl(api_server, api, "debug", "p", "--image=host", "-cstays", "--", "sleep", "300")
+        await api.until(lambda pod: "running" in late(pod, "stays"))
+        assert (await kubectl(api_server, api, "exec", "p", "-cstays", "--", "echo", "in"))[1] == "in\n"
+        await api.delete(gracePeriodSeconds=0)
+        await api.until(lambda pod: pod is None)
+
+    scenario(api_server, test)
+
+
 async def _port(api: Client) -> str:
     async def look() -> str:
         return (await api.logs()).strip()

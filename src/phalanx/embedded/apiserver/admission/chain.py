@@ -241,13 +241,9 @@ def ephemeral_containers(resource: Resource, obj: Object, old: Object, reader: R
         return
     node = reader.get("", "nodes", "", name)
     runtime = ((node or {}).get("status") or {}).get("nodeInfo", {}).get("containerRuntimeVersion", "")
-    if runtime.startswith(("phalanx://", "simulated://")):
-        meta = obj["metadata"]
-        why = (
-            f"node {name} does not add containers to pods that run. Run a program in the pod as it is (kubectl exec "
-            f"-it {meta['name']} -- sh), or debug a copy of it (kubectl debug {meta['name']} --copy-to=NAME)"
-        )
-        raise forbidden(resource.group, resource.plural, meta["name"], why)
+    if runtime.startswith("simulated://"):
+        why = f"node {name} is simulated: nothing runs in its pods, and no container is added to them"
+        raise forbidden(resource.group, resource.plural, obj["metadata"]["name"], why)
 
 
 def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:

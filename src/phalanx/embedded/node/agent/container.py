@@ -23,6 +23,7 @@ from phalanx.embedded.node.container.attempt import (
     Exited,
     Mount,
     Planned,
+    Process,
     Running,
     RunSpec,
     attempts,
@@ -40,7 +41,7 @@ from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.network.names import host_name
 from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.allotment import device_variables
-from phalanx.embedded.node.pod.demand import demand, limits, requests
+from phalanx.embedded.node.pod.demand import demand, every_container, limits, requests
 from phalanx.embedded.node.pod.environment import ConfigError, command_line, environment
 from phalanx.embedded.node.pod.lifecycle import Known, Waiting
 from phalanx.embedded.node.pod.record import PodRecord
@@ -82,17 +83,19 @@ class Container:
 
     @property
     def spec(self) -> Object:
-        both = [*self.pod["spec"]["containers"], *(self.pod["spec"].get("initContainers") or ())]
-        return next(one for one in both if one["name"] == self.name)
+        return next(one for one in every_container(self.pod["spec"]) if one["name"] == self.name)
 
     @property
-    def is_init(self) -> bool:
-        return any(one["name"] == self.name for one in self.pod["spec"].get("initContainers") or ())
+    def is_ephemeral(self) -> bool:
+        """Return whether it was added to a pod to look at it."""
+        return any(one["name"] == self.name for one in self.pod["spec"].get("ephemeralContainers") or ())
 
     @property
     def part(self) -> str:
         """As events name it."""
-        return f"spec.{'initContainers' if self.is_init else 'containers'}{{{self.name}}}"
+        is_init = any(one["name"] == self.name for one in self.pod["spec"].get("initContainers") or ())
+        sort = "ephemeralContainers" if self.is_ephemeral else "initContainers" if is_init else "containers"
+        return f"spec.{sort}{{{self.name}}}"
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -256,6 +259,7 @@ class Container:
         owner = around.owner(self._record.namespace)
         own_words = owner.variables if owner is not None and not image.layers else {}
         env = around.variables(own_root=bool(image.layers)) | own_words | dict(image.env)
+        env |= {"TERM": "xterm"} if spec.get("tty") else {}
         env |= {"HOSTNAME": host_name(pod)} | devices | dict(granted.env) | asked
         user, group = _user(spec, pod, image) if owner is None else _user_of(owner, spec, pod)
         mounts = self._mounts(pod, image, asked, owner, granted)
@@ -266,8 +270,10 @@ class Container:
             files = (*((path, path) for path in own), *((one.source, one.target) for one in granted.files))
             root = await asyncio.to_thread(root_of, image, place, around.isolation, spec, pod, files)
         limit = self._limits(owner, around.others_files((*own, *(one.source for one in granted.files))))
-        asked_by_pod = demand(pod["spec"]).get("cpu", 0)
-        group_of = around.cgroups.create(self._record.uid, f"{self.name}-{number}", limit, asked_by_pod)
+        whole = around.limits_of_pod(pod["spec"]) if self.is_ephemeral else Limits()
+        whole = replace(whole, cpu_request_milli=demand(pod["spec"]).get("cpu", 0))
+        group_of = around.cgroups.create(self._record.uid, f"{self.name}-{number}", limit, whole)
+        own_processes = root is not None or owner is not None
         return RunSpec(
             argv=command_line(spec, env, image),
             env=env,
@@ -284,22 +290,41 @@ class Container:
             group=group,
             groups=owner.groups if owner is not None else (),
             confined=owner is not None,
+            processes_of=self._target() if own_processes else None,
             root=root,
             image_id=image.digest,
             memory_limit_bytes=limit.memory_limit_bytes or 0,
             capabilities=None if root is None else () if owner is not None else capabilities(spec, pod),
+            stdin=bool(spec.get("stdin")),
+            stdin_once=bool(spec.get("stdinOnce")),
+            tty=bool(spec.get("tty")),
             no_new_rights=security_context(spec, pod).get("allowPrivilegeEscalation") is False,
         )
 
     def _limits(self, owner: Owner | None, others_files: tuple[str, ...]) -> Limits:
-        """Return what the kernel holds the container to."""
+        """Return what the kernel holds the container to. An ephemeral one has no memory of its own: with the others it
+        has what its pod may have."""
         around = self._around
+        found = around.limits(requests(self.spec), limits(self.spec))
         return replace(
-            around.limits(requests(self.spec), limits(self.spec)),
+            found,
+            memory_limit_bytes=None if self.is_ephemeral else found.memory_limit_bytes,
             pids_limit=_PIDS if owner is not None else None,
             cpus=listed(self._record.cpus.get(self.name) or around.shared_cpus),
             others_files=others_files,
         )
+
+    def _target(self) -> Process | None:
+        """Return the process whose namespace of processes it shares: that of the container it was added to look at.
+        Raises ConfigError."""
+        name = self.spec.get("targetContainerName")
+        if not name:
+            return None
+        found = attempts(self.folder.parent / name)
+        state = found[-1].settle() if found else None
+        if not isinstance(state, Running):
+            raise ConfigError(f'target container "{name}" does not run')
+        return Process(pid=state.pid, start=state.pid_start) if found[-1].spec.own_processes else None
 
     def _mounts(
         self, pod: Object, image: Image, asked: Mapping[str, str], owner: Owner | None, granted: Granted

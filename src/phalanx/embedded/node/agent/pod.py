@@ -24,6 +24,7 @@ from phalanx.embedded.node.agent.container import Container
 from phalanx.embedded.node.container.attempt import LOST, REBOOT, Exited, Planned, Running
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod import volumes
+from phalanx.embedded.node.pod.demand import every_container
 from phalanx.embedded.node.pod.environment import ConfigError
 from phalanx.embedded.node.pod.lifecycle import Known, Steps, Waiting, steps
 from phalanx.embedded.node.pod.record import PodRecord
@@ -49,8 +50,8 @@ class Pod:
         self._written: dict[str, Any] | None = None
         self._volumes_ready = False
         self._tokens = token_files(pod, around.pod_dir(record.uid) / VOLUMES)
-        both = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
-        self.containers = {one["name"]: Container(one["name"], pod, record, around, self._wake.set) for one in both}
+        self.containers: dict[str, Container] = {}
+        self._take_in_containers()
         # One that ended in an earlier life of the agent only waits for its deletion.
         up = any(isinstance(one.known.state, Running | Planned) for one in self.containers.values())
         self.holds = up or (pod.get("status") or {}).get("phase") not in TERMINAL
@@ -60,11 +61,18 @@ class Pod:
     def update(self, pod: Object) -> None:
         images = _images(self.pod)
         self.pod = pod
+        self._take_in_containers()
         for container in self.containers.values():
             container.pod = pod
             if images.get(container.name) != _images(pod).get(container.name):
                 container.image_changed()
         self._wake.set()
+
+    def _take_in_containers(self) -> None:
+        """Know every container of the spec, to which ephemeral ones are added while the pod runs."""
+        for one in every_container(self.pod["spec"]):
+            if (name := one["name"]) not in self.containers:
+                self.containers[name] = Container(name, self.pod, self.record, self._around, self._wake.set)
 
     def remove(self) -> None:
         """End the pod: its object is gone, or was never there."""
@@ -228,7 +236,7 @@ class Pod:
         known = self.known()
         place = Place(
             cause=pod_cause(self.pod, known) if found.done else "",
-            disrupted=_disruption(self.record, known),
+            disrupted=_disruption(self.record, {name: known[name] for name in self._lasting()}),
             pod_ip=self.record.pod_ip,
             host_ip=self._around.settings.address,
             start_time=self.record.start_time,
@@ -243,6 +251,11 @@ class Pod:
             self.holds = False
             volumes.remove(self._around.pod_dir(self.record.uid) / VOLUMES)  # of what ended only its logs stay
             self._wake.set()
+
+    def _lasting(self) -> list[str]:
+        """Return the containers by whose end the pod is judged: not those that were added to look at it."""
+        late = {one["name"] for one in self.pod["spec"].get("ephemeralContainers") or ()}
+        return [name for name in self.containers if name not in late]
 
     async def _write(self, status: dict[str, Any]) -> bool:
         """Raises ApiUnknown."""
@@ -312,8 +325,7 @@ class Pod:
 
 
 def _images(pod: Object) -> dict[str, str]:
-    both = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
-    return {one["name"]: one["image"] for one in both}
+    return {one["name"]: one["image"] for one in every_container(pod["spec"])}
 
 
 def _disruption(record: PodRecord, known: Mapping[str, Known]) -> str:

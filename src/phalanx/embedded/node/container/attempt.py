@@ -62,11 +62,20 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process of the machine. `start`: in clock ticks since boot, against a reused pid."""
+
+    pid: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """The specification of what the shim runs. `root`: of an image; None: the machine's. `capabilities`: which it may
     have at most, by number; None: all that its user has. `no_new_rights`: set-user-ID programs run as plain ones.
     `cgroup_dirs` are removed after the end; `user` and `group` None: the agent's own. `groups`: its further ones.
-    `confined`: it is another user's than the agent's, see `shim`. `host_name`: what hostname(1) says, if not the
+    `confined`: it is another user's than the agent's, see `shim`. `processes_of`: it sees the processes that this one
+    sees; None: only its own, where it is confined or has a root. `host_name`: what hostname(1) says, if not the
     machine's. `user_namespace`: mounts and names are had in one."""
 
     argv: tuple[str, ...]
@@ -84,12 +93,21 @@ class RunSpec:
     group: int | None = None
     groups: tuple[int, ...] = ()
     confined: bool = False
+    processes_of: Process | None = None
     root: Root | None = None
     capabilities: tuple[int, ...] | None = None
     no_new_rights: bool = False
     image_id: str = ""
     memory_limit_bytes: int = 0  # what the kernel holds it to; 0: nothing
+    stdin: bool = False
+    stdin_once: bool = False  # its input is over when whoever attached to it first has gone
+    tty: bool = False
     hash: str = ""  # of the container's spec, to see that it was changed
+
+    @property
+    def own_processes(self) -> bool:
+        """Return whether it sees other processes than the machine's."""
+        return self.confined or self.root is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

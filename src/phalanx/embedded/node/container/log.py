@@ -15,21 +15,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from phalanx.embedded.node.container.shim.output import LOG_FILES
+from phalanx.embedded.node.container.shim.streams import LOG_FILES
 
-_LOOK_S = 0.1  # between two looks for more, while following
+_LOOK_S = 0.1
 _CHUNK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """PodLogOptions. `since`: only lines stamped at or after this (an RFC 3339 prefix compares as text)."""
+    """PodLogOptions. `since`: only lines stamped at or after this (an RFC 3339 prefix compares as text). `look_s`:
+    between two looks for more, while following."""
 
     follow: bool = False
     tail_lines: int | None = None
     since: str = ""
     timestamps: bool = False
     limit_bytes: int | None = None
+    look_s: float = _LOOK_S
 
 
 def since_text(moment: dt.datetime) -> str:
@@ -67,7 +69,7 @@ async def _pieces(path: Path, options: LogOptions, ended: Callable[[], bool]) ->
                 return
             else:
                 file.seek(-len(rest), 1)
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(options.look_s)
     finally:
         file.close()
 

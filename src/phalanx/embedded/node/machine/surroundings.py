@@ -25,7 +25,7 @@ from phalanx.embedded.node.machine.rdma import rdma_limits
 from phalanx.embedded.node.machine.settings import NodeSettings
 from phalanx.embedded.node.network.addresses import Networks
 from phalanx.embedded.node.network.naming import Naming
-from phalanx.embedded.node.pod.demand import GPU
+from phalanx.embedded.node.pod.demand import GPU, is_sidecar, limits, requests
 from phalanx.embedded.node.pod.environment import ConfigError
 from phalanx.embedded.node.pod.lifecycle import BackOff
 
@@ -79,6 +79,24 @@ class Surroundings:
                 if self.allocatable.get(name, "0") != "0"
             },
             rdma=rdma_limits(offered, self.rdma_cards, most),
+        )
+
+    def limits_of_pod(self, spec: Object) -> Limits:
+        """Return what all containers of a pod may have together: as much as the most of them that run at a time; None:
+        one of them has no limit."""
+        init = spec.get("initContainers") or ()
+        together = [*spec["containers"], *(one for one in init if is_sidecar(one))]
+        amounts = {id(one): self.limits(requests(one), limits(one)) for one in (*together, *init)}
+
+        def most(amount: Callable[[Limits], int | None]) -> int | None:
+            each = {one: amount(found) for one, found in amounts.items()}
+            if any(value is None for value in each.values()):
+                return None
+            return max(sum(each[id(one)] or 0 for one in together), *(each[id(one)] or 0 for one in init), 0)
+
+        return Limits(
+            cpu_limit_milli=most(lambda one: one.cpu_limit_milli),
+            memory_limit_bytes=most(lambda one: one.memory_limit_bytes),
         )
 
     def device_ids(self) -> list[str]:

@@ -51,6 +51,11 @@ def limits(container: Mapping[str, Any]) -> Amounts:
     return {name: amount(name, text) for name, text in found.items()}
 
 
+def every_container(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a pod's containers of all sorts: those that initialize it, its own, and those added to look at it."""
+    return [one for key in ("initContainers", "containers", "ephemeralContainers") for one in spec.get(key) or ()]
+
+
 def is_sidecar(container: Mapping[str, Any]) -> bool:
     """Of an init container: it stays beside the others."""
     return container.get("restartPolicy") == "Always"

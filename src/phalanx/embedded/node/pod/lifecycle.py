@@ -2,7 +2,8 @@
 
 The rules are the kubelet's (pkg/kubelet/kuberuntime, computePodActions): init containers one after the other, sidecars
 among them started in order and left running, then the others side by side; ended ones again as the restart policy says,
-after a pause that doubles from the second restart on; when the last of the others is done, the sidecars go.
+after a pause that doubles from the second restart on; when the last of the others is done, the sidecars go. Ephemeral
+containers start at once, however far the pod is, and never again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.embedded.node.container.attempt import Exited, Planned, Running, State
-from phalanx.embedded.node.pod.demand import is_sidecar
+from phalanx.embedded.node.pod.demand import every_container, is_sidecar
 
 Object = Mapping[str, Any]
 
@@ -68,6 +69,9 @@ def steps(spec: Object, known: Mapping[str, Known], now_s: float, back_off: Back
     policy = spec.get("restartPolicy") or "Always"
     begun = any(known[one["name"]].state is not None for one in main)
     found = _Collector(known, now_s, back_off)
+    for container in spec.get("ephemeralContainers") or ():
+        if known[container["name"]].state is None:
+            found.want(container["name"])
     for container in init:
         name, state = container["name"], known[container["name"]].state
         if is_sidecar(container):
@@ -99,8 +103,8 @@ def _is_over(state: State | None, policy: str) -> bool:
 
 def _wind_down(spec: Object, known: Mapping[str, Known]) -> Steps:
     """Everything but sidecars at once; then the sidecars, the last one first."""
-    init, main = spec.get("initContainers") or (), spec["containers"]
-    others = [one["name"] for one in (*init, *main) if one in main or not is_sidecar(one)]
+    init = spec.get("initContainers") or ()
+    others = [one["name"] for one in every_container(spec) if one not in init or not is_sidecar(one)]
     if up := _running(others, known):
         return Steps(stop=up)
     sidecars = [one["name"] for one in init if is_sidecar(one)]

@@ -63,6 +63,8 @@ def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: flo
     }
     if init:
         status["initContainerStatuses"] = [context.container(one) for one in init]
+    if late := spec.get("ephemeralContainers"):
+        status["ephemeralContainerStatuses"] = [context.ephemeral(one) for one in late]
     if place.failure:
         status["reason"], status["message"] = place.failure
     elif phase == "Failed" and place.cause:  # what another said of its end stays
@@ -211,6 +213,13 @@ class _Context:
             status["lastState"] = self._ended(container, last, number)
         return status
 
+    def ephemeral(self, container: Object) -> dict[str, Any]:
+        """Of a container that was added to look at the pod: nobody asks whether it is ready, and it runs once."""
+        status = self.container(container)
+        status["ready"] = False
+        del status["started"]
+        return status
+
     @property
     def _uid(self) -> str:
         return str(self.pod["metadata"]["uid"])
@@ -240,6 +249,8 @@ class _Context:
         return {"waiting": {"reason": "PodInitializing" if has_init else "ContainerCreating"}}
 
     def _comes_again(self, container: Object, ended: Exited) -> bool:
+        if container in (self.pod["spec"].get("ephemeralContainers") or ()):
+            return False
         policy = self.pod["spec"].get("restartPolicy") or "Always"
         if is_sidecar(container) and not self._is_main(container):
             policy = "Always"

@@ -3,6 +3,7 @@
 channels   one WebSocket as several channels: input, output, errors, sizes of a terminal
 spdy       SPDY/3.1, as far as port-forward needs it
 session    a command beside a running container, with pipes or a terminal
+feed       input for a container that has some
 remote     exec and attach
 forward    port-forward
 """

@@ -1,7 +1,7 @@
 """`kubectl exec` (and `cp`, which is tar(1) by exec) and `kubectl attach`.
 
 exec runs a command beside the container and tells its exit code. attach passes on what the container writes from now
-on: containers here have no input (their standard input is /dev/null), and who wants to give them some is told so.
+on, and to one with `stdin` what is given to it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from aiohttp import web
 from phalanx.embedded.node.container.attempt import Attempt, Exited, Running
 from phalanx.embedded.node.container.log import LogOptions, read, since_text
 from phalanx.embedded.node.streams.channels import CLOSE, RESIZE, STDERR, STDIN, STDOUT, Channels
+from phalanx.embedded.node.streams.feed import Feed
 from phalanx.embedded.node.streams.session import Session, pieces
 
 _LAST_WORDS_S = 0.5  # for output that was written before the end; a child left behind may hold the pipe for ever
+_LOOK_S = 0.02  # between two looks at what the container has written: somebody waits for his own keys
 _SUCCESS = {"status": "Success"}
 
 
@@ -121,13 +123,23 @@ async def _hear(channels: Channels, session: Session) -> None:
 
 async def attach(request: web.Request, attempt: Attempt) -> web.StreamResponse:
     """Pass on what the container writes, until it ends."""
-    if _flag(request, "stdin"):
-        text = "containers on this node have no standard input; attach without -i, or use kubectl exec -i"
+    spec, stdin = attempt.spec, _flag(request, "stdin")
+    if stdin and not spec.stdin:
+        name = request.match_info["container"]
+        text = (
+            f"container {name} has no standard input, for its spec does not say `stdin: true`; attach without -i, or "
+            "use kubectl exec -i"
+        )
         return web.Response(status=400, text=text)
     channels = Channels()
     socket = await channels.open(request)
-    options = LogOptions(follow=True, since=since_text(dt.datetime.now(dt.UTC)))
-    await _until_gone(channels, _pass_on(channels, attempt, options))
+    options = LogOptions(follow=True, since=since_text(dt.datetime.now(dt.UTC)), look_s=_LOOK_S)
+    feed = Feed(attempt.path("stdin")) if stdin else None
+    try:
+        await _until_gone(channels, _pass_on(channels, attempt, options), feed, once=spec.stdin_once)
+    finally:
+        if feed is not None:
+            feed.close()
     return socket
 
 
@@ -141,12 +153,23 @@ async def _pass_on(channels: Channels, attempt: Attempt, options: LogOptions) ->
         await channels.finish(_SUCCESS)
 
 
-async def _until_gone(channels: Channels, work: Awaitable[None]) -> None:
-    """Do `work` for as long as the client is there."""
+async def _until_gone(channels: Channels, work: Awaitable[None], feed: Feed | None, *, once: bool) -> None:
+    """Do `work` for as long as the client is there, whose input goes to `feed`. `once`: which is over with it."""
 
     async def listen() -> None:
-        async for _ in channels.messages():
-            pass
+        async for channel, data in channels.messages():
+            if feed is None:
+                continue
+            if channel == STDIN:
+                await feed.data(data)
+            elif channel == RESIZE:
+                with suppress(ValueError, KeyError, TypeError):
+                    size = json.loads(data)
+                    await feed.resize(int(size["Width"]), int(size["Height"]))
+            elif channel == CLOSE and data == bytes((STDIN,)) and once:
+                await feed.end()
+        if feed is not None and once:
+            await feed.end()
 
     tasks = (asyncio.ensure_future(work), asyncio.create_task(listen()))
     try:

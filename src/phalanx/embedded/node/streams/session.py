@@ -63,13 +63,12 @@ class Session:
 
     async def write(self, data: bytes) -> None:
         """To its input; what nobody reads any more is dropped."""
-        loop = asyncio.get_running_loop()
         with suppress(BrokenPipeError, OSError):
             while data and self._stdin >= 0:
                 try:
                     data = data[os.write(self._stdin, data) :]
                 except BlockingIOError:
-                    await _ready(loop.add_writer, loop.remove_writer, self._stdin)
+                    await writable(self._stdin)
 
     async def end_input(self) -> None:
         """Nothing more comes."""
@@ -122,6 +121,12 @@ async def pieces(source: int) -> AsyncIterator[bytes]:
         if not data:
             return
         yield data
+
+
+async def writable(descriptor: int) -> None:
+    """Wait until something can be written."""
+    loop = asyncio.get_running_loop()
+    await _ready(loop.add_writer, loop.remove_writer, descriptor)
 
 
 async def _ready(add: Callable[..., object], remove: Callable[[int], object], descriptor: int) -> None:

@@ -76,7 +76,8 @@ def container_of(pod: str, obj: Object, wanted: str) -> str:
     names = [one["name"] for one in spec.get("containers") or []]
     init = [one["name"] for one in spec.get("initContainers") or []]
     if wanted:
-        if wanted not in names + init:
+        late = [one["name"] for one in spec.get("ephemeralContainers") or []]
+        if wanted not in names + init + late:
             raise bad_request(f"container {wanted} is not valid for pod {pod}")
         return wanted
     default = (obj["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")

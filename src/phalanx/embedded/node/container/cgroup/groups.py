@@ -13,13 +13,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from phalanx.embedded.node.container.cgroup.device_filter import try_program, withhold
 from phalanx.embedded.node.container.cgroup.limits import CONTROLLERS, Hierarchy, Limits, hierarchies, settings
 
 _ALWAYS = ("devices", "cpuacct")  # where version 1 has them; `cpuacct` only counts
+_TOGETHER = "memory.oom.group"  # what is for want of memory is killed whole: a container, not its pod
 _LEAF = "phalanx-agent"  # where the agent itself goes: a v2 group with children may hold no process
 
 
@@ -70,9 +71,10 @@ class Cgroups:
             texts = "", ""
         return cls(hierarchies(*texts, besides=(*_ALWAYS, *besides)), name, cpu_milli)
 
-    def create(self, pod: str, container: str, limits: Limits, pod_cpu_milli: int = 0) -> Group:
-        """`pod_cpu_milli`: what all containers of the pod ask. Raises OSError."""
-        whole = Limits(cpu_request_milli=max(pod_cpu_milli, limits.cpu_request_milli))
+    def create(self, pod: str, container: str, limits: Limits, of_pod: Limits | None = None) -> Group:
+        """`of_pod`: what all containers of the pod ask, and have at most. Raises OSError."""
+        whole = of_pod or Limits()
+        whole = replace(whole, cpu_request_milli=max(whole.cpu_request_milli, limits.cpu_request_milli))
         dirs, procs, oom_files, peak_files, cpus_file = [], [], [], [], ""
         for hierarchy in self.usable:
             above = hierarchy.own / self._name / pod
@@ -81,7 +83,8 @@ class Cgroups:
             if hierarchy.version == 2:
                 _delegate(above.parent, hierarchy.controllers)
                 _delegate(above, hierarchy.controllers)
-            _write(above, settings(hierarchy, whole))
+            of_all = settings(hierarchy, whole)
+            _write(above, {file: text for file, text in of_all.items() if file != _TOGETHER})
             _write(place, settings(hierarchy, limits))
             if "cpuset" in hierarchy.controllers:
                 cpus_file = str(place / "cpuset.cpus")

@@ -2,7 +2,7 @@
 
 starting    how the agent starts one
 record      what it leaves behind, and by what a process is known again
-output      what the program writes
+streams     what the program reads and writes
 syscalls    calls of the kernel that Python does not have
 privileges  as whom a program runs, and what it may
 root        the files of its image as its root

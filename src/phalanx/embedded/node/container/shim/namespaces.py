@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from phalanx.embedded.node.container.shim.privileges import rights_of_user
+from phalanx.embedded.node.container.shim.record import start_ticks
 from phalanx.embedded.node.container.shim.root import make_root
 from phalanx.embedded.node.container.shim.syscalls import (
     CLONE_NEWIPC,
@@ -24,6 +25,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
     MS_REMOUNT,
     MS_SLAVE,
     PR_SET_PDEATHSIG,
+    Refused,
     call,
     libc,
     mount,
@@ -50,6 +52,21 @@ def enter_user_namespace(user: int, group: int) -> None:
     step("giving up groups", partial(write_text, "/proc/self/setgroups", "deny"))
     step("mapping the user", partial(write_text, "/proc/self/uid_map", f"{user} {before[0]} 1"))
     step("mapping the group", partial(write_text, "/proc/self/gid_map", f"{group} {before[1]} 1"))
+
+
+def join_processes(pid: int, start: int, *, user_namespace: bool) -> None:
+    """Children of ours see what the process `pid` sees, which began at `start`. Raises Refused."""
+    names = ("user", "pid") if user_namespace else ("pid",)
+    handles = [step("entering the target container", partial(_namespace, pid, name)) for name in names]
+    if step("entering the target container", partial(start_ticks, pid)) != start:
+        raise Refused("the target container has ended")  # the number is another's by now
+    for handle in handles:
+        call("entering the target container", libc.setns(handle, 0))
+        os.close(handle)
+
+
+def _namespace(pid: int, name: str) -> int:
+    return os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def isolate(spec: dict[str, Any]) -> None:

@@ -3,9 +3,11 @@ or beside a container that runs, for commands that `kubectl exec` and probes sta
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
+import termios
 from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
@@ -25,8 +27,8 @@ _NAMESPACES = ("user", "mnt", "uts", "ipc", "pid")
 _CANNOT_RUN, _NOT_FOUND = 126, 127  # exit codes, as a shell's
 
 
-def become(spec: dict[str, Any], shim: int, outputs: tuple[int, int], ended: int) -> NoReturn:
-    """Raises Refused."""
+def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended: int) -> NoReturn:
+    """`streams`: its input and outputs. Raises Refused."""
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
@@ -37,9 +39,10 @@ def become(spec: dict[str, Any], shim: int, outputs: tuple[int, int], ended: int
     if has_own_processes(spec):
         fork_below_init(ended)
         os.setsid()
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(outputs[0], 1)
-    os.dup2(outputs[1], 2)
+    for place, handle in enumerate(streams):
+        os.dup2(handle, place)
+    if spec.get("tty"):
+        _take_terminal(spec)
     if spec.get("root") is not None:  # as OCI runtimes do: config.md, "cwd"
         step(f"making the working directory {spec['cwd']}", lambda: os.makedirs(spec["cwd"], exist_ok=True))
     become_user(spec)
@@ -47,6 +50,14 @@ def become(spec: dict[str, Any], shim: int, outputs: tuple[int, int], ended: int
     if not has_own_processes(spec) and os.getppid() != shim:
         os._exit(1)
     _execute(spec, spec["argv"])
+
+
+def _take_terminal(spec: dict[str, Any]) -> None:
+    """The terminal is the program's, and its user's. Raises Refused."""
+    step("taking the terminal", partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0))
+    if spec.get("user") is not None:
+        with suppress(OSError):  # not ours to give, in a user namespace
+            os.fchown(0, spec["user"], -1)
 
 
 def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:

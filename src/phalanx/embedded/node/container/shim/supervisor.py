@@ -41,10 +41,11 @@ from phalanx.embedded.node.container.shim.namespaces import (
     enter_user_namespace,
     has_own_processes,
     isolate,
+    join_processes,
 )
-from phalanx.embedded.node.container.shim.output import Log, Stream
 from phalanx.embedded.node.container.shim.program import become, enter
 from phalanx.embedded.node.container.shim.record import boot_id, start_ticks, write_whole
+from phalanx.embedded.node.container.shim.streams import Input, Log, Stream
 from phalanx.embedded.node.container.shim.syscalls import (
     CLONE_NEWPID,
     PR_SET_CHILD_SUBREAPER,
@@ -65,6 +66,7 @@ class Shim:
         self.killing = False
         self.ended = -1
         self.log = Log(stem + ".log")
+        self.input: Input | None = None
 
     def run(self, started: int) -> None:
         """Start the program, tell `started` when it is on record, tend it to its end, record that."""
@@ -82,7 +84,8 @@ class Shim:
         write_whole(self.stem + ".exit.json", self._ending(problem))
 
     def _start(self) -> tuple[list[Stream], str]:
-        out, err, go, failed, ended = os.pipe(), os.pipe(), os.pipe(), os.pipe(), os.pipe()
+        go, failed, ended = os.pipe(), os.pipe(), os.pipe()
+        its, streams = self._standard_streams()
         shim = os.getpid()
         if has_own_processes(self.spec):
             separate_processes(self.spec)
@@ -92,12 +95,12 @@ class Shim:
             try:
                 os.close(go[1])
                 if os.read(go[0], 1):
-                    become(self.spec, shim, (out[1], err[1]), ended[1])
+                    become(self.spec, shim, its, ended[1])
             except BaseException as error:  # the parent must hear of it, and this fork ends here
                 os.write(failed[1], str(error).encode())
             os._exit(START_FAILED)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
-        for handle in (out[1], err[1], go[0], failed[1], ended[1]):
+        for handle in {*its, go[0], failed[1], ended[1]}:
             os.close(handle)
         self.ended = ended[0]
         record: dict[str, Any] = {"shim_pid": shim, "shim_start": start_ticks(shim), "pid": self.main}
@@ -107,7 +110,22 @@ class Shim:
         os.close(go[1])
         with os.fdopen(failed[0], "rb") as file:
             problem = file.read().decode(errors="replace")  # ends at exec, which closes the other end
-        return [Stream("stdout", out[0], self.log), Stream("stderr", err[0], self.log)], problem
+        return streams, problem
+
+    def _standard_streams(self) -> tuple[tuple[int, int, int], list[Stream]]:
+        """Return the program's ends of its input and outputs, and what becomes of the outputs."""
+        if self.spec.get("tty"):
+            ours, its = os.openpty()
+            if self.spec.get("stdin"):
+                self.input = Input(self.stem + ".stdin", os.dup(ours), tty=True)
+            return (its, its, its), [Stream("stdout", ours, self.log, prompt=True)]
+        out, err = os.pipe(), os.pipe()
+        streams = [Stream("stdout", out[0], self.log), Stream("stderr", err[0], self.log)]
+        if not self.spec.get("stdin"):
+            return (os.open(os.devnull, os.O_RDONLY), out[1], err[1]), streams
+        source, target = os.pipe()
+        self.input = Input(self.stem + ".stdin", target, tty=False)
+        return (source, out[1], err[1]), streams
 
     def _tend(self, streams: list[Stream], wake: int) -> None:
         poll = select.poll()
@@ -115,10 +133,14 @@ class Shim:
         open_streams = {stream.source: stream for stream in streams}
         for source in open_streams:
             poll.register(source, select.POLLIN)
+        if self.input is not None:
+            self.input.watch(poll)
         while not self._reap():
             for handle, _ in poll.poll(_POLL_MS):
                 if handle == wake:
                     os.read(wake, 4096)
+                elif self.input is not None and handle in (self.input.source, self.input.target):
+                    self.input.pump(poll)
                 elif not open_streams[handle].pump():
                     poll.unregister(open_streams.pop(handle).source)
         for stream in open_streams.values():
@@ -169,7 +191,10 @@ class Shim:
 
 
 def separate_processes(spec: dict[str, Any]) -> None:
-    """Children of ours have processes of their own; we ourselves stay. Raises Refused."""
+    """Children of ours have processes of their own, or another container's; we ourselves stay. Raises Refused."""
+    if (target := spec.get("processes_of")) is not None:
+        join_processes(target["pid"], target["start"], user_namespace=bool(spec.get("user_namespace")))
+        return
     if spec.get("user_namespace"):
         enter_user_namespace(spec["root"].get("user_id", 0), spec["root"].get("group_id", 0))
     call("separating processes", libc.unshare(CLONE_NEWPID))

@@ -1,0 +1,51 @@
+"""Input for a container that runs, by the named pipe that its supervisor reads (`container.shim.streams`)."""
+
+from __future__ import annotations
+
+import os
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+from phalanx.embedded.node.container.shim.streams import DATA, END, FRAME_MOST, RESIZE
+from phalanx.embedded.node.streams.session import writable
+
+
+class Feed:
+    """Gives a container its input; what it cannot take any more is dropped. `close` it, whatever happened."""
+
+    def __init__(self, pipe: Path) -> None:
+        self._pipe = -1
+        with suppress(OSError):  # its supervisor has gone
+            self._pipe = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    async def data(self, data: bytes) -> None:
+        """Input, in order."""
+        for at in range(0, len(data), FRAME_MOST):
+            await self._send(DATA, data[at : at + FRAME_MOST])
+
+    async def resize(self, width: int, height: int) -> None:
+        """Of its terminal, in characters."""
+        if 0 < width < 2**16 and 0 < height < 2**16:
+            await self._send(RESIZE, struct.pack("HHHH", height, width, 0, 0))
+
+    async def end(self) -> None:
+        """Nothing more comes."""
+        await self._send(END, b"")
+
+    def close(self) -> None:
+        """Let go of the pipe."""
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+
+    async def _send(self, sort: int, content: bytes) -> None:
+        frame = bytes((sort,)) + len(content).to_bytes(2, "little") + content
+        while self._pipe >= 0:
+            try:
+                os.write(self._pipe, frame)  # whole or not at all: pipe(7), PIPE_BUF
+                return
+            except BlockingIOError:
+                await writable(self._pipe)
+            except OSError:  # its supervisor has gone
+                self.close()
