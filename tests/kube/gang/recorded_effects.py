@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,8 +103,15 @@ class RecordedEffects:
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None:
         self._note("mark", pod, (mark,), answered)
 
-    def evict(self, gang: str, pod: Pod, grace_s: float | None, answered: Answered) -> None:
-        self._note("evict", pod, (grace_s,), answered)
+    def evict(
+        self,
+        gang: str,
+        pod: Pod,
+        grace_s: float | None,
+        answered: Answered,
+        condition: Mapping[str, str] | None = None,
+    ) -> None:
+        self._note("evict", pod, (grace_s,) if condition is None else (grace_s, condition), answered)
 
     def _note(
         self, what: str, about: BatchJob | Pod, words: tuple[Any, ...], answered: Callable[..., None] = lambda *_: None

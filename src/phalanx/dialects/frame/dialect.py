@@ -119,7 +119,8 @@ class Claim:
     why it may not run yet though it may have its room: the room is reserved, and nothing of it is resumed until that is
     so no more. `silent`: nothing is answered of it as long as it is so. `updates`: once there is no gate any more, what
     its start puts into its Jobs' templates, by the name of their pod set. `about`: an object of an answer kind, by its
-    key, that need not be there yet and does not say whose it is: the gang is looked at again when it changes."""
+    key, that need not be there yet and does not say whose it is: the gang is looked at again when it changes.
+    `evicted_as`: type and reason of the condition that a bare pod of it is given before it is evicted."""
 
     queue: str
     priority: int | None = None
@@ -132,6 +133,7 @@ class Claim:
     gate: Reason | None = None
     updates: Mapping[str, PodUpdate] = field(default_factory=dict)
     about: tuple[Kind, str] | None = None
+    evicted_as: tuple[str, str] | None = None
 
 
 class Stage(StrEnum):

@@ -29,6 +29,7 @@ RETRIABLE = f"{kinds.PREFIX}retriable-in-group"
 GROUP_COUNT = f"{kinds.PREFIX}pod-group-total-count"
 LAYERS = f"{kinds.PREFIX}podset-slice-required-topology-constraints"
 PREBUILT = f"{kinds.PREFIX}prebuilt-workload-name"
+EVICTED_AS = ("TerminationTarget", "WorkloadEvicted")  # type and reason, of pods
 ROLE_HASH = f"{kinds.PREFIX}role-hash"
 # Of a group of pods that a set makes: the set's name, which group it is of a LeaderWorkerSet, a StatefulSet's uid.
 SET_NAME, SET_INDEX = f"{kinds.PREFIX}job-owner-name", f"{kinds.PREFIX}component-workload-index"

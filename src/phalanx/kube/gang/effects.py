@@ -6,7 +6,7 @@ answer the gang draws its conclusions anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
@@ -82,7 +82,15 @@ class PodEffects(Protocol):
 
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None: ...
 
-    def evict(self, gang: str, pod: Pod, grace_s: float | None, answered: Answered) -> None: ...
+    def evict(
+        self,
+        gang: str,
+        pod: Pod,
+        grace_s: float | None,
+        answered: Answered,
+        condition: Mapping[str, str] | None = None,
+    ) -> None:
+        """`condition`: of the pod's status, written before it is told to go."""
 
 
 class Effects(Protocol):

@@ -278,8 +278,8 @@ class GangLifecycle:
         if self._suspended_by_others(parts):
             self.go_back(parts, Reason(code=ReasonCode.HELD, text="suspended by somebody else after it was admitted"))
             return
-        if (why := self._drained(defaults)) is not None:
-            self.go_back(parts, why)
+        if (why := self._drained(parts, defaults)) is not None:
+            self.go_back(parts, why, evicts=bool(parts.start.bare_pods()))
             return
         if self._lost_a_member(parts):
             return
@@ -298,14 +298,12 @@ class GangLifecycle:
         self._check_time(parts, defaults)
         self._wake(*wake_s)
 
-    def _drained(self, defaults: GangDefaults) -> Reason | None:
-        """Why a dialect does not let it run any more."""
+    def _drained(self, parts: StartedParts, defaults: GangDefaults) -> Reason | None:
+        """Why a dialect does not let it run any more; bare pods only where it has a word for that."""
         if not defaults.dialects or "/" not in self.queue:
             return None  # it is in a queue of ours
-        members = self.objects.waiting()
-        if not members.jobs:
-            return None
-        claim = claim_on(members, defaults)
+        members = self.objects.waiting() if parts.start.spec.evicted_as is None else self.objects.unfinished()
+        claim = claim_on(members, defaults) if members.everyone else None
         return claim.blocked if claim is not None and claim.drained else None
 
     def _finish(self) -> None:

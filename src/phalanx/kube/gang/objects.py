@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from phalanx.kube.gang.spec.gang_spec import GangMembers
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob
@@ -72,8 +74,15 @@ class GangObjects:
 
     def waiting(self) -> GangMembers:
         """Return the members of a gang that waits, oldest first."""
+        return self._members(pod for pod in self.pods.values() if not pod.node and not pod.going)
+
+    def unfinished(self) -> GangMembers:
+        """Return the members of a gang that may have started, oldest first."""
+        return self._members(self.pods.values())
+
+    def _members(self, among: Iterable[Pod]) -> GangMembers:
         jobs = [job for job in self.jobs.values() if job.ours and not job.finished]
-        pods = [pod for pod in self.pods.values() if not pod.node and not pod.going and self.job_of(pod) is None]
+        pods = [pod for pod in among if self.job_of(pod) is None]
         jobs.sort(key=lambda job: (job.created_s, job.name))
         pods.sort(key=lambda pod: (pod.created_s, pod.name))
         finished = sum(job.finished and job.ours for job in self.jobs.values())

@@ -10,8 +10,8 @@ Job that resumes it at once (a JobSet that is not suspended itself) is not fough
 API server does not let a Job be suspended, however often it is asked, the start ends all the same as soon as nothing of
 it is on a node: room that nobody uses is held for nobody. Where marks cannot be written, nobody is preempted.
 
-A gang of bare pods of which too few run (`seats.staleness`) goes the same way, without marks: whoever comes after a
-crash finds it as it was, and its grace period begins anew.
+A gang of bare pods of which too few run (`seats.staleness`), or which a dialect does not let run any more, goes the
+same way, without marks: whoever comes after a crash finds it as it was.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from phalanx.client.moment import write_moment
 from phalanx.kube.gang.effects import Answer, Member
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.read.pod import Pod
@@ -219,10 +220,24 @@ class Departure:
                 if pod.node and pod.owner is not None and pod.owner[1] == uid and pod.grace_s > self._grace_s:
                     self._evict(pod, 0)
 
+    def _condition(self, pod: Pod) -> dict[str, str] | None:
+        """That of a bare pod whose dialect has a word for it."""
+        said = self._start.spec.evicted_as
+        if said is None or self._start.objects.job_of(pod) is not None:
+            return None
+        since = write_moment(self._effects.now_s())
+        return {
+            "type": said[0],
+            "status": "True",
+            "reason": said[1],
+            "message": self.why.text,
+            "lastTransitionTime": since,
+        }
+
     def _evict(self, pod: Pod, refusals: int) -> None:
         def answered(answer: Answer, text: str) -> None:
             if answer is Answer.REFUSED:
                 self._effects.later(self._start.id, refusals + 1, lambda: self._evict(pod, refusals + 1))
 
         if pod.uid in self._start.objects.pods and not self._over:
-            self._effects.pods.evict(self._start.id, pod, self._grace_s, answered)
+            self._effects.pods.evict(self._start.id, pod, self._grace_s, answered, self._condition(pod))

@@ -8,9 +8,10 @@ together, before the first is told to go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, Connection, Object
 from phalanx.client.kind import DISRUPTION_BUDGETS, PODS
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
@@ -110,13 +111,14 @@ class MarkPod(Write):
 
 class EvictPod(Write):
     """The eviction of a pod. `grace_s`: so long may it take to end; None: as it says itself. A budget may refuse it
-    (429): when to ask again is decided with what was to be gained by it."""
+    (429): when to ask again is decided with what was to be gained by it. `condition`: says in its status why it goes;
+    where that is refused, the pod goes without."""
 
     retried = frozenset()
 
-    def __init__(self, pod: Pod, grace_s: float | None) -> None:
+    def __init__(self, pod: Pod, grace_s: float | None, condition: Mapping[str, str] | None = None) -> None:
         self.key = f"pods/{pod.key}"
-        self.pod, self.grace_s = pod, grace_s
+        self.pod, self.grace_s, self.condition = pod, grace_s, condition
 
     async def send(self, api: Connection) -> Object:
         options: Object = {"preconditions": {"uid": self.pod.uid}}
@@ -124,7 +126,15 @@ class EvictPod(Write):
             options["gracePeriodSeconds"] = max(0, round(self.grace_s))
         meta = {"name": self.pod.name, "namespace": self.pod.namespace}
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta, "deleteOptions": options}
+        await self._explain(api)
         return await api.create(PODS, body, self.pod.namespace, "eviction", self.pod.name)
+
+    async def _explain(self, api: Connection) -> None:
+        if self.condition is None:
+            return
+        body = {"metadata": {"uid": self.pod.uid}, "status": {"conditions": [self.condition]}}
+        with suppress(ApiRefusal):
+            await api.patch(PODS, self.pod.name, body, self.pod.namespace, "status", STRATEGIC_PATCH)
 
     async def read(self, api: Connection) -> Object:
         return await api.get(PODS, self.pod.name, self.pod.namespace)

@@ -4,7 +4,7 @@ and whichever is newer counts."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Informer
@@ -78,13 +78,20 @@ class PodWrites:
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None:
         self._writer.put(MarkPod(pod, mark), self._done(gang, answered))
 
-    def evict(self, gang: str, pod: Pod, grace_s: float | None, answered: Answered) -> None:
+    def evict(
+        self,
+        gang: str,
+        pod: Pod,
+        grace_s: float | None,
+        answered: Answered,
+        condition: Mapping[str, str] | None = None,
+    ) -> None:
         def logged(answer: Answer, text: str) -> None:
             if answer is Answer.REFUSED:
                 log.info("pod %s could not be evicted: %s", pod.key, text)
             answered(answer, text)
 
-        self._writer.put(EvictPod(pod, grace_s), self._done(gang, logged))
+        self._writer.put(EvictPod(pod, grace_s, condition), self._done(gang, logged))
 
     # --- inside ---------------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ CLUSTER_QUEUE: Mapping[str, Use] = {
     "spec.admissionChecks": _GATE,
     "spec.admissionChecksStrategy.admissionChecks[].name": _GATE,
     "spec.admissionChecksStrategy.admissionChecks[].onFlavors": Becomes("Claim.gate", "of jobs with these flavors"),
-    "spec.stopPolicy": Becomes("Queue.state", "Hold starts nothing; HoldAndDrain stops Jobs that run as well"),
+    "spec.stopPolicy": Becomes("Queue.state", "Hold starts nothing; HoldAndDrain stops what runs as well"),
     "spec.admissionScope": _AFS,
     "spec.concurrentAdmissionPolicy": _CONCURRENT,
     **_CONDITIONS,
@@ -63,7 +63,7 @@ CLUSTER_QUEUE: Mapping[str, Use] = {
 }
 LOCAL_QUEUE: Mapping[str, Use] = {
     "spec.clusterQueue": Becomes("Job.queue"),
-    "spec.stopPolicy": Becomes("Claim.blocked", "Hold starts nothing; HoldAndDrain stops Jobs that run as well"),
+    "spec.stopPolicy": Becomes("Claim.blocked", "Hold starts nothing; HoldAndDrain stops what runs as well"),
     "spec.fairSharing": _AFS,
     **_CONDITIONS,
     "status.fairSharing": _AFS,
@@ -105,7 +105,7 @@ PROVISIONING_REQUEST_CONFIG: Mapping[str, Use] = {"spec": _PROVISIONING}
 MULTI_KUEUE_CLUSTER: Mapping[str, Use] = {"spec": _MULTI, "status": _MULTI}
 MULTI_KUEUE_CONFIG: Mapping[str, Use] = {"spec": _MULTI}
 WORKLOAD: Mapping[str, Use] = {
-    "spec.active": Becomes("Claim.drained", "false stops its Jobs until it is true again"),
+    "spec.active": Becomes("Claim.drained", "false stops its Jobs until it is true again, and ends its pods"),
     "spec.maximumExecutionTimeSeconds": Becomes("Claim.drained", "when it is over the Workload is deactivated"),
     "spec.podSets[].name": Answered("`main`, or the role"),
     "spec.podSets[].count": Answered(),

@@ -41,10 +41,19 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
         if gate is None and why is None and workload is not None:
             updates, why = _updates(defined, workload)
     if why is not None:
-        return Claim(queue=queue, priority=priority, blocked=why, drained=True, about=about)
+        return Claim(
+            queue=queue, priority=priority, blocked=why, drained=True, about=about, evicted_as=gangs.EVICTED_AS
+        )
     blocked, drained = _obstacle(defined, local, said), _drains(defined, local)
     return Claim(
-        queue=queue, priority=priority, blocked=blocked, drained=drained, gate=gate, updates=updates, about=about
+        queue=queue,
+        priority=priority,
+        blocked=blocked,
+        drained=drained,
+        gate=gate,
+        updates=updates,
+        about=about,
+        evicted_as=gangs.EVICTED_AS,
     )
 
 

@@ -67,7 +67,8 @@ class GangSpec:
     """`sources` says for each of `job.roles` where its pods come from. `gated`: whoever claims it lets its start go on
     only when it has been looked at again. `updates`: what a start puts into its Jobs' templates, by pod set, as far as
     that is known. `led`: one of its pods makes the others, and makes lost ones anew. `staleness_grace_s`: how long it
-    may run with fewer bare pods than its minimum (0: for ever); None: as its queue says."""
+    may run with fewer bare pods than its minimum (0: for ever); None: as its queue says. `evicted_as`: of its
+    `Claim`."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -75,6 +76,7 @@ class GangSpec:
     led: bool = False
     updates: Mapping[str, PodUpdate] = field(default_factory=dict)
     staleness_grace_s: float | None = None
+    evicted_as: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +169,9 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
     )
     led = members.group is not None and bool(members.group.whole)
     spec = GangSpec(job=job, sources=tuple(source for _, source in rows), led=led, staleness_grace_s=grace_s)
-    return spec if theirs is None else replace(spec, gated=theirs.gate is not None, updates=theirs.updates)
+    if theirs is None:
+        return spec
+    return replace(spec, gated=theirs.gate is not None, updates=theirs.updates, evicted_as=theirs.evicted_as)
 
 
 def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
