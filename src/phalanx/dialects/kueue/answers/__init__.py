@@ -3,6 +3,7 @@
 Rooms, lowest first:
 
     conditions  one condition of a status, kept while it says the same
+    readiness   the conditions that follow how its pods do
     topology    what pod sets ask for of a Topology, and where they are
     names       which Workload is which gang's
     workloads   the Workload of a job, and its status

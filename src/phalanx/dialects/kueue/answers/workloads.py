@@ -19,6 +19,7 @@ from phalanx.dialects.frame.dialect import Answer, Eviction, Object, Objects, Po
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.kueue import gangs, kinds
+from phalanx.dialects.kueue.answers import readiness
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import IS_GROUP, key_of, serving_set
 from phalanx.dialects.kueue.answers.topology import topology_assignment, topology_request
@@ -208,12 +209,13 @@ def workload_status(
             status["admission"] = _reserved(defined, told, status.get("admission"), said)
         case Stage.STARTING | Stage.RUNNING:
             status["admission"] = _admitted(defined, told, status.get("admission"), said)
+            readiness.replaced(told, said)
             if given_back := _reclaimable(told, status):
                 status["reclaimablePods"] = given_back
         case Stage.FINISHED:
             _finished(told, said)
         case Stage.LEAVING:
-            pass
+            readiness.replaced(told, said)
     if told.stage is not Stage.FINISHED:
         status.pop("admissionChecks", None)
         before = {name: checks.reset(one, now) if went else one for name, one in checks.states(old).items()}
@@ -245,6 +247,7 @@ def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
     ran_s = max(0, int(read_moment(now) - read_moment(said.since("Admitted") or now)))
     said.set("QuotaReserved", False, "PendingEvaluation", text)
     said.set("Admitted", False, "NoReservation", "The workload has no reservation")
+    readiness.lost(said)
     said.set("Requeued", cause == "Preempted", cause, text)
     past_s = int(old.get(_PAST) or 0) + ran_s
     found = {"schedulingStats": _counted(old, counted, below), **({_PAST: past_s} if past_s else {})}
@@ -285,7 +288,7 @@ def _requeued(said: Conditions) -> None:
 def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
     found: Object = {}
     if told.reason is not None and told.reason.code not in _UNSPOKEN:
-        said.set("QuotaReserved", False, _why(told.reason), told.reason.text)
+        said.set("QuotaReserved", False, _why(defined, told, told.reason), told.reason.text)
         said.set("Admitted", False, "NoReservation", "The workload has no reservation")
         if told.reason.code not in _UNWEIGHED:
             covered = _covered(defined, told)
@@ -293,15 +296,32 @@ def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
                 {"name": each.name, "resources": _total(each.request, each.count, covered - {PODS})}
                 for each in told.pod_sets
             ]
-    said.set("PodsReady", False, "WaitForStart", "Not all pods are ready or succeeded")
+    readiness.waits(said)
     return found
 
 
-def _why(reason: Reason) -> str:
+def _why(defined: KueueDefinitions, told: Told, reason: Reason) -> str:
     if reason.code is ReasonCode.HELD and reason.numbers.get("by") == "deactivated":
         return "Deactivated"
     found = word(reason.code, Peer.KUEUE)
+    if found == "WaitingForQuota" and _exceeds(defined, told):
+        return "ExceedsMaxQuota"
     return found if isinstance(found, str) else "PendingEvaluation"
+
+
+def _exceeds(defined: KueueDefinitions, told: Told) -> bool:
+    """Return whether all its pods together are more than any flavor will ever have; it waits to start with fewer."""
+    queue = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
+    if queue is None or all(each.minimum == each.count for each in told.pod_sets):
+        return False
+    most, wanted = defined.capacity(queue.node), dict[str, int]()
+    for each in told.pod_sets:
+        for resource, each_pod in each.request:
+            wanted[resource] = wanted.get(resource, 0) + each_pod * each.count
+    return any(
+        all(any(asked > most.get((flavor, name), asked) for name, asked in wanted.items()) for flavor in group)
+        for group in queue.node.groups
+    )
 
 
 def _counted(old: Mapping[str, Any], cause: str, below: str) -> Object:
@@ -329,14 +349,9 @@ def _reserved(defined: KueueDefinitions, told: Told, before: Object | None, said
 
 
 def _admitted(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
-    begun = said.is_true("Admitted")
     found = _reserved(defined, told, before, said)
     said.set("Admitted", True, "Admitted", "The workload is admitted")
-    ready = told.stage is Stage.RUNNING and all(each.ready + each.succeeded >= each.placed for each in told.pod_sets)
-    if ready and not said.is_true("PodsReady"):
-        said.set("PodsReady", True, "Started", "All pods reached readiness and the workload is running")
-    elif not ready and not (begun and said.is_true("PodsReady")):
-        said.set("PodsReady", False, "WaitForStart", "Not all pods are ready or succeeded")
+    readiness.pods_ready(told, said)
     return found
 
 
@@ -380,6 +395,8 @@ def _evicted(defined: KueueDefinitions, told: Told, eviction: Eviction, said: Co
     if by == checks.BY:
         said.set("Evicted", True, "AdmissionCheck", eviction.reason.text)
         return
+    if eviction.reason.code is ReasonCode.QUEUE_HELD and not said.is_true("Admitted"):
+        return  # what had its quota reserved loses it, and is not evicted
     if eviction.reason.code is ReasonCode.QUEUE_HELD:
         which = "LocalQueue" if by == "local-queue" else "ClusterQueue"
         said.set("Evicted", True, f"{which}Stopped", f"The {which} is stopped")

@@ -130,6 +130,18 @@ class KueueDefinitions(Definitions):
     own_checks: Mapping[str, Activity] = field(default_factory=dict)
     worker_sets: Mapping[str, str] = field(default_factory=dict)
 
+    def capacity(self, node: Node) -> dict[Cell, int]:
+        """Return what a ClusterQueue could use if nobody else used anything."""
+        above, seen = node.parent, {node.name}
+        while above in self.cohorts and self.cohorts[above].parent and above not in seen:
+            seen.add(above)
+            above = self.cohorts[above].parent
+        whole = self.wholes.get(above, {})
+        most = {cell: max(amount, whole.get(cell, 0)) for cell, amount in node.nominal.items()}
+        return {
+            cell: min(amount, node.nominal[cell] + node.borrowing.get(cell, amount)) for cell, amount in most.items()
+        }
+
 
 def define(objects: Objects) -> KueueDefinitions:
     """Return the definitions in our tree. What cannot be read is a queue that is held, with its fault told."""
