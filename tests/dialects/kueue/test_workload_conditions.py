@@ -40,7 +40,7 @@ def told(stage: Stage, kind: str = "Job", owners: tuple[Object, ...] = (), **pod
 def after(old: Object, *steps: Told) -> Object:
     """The status when all that was told, one after the other."""
     for step in steps:
-        old = workload_status(DEFINED, step, old, NOW, {})
+        old = workload_status(DEFINED, step, old, NOW)
     return old
 
 
@@ -68,8 +68,12 @@ def test_pods_that_were_ready_recover(steps: tuple[Told, ...], ready: str) -> No
 
 
 def gives_way(stage: Stage) -> Told:
-    why = Reason(code=ReasonCode.PREEMPTED, text="it gives way")
+    why = Reason(code=ReasonCode.PREEMPTED, text="it gives way", numbers={"kueue": "InCohortFairSharing"})
     return replace(told(stage), evicted=Eviction(reason=why, preempted=True))
+
+
+def test_what_gives_way_says_by_what_right() -> None:
+    assert said(after({}, RUNS, gives_way(Stage.LEAVING)), "Preempted") == "True InCohortFairSharing"
 
 
 def test_what_starts_again_at_once_recovers_and_what_waits_first_starts() -> None:

@@ -38,6 +38,10 @@ class GangObjects:
         """Pods that the Job could still use at once; its status may not count yet what its pods show."""
         return job.size(len(self._succeeded.get(job.uid, ())))
 
+    def succeeded(self, job: BatchJob) -> int:
+        """Pods of the Job that have succeeded; its status may not count yet what its pods show."""
+        return max(job.succeeded, len(self._succeeded.get(job.uid, ())))
+
     def has_succeeded(self, job: BatchJob) -> bool:
         """Return whether a pod of the Job has succeeded, or all of it."""
         return bool(job.succeeded or self._succeeded.get(job.uid)) or job.outcome is Outcome.SUCCEEDED

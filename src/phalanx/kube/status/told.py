@@ -109,7 +109,7 @@ def _job_sets(
             template=original_template(shown["metadata"], template),
             placed=placed,
             flavor=flavor,
-            succeeded=job.succeeded,
+            succeeded=gang.objects.succeeded(job),
             ready=ready.get(job.uid, 0),
             reclaimable=_reclaimable(job),
             places=_places(gang, JobPods(job.uid), objects),

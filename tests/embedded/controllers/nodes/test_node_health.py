@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from phalanx.client.connection import Object
-from phalanx.embedded.controllers.nodes.node_health import taints_of, unknown_conditions
+from phalanx.client.informer import Informer
+from phalanx.client.kind import LEASES, NODES
+from phalanx.embedded.controllers.nodes.node_health import LEASE_NAMESPACE, NodeHealth, taints_of, unknown_conditions
+from phalanx.embedded.controllers.runtime.calls import Calls
 
 
 def node(taints: list[tuple[str, str]] = [], unschedulable: bool = False, **conditions: str) -> Object:  # noqa: B006 -- never changed
@@ -53,3 +56,21 @@ def test_a_lost_node_is_unknown_in_every_respect() -> None:
     assert entries["Ready"]["reason"] == "NodeStatusUnknown"
     assert (entries["Ready"]["lastHeartbeatTime"], entries["Ready"]["lastTransitionTime"]) == ("t", "now")
     assert entries["PIDPressure"]["reason"] == "NodeStatusNeverUpdated"
+
+
+def test_a_node_made_anew_is_not_lost_by_the_lease_that_another_left_behind() -> None:
+    now_s, nobody = [1000.0], cast(Any, None)
+    caches = {kind: Informer(nobody, kind) for kind in (NODES, LEASES)}
+    health = NodeHealth(Calls(nobody, caches.__getitem__), nobody, clock=lambda: now_s[0])
+    health.start()
+    meta = {"name": "n", "namespace": LEASE_NAMESPACE, "uid": "l", "resourceVersion": "1"}
+    first, second = ({**node(Ready="True"), "kind": "Node"} for _ in range(2))
+    first["metadata"] |= {"uid": "1", "resourceVersion": "2"}
+    second["metadata"] |= {"uid": "2", "resourceVersion": "4"}
+    caches[LEASES].observe({"kind": "Lease", "metadata": meta, "spec": {"renewTime": "then"}})
+    caches[NODES].observe(first)
+    now_s[0] += 60.0
+    assert health.is_lost("n")
+    caches[NODES].forget(first)
+    caches[NODES].observe(second)
+    assert not health.is_lost("n")

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 from phalanx.client.moment import read_moment, write_moment
-from phalanx.client.quantity import amount
 from phalanx.dialects.frame.dialect import Answer, Eviction, Object, Objects, PodSet, Stage, Told
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.dialects.frame.quantities import quantity
@@ -24,7 +23,7 @@ from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import IS_GROUP, key_of, serving_set
 from phalanx.dialects.kueue.answers.topology import topology_assignment, topology_request
 from phalanx.dialects.kueue.tree import checks, prebuilt
-from phalanx.dialects.kueue.tree.definitions import JOIN, Cell, KueueDefinitions
+from phalanx.dialects.kueue.tree.definitions import JOIN, KueueDefinitions
 from phalanx.model.job import Outcome
 from phalanx.model.pod import PODS, Amounts
 from phalanx.model.reason import Reason, ReasonCode
@@ -84,7 +83,7 @@ def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) 
     key = key_of(defined, told)
     there = objects.get(kinds.WORKLOADS, {}).get(key) or {}
     old = there.get("status") or {}
-    status = workload_status(defined, told, old, now, objects)
+    status = workload_status(defined, told, old, now)
     end_s, again_s = _end_s(told, there, status), _again_s(status)
     if again_s is not None and read_moment(now) >= again_s:
         del status["requeueState"]
@@ -186,15 +185,13 @@ def _pod_set(each: PodSet, kind: str) -> Object:
 # --- status -----------------------------------------------------------------------------------------------------------
 
 
-def workload_status(
-    defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str, objects: Objects
-) -> Object:
+def workload_status(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str) -> Object:
     """Return what the status of the gang's Workload should say, after `old`."""
     said = Conditions(old.get("conditions") or (), now, 1)
     status: Object = {key: old[key] for key in _KEPT if key in old}
     went = False
     if told.evicted is not None and not said.is_true("Evicted"):
-        _evicted(defined, told, told.evicted, said, objects)
+        _evicted(told, told.evicted, said)
     if told.stage is not Stage.LEAVING and said.is_true("Evicted") and said.is_true("QuotaReserved"):
         went = True
         status |= _left(old, said, now)
@@ -382,7 +379,7 @@ def _total(request: Amounts, count: int, covered: frozenset[str]) -> dict[str, s
     return {name: quantity(name, each * count) for name, each in request if name != PODS or PODS in covered}
 
 
-def _evicted(defined: KueueDefinitions, told: Told, eviction: Eviction, said: Conditions, objects: Objects) -> None:
+def _evicted(told: Told, eviction: Eviction, said: Conditions) -> None:
     by = eviction.reason.numbers.get("by")
     if eviction.reason.code is ReasonCode.HELD and by == "deactivated":
         cause = said.reason(_TARGET) if said.is_true(_TARGET) else ""
@@ -405,53 +402,15 @@ def _evicted(defined: KueueDefinitions, told: Told, eviction: Eviction, said: Co
         said.set("Evicted", True, "PodsReadyTimeout", eviction.reason.text)
         return
     said.set("Evicted", True, "Preempted", eviction.reason.text)
-    said.set("Preempted", True, _preempted_by(defined, told, eviction.preemptor, objects), eviction.reason.text)
+    said.set("Preempted", True, _preempted_by(told, eviction), eviction.reason.text)
 
 
-def _preempted_by(defined: KueueDefinitions, told: Told, preemptor: Told | None, objects: Objects) -> str:
-    if preemptor is None or preemptor.queue == told.queue:
-        return "InClusterQueue"
-    if not _borrows(defined, told, preemptor, objects):
-        return "InCohortReclamation"
-    return "InCohortFairSharing" if defined.configuration.fair else "InCohortReclaimWhileBorrowing"
-
-
-def _borrows(defined: KueueDefinitions, told: Told, preemptor: Told, objects: Objects) -> bool:
-    """Return whether the preemptor's queue is, or will be, beyond its nominal quota of a flavor that the victim had."""
-    name = kinds.cluster_queue_of(preemptor.queue)
-    found = defined.cluster_queues.get(name)
-    if found is None:
-        return False
-    own = {part for each in told.pod_sets for part in kinds.flavor_of(each.flavor).split(JOIN) if part}
-    flavors = own or _flavors_of(defined, told, objects)
-    used = _used((objects.get(kinds.CLUSTER_QUEUES, {}).get(name) or {}).get("status") or {})
-    waits = preemptor.stage is Stage.WAITING
-    asked: dict[str, int] = {}
-    for each in preemptor.pod_sets:
-        for resource, each_pod in each.request:
-            asked[resource] = asked.get(resource, 0) + each_pod * each.minimum
-    return any(
-        max(more, used.get((flavor, resource), 0) + (more if waits else 0)) > found.node.nominal[flavor, resource]
-        for flavor in flavors
-        for resource, more in asked.items()
-        if (flavor, resource) in found.node.nominal
-    )
-
-
-def _flavors_of(defined: KueueDefinitions, told: Told, objects: Objects) -> set[str]:
-    """The flavors that its Workload was admitted with."""
-    status = (objects.get(kinds.WORKLOADS, {}).get(key_of(defined, told)) or {}).get("status") or {}
-    sets = (status.get("admission") or {}).get("podSetAssignments") or ()
-    return {flavor for each in sets for flavor in (each.get("flavors") or {}).values()}
-
-
-def _used(status: Mapping[str, Any]) -> dict[Cell, int]:
-    """Return what a ClusterQueue's status says of its use."""
-    return {
-        (str(each["name"]), str(one["name"])): amount(str(one["name"]), one.get("total", 0))
-        for each in status.get("flavorsUsage") or ()
-        for one in each.get("resources") or ()
-    }
+def _preempted_by(told: Told, eviction: Eviction) -> str:
+    """By what right, as the core says; whoever goes on with what a scheduler before it began knows less."""
+    if known := str(eviction.reason.numbers.get("kueue") or ""):
+        return known
+    same = eviction.preemptor is None or eviction.preemptor.queue == told.queue
+    return "InClusterQueue" if same else "InCohortReclamation"
 
 
 def _finished(told: Told, said: Conditions) -> None:

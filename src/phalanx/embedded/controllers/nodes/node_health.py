@@ -71,13 +71,21 @@ class NodeHealth:
         while True:
             await asyncio.sleep(self._period_s)
             for name, node in list(self._nodes.objects.items()):
-                if self._is_lost(name) and _status_of(node, "Ready") != "Unknown":
+                if self.is_lost(name) and _status_of(node, "Ready") != "Unknown":
                     self.queue.add(name)
+
+    def is_lost(self, name: str) -> bool:
+        """Return whether its Lease is overdue."""
+        sighting = self._sightings.get(name)
+        return sighting is not None and self._clock() - sighting.seen_s > self._grace_s
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _node_changed(self, change: Change) -> None:
-        if change.new is not None and taints_of(change.new) != _taints(change.new):
+        if change.new is None:
+            # A node of that name that comes later is another: what it renews counts, not what this one left behind.
+            self._sightings.pop((change.old or {})["metadata"]["name"], None)
+        elif taints_of(change.new) != _taints(change.new):
             self.queue.add(change.new["metadata"]["name"])
 
     def _lease_changed(self, change: Change) -> None:
@@ -92,17 +100,13 @@ class NodeHealth:
         if known is None or known.renewed != renewed:
             self._sightings[name] = Sighting(renewed=renewed, seen_s=self._clock())
 
-    def _is_lost(self, name: str) -> bool:
-        sighting = self._sightings.get(name)
-        return sighting is not None and self._clock() - sighting.seen_s > self._grace_s
-
     async def _look(self, name: str) -> None:
         node = self._nodes.objects.get(name)
         if node is None:
             self._sightings.pop(name, None)
             return
         try:
-            if self._is_lost(name) and (entries := unknown_conditions(node, rfc3339(self._clock()))):
+            if self.is_lost(name) and (entries := unknown_conditions(node, rfc3339(self._clock()))):
                 body = {"status": {"conditions": entries}}
                 node = await self._calls.patch(NODES, node, body, subresource="status", content_type=STRATEGIC_PATCH)
                 message = f"Node {name} status is now: NodeNotReady"
