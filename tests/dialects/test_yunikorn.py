@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from phalanx.client.kind import NAMESPACES
 from phalanx.client.quantity import amount
 from phalanx.dialects.frame.dialect import Ignored, Said
 from phalanx.dialects.schema.fields import LONGEST_S
@@ -21,7 +22,8 @@ from phalanx.dialects.yunikorn.dialect import YUNIKORN as YUNIKORN_DIALECT
 from phalanx.dialects.yunikorn.gangs import GROUPS as GROUPS_WORD
 from phalanx.dialects.yunikorn.gangs import POD, QUEUE_PREFIX, USER, queue_of, words
 from phalanx.dialects.yunikorn.gangs import SCHEDULER_NAME as YUNIKORN
-from phalanx.dialects.yunikorn.placement import Application, place
+from phalanx.dialects.yunikorn.placement.made import NAMESPACE as NAMESPACE_TABLE
+from phalanx.dialects.yunikorn.placement.rules import Application, QueueTree, place, tree_of
 from phalanx.dialects.yunikorn.queues import TABLE, Translation, translate
 
 PAGE = Path(__file__).parents[2] / "docs" / "dialects" / "yunikorn.md"
@@ -168,6 +170,12 @@ def test_taken(text: str) -> None:
         ("partitions:\n  - queues:\n      - name: root\n        resources: {max: {vcore: 1}}", 4, "root has what"),
         ("partitions:\n  - queues: [{name: A}, {name: a}]", 2, "'a' beside it already"),
         ("partitions:\n  - queues: [{name: a.b}]", 2, "without a dot"),
+        (in_queue("parent: true\nchildtemplate:\n  resources:\n    max: {memory: 1.5}"), 7, "no fractions"),
+        (
+            in_queue("parent: true\nchildtemplate:\n  resources: {guaranteed: {vcore: 2}, max: {vcore: 1}}"),
+            6,
+            "of this template",
+        ),
         (in_queue("maxapplications: -1"), 4, "cannot be read"),
         (in_queue("submitacl: a b c"), 4, "one blank"),
         (in_queue("resources:\n  max: {memory: 1.5}"), 5, "no fractions"),
@@ -274,7 +282,7 @@ def row(path: str, use: Any) -> str:
 
 def test_the_page_shows_the_tables() -> None:
     now = page = PAGE.read_text()
-    for title, table in (("Queues", TABLE), ("Pods", POD)):
+    for title, table in (("Queues", TABLE), ("Pods", POD), ("Namespaces", NAMESPACE_TABLE)):
         lines = ["| field | becomes | how |", "|---|---|---|", *(row(path, use) for path, use in table.items())]
         before, _, after = now.partition(f"## {title}\n\n")
         now = f"{before}## {title}\n\n" + "\n".join(lines) + "\n\n" + after.partition("|\n\n")[2]
@@ -341,46 +349,108 @@ RULES = """
       - placementrules:
           - {name: user, create: true, parent: {name: fixed, value: users}, filter: {type: allow, groups: [staff]}}
           - {name: provided, filter: {type: deny, users: ['^guest']}}
+          - {name: tag, value: namespace, create: true, parent: {name: tag, value: namespace.parentqueue}}
           - {name: tag, value: namespace, create: true, parent: {name: fixed, value: spaces}}
         queues:
           - name: root
-            queues: [{name: users, parent: true, queues: [{name: sue}]}, {name: open}, {name: spaces, parent: true}]
+            queues:
+              - {name: users, parent: true, submitacl: '*', queues: [{name: sue}]}
+              - {name: open, submitacl: '*'}
+              - {name: closed, submitacl: 'kim'}
+              - {name: spaces, parent: true, submitacl: '*'}
+              - {name: labs, parent: true, submitacl: '*'}
 """
+
+
+def tree(text: str) -> QueueTree:
+    return tree_of(read(dedent(text)).partitions[0].queues or ())
 
 
 @pytest.mark.parametrize(
     ("application", "queue"),
     [
         (Application(user="sue", groups=("staff",), tags={}), "root.users.sue"),
-        (Application(user="kim.lee", groups=("staff",), tags={}), "root.users"),  # root.users.kim_dot_lee would be made
+        (Application(user="kim.lee", groups=("staff",), tags={}), "root.users.kim_dot_lee"),
         (Application(user="ann", queue="open", tags={}), "root.open"),
         (Application(user="ann", queue="Root.Open", tags={}), "root.open"),
-        (Application(user="guest7", queue="open", tags={"namespace": "lab"}), "root.spaces"),
-        (Application(user="ann", queue="root.nowhere", tags={"namespace": "lab"}), "root.spaces"),
+        (Application(user="ann", queue="closed", tags={"namespace": "lab"}), "root.spaces.lab"),  # she may not submit
+        (Application(user="ann", queue="root.users", tags={"namespace": "lab"}), "root.spaces.lab"),  # no leaf
+        (Application(user="guest7", queue="open", tags={"namespace": "a.b"}), "root.spaces.a_dot_b"),
+        (Application(user="ann", tags={"namespace": "x", "namespace.parentqueue": "root.labs"}), "root.labs.x"),
         (Application(user="ann", queue="root.nowhere", tags={}), ""),
     ],
 )
 def test_the_first_rule_that_gives_a_queue_wins(application: Application, queue: str) -> None:
     rules = read(dedent(RULES)).partitions[0].placement_rules
-    assert place(rules, application, translated(RULES).names) == queue
+    assert place(rules, application, tree(RULES)).queue == queue
 
 
-def test_a_queue_of_many_levels_costs_no_more_than_there_are_levels_of_queues() -> None:
-    """Anybody may ask for one, where a rule would make it."""
+@pytest.mark.parametrize(
+    ("application", "said"),
+    [
+        (Application(user="ann", tags={"namespace": "x", "namespace.parentqueue": "root.open"}), "as a parent: a leaf"),
+        (Application(user="k!m", groups=("staff",), tags={}), "'k!m' is no name"),
+        (Application(user="k" * 65, groups=("staff",), tags={}), "is no name"),
+    ],
+)
+def test_a_rule_that_can_make_no_queue_refuses_the_application(application: Application, said: str) -> None:
+    rules = read(dedent(RULES)).partitions[0].placement_rules
+    assert said in place(rules, application, tree(RULES)).fault
 
-    class Counted(dict[str, str]):
-        looks = 0
 
-        def __contains__(self, name: object) -> bool:
-            self.looks += 1
-            return super().__contains__(name)
-
-    queues = Counted({"root": "", "root.a": "", "root.a.b": ""})
+def test_no_queue_is_made_below_a_leaf_and_of_many_levels() -> None:
     rule = PlacementRule(name="provided", create=True)
-    assert place((rule,), Application(queue="root.a" + ".c" * 1000, tags={}), queues) == "root.a"
-    assert place((rule,), Application(queue="root.a.b.c", tags={}), queues) == "root.a.b"
-    assert place((rule,), Application(queue="elsewhere", tags={}), queues) == "root"
-    assert queues.looks < 20
+    found = place((rule,), Application(queue="root.open.x", tags={}), tree(RULES))
+    assert "'root.open' above it is a leaf" in found.fault
+    found = place((rule,), Application(queue="root.labs" + ".c" * 1000, tags={}), tree(RULES))
+    assert "more than 20 levels" in found.fault
+    assert len(found.fault) < 500
+
+
+MADE = """
+    partitions:
+      - placementrules: [{name: tag, value: namespace, create: true, parent: {name: user, create: true}}]
+        queues:
+          - name: root
+            submitacl: '*'
+            properties: {preemption.delay: 1m}
+            childtemplate: {maxapplications: 2, resources: {guaranteed: {vcore: 1}, max: {vcore: 2, memory: 4G}}}
+            queues: [{name: a}]
+"""
+ANNOTATIONS = {
+    "yunikorn.apache.org/namespace.quota": '{"cpu": "2500m", "memory": "1Gi"}',
+    "yunikorn.apache.org/namespace.maxApps": "7",
+}
+
+
+@pytest.mark.parametrize(
+    ("notes", "limit", "running"),
+    [
+        ({}, {"cpu": 2000, "memory": 4 * 10**9}, 2),
+        (ANNOTATIONS, {"cpu": 2500, "memory": 1 << 30}, 7),
+        ({"yunikorn.apache.org/namespace.max.cpu": "1"}, {"cpu": 1000}, 2),
+        (
+            {"yunikorn.apache.org/namespace.quota": "5", "yunikorn.apache.org/namespace.maxApps": "-1"},
+            {"cpu": 2000, "memory": 4 * 10**9},
+            2,
+        ),
+    ],
+)
+def test_a_queue_that_a_rule_makes_has_the_template_or_what_its_namespace_says(
+    notes: dict[str, str], limit: dict[str, int], running: int
+) -> None:
+    config = {f"{NAMESPACE}/yunikorn-configs": {"data": {"queues.yaml": MADE}}}
+    spaces = {"lab": {"metadata": {"name": "lab", "annotations": notes}}}
+    defined = YUNIKORN_DIALECT.define({CONFIGURATIONS: config, NAMESPACES: spaces})
+    said = Said(gang="g", namespace="lab", queue=QUEUE_PREFIX, options={USER: "sue"})
+    claim = YUNIKORN_DIALECT.claim(defined, said)
+    assert claim is not None
+    assert claim.queue == "yunikorn/root.sue.lab"
+    above, leaf = claim.queues
+    assert (above.name, above.parent, above.quotas) == ("yunikorn/root.sue", "yunikorn/root", ())
+    assert (leaf.name, leaf.parent) == (claim.queue, above.name)
+    assert (dict(leaf.quotas[0].guaranteed), dict(leaf.quotas[0].limit)) == ({"cpu": 1000}, limit)
+    assert (leaf.total.running, leaf.preemption.delay_s) == (running, 60.0)
 
 
 @pytest.mark.parametrize(("queue", "user"), [("x.x." * 50_000, "sue"), ("root.a", "x.x." * 50_000)])
@@ -396,10 +466,11 @@ def test_a_reason_shows_the_start_of_a_long_name_only(queue: str, user: str) -> 
 
 
 def test_without_rules_the_queue_that_is_asked_for_counts_and_then_the_default_one() -> None:
-    queues = ("root", "root.a", "root.default")
-    assert place((), Application(queue="a", tags={}), queues) == "root.a"
-    assert place((), Application(queue="b", tags={}), queues) == "root.default"
-    assert place((), Application(queue="b", tags={}), queues[:2]) == ""
+    queues = "{name: a, submitacl: '*'}, {name: default, submitacl: '*'}"
+    both, one = (tree(f"partitions: [{{queues: [{each}]}}]") for each in (queues, "{name: a, submitacl: '*'}"))
+    assert place((), Application(queue="a", tags={}), both).queue == "root.a"
+    assert place((), Application(queue="b", tags={}), both).queue == "root.default"
+    assert place((), Application(queue="b", tags={}), one).queue == ""
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def told(pod: Object, queue: str = X, *, created_s: float = 5.0, reason: Reason 
         kind="Pod",
         owners=(pod,),
         options=words(pod["metadata"], "yunikorn"),
-        queue=QUEUE_PREFIX + queue.replace("_", "-"),
+        queue=QUEUE_PREFIX + queue,
         priority=0,
         stage=Stage.FINISHED if over else Stage.RUNNING if runs else Stage.WAITING,
         pod_sets=(),
@@ -176,6 +176,26 @@ def test_a_queue_that_is_only_asked_for_counts_nowhere_and_its_name_is_cut() -> 
     assert len(shown["queueName"]) == 256
     assert ask_of_it("queues")["pendingResource"] == {}
     assert ask_of_it("usage", "users")[0]["queues"]["children"] == []
+
+
+def test_a_queue_that_a_rule_made_is_shown_with_its_template_while_it_is_used() -> None:
+    text = """
+        partitions:
+          - placementrules: [{name: provided, create: true}]
+            queues:
+              - name: root
+                submitacl: '*'
+                childtemplate: {maxapplications: 2, resources: {max: {vcore: 3}}}
+    """
+    used = [told(pod(f"p{at}", f"app{at}", "1", "n1", phase="Running"), f"root.new.q{at}") for at in range(2)]
+    path = ("v1", "partition", "default", "queue", "root")
+    root: Any = dashboards(defined(text), used, {}, path, {"subtree": ""})
+    assert (root["isManaged"], root["template"]["maxResource"]) == (True, {"vcore": 3000})
+    [new] = root["children"]
+    assert (new["isManaged"], new["isLeaf"], new["childNames"]) == (False, False, ["root.new.q0", "root.new.q1"])
+    assert [(one["maxResource"], one["maxRunningApps"], one["runningApps"]) for one in new["children"]] == [
+        ({"vcore": 3000}, 2, 1)
+    ] * 2
 
 
 @pytest.mark.parametrize(

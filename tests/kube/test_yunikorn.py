@@ -60,6 +60,27 @@ def test_pods_start_within_the_queue_that_they_name() -> None:
     play(scene())
 
 
+def test_a_queue_that_a_rule_makes_is_there_while_applications_are_in_it() -> None:
+    rule = "{name: provided, create: true}"
+    template = "childtemplate: {resources: {max: {vcore: 2}}}"
+    text = f"partitions: [{{placementrules: [{rule}], queues: [{{name: root, submitacl: '*', {template}}}]}}]"
+
+    async def scene() -> None:
+        stage = stage_with(text)
+        for number in range(3):
+            stage.put(pod(f"p{number}", "new.one", app=f"app{number}"))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            await stage.until(lambda: any("QueueLimit" in reason(stage, f"application:app{n}") for n in range(3)))
+            assert "yunikorn/root.new_dot_one" in stage.world.queues.queues
+            for number in range(3):
+                stage.api.drop(PODS, f"default/p{number}")
+            await stage.until(lambda: "yunikorn/root.new_dot_one" not in stage.world.queues.queues)
+            assert "yunikorn/root" in stage.world.queues.queues
+
+    play(scene())
+
+
 def test_a_gang_of_task_groups_starts_when_all_of_it_has_a_place() -> None:
     groups = json.dumps([{"name": "work", "minMember": 4, "minResource": {"cpu": "1"}}])
 

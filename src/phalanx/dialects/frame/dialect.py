@@ -120,7 +120,8 @@ class Claim:
     so no more. `silent`: nothing is answered of it as long as it is so. `updates`: once there is no gate any more, what
     its start puts into its Jobs' templates, by the name of their pod set. `about`: an object of an answer kind, by its
     key, that need not be there yet and does not say whose it is: the gang is looked at again when it changes.
-    `evicted_as`: type and reason of the condition that a bare pod of it is given before it is evicted."""
+    `evicted_as`: type and reason of the condition that a bare pod of it is given before it is evicted. `queues`:
+    queues, parents first, that no definition declares and that are there as long as gangs claim them."""
 
     queue: str
     priority: int | None = None
@@ -134,6 +135,7 @@ class Claim:
     updates: Mapping[str, PodUpdate] = field(default_factory=dict)
     about: tuple[Kind, str] | None = None
     evicted_as: tuple[str, str] | None = None
+    queues: tuple[Queue, ...] = ()
 
 
 class Stage(StrEnum):

@@ -3,8 +3,7 @@
 configuration   the fields of the file, strictly: a field that is not known refuses the file
 checks          what YuniKorn refuses besides: quotas, limits and rules that contradict each other
 queues          the queues of the file as ours, and what has no effect here
-placement       which queue an application gets by the placement rules
-access          who may submit to a queue
+placement/      which queue an application gets by the placement rules, and queues that are made
 limits          what users and groups may have in a queue
 gangs           what pods say, in our words
 dialect         the three parts of the frame

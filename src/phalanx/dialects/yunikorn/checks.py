@@ -28,12 +28,13 @@ from phalanx.dialects.yunikorn.configuration import (
     Lines,
     Partition,
     PlacementRule,
+    Resources,
     line_of,
     parse,
 )
 
 DEFAULT_PARTITION = "default"
-_QUEUE = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
+QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 _USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
 _RULE = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
@@ -123,9 +124,10 @@ class Checks:
             if len(acl.split()) > 2:
                 self._refuse((*path, name), f"{acl!r}: write users, one blank, groups; names are divided by commas")
         self._limits(queue, path)
+        self._template(queue.child_template.resources, (*path, "childtemplate", "resources"))
         names: set[str] = set()
         for child, at in _below(queue, path):
-            if not _QUEUE.fullmatch(child.name):
+            if not QUEUE_NAME.fullmatch(child.name):
                 text = "a queue is named by 1 to 64 letters, digits and any of _ : # / @ -, without a dot"
                 self._refuse((*at, "name"), f"{child.name[:80]!r} is no name: {text}")
             if child.name.lower() in names:
@@ -133,6 +135,11 @@ class Checks:
             names.add(child.name.lower())
         for child, at in _below(queue, path):
             self._branch(child, at)
+
+    def _template(self, said: Resources, path: Path) -> None:
+        guaranteed = self._amounts(said.guaranteed, (*path, "guaranteed"))
+        if not fits(self._amounts(said.max, (*path, "max")), guaranteed):
+            self._refuse((*path, "guaranteed"), "more than a queue of this template may have at most")
 
     def _limits(self, queue: Branch, path: Path) -> None:
         users: list[str] = []

@@ -12,20 +12,21 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
 
-from phalanx.client.kind import Kind
+from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.dialects.frame.dialect import Answer, Claim, Definitions, GroupClaim, Object, Objects, Said, Told
 from phalanx.dialects.schema.queue import read_queue
-from phalanx.dialects.yunikorn.access import Access, access_of, may_submit
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, read
 from phalanx.dialects.yunikorn.configuration import (
     MOST_BYTES,
+    Branch,
     Configuration,
     ConfigurationError,
     PlacementRule,
@@ -40,8 +41,10 @@ from phalanx.dialects.yunikorn.gangs import (
     words,
 )
 from phalanx.dialects.yunikorn.limits import LimitedGroups, counted_group, limited_groups, with_limits
-from phalanx.dialects.yunikorn.placement import Application, place
-from phalanx.dialects.yunikorn.queues import translate
+from phalanx.dialects.yunikorn.placement.made import Made, NamespaceTags, made, namespace_tags
+from phalanx.dialects.yunikorn.placement.rules import Application, QueueTree, not_to_make, place, tree_of
+from phalanx.dialects.yunikorn.queues import Translation, translate, translate_made
+from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
 
 NAMESPACE = "yunikorn"
@@ -51,22 +54,33 @@ _MAPS = ("yunikorn-defaults", "yunikorn-configs")  # the second counts over the 
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say that there is a header of gzip
 _FILE, _PACKED = "queues.yaml", "queues.yaml.gz"
 _SHOWN = 256  # of a name that a pod asks for
+_NO_TAGS = NamespaceTags()
 _OUR_USER, _OUR_GROUP = "phalanx.dev/user", "phalanx.dev/group"
 NONE: Objects = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YuniKornDefinitions(Definitions):
-    """`configuration`: as it is applied, with its checksum; None: there is none. `rules`: the placement rules. `named`:
-    full name of a queue there -> name in our tree. `access`: who may submit to each. `limited`: the groups that limits
-    name. `fault`: why the configuration cannot be read."""
+    """`configuration`: as it is applied, with its checksum; None: there is none. `root`: the uppermost queue of the
+    partition `default`; None: there is no such partition. `rules`: its placement rules. `tree`: its queues as the rules
+    look at them. `named`: full name of a queue there -> name in our tree. `limited`: the groups that limits name.
+    `reclaims`: the partition preempts. `spaces`: what namespaces say. `fault`: why the configuration cannot be read."""
 
     configuration: Configuration | None = None
+    root: Branch | None = None
     rules: tuple[PlacementRule, ...] = ()
+    tree: QueueTree = field(default_factory=QueueTree)
     named: Mapping[str, str] = field(default_factory=dict)
-    access: Access = field(default_factory=dict)
     limited: LimitedGroups = field(default_factory=dict)
+    reclaims: bool = True
+    spaces: Mapping[str, NamespaceTags] = field(default_factory=dict)
     fault: str = ""
+
+    def made(self, queue: str, namespace: str) -> Made | None:
+        """Return the queues that are made for one of that full name; None: it is written, or cannot be made."""
+        if queue in self.named or self.root is None or not_to_make(queue, self.tree):
+            return None
+        return made(self.root, queue, self.spaces.get(namespace, _NO_TAGS))
 
 
 class YuniKorn:
@@ -74,7 +88,7 @@ class YuniKorn:
 
     name: Final = SCHEDULER_NAME
     scheduler_names: Final = frozenset({SCHEDULER_NAME})
-    definition_kinds: Final[tuple[Kind, ...]] = (CONFIGURATIONS,)
+    definition_kinds: Final[tuple[Kind, ...]] = (NAMESPACES, CONFIGURATIONS)
     by_status: Final[Mapping[Kind, tuple[str, ...]]] = {}
     answer_kinds: Final[tuple[Kind, ...]] = ()
     crds: Final = ""
@@ -83,9 +97,11 @@ class YuniKorn:
     def define(self, objects: Objects) -> YuniKornDefinitions:
         try:
             text = configuration_text(objects.get(CONFIGURATIONS, {}))
-            return YuniKornDefinitions() if text is None else _definitions(_checked(text))
+            found = YuniKornDefinitions() if text is None else _definitions(text)
         except ConfigurationError as error:
             return YuniKornDefinitions(fault=f"{_FILE} is refused whole: {error}")
+        tags = {name: namespace_tags(one) for name, one in objects.get(NAMESPACES, {}).items()}
+        return replace(found, spaces={name: said for name, said in tags.items() if said != _NO_TAGS})
 
     def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         return words(meta, scheduler) if kind == "Pod" else {}
@@ -103,22 +119,20 @@ class YuniKorn:
             queue=queue_of(said.queue, said.options),
             user=said.options.get(USER, "nobody"),
             groups=groups,
-            tags={"namespace": said.namespace},
+            tags={"namespace": said.namespace, "namespace.parentqueue": parent_of(defined, said.namespace)},
         )
-        found = place(defined.rules, application, defined.named)
-        if not found:
+        placed = place(defined.rules, application, defined.tree)
+        if not placed.queue:
             asked = f" (asked for: {application.queue[:_SHOWN]!r})" if application.queue else ""
-            text = f"no placement rule of {_FILE} gives it a queue{asked}: name one that is there, or add a rule"
+            no_rule = f"no placement rule of {_FILE} gives it a queue{asked}"
+            text = f"{no_rule}: {placed.fault or 'name one that is there, or add a rule'}"
             return Claim(queue=QUEUE_PREFIX + application.queue, blocked=Reason(code=ReasonCode.INVALID, text=text))
-        if not may_submit(defined.access, found, application.user, groups):
-            text = (
-                f"the user {application.user[:_SHOWN]!r} may not submit to {found}: no submitacl or adminacl of it, "
-                "or of a queue above it, names the user or one of its groups"
-            )
-            return Claim(queue=defined.named[found], blocked=Reason(code=ReasonCode.INVALID, text=text))
-        whose = {_OUR_USER: application.user, _OUR_GROUP: counted_group(defined.limited, found, groups)}
+        written = defined.tree.nearest(placed.queue)
+        whose = {_OUR_USER: application.user, _OUR_GROUP: counted_group(defined.limited, written, groups)}
         options = {key: text for key, text in whose.items() if text}
-        return Claim(queue=defined.named[found], options=options, group=group)
+        made_for_it = defined.made(placed.queue, said.namespace)
+        queues = () if made_for_it is None else _made_queues(made_for_it, reclaim=defined.reclaims)
+        return Claim(queue=QUEUE_PREFIX + placed.queue, options=options, group=group, queues=queues)
 
     def gang_of(self, answer: Object) -> str:
         return ""
@@ -152,6 +166,11 @@ def configuration_text(config_maps: Mapping[str, Object]) -> str | None:
     return found
 
 
+def parent_of(defined: YuniKornDefinitions, namespace: str) -> str:
+    """Return the queue that the namespace names as the parent of its own."""
+    return defined.spaces.get(namespace, _NO_TAGS).parent
+
+
 def unpacked(data: str) -> str:
     """Return the text of a value in base64 and gzip, no more of it than a configuration may have. Raises
     ConfigurationError."""
@@ -164,28 +183,38 @@ def unpacked(data: str) -> str:
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _checked(text: str) -> Configuration:
-    """The configuration with YuniKorn's checksum of its text. Raises ConfigurationError."""
-    return msgspec.structs.replace(read(text), checksum=sha256(text.encode()).hexdigest().upper())
-
-
-def _definitions(found: Configuration) -> YuniKornDefinitions:
-    queues = []
+@lru_cache(maxsize=4)  # namespaces come and go, the configuration stays
+def _definitions(text: str) -> YuniKornDefinitions:
+    """Raises ConfigurationError."""
+    found = msgspec.structs.replace(read(text), checksum=sha256(text.encode()).hexdigest().upper())
     translation = translate(found)
-    for name, spec in translation.queues.items():
-        above = {"parent": QUEUE_PREFIX + spec["parent"]} if "parent" in spec else {}
-        queue = read_queue(QUEUE_PREFIX + name, {**spec, **above})
-        queues.append(with_limits(queue, translation.limits.get(name, ())))
+    queues, named = tuple(_queues(translation)), {full: QUEUE_PREFIX + full for full in translation.names}
     partition = next((each for each in found.partitions if each.name == DEFAULT_PARTITION), None)
-    named = {full: QUEUE_PREFIX + name for full, name in translation.names.items()}
     if partition is None:
-        return YuniKornDefinitions(configuration=found, queues=tuple(queues), named=named)
-    access = access_of(partition.queues or ())
+        return YuniKornDefinitions(configuration=found, queues=queues, named=named)
+    roots = partition.queues or ()
     return YuniKornDefinitions(
         configuration=found,
-        queues=tuple(queues),
+        queues=queues,
+        root=roots[0],
         rules=partition.placement_rules,
+        tree=tree_of(roots),
         named=named,
-        access=access,
-        limited=limited_groups(partition.queues or ()),
+        limited=limited_groups(roots),
+        reclaims=partition.preemption.enabled is not False,
     )
+
+
+def _made_queues(found: Made, *, reclaim: bool) -> tuple[Queue, ...]:
+    translation = translate_made(found.branch, found.properties, reclaim=reclaim)
+    return tuple(_queues(translation, above=found.above))
+
+
+def _queues(translation: Translation, above: str = "") -> Iterator[Queue]:
+    """Yield the queues, parents first, by their full names. `above`: that of the queue above the first of them."""
+    for full, name in translation.names.items():
+        whole = f"{above}.{full}" if above else full
+        parent = whole.rpartition(".")[0]
+        over = {"parent": QUEUE_PREFIX + parent} if parent else {}
+        queue = read_queue(QUEUE_PREFIX + whole, {**translation.queues[name], **over})
+        yield with_limits(queue, translation.limits.get(name, ()))

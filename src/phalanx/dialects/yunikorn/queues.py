@@ -28,15 +28,16 @@ _INHERITED = (_SORT, _PRIORITY, _DELAY)
 _DELAY_S, _GO_UNITS_S = 30.0, {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _GO_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _ACCESS = Becomes("Claim.blocked", "who may not submit waits with that reason; admin implies submit, of all below too")
-_RULES = Becomes("Job.queue", "of pods with `schedulerName: yunikorn`; a queue that would be made is the one above")
+_RULES = Becomes("Job.queue", "of pods with `schedulerName: yunikorn`; with `create`, queues are made for them")
 _QUOTA_TAKEN = Ignored("a quota that is cut takes nothing back; jobs end, and no other starts until usage is below it")
 _BACKOFF = Ignored("what fits no node costs nothing while nothing changes")
-_MADE = Ignored("no queue is made by a job: write the queue")
+_TEMPLATE = Becomes("Queue", "of leaves that placement rules make")
 
 _MIGRATED = {
     "partitions[].placementrules": "no rule chooses a queue of ours: a job says it by phalanx.dev/queue",
     "queues[].adminacl": "who may create jobs in a namespace is for RBAC to say; a queue of ours refuses nobody",
     "queues[].submitacl": "who may create jobs in a namespace is for RBAC to say; a queue of ours refuses nobody",
+    "queues[].childtemplate": "no rule makes a queue of ours: write the queue",
 }
 
 TABLE: Mapping[str, Use] = {
@@ -50,13 +51,13 @@ TABLE: Mapping[str, Use] = {
     ),
     "partitions[].usergroupresolver": Ignored("users and groups are those of the API server"),
     "queues[].name": Becomes("Queue.name", "the full name, in lower case"),
-    "queues[].parent": Becomes("–", "jobs may be in any queue here, also where others are below"),
+    "queues[].parent": Becomes("–", "applications run in leaves; queues that rules make may be below a parent"),
     "queues[].resources.guaranteed": Becomes("Quota.guaranteed", "`vcore` is `cpu`; it can be lent whole"),
     "queues[].resources.max": Becomes("Quota.limit", "`vcore` is `cpu`; an explicit 0 forbids the resource"),
     "queues[].maxapplications": Becomes("Limits.running", "of the queue in total"),
     "queues[].adminacl": _ACCESS,
     "queues[].submitacl": _ACCESS,
-    "queues[].childtemplate": _MADE,
+    "queues[].childtemplate": _TEMPLATE,
     "queues[].limits[].limit": Becomes("–", "a text for people"),
     "queues[].limits[].users": Becomes("Limits per user", "each of its own, the others that of `*`"),
     "queues[].limits[].groups": Becomes("Limits per group", "an application counts for one, as there"),
@@ -106,6 +107,13 @@ def translate(found: Configuration) -> Translation:
             why = "a cluster has one partition, `default`; this one is left out"
             work.note(f"partition {partition.name}", "partitions[].name", why)
     return Translation(queues=work.queues, notes=tuple(work.notes), names=work.names, limits=work.limits_of)
+
+
+def translate_made(branch: Branch, properties: Mapping[str, str], *, reclaim: bool) -> Translation:
+    """Return queues below one with these properties. `reclaim`: the partition preempts."""
+    work = _Work(reclaim=reclaim)
+    work.queue(branch, "", "", properties)
+    return Translation(queues=work.queues, notes=(), names=work.names)
 
 
 def properties_of(queue: Branch, above: Mapping[str, str]) -> dict[str, str]:
@@ -214,7 +222,7 @@ class _Work:
             if value.strip() not in {"", ANYBODY}:
                 self.note(name, f"queues[].{field_name}", _MIGRATED[f"queues[].{field_name}"])
         if (made := queue.child_template).max_applications or made.properties or made.resources.max:
-            self.note(name, "queues[].childtemplate")
+            self.note(name, "queues[].childtemplate", _MIGRATED["queues[].childtemplate"])
         for key, value in sorted(queue.properties.items()):
             if key not in TABLE:
                 self.notes.append(Note(where=name, field=key, why="YuniKorn does not know this property either"))

@@ -14,11 +14,12 @@ Source: pkg/webservice (routes, handlers, dao) of apache/yunikorn-core (1.9).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from phalanx import __version__
 from phalanx.client.kind import NODES
@@ -26,7 +27,7 @@ from phalanx.dialects.frame.dialect import Object, Objects, Told
 from phalanx.dialects.frame.pod_requests import amounts as kubernetes_amounts
 from phalanx.dialects.frame.pod_requests import pod_requests
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, amounts, least
-from phalanx.dialects.yunikorn.configuration import Branch, Configuration, Partition, PlacementRule
+from phalanx.dialects.yunikorn.configuration import Branch, ChildTemplate, Configuration, Partition, PlacementRule
 from phalanx.dialects.yunikorn.dialect import YuniKornDefinitions
 from phalanx.dialects.yunikorn.gangs import GROUPS, QUEUE_PREFIX, TASK_GROUP, USER, application_id
 from phalanx.dialects.yunikorn.limits import counted_group, limits_of
@@ -39,7 +40,6 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "clusters: `startTime`": "the decisions know no clock",
     "partitions: `lastStateTransitionTime`, `quotaPreemptionEnabled`": "it is always Active; a quota that is cut waits",
     "queues: `preemptingResource`": "room that is given up is not counted apart",
-    "queues: `template`": "no queue is made by a job",
     "queues: `currentPriority`, `allocatingAcceptedApps`, `quotaPreemptionDelay`": "they decide nothing here",
     "applications: `maxUsedResource`, `stateLog`, `startTime`, `finishedTime`, `resourceHistory`": "no history is kept",
     "applications, nodes: `placeholderData`, `reservations`": "always empty: nothing holds a place before it starts",
@@ -99,7 +99,7 @@ def error(code: int, message: str) -> Object:
 class _Application:
     """The pods of one id in one queue. `queue`: its full name; empty: there is none. `asked`: the queue as it is shown,
     also where there is none of that name. `rejected`: why it may not start. `group`: whose limits it counts
-    for."""
+    for. `namespace`: of the first of its pods."""
 
     id: str
     queue: str
@@ -113,6 +113,7 @@ class _Application:
     since_ns: int = 0
     rejected: str = ""
     group: str = ""
+    namespace: str = ""
 
     @property
     def state(self) -> str:
@@ -149,26 +150,51 @@ class _Seen:
     applications: tuple[_Application, ...]
     nodes: Mapping[str, Object]
     below: Mapping[str, Sequence[_Application]]  # full name of a queue -> those of it, and of all queues below it
+    root: Branch  # with the queues that were made
+    written: Collection[str]  # full names of the queues of the configuration
 
     @classmethod
     def of(cls, defined: YuniKornDefinitions, everyone: Iterable[Told], objects: Objects) -> _Seen:
         configuration = defined.configuration or _NONE
         found = (each for each in configuration.partitions if each.name == DEFAULT_PARTITION)
         applications = _applications(defined, everyone)
+        partition = next(found, _NONE.partitions[0])
+        root = (partition.queues or _NONE.partitions[0].queues or ())[0]
         return cls(
             configuration=configuration,
-            partition=next(found, _NONE.partitions[0]),
+            partition=partition,
             applications=applications,
             nodes=objects.get(NODES, {}),
             below=_below(applications),
+            root=_with_made(defined, root, applications),
+            written=frozenset(defined.named) or {root.name.lower()},
         )
-
-    @property
-    def root(self) -> Branch:
-        return (self.partition.queues or _NONE.partitions[0].queues or ())[0]
 
     def capacity(self) -> Resources:
         return _sum(_allocatable(node) for node in self.nodes.values())
+
+
+def _with_made(defined: YuniKornDefinitions, root: Branch, applications: Iterable[_Application]) -> Branch:
+    """The root with the queues that were made for these applications."""
+    made = {one.queue: one.namespace for one in applications if one.queue not in defined.named}
+    for queue, namespace in made.items():
+        if (found := defined.made(queue, namespace)) is not None:
+            root = _with(root, found.above.split(".")[1:], found.branch)
+    return root
+
+
+def _with(queue: Branch, path: Sequence[str], child: Branch) -> Branch:
+    """The queue with another one at that path below it; one that is there has the child's children too."""
+    beside = {one.name.lower(): one for one in queue.queues}
+    name = path[0] if path else child.name
+    if path:
+        beside[name] = _with(beside[name], path[1:], child)
+    elif name in beside:
+        for one in child.queues:
+            beside[name] = _with(beside[name], (), one)
+    else:
+        beside[name] = child
+    return replace(queue, queues=tuple(beside.values()))
 
 
 def _below(applications: Iterable[_Application]) -> Mapping[str, list[_Application]]:
@@ -186,17 +212,27 @@ def _applications(defined: YuniKornDefinitions, everyone: Iterable[Told]) -> tup
     theirs = {ours: full for full, ours in defined.named.items()}
     found: dict[tuple[str, str], _Application] = {}
     for told in everyone:
-        queue = theirs.get(told.queue, "") if defined.named or defined.fault else "root"
-        asked = queue or told.queue.removeprefix(QUEUE_PREFIX)[:_LONGEST]
         refused = told.reason is not None and told.reason.code is ReasonCode.INVALID
+        queue = theirs.get(told.queue, "") if defined.named or defined.fault else "root"
+        name = told.queue.removeprefix(QUEUE_PREFIX)
+        if not queue and not refused and defined.made(name, told.namespace) is not None:
+            queue = name
+        asked = queue or name[:_LONGEST]
         for pod in told.owners:
             key = (asked, application_id(pod["metadata"]))
             application = found.get(key)
             if application is None:
                 groups = tuple(filter(None, told.options.get(GROUPS, "").split(",")))
                 user = told.options.get(USER, "nobody")
-                group = counted_group(defined.limited, queue, groups)
-                application = _Application(id=key[1], queue=queue, asked=asked, user=user, groups=groups, group=group)
+                application = _Application(
+                    id=key[1],
+                    queue=queue,
+                    asked=asked,
+                    user=user,
+                    groups=groups,
+                    group=counted_group(defined.limited, defined.tree.nearest(queue), groups),
+                    namespace=told.namespace,
+                )
                 found[key] = application
             at_ns = int(told.created_s) * _NS
             application.since_ns = min(application.since_ns or at_ns, at_ns)
@@ -346,8 +382,9 @@ def _queue(
         "allocatedResource": used,
         "headroom": {name: max(0, amount - used.get(name, 0)) for name, amount in bound.items()},
         "isLeaf": not (branch.queues or branch.parent),
-        "isManaged": True,
+        "isManaged": full in seen.written,
         "properties": properties,
+        **_template(branch.child_template),
         "parent": parent,
         "children": [_queue(seen, one, full, properties, bound, deep=True) for one in branch.queues] if deep else [],
         "childNames": names,
@@ -362,6 +399,18 @@ def _queue(
         "isPriorityFence": properties.get("priority.policy", "").lower() == "fence",
         "priorityOffset": whole(properties.get("priority.offset", "")),
     }
+
+
+def _template(said: ChildTemplate) -> Object:
+    if said == ChildTemplate():
+        return {}
+    found = {
+        "maxApplications": said.max_applications,
+        "properties": said.properties,
+        "maxResource": amounts(said.resources.max),
+        "guaranteedResource": amounts(said.resources.guaranteed),
+    }
+    return {"template": found}
 
 
 def _nodes(seen: _Seen, names: Sequence[str]) -> list[Object]:

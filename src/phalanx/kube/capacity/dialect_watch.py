@@ -32,7 +32,8 @@ class DialectWatch:
     were last read. `claimed`: gang -> its dialect; of those that are `silent` nothing is answered. `written`:
     annotations that we write. `objects`: the caches of a dialect's kinds, those that are served. `note`: called with
     what of an object has no effect. `news`: called when somebody wrote an object that a dialect answers on, and that is
-    about no gang yet. `places_changed`: called when nodes have other labels of declared topologies than before."""
+    about no gang yet. `places_changed`: called when nodes have other labels of declared topologies than before.
+    `tell`: hands events to the core: queues that gangs claim."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class DialectWatch:
         mark: Callable[[str], None],
         clock: Callable[[], float] = lambda: 0.0,
         note: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
+        tell: Callable[[tuple[Event, ...]], None] = lambda events: None,
     ) -> None:
         self.dialects = {dialect.name: dialect for dialect in dialects}
         self.defined: dict[str, Definitions] = {}
@@ -50,6 +52,7 @@ class DialectWatch:
         self.silent: set[str] = set()
         self.written: set[str] = set()
         self._queues, self._objects, self._mark, self._note, self._clock = queues, objects, mark, note, clock
+        self._tell = tell
         self.news: Callable[[], None] = lambda: None
         self.places_changed: Callable[[], None] = lambda: None
         self._about: dict[str, tuple[Kind, str]] = {}  # gang -> an object that it is about
@@ -152,6 +155,7 @@ class DialectWatch:
                 self.claimed[said.gang] = name
                 (self.silent.add if claim.silent else self.silent.discard)(said.gang)
                 self._note_about(said.gang, claim.about)
+                self._tell(tuple(self._queues.on_claim(said.gang, claim.queues)))
                 return claim
         return None
 
@@ -170,6 +174,7 @@ class DialectWatch:
         self.claimed.pop(gang, None)
         self.silent.discard(gang)
         self._note_about(gang, None)
+        self._tell(tuple(self._queues.on_claim(gang, ())))
 
     def _note_about(self, gang: str, about: tuple[Kind, str] | None) -> None:
         """Keep which object the gang is about, in both directions."""

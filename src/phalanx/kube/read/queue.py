@@ -62,6 +62,8 @@ class QueueCache:
         self._own: set[str] = set()  # queues of ours
         self._theirs: dict[str, Queue] = {}  # queues of dialects
         self._defined: dict[str, tuple[set[str], set[str]]] = {}  # dialect -> its queues and flavors
+        self._made: dict[str, tuple[str, ...]] = {}  # gang -> queues that are there for its sake
+        self._needed: dict[str, set[str]] = {}  # such a queue -> the gangs
 
     def gang(self, queue: str) -> bool:
         """Return whether it starts its jobs whole."""
@@ -91,13 +93,37 @@ class QueueCache:
         for name, queue in queues.items():
             self._theirs[name] = self._since_before(queue, now_s)
             yield from self._put_theirs(name)
-        for name in before[0] - queues.keys():
+        for name in before[0] - queues.keys() - self._needed.keys():
             del self._theirs[name]
             yield from self._put_theirs(name)
         for name in before[1] - flavors.keys():
             if self.flavors.pop(name, None) is not None:
                 yield FlavorGone(name)
         self._defined[dialect] = (set(queues), set(flavors))
+
+    def on_claim(self, gang: str, queues: tuple[Queue, ...]) -> Iterator[Event]:
+        """A gang needs these queues now, parents first, which no definition declares; those of its last claim that
+        nobody needs any more are gone."""
+        names = tuple(queue.name for queue in queues)
+        for queue in queues:
+            self._needed.setdefault(queue.name, set()).add(gang)
+            if not self._is_defined(queue.name):
+                self._theirs[queue.name] = queue
+                yield from self._put_theirs(queue.name)
+        for name in reversed(self._made.pop(gang, ())):
+            if name in names:
+                continue
+            self._needed[name].discard(gang)
+            if not self._needed[name]:
+                del self._needed[name]
+                if not self._is_defined(name):
+                    del self._theirs[name]
+                    yield from self._put_theirs(name)
+        if names:
+            self._made[gang] = names
+
+    def _is_defined(self, name: str) -> bool:
+        return any(name in queues for queues, _ in self._defined.values())
 
     def _put_theirs(self, name: str) -> Iterator[Event]:
         if name not in self._own:

@@ -36,7 +36,9 @@ class CapacityWatch:
         note: Callable[[Kind, Object, str], None] = lambda kind, obj, text: None,
     ) -> None:
         self.allocations, self.queues = NodeAllocations(), QueueCache()
-        self.dialects = DialectWatch(dialects, self.queues, objects=objects, mark=gang_changed, clock=clock, note=note)
+        self.dialects = DialectWatch(
+            dialects, self.queues, objects=objects, mark=gang_changed, clock=clock, note=note, tell=tell
+        )
         self._with_places, self._clock, self._tell, self._queue_changed = with_places, clock, tell, queue_changed
         self._largest: dict[str, int] | None = None
         self._objects = objects

@@ -1,0 +1,121 @@
+"""Queues that placement rules make: as long as an application is in one, it is there.
+
+A leaf that is made has what the child template of the nearest queue above it says, and of its namespace's annotations
+the quota, the guarantee and the bound on applications, which count before the template's. Queues made between it and
+one that the configuration writes have no bounds of their own.
+
+Source: pkg/scheduler/objects of apache/yunikorn-core and pkg/common/utils of apache/yunikorn-k8shim (1.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from phalanx.client.quantity import QuantityError, amount
+from phalanx.dialects.frame.dialect import Becomes, Object, Use
+from phalanx.dialects.yunikorn.configuration import ROOT, Branch, ChildTemplate, Resources
+from phalanx.dialects.yunikorn.queues import properties_of
+from phalanx.model.pod import MAX_AMOUNT
+
+_SAID = "yunikorn.apache.org/"
+_QUOTA, _GUARANTEED, _MOST_APPS = (f"{_SAID}namespace.{word}" for word in ("quota", "guaranteed", "maxApps"))
+_OLD_QUOTA = {"cpu": f"{_SAID}namespace.max.cpu", "memory": f"{_SAID}namespace.max.memory"}
+_PARENT = f"{_SAID}parentqueue"
+_NO_TEMPLATE = ChildTemplate()
+
+NAMESPACE: Mapping[str, Use] = {
+    _PARENT: Becomes("Job.queue", "the tag `namespace.parentqueue` of placement rules"),
+    _QUOTA: Becomes("Quota.limit", "of the queue that a rule makes; `namespace.max.cpu` and `.max.memory` too"),
+    _GUARANTEED: Becomes("Quota.guaranteed", "of the queue that a rule makes"),
+    _MOST_APPS: Becomes("Limits.running", "of the queue that a rule makes"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceTags:
+    """The annotations of a namespace. `parent`: the queue that it names for placement rules."""
+
+    parent: str = ""
+    most: Mapping[str, str] | None = None
+    guaranteed: Mapping[str, str] | None = None
+    most_applications: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """The uppermost of the queues that are made for an application, with those below it. `above`: the full name of the
+    queue that the configuration writes, and its properties."""
+
+    branch: Branch
+    above: str
+    properties: Mapping[str, str]
+
+
+def namespace_tags(namespace: Object) -> NamespaceTags:
+    """Return what the annotations say; what cannot be read of them is not there."""
+    notes = namespace["metadata"].get("annotations") or {}
+    old = {resource: notes[key] for resource, key in _OLD_QUOTA.items() if key in notes}
+    apps = str(notes.get(_MOST_APPS, ""))
+    return NamespaceTags(
+        parent=str(notes.get(_PARENT, "")),
+        most=_quantities(notes.get(_QUOTA)) or _resources(old),
+        guaranteed=_quantities(notes.get(_GUARANTEED)),
+        most_applications=int(apps) if apps.isascii() and apps.isdigit() and len(apps) < 10 else 0,
+    )
+
+
+def made(root: Branch, name: str, tags: NamespaceTags) -> Made:
+    """Return the queues that are made for the queue of that full name, which the configuration does not write."""
+    parts = name.split(".")
+    branch, properties, template, at = root, properties_of(root, {}), root.child_template, 1
+    while (below := _child(branch, parts[at])) is not None:
+        branch, at = below, at + 1
+        properties = properties_of(branch, properties)
+        template = branch.child_template if branch.child_template != _NO_TEMPLATE else template
+    found = _leaf(parts[-1], template, tags)
+    for part in reversed(parts[at:-1]):
+        found = Branch(name=part, parent=True, queues=(found,))
+    return Made(branch=found, above=".".join([ROOT, *parts[1:at]]), properties=properties)
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _child(branch: Branch, name: str) -> Branch | None:
+    return next((queue for queue in branch.queues if queue.name.lower() == name), None)
+
+
+def _leaf(name: str, template: ChildTemplate, tags: NamespaceTags) -> Branch:
+    said = Resources(
+        guaranteed=dict(tags.guaranteed or template.resources.guaranteed or {}) or None,
+        max=dict(tags.most or template.resources.max or {}) or None,
+    )
+    return Branch(
+        name=name,
+        resources=said,
+        max_applications=tags.most_applications or template.max_applications,
+        properties=template.properties,
+    )
+
+
+def _quantities(text: Any) -> Mapping[str, str] | None:
+    """The amounts of an annotation in JSON."""
+    try:
+        return _resources(msgspec.json.decode(str(text or "{}"), type=dict[str, str]))
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _resources(said: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """Kubernetes' quantities as amounts of a configuration."""
+    try:
+        found = {resource: amount(resource, str(text)) for resource, text in said.items()}
+    except QuantityError:
+        return None
+    if not all(0 <= each <= MAX_AMOUNT for each in found.values()):
+        return None
+    return {"vcore" if key == "cpu" else key: f"{n}m" if key == "cpu" else str(n) for key, n in found.items()} or None

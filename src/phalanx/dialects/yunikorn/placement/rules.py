@@ -1,0 +1,167 @@
+"""Which queue an application gets: the placement rules of a partition, tried in order.
+
+The first rule counts that gives a leaf to which its user may submit. A rule with `create` may give a queue that is not
+there, below one that has no applications of its own. After the last rule `root.default` takes the application, if it is
+there; else it has no queue. A rule whose parent rule gives a leaf, or that would make a queue below a leaf or of a name
+that no queue may have, refuses the application.
+
+Source: pkg/scheduler/placement of apache/yunikorn-core (1.9).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import re2
+
+from phalanx.dialects.yunikorn.checks import QUEUE_NAME
+from phalanx.dialects.yunikorn.configuration import ROOT, Branch, Filter, PlacementRule
+from phalanx.dialects.yunikorn.placement.access import Access, access_of, may_submit
+from phalanx.errors import PhalanxError
+
+MOST_LEVELS = 20  # of a queue that a rule makes: anybody may ask for a hundred thousand
+_SHOWN = 256  # of a name that a pod asks for
+_DOT, _DEFAULT = "_dot_", f"{ROOT}.default"
+_SPECIAL = re.compile(r"[\^$*+?()\[{}|]")
+_PROVIDED = PlacementRule(name="provided")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """An application, as placement rules look at it. `tags`: `namespace` and others, by name."""
+
+    queue: str = ""
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTree:
+    """The queues that a configuration writes, by full name. `leaves`: whether each is one; `access`: who may submit."""
+
+    leaves: Mapping[str, bool] = field(default_factory=dict)
+    access: Access = field(default_factory=dict)
+
+    def nearest(self, name: str) -> str:
+        """Return the deepest queue at or above that name. From the root down: a name may have any number of dots."""
+        found, end = "", name.find(".")
+        while end >= 0 and name[:end] in self.leaves:
+            found, end = name[:end], name.find(".", end + 1)
+        return name if name in self.leaves else found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """The queue of an application by its full name, in lower case; empty: none, and why (`fault`)."""
+
+    queue: str = ""
+    fault: str = ""
+
+
+class _Refused(PhalanxError):
+    """No rule is tried after this one."""
+
+
+def tree_of(roots: Sequence[Branch]) -> QueueTree:
+    """Return the queues as placement rules look at them."""
+    return QueueTree(leaves=dict(_leaves(roots, "")), access=access_of(roots))
+
+
+def not_to_make(name: str, tree: QueueTree) -> str:
+    """Return why no rule may make a queue of that name, which is not there; empty: it may."""
+    if name.count(".") >= MOST_LEVELS:
+        return f"it has more than {MOST_LEVELS} levels"
+    if wrong := [part for part in name.split(".") if not QUEUE_NAME.fullmatch(part)]:
+        return f"{wrong[0][:_SHOWN]!r} is no name; write 1 to 64 letters, digits and any of _ : # / @ -"
+    if tree.leaves.get(above := tree.nearest(name), True):
+        return f"{above or ROOT!r} above it is a leaf, or not there"
+    return ""
+
+
+def place(rules: Sequence[PlacementRule], application: Application, tree: QueueTree) -> Placed:
+    """Return the queue that the rules give."""
+    faults = []
+    try:
+        for rule in rules or (_PROVIDED,):
+            found = _by(rule, application, tree)
+            if found and not (fault := _objection(found, application, tree)):
+                return Placed(queue=found)
+            faults += [fault] if found else []
+    except _Refused as error:
+        return Placed(fault=str(error))
+    if _DEFAULT in tree.leaves and not (fault := _objection(_DEFAULT, application, tree)):
+        return Placed(queue=_DEFAULT)
+    return Placed(fault=faults[0] if faults else "")
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _leaves(queues: Sequence[Branch], prefix: str) -> list[tuple[str, bool]]:
+    found = []
+    for queue in queues:
+        name = f"{prefix}{queue.name}".lower()
+        found += [(name, not (queue.queues or queue.parent)), *_leaves(queue.queues, f"{name}.")]
+    return found
+
+
+def _by(rule: PlacementRule, application: Application, tree: QueueTree) -> str:
+    """The queue that the rule gives, which need not be there if the rule makes it; empty: it does not match."""
+    name, kind = _named(rule, application).lower(), rule.name.lower()
+    if not name or not _passes(rule.filter, application):
+        return ""
+    if not name.startswith(ROOT if kind == "fixed" else f"{ROOT}."):
+        above = ROOT
+        if rule.parent is not None and not (above := _by(rule.parent, application, tree)):
+            return ""
+        if tree.leaves.get(above):
+            raise _Refused(f"the rule {rule.parent.name if rule.parent else kind!r} gives {above} as a parent: a leaf")
+        name = f"{above}.{name if kind == 'fixed' else name.replace('.', _DOT)}"
+    if name in tree.leaves:
+        return name
+    if not rule.create:
+        return ""
+    if fault := not_to_make(name, tree):
+        raise _Refused(f"no queue {name[:_SHOWN]!r} can be made: {fault}")
+    return name
+
+
+def _objection(name: str, application: Application, tree: QueueTree) -> str:
+    """Why the application may not be in the queue that a rule gives; empty: it may."""
+    if name in tree.leaves and not tree.leaves[name]:
+        return f"{name} may have queues below it: applications run in leaves only"
+    if not may_submit(tree.access, tree.nearest(name), application.user, application.groups):
+        return (
+            f"the user {application.user[:_SHOWN]!r} may not submit to {name}: no submitacl or adminacl of it, "
+            "or of a queue above it, names the user or one of its groups"
+        )
+    return ""
+
+
+def _named(rule: PlacementRule, application: Application) -> str:
+    match rule.name.lower():
+        case "provided":
+            return application.queue
+        case "user":
+            return application.user
+        case "fixed":
+            return rule.value
+        case "tag":
+            return application.tags.get(rule.value.lower(), "")
+    return ""
+
+
+def _passes(filter: Filter, application: Application) -> bool:
+    if not filter.users and not filter.groups:
+        return True
+    listed = _in(filter.users, (application.user,)) or _in(filter.groups, application.groups)
+    return listed != (filter.type.lower() == "deny")
+
+
+def _in(names: Sequence[str], asked: Sequence[str]) -> bool:
+    if len(names) == 1 and _SPECIAL.search(names[0]):
+        return any(re2.search(names[0], one) is not None for one in asked)
+    return any(one in names for one in asked)
