@@ -453,6 +453,30 @@ def test_a_queue_that_a_rule_makes_has_the_template_or_what_its_namespace_says(
     assert (leaf.total.running, leaf.preemption.delay_s) == (running, 60.0)
 
 
+@pytest.mark.parametrize(("queue", "starts"), [("fifo", True), ("fair", False), ("made.x", False)])
+def test_a_gang_needs_a_leaf_that_sorts_by_fifo(queue: str, starts: bool) -> None:
+    text = """
+        partitions:
+          - placementrules: [{name: provided, create: true}]
+            queues:
+              - {name: fifo, submitacl: '*'}
+              - {name: fair, submitacl: '*', properties: {application.sort.policy: fair}}
+              - name: made
+                parent: true
+                submitacl: '*'
+                childtemplate: {properties: {application.sort.policy: fair}}
+    """
+    defined = YUNIKORN_DIALECT.define(
+        {CONFIGURATIONS: {f"{NAMESPACE}/yunikorn-configs": {"data": {"queues.yaml": dedent(text)}}}}
+    )
+    for groups in (GROUPS, ""):
+        found = words(meta({"applicationId": "app", "queue": f"root.{queue}"}, task_groups=groups), YUNIKORN)
+        said = Said(gang="g", namespace="n", queue=found["phalanx.dev/queue"], options=found)
+        claim = YUNIKORN_DIALECT.claim(defined, said)
+        assert claim is not None
+        assert (claim.blocked is None) == (starts or not groups)
+
+
 @pytest.mark.parametrize(("queue", "user"), [("x.x." * 50_000, "sue"), ("root.a", "x.x." * 50_000)])
 def test_a_reason_shows_the_start_of_a_long_name_only(queue: str, user: str) -> None:
     text = "partitions: [{queues: [{name: root, queues: [{name: a}]}]}]"

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from phalanx.client.kind import NAMESPACES
 from phalanx.dialects.frame.dialect import GroupClaim, Said
 from phalanx.dialects.schema.fields import Misread
-from phalanx.dialects.volcano.definitions.queues import VolcanoDefinitions
+from phalanx.dialects.volcano.definitions.queues import VolcanoDefinitions, define
 from phalanx.dialects.volcano.gangs import OBJECT, PodGroup, claim, read_pod_group, words
 from phalanx.dialects.volcano.kinds import POD_GROUPS
 
@@ -97,3 +98,15 @@ def test_a_gang_of_others_is_counted_in_the_queue_that_it_names() -> None:
     assert found is not None
     assert (found.queue, found.group) == ("lab", None)
     assert claim(defined, said("other", group=""), {}) is None
+
+
+@pytest.mark.parametrize(("queue", "counts"), [("", "lab"), ("default", "lab"), ("other", "other")])
+def test_a_namespace_redirects_groups_of_the_default_queue(queue: str, counts: str) -> None:
+    annotations = {"scheduling.volcano.sh/queue-name": "lab"}
+    defined = define({NAMESPACES: {"ns": {"metadata": {"name": "ns", "annotations": annotations}}}})
+    options = words({"annotations": {"scheduling.k8s.io/group-name": "g"}}, "volcano")
+    for namespace, expected in (("ns", counts), ("beside", queue or "default")):
+        said = Said(gang="x", namespace=namespace, queue=options["phalanx.dev/queue"], options=options)
+        found = claim(defined, said, {POD_GROUPS: {f"{namespace}/g": {"spec": {"queue": queue}}}})
+        assert found is not None
+        assert found.queue == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from phalanx.client.kind import NODES, PRIORITY_CLASSES, Kind
+from phalanx.client.kind import NAMESPACES, NODES, PRIORITY_CLASSES, Kind
 from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
 from phalanx.dialects.volcano import answers, gangs, kinds, settings
 from phalanx.dialects.volcano.admission import POLICIES
@@ -21,6 +21,7 @@ class Volcano:
     name: Final = kinds.NAME
     scheduler_names: Final = frozenset({kinds.SCHEDULER_NAME})
     definition_kinds: Final[tuple[Kind, ...]] = (
+        NAMESPACES,
         PRIORITY_CLASSES,
         CONFIGURATIONS,
         kinds.QUEUES,

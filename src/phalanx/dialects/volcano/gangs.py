@@ -19,7 +19,7 @@ from phalanx.dialects.frame.dialect import Claim, GroupClaim, Object, Objects, R
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.dialects.volcano import kinds
 from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes
-from phalanx.dialects.volcano.definitions.queues import VolcanoDefinitions
+from phalanx.dialects.volcano.definitions.queues import DEFAULT, QUEUE_NAME, VolcanoDefinitions
 from phalanx.model.pod import PODS
 from phalanx.model.queue import Bounds
 from phalanx.model.reason import Reason, ReasonCode
@@ -27,7 +27,6 @@ from phalanx.model.reason import Reason, ReasonCode
 _OURS = "phalanx.dev/"
 _QUEUE, _JOB, _ROLE, _PREEMPTIBLE = (f"{_OURS}{word}" for word in ("queue", "job", "role", "preemptible"))
 _GROUP_NAMES: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-_QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 _TASK: Final = "volcano.sh/task-spec"
 _CLOSE, _RATHER_CLOSE, _SUBGROUPS = (f"{_OURS}{word}" for word in ("closeness", "preferred-closeness", "subgroups"))
 _ALIGNMENT: Final = f"{_OURS}numa-alignment"
@@ -36,7 +35,7 @@ _GROUP_WORDS: Final = {_CLOSE: "closeness", _RATHER_CLOSE: "preferredCloseness"}
 _PREEMPTABLE: Final = "volcano.sh/preemptable"
 _NUMA: Final = "volcano.sh/numa-topology-policy"
 _ALIGNED: Final = frozenset({"single-numa-node", "restricted", "best-effort"})
-_WORDS: Final = frozenset({*_GROUP_NAMES, _QUEUE_NAME, _TASK, _PREEMPTABLE, _NUMA})
+_WORDS: Final = frozenset({*_GROUP_NAMES, QUEUE_NAME, _TASK, _PREEMPTABLE, _NUMA})
 # Whose pods carry its words and are not another dialect's.
 _SCHEDULERS: Final = frozenset({kinds.SCHEDULER_NAME, "phalanx", "default-scheduler"})
 _QUOTA_NAMES: Final = ("count/", "requests.", "limits.")  # its controllers write these beside the resources themselves
@@ -72,7 +71,7 @@ class SubGroups:
 class PodGroup:
     """`tasks`: how many pods of each task must be there besides. `whole`: what all of it needs."""
 
-    queue: str = "default"
+    queue: str = DEFAULT
     minimum: int = 1
     tasks: tuple[tuple[str, int], ...] = ()
     whole: Bounds = ()
@@ -89,7 +88,7 @@ def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     if scheduler not in _SCHEDULERS or _JOB in labels or _JOB in annotations:
         return _NOTHING
     both = {**labels, **annotations}
-    group, queue = both.get(_GROUP_NAMES[0]) or both.get(_GROUP_NAMES[1]) or "", both.get(_QUEUE_NAME) or ""
+    group, queue = both.get(_GROUP_NAMES[0]) or both.get(_GROUP_NAMES[1]) or "", both.get(QUEUE_NAME) or ""
     task, partition = str(both.get(_TASK) or ""), str(labels.get(PARTITION) or "")
     role = f"{task}/{partition}" if task and partition else task
     aligned = "preferred" if annotations.get(_NUMA) in _ALIGNED else ""
@@ -122,10 +121,11 @@ def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | 
         text = f"the PodGroup {name}: {error}"
         return Claim(queue=queue or "", blocked=Reason(code=ReasonCode.INVALID, text=text))
     try:
+        theirs = defined.queue_of(said.namespace, group.queue)
         options = dict(closeness(defined.hyper_nodes, group.topology))
         groups, roles = _partitions(defined.hyper_nodes, group, said.options)
     except LookupError as error:
-        return Claim(queue=queue or group.queue, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
+        return Claim(queue=queue or theirs, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
     if not _CLOSENESS.isdisjoint(said.options):  # ours count
         options = {}
     if _SPARED in said.options and _PREEMPTIBLE not in said.options:
@@ -133,7 +133,7 @@ def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | 
     if groups:
         options[_SUBGROUPS] = msgspec.json.encode(groups).decode()
     return Claim(
-        queue=said.queue if queue is None else queue or group.queue,
+        queue=said.queue if queue is None else queue or theirs,
         options=options,
         roles=roles,
         priority=max(said.priority, defined.priorities.get(group.priority_class, said.priority)),
@@ -170,7 +170,7 @@ def read_pod_group(spec: Any) -> PodGroup:
     tasks, minimum = said.weights("minTaskMember"), max(1, said.whole("minMember", 1))
     counted = minimum >= sum(count for _, count in tasks)
     return PodGroup(
-        queue=said.text("queue") or "default",
+        queue=said.text("queue") or DEFAULT,
         minimum=minimum,
         tasks=tuple((task, int(count)) for task, count in tasks if count >= 1 and counted),
         whole=tuple(

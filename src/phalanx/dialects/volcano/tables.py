@@ -201,7 +201,9 @@ WORDS: Mapping[str, Use] = {
         "Job.id", "the gang of the PodGroup of that name; it waits until there is one"
     ),
     "scheduling.volcano.sh/group-name": Becomes("Job.id", "the same; Volcano's scheduler reads only the first"),
-    "scheduling.volcano.sh/queue-name": Becomes("Job.queue", "of pods without a PodGroup"),
+    "scheduling.volcano.sh/queue-name": Becomes(
+        "Job.queue", "of pods without a PodGroup; of a namespace: of its PodGroups that name none, or `default`"
+    ),
     "volcano.sh/task-spec": Becomes("Role.name"),
     "volcano.sh/preemptable": Becomes(
         "Job.preemptible",

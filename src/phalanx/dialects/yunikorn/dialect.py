@@ -36,6 +36,7 @@ from phalanx.dialects.yunikorn.gangs import (
     QUEUE_PREFIX,
     SCHEDULER_NAME,
     USER,
+    has_task_groups,
     is_application,
     queue_of,
     words,
@@ -43,7 +44,7 @@ from phalanx.dialects.yunikorn.gangs import (
 from phalanx.dialects.yunikorn.limits import LimitedGroups, counted_group, limited_groups, with_limits
 from phalanx.dialects.yunikorn.placement.made import Made, NamespaceTags, made, namespace_tags
 from phalanx.dialects.yunikorn.placement.rules import Application, QueueTree, not_to_make, place, tree_of
-from phalanx.dialects.yunikorn.queues import Translation, translate, translate_made
+from phalanx.dialects.yunikorn.queues import Translation, fair_leaves, translate, translate_made
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -64,7 +65,8 @@ class YuniKornDefinitions(Definitions):
     """`configuration`: as it is applied, with its checksum; None: there is none. `root`: the uppermost queue of the
     partition `default`; None: there is no such partition. `rules`: its placement rules. `tree`: its queues as the rules
     look at them. `named`: full name of a queue there -> name in our tree. `limited`: the groups that limits name.
-    `reclaims`: the partition preempts. `spaces`: what namespaces say. `fault`: why the configuration cannot be read."""
+    `reclaims`: the partition preempts. `fair`: leaves that sort by share. `spaces`: what namespaces say. `fault`: why
+    the configuration cannot be read."""
 
     configuration: Configuration | None = None
     root: Branch | None = None
@@ -73,6 +75,7 @@ class YuniKornDefinitions(Definitions):
     named: Mapping[str, str] = field(default_factory=dict)
     limited: LimitedGroups = field(default_factory=dict)
     reclaims: bool = True
+    fair: frozenset[str] = frozenset()
     spaces: Mapping[str, NamespaceTags] = field(default_factory=dict)
     fault: str = ""
 
@@ -81,6 +84,12 @@ class YuniKornDefinitions(Definitions):
         if queue in self.named or self.root is None or not_to_make(queue, self.tree):
             return None
         return made(self.root, queue, self.spaces.get(namespace, _NO_TAGS))
+
+    def sharing(self, found: Made | None) -> frozenset[str]:
+        """Return the leaves that sort their applications by share: of those that are written, or that are made."""
+        if found is None:
+            return self.fair
+        return frozenset(fair_leaves(found.branch, f"{found.above}.", found.properties))
 
 
 class YuniKorn:
@@ -131,6 +140,12 @@ class YuniKorn:
         whose = {_OUR_USER: application.user, _OUR_GROUP: counted_group(defined.limited, written, groups)}
         options = {key: text for key, text in whose.items() if text}
         made_for_it = defined.made(placed.queue, said.namespace)
+        if has_task_groups(said.options) and placed.queue in defined.sharing(made_for_it):
+            text = (
+                f"a gang of task groups needs a queue whose application.sort.policy is fifo: that of {placed.queue} is "
+                "fair; change it, or name another queue"
+            )
+            return Claim(queue=defined.named[written], blocked=Reason(code=ReasonCode.INVALID, text=text))
         queues = () if made_for_it is None else _made_queues(made_for_it, reclaim=defined.reclaims)
         return Claim(queue=QUEUE_PREFIX + placed.queue, options=options, group=group, queues=queues)
 
@@ -202,6 +217,7 @@ def _definitions(text: str) -> YuniKornDefinitions:
         named=named,
         limited=limited_groups(roots),
         reclaims=partition.preemption.enabled is not False,
+        fair=frozenset(fair_leaves(roots[0], "", {})),
     )
 
 

@@ -94,6 +94,11 @@ def is_application(options: Mapping[str, str]) -> bool:
     return options.get(_JOB, "").startswith(_APPLICATION)
 
 
+def has_task_groups(options: Mapping[str, str]) -> bool:
+    """Return whether these are the words of a gang whose first pod has task groups."""
+    return _JOB in options and _MIN in options
+
+
 def queue_of(queue: str, options: Mapping[str, str]) -> str:
     """Return the queue that a gang asks for; empty: none."""
     return options.get(OLDEST_QUEUE, queue.removeprefix(QUEUE_PREFIX)).removeprefix(":")

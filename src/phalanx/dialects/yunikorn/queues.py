@@ -122,6 +122,16 @@ def properties_of(queue: Branch, above: Mapping[str, str]) -> dict[str, str]:
     return {**found, _PREEMPTION: "disabled"} if above.get(_PREEMPTION) == "disabled" else found
 
 
+def fair_leaves(queue: Branch, prefix: str, above: Mapping[str, str]) -> Iterator[str]:
+    """Yield the full names of the leaves, from this queue down, that sort their applications by share. `prefix`: the
+    full name of the queue above it, with a dot; `above`: its properties."""
+    name, properties = f"{prefix}{queue.name}".lower(), properties_of(queue, above)
+    if not queue.queues and properties.get(_SORT, "").lower() == "fair":
+        yield name
+    for child in queue.queues:
+        yield from fair_leaves(child, f"{name}.", properties)
+
+
 def whole(text: str) -> int:
     """Return the number that a property says; 0 where it cannot be read, as YuniKorn takes its default."""
     return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text.strip()) else 0

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from phalanx.client.kind import PRIORITY_CLASSES
+from phalanx.client.kind import NAMESPACES, PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Definitions, Object, Objects
 from phalanx.dialects.schema.fields import LONGEST_S, Fields, Misread
 from phalanx.dialects.volcano import kinds
@@ -32,6 +32,8 @@ from phalanx.model.queue import (
     WithinQueue,
 )
 
+DEFAULT: Final = "default"
+QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"  # of a pod, or of a namespace
 _GROUP: Final = "nodegroup/"  # a flavor: the nodes of a node group
 _GROUP_LABEL: Final = "volcano.sh/nodegroup-name"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -41,13 +43,17 @@ _STATES: Final = {"Closed": QueueState.CLOSED, "Closing": QueueState.CLOSED}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoDefinitions(Definitions):
     """`names`: those of the Queues. `priorities`: the value of each PriorityClass. `hyper_nodes`: the network.
-    `zones`: of nodes, by name."""
+    `zones`: of nodes, by name. `redirects`: namespace -> the queue of its PodGroups that name none, or `default`."""
 
     names: frozenset[str] = frozenset()
     priorities: Mapping[str, int] = field(default_factory=dict)
     hyper_nodes: HyperNodes = NO_HYPER_NODES
-
     zones: Mapping[str, tuple[Zone, ...]] = field(default_factory=dict)
+    redirects: Mapping[str, str] = field(default_factory=dict)
+
+    def queue_of(self, namespace: str, queue: str) -> str:
+        """Return the queue of a PodGroup that names this one."""
+        return self.redirects.get(namespace, DEFAULT) if queue in ("", DEFAULT) else queue
 
     def places(self) -> Hashable:
         return (*self.hyper_nodes.all, *self.zones.items())
@@ -78,7 +84,13 @@ def define(objects: Objects) -> VolcanoDefinitions:
         hyper_nodes=hyper_nodes,
         zones=read_zones(objects.get(kinds.NUMA_TOPOLOGIES, {})),
         priorities={name: int(one.get("value") or 0) for name, one in classes.items()},
+        redirects=_redirects(objects.get(NAMESPACES, {})),
     )
+
+
+def _redirects(namespaces: Mapping[str, Object]) -> Mapping[str, str]:
+    said = {name: (one["metadata"].get("annotations") or {}).get(QUEUE_NAME) for name, one in namespaces.items()}
+    return {name: str(queue) for name, queue in said.items() if queue}
 
 
 def read_queue(name: str, spec: Any, state: str = "", how: Configuration = NONE, *, inner: bool = False) -> Queue:
