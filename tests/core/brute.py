@@ -5,9 +5,10 @@ Written from the Kubernetes rules, not from `core.placement.filters.matching`; t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeAlias
 
 from phalanx.model.job import Role
 from phalanx.model.node import Node, Taint
@@ -111,27 +112,45 @@ def price(gone: Iterable[Runner]) -> tuple[float, ...]:
     return highest, len(gone), sum(each.ran_s * each.total for each in gone), sum(each.total for each in gone)
 
 
-def fair(gone: frozenset[Runner], runners: Sequence[Runner], enough: Collection[frozenset[Runner]]) -> bool:
-    """No queue is asked while richer ones could be asked in its place, each richer still each time. Of queues that are
-    guaranteed nothing, side by side, with equal weights."""
-    return not any(replaceable(each, gone, runners, enough) for each in gone)
+Share: TypeAlias = Callable[[str, Sequence[Runner]], tuple[float, ...]]
+
+
+def held(queue: str, left: Sequence[Runner]) -> tuple[float, ...]:
+    """Return the share of a queue that is guaranteed nothing, side by side with others of its weight."""
+    return (sum(each.total for each in left if each.queue == queue),)
+
+
+def fair(
+    gone: frozenset[Runner], runners: Sequence[Runner], enough: Collection[frozenset[Runner]], share: Share = held
+) -> bool:
+    """No queue is asked while richer ones could be asked in its place, the richest first, each richer still each time.
+    `share`: of a queue, when those are left."""
+    return not any(replaceable(each, gone - {each}, runners, enough, share) for each in gone)
 
 
 def replaceable(
-    one: Runner, gone: frozenset[Runner], runners: Sequence[Runner], enough: Collection[frozenset[Runner]]
+    one: Runner,
+    rest: frozenset[Runner],
+    runners: Sequence[Runner],
+    enough: Collection[frozenset[Runner]],
+    share: Share,
 ) -> bool:
-    rest = gone - {one}
-    left: dict[str, int] = {}
-    for each in runners:
-        if each not in rest:
-            left[each.queue] = left.get(each.queue, 0) + each.total
-    for other in enough:
-        extra = other - rest
-        if not rest <= other or not extra or any(each.queue == one.queue for each in extra):
-            continue
-        by_queue: dict[str, list[int]] = {}
-        for each in extra:
-            by_queue.setdefault(each.queue, []).append(each.total)
-        if all(left[queue] - sum(sizes) + max(sizes) > left[one.queue] for queue, sizes in by_queue.items()):
-            return True
-    return False
+    extras = (other - rest for other in enough if rest < other)
+    return any(
+        all(each.queue != one.queue for each in extra) and richer(extra, one.queue, rest, runners, share)
+        for extra in extras
+    )
+
+
+def richer(
+    extra: frozenset[Runner], queue: str, rest: frozenset[Runner], runners: Sequence[Runner], share: Share
+) -> bool:
+    left, waiting = [each for each in runners if each not in rest], sorted(extra, key=lambda each: each.total)
+    while waiting:
+        shares = {each.queue: share(each.queue, left) for each in waiting}
+        each = max(waiting, key=lambda each: shares[each.queue])
+        if shares[each.queue] <= share(queue, left):
+            return False
+        waiting.remove(each)
+        left.remove(each)
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
@@ -19,12 +19,14 @@ from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, QueuePreemption, Quota, ReclaimWithinCohort, VictimOrder, WithinQueue
 from phalanx.state.cluster import Cluster
-from tests.core.brute import Runner, fair, price
+from tests.core.brute import Runner, fair, held, price
 from tests.seeds import mostly_slow
 
 NOW_S = 1000.0
 POLICY = Policy()
 QUEUES = ("a", "b", "c")
+SIDE_BY_SIDE = [Queue(name=name) for name in QUEUES]
+PARENTS = {"a": "left", "b": "left", "c": "right", "d": "right", "e": ""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +63,12 @@ def job(name: str, queue: str, priority: int, pods: int, gpus: int) -> Job:
     return Job(id=name, queue=queue, roles=(role,), priority=priority)
 
 
-def events(of: Case, wants: QueuePreemption) -> Iterator[Event]:
+def events(of: Case, wants: QueuePreemption, queues: Iterable[Queue] = SIDE_BY_SIDE) -> Iterator[Event]:
     for name, gpus in of.nodes.items():
         yield NodeSeen(Node(name=name, allocatable=amounts({"gpu": gpus, "pods": 110})))
     everything = (Quota(guaranteed=(("gpu", sum(of.nodes.values())),)),)
     yield QueueSeen(Queue(name="own", quotas=everything, preemption=wants))
-    yield from (QueueSeen(Queue(name=name)) for name in QUEUES)
+    yield from map(QueueSeen, queues)
     for each in of.runners:
         nodes = [name for name, gpus in each.held.items() for _ in range(gpus // each.gpus)]
         placed = tuple(Placement(0, at, node) for at, node in enumerate(nodes))
@@ -150,6 +152,31 @@ def test_of_other_queues_the_cheapest_where_the_queue_says_so(block: int) -> Non
         wants = QueuePreemption(reclaim=ReclaimWithinCohort.ANY, victims=VictimOrder.CHEAPEST)
         found, enough = victims(of, decided(of, wants)), [each for each in sets(of.runners) if makes_room(of, each)]
         assert (price(found) == min(map(price, enough))) if enough else not found, number
+
+
+@pytest.mark.parametrize("number", mostly_slow([3724, *range(1000, 1120)], fast=20))
+def test_in_a_tree_with_weights_the_richest_leaf_gives_first(number: int) -> None:
+    """Compared where the ways of two queues part. (Rarely no set is fair of which nobody could stay.)"""
+    seed = Random(number)
+    of = case(seed, tuple(PARENTS), (0, 0, 1))
+    weight = {name: seed.choice((1, 1, 2)) for name in (*PARENTS, "left", "right")}
+
+    def share(queue: str, left: Sequence[Runner]) -> tuple[float, ...]:
+        (own,) = held(queue, left)
+        parent = PARENTS[queue]
+        above = sum(each.total for each in left if PARENTS[each.queue] == parent)
+        return (above / weight[parent], own / weight[queue]) if parent else (own / weight[queue],)
+
+    sides = [Queue(name=name, weight=weight[name]) for name in ("left", "right")]
+    leaves = [Queue(name=name, parent=parent, weight=weight[name]) for name, parent in PARENTS.items()]
+    cluster = Cluster()
+    fold(cluster, events(of, QueuePreemption(reclaim=ReclaimWithinCohort.ANY), [*sides, *leaves]))
+    found = victims(of, decide(cluster, POLICY, NOW_S))
+    enough = {each for each in sets(of.runners) if makes_room(of, each)}
+    best = [price(each) for each in enough if minimal(each, enough) and fair(each, of.runners, enough, share)]
+    assert bool(found) == bool(enough)
+    assert not enough or minimal(found, enough)
+    assert not best or (fair(found, of.runners, enough, share) and price(found) == min(best))
 
 
 def minimal(gone: frozenset[Runner], enough: set[frozenset[Runner]]) -> bool:

@@ -56,11 +56,12 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 class SearchForVictims(Protocol):
     """The search that sets of victims are tried on: one that has found victims. `at_once`: nodes are free, and quota
-    alone is short."""
+    alone is short. `by_amounts`: counting says whether there is a place."""
 
     draft: Draft
     gang: Gang
     at_once: bool
+    by_amounts: bool
     rights: PreemptionPolicy
     candidates: VictimCandidates
 
@@ -196,6 +197,13 @@ class Choice:
             enough &= self._summed([held[candidate] for candidate in self.pool], np.float64) >= missing_amount(short)
         return enough
 
+    def _minimal(self) -> Mask:
+        """By set, whether it could be enough, and no longer is, by counting, without any one of its candidates."""
+        minimal = self.enough.copy()
+        for bit in self.bit_of.values():
+            minimal &= (self.sets & bit == 0) | ~self.enough[self.sets & ~bit]
+        return minimal
+
     def _room(self, demand: Demand) -> Ints:
         """By set, how many pods of the demand fit when it has gone."""
         draft, holdings = self.hunt.draft, [self.field.holdings(candidate) for candidate in self.pool]
@@ -235,7 +243,8 @@ class Choice:
             self._summed([1 - gang for gang in gangs]),
         )
         oldest = self._summed([float(field.ran_s[candidate]) for candidate in pool], np.float64)
-        at = self.enough.nonzero()[0]
+        certain = self.hunt.by_amounts and len(self.hunt.gang.roles) == 1 and self.hunt.quota_short() is None
+        at = (self._minimal() if certain else self.enough).nonzero()[0]  # no place is taken by who would not be needed
         order = at[np.lexsort((oldest[at], *(cost[at] for cost in reversed(costs))))][:SETS]
         return order.tolist(), list(zip(*(cost[order].tolist() for cost in costs), strict=True))
 
