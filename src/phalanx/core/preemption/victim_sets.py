@@ -25,6 +25,7 @@ that cost the same.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import reduce
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
@@ -167,16 +168,11 @@ class Choice:
 
     def _summed(self, values: Iterable[Any], dtype: Any = np.int64) -> NDArray[Any]:
         """By set, the sum of its candidates' values, which may be arrays."""
-        found: NDArray[Any] = np.zeros((1, *np.shape(next(iter(values), 0))), dtype)
-        for value in values:
-            found = np.concatenate((found, found + value))
-        return found
+        nothing: NDArray[Any] = np.zeros((1, *np.shape(next(iter(values), 0))), dtype)
+        return reduce(lambda found, value: np.concatenate((found, found + value)), values, nothing)
 
     def _highest(self, values: Iterable[int], least: int) -> Ints:
-        found = np.array([least])
-        for value in values:
-            found = np.concatenate((found, np.maximum(found, value)))
-        return found
+        return reduce(lambda found, value: np.concatenate((found, np.maximum(found, value))), values, np.array([least]))
 
     # What makes room, and what it costs
 
@@ -196,13 +192,6 @@ class Choice:
             held = self.hunt.held_there(short)
             enough &= self._summed([held[candidate] for candidate in self.pool], np.float64) >= missing_amount(short)
         return enough
-
-    def _minimal(self) -> Mask:
-        """By set, whether it could be enough, and no longer is, by counting, without any one of its candidates."""
-        minimal = self.enough.copy()
-        for bit in self.bit_of.values():
-            minimal &= (self.sets & bit == 0) | ~self.enough[self.sets & ~bit]
-        return minimal
 
     def _room(self, demand: Demand) -> Ints:
         """By set, how many pods of the demand fit when it has gone."""
@@ -243,8 +232,10 @@ class Choice:
             self._summed([1 - gang for gang in gangs]),
         )
         oldest = self._summed([float(field.ran_s[candidate]) for candidate in pool], np.float64)
-        certain = self.hunt.by_amounts and len(self.hunt.gang.roles) == 1 and self.hunt.quota_short() is None
-        at = (self._minimal() if certain else self.enough).nonzero()[0]  # no place is taken by who would not be needed
+        enough, bits, sets = self.enough, list(self.bit_of.values()), self.sets
+        if self.hunt.by_amounts and len(self.hunt.gang.roles) == 1 and self.hunt.quota_short() is None:
+            enough = enough & ~np.any([(sets & bit > 0) & enough[sets & ~bit] for bit in bits], axis=0)  # all needed
+        at = enough.nonzero()[0]
         order = at[np.lexsort((oldest[at], *(cost[at] for cost in reversed(costs))))][:SETS]
         return order.tolist(), list(zip(*(cost[order].tolist() for cost in costs), strict=True))
 
