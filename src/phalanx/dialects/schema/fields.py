@@ -148,7 +148,7 @@ class Fields:
         for name in self.values:
             if name not in self._asked:
                 near = get_close_matches(str(name), self._asked, 1)
-                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(self._asked))}"
+                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted({*self._asked}))}"
                 raise Misread((*self.path, name), f"there is no such field; {hint}")
 
     def _pairs(self, name: str) -> list[tuple[str, Any]]:
