@@ -65,7 +65,7 @@ def shared() -> Iterator[Shared]:
     with tempfile.TemporaryDirectory(prefix="phalanx-shared-") as name:  # that others may reach, unlike pytest's own
         folder = Path(name)
         folder.chmod(0o755)
-        words = ("--shared", "--login-socket", str(folder / "login.sock"), "--local-cpu", "4")
+        words = ("--shared", "--login-socket", str(folder / "login.sock"), "--local-cpu", "4", "--local-open-network")
         with started(folder / "data", *words) as up:
             until(lambda: (folder / "login.sock").exists())
             found = Shared(up, folder)

@@ -151,6 +151,7 @@ def _companions(
             resources=resources,
             images=images,
             shared=machines.shared,
+            fenced=machines.shared and not machines.local_open_network,
             rdma=parse_rdma(machines.local_rdma) if machines.local_rdma is not None else {},
             static_cpus=machines.static_cpus,
             device_plugins=machines.device_plugins,

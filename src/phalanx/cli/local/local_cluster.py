@@ -29,7 +29,7 @@ from phalanx.embedded.node.machine.rdma import parse_rdma, rdma_cards, require_r
 from phalanx.errors import PhalanxError
 
 HOST = "127.0.0.1"
-_FLAGS = ("local_node", "shared", "static_cpus")
+_FLAGS = ("local_node", "shared", "static_cpus", "local_open_network")
 
 _Count = Annotated[int, Parameter(validator=Number(gte=0))]
 
@@ -77,6 +77,9 @@ class Machines:
     """Share this machine with its other Unix users: they log in by `phalanx login`, and their pods run as they.
     Needs root (docs/guide/one-machine.md)."""
 
+    local_open_network: Annotated[bool, Parameter(negative=())] = False
+    """With --shared: let users reach what others' pods listen on (docs/guide/one-machine.md)."""
+
     login_socket: Path = LOGIN_SOCKET
     """Where users of a shared machine log in."""
 
@@ -123,7 +126,7 @@ class Machines:
         return (
             *said,
             "--local-node" if self.local_node else "--no-local-node",
-            *(f"--{name.replace('_', '-')}" for name in ("shared", "static_cpus") if getattr(self, name)),
+            *(f"--{name.replace('_', '-')}" for name in _FLAGS[1:] if getattr(self, name)),
         )
 
 

@@ -57,6 +57,7 @@ from phalanx.embedded.node.machine.registration import (
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.machine.surroundings import Surroundings
 from phalanx.embedded.node.network.addresses import Networks, networks
+from phalanx.embedded.node.network.fence import Fence, take_down
 from phalanx.embedded.node.network.naming import Naming
 from phalanx.embedded.node.pod.allotment import DEVICES
 from phalanx.embedded.node.pod.demand import GPU
@@ -110,7 +111,6 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
     isolation = await asyncio.to_thread(find_isolation, settings.pods_dir)
     _require_confinement(settings, isolation)
     pods, nodes = informers(PODS), informers(NODES)
-    naming = Naming(name, home, connection.server, settings.pods_dir, pods, informers(SERVICES))
     registration: Registration | None = None
 
     async def changed() -> None:
@@ -129,7 +129,8 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         devices=DevicePool(allocatable, changed),
         cgroups=cgroups,
         home=home,
-        naming=naming,
+        naming=Naming(name, home, connection.server, settings.pods_dir, pods, informers(SERVICES)),
+        fence=await _fence(settings),
         images=ImageStore(settings.data_dir),
         isolation=isolation,
         owners=Owners(informers(NAMESPACES)) if settings.shared else None,
@@ -140,7 +141,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
     )
     await _offer_own_devices(around.devices, hardware)
     agent = Agent(around, nodes)
-    async with _closing(cgroups), serving(agent, meter := Meter(agent.pods, name), settings) as port:
+    async with _closing(around), serving(agent, meter := Meter(agent.pods, name), settings) as port:
         registration = _registration(around, port)
         nodes.observe(node := await _register(connection, registration, settings.patience.lease_duration_s))
         _warn_of_limits(around, node)
@@ -151,7 +152,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
 
         loops: dict[str, Callable[[], Awaitable[None]]] = {
             "events of pods": around.tell.run,
-            "names of pods": naming.run,
+            "names of pods": around.naming.run,
             "disk": lambda: agent.watch_disk(tell),
             "usage": meter.run,
             **_heartbeats(connection, registration, nodes, node["metadata"]["uid"], settings),
@@ -213,11 +214,13 @@ def _device_sources(settings: NodeSettings, devices: DevicePool) -> Iterator[Cor
 
 
 @asynccontextmanager
-async def _closing(cgroups: Cgroups) -> AsyncIterator[None]:
+async def _closing(around: Surroundings) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        cgroups.close()
+        around.cgroups.close()
+        if around.fence is not None:
+            around.fence.close()
 
 
 async def run_simulated_nodes(connection: Connection, informers: Informers, settings: SimulatedSettings) -> None:
@@ -310,8 +313,28 @@ def _isolation_conditions(around: Surroundings) -> Iterator[tuple[str, str, str,
         text = "no container has cpus of its own: the cpuset controller of cgroups cannot be had or written here"
         yield "CpusStatic", "False", "NoCpuset", text
     if around.settings.shared:
-        text = "pods share the machine's network: a pod reaches what listens on it, whoever's it is"
-        yield "NetworkIsolated", "False", "SharedNetwork", text
+        yield _network_condition(around.fence)
+
+
+async def _fence(settings: NodeSettings) -> Fence | None:
+    if not settings.shared:
+        return None
+    if not settings.fenced:
+        with suppress(PhalanxError):  # then there are none to take away
+            await take_down()
+        return None
+    fence = Fence()
+    await fence.try_out()
+    return fence
+
+
+def _network_condition(fence: Fence | None) -> tuple[str, str, str, str]:
+    if fence is not None and not fence.refusal:
+        text = "TCP connections to what pods listen on are their user's, unless a Service passes them on; UDP is open"
+        return "NetworkIsolated", "True", "Nftables", text
+    why = "as --local-open-network says" if fence is None else fence.refusal
+    text = f"pods share the machine's network: a pod reaches what listens on it, whoever's it is ({why})"
+    return "NetworkIsolated", "False", "SharedNetwork", text
 
 
 def _warn_of_limits(around: Surroundings, node: Object) -> None:

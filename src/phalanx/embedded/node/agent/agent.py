@@ -188,6 +188,8 @@ class Agent:
 
     def _forget(self, pod: Pod) -> None:
         self.pods.pop(pod.record.uid, None)
+        if self._around.fence is not None:
+            self._around.fence.forget(pod.record.uid)
 
     def _spawn(self, work: object) -> None:
         assert self._group is not None

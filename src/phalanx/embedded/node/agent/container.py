@@ -38,6 +38,7 @@ from phalanx.embedded.node.container.probe import Health
 from phalanx.embedded.node.machine.devices.pool import Granted
 from phalanx.embedded.node.machine.owners import Owner
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
+from phalanx.embedded.node.network.fence import Fenced
 from phalanx.embedded.node.network.names import host_name
 from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.allotment import device_variables
@@ -122,6 +123,8 @@ class Container:
         self.known = replace(self.known, number=attempt.number, state=state, waiting=None, ready=False, started=False)
         self.known = replace(self.known, image_id=attempt.spec.image_id)
         self.doomed, self._stopping_since_s, self._told = "", None, False
+        if isinstance(state, Running | Planned) and attempt.spec.confined and self._around.fence is not None:
+            self._around.fence.note(self._record.uid, self._fenced(attempt.spec.user or 0))
         if isinstance(state, Exited) and state.reason == NEVER_STARTED:
             self.known = replace(self.known, state=None)  # as if nobody had tried; its number stays used
         elif isinstance(state, Exited):
@@ -274,6 +277,8 @@ class Container:
         whole = replace(whole, cpu_request_milli=demand(pod["spec"]).get("cpu", 0))
         group_of = around.cgroups.create(self._record.uid, f"{self.name}-{number}", limit, whole)
         own_processes = root is not None or owner is not None
+        if owner is not None and around.fence is not None:
+            await around.fence.admit(self._record.uid, self._fenced(owner.user))
         return RunSpec(
             argv=command_line(spec, env, image),
             env=env,
@@ -300,6 +305,10 @@ class Container:
             tty=bool(spec.get("tty")),
             no_new_rights=security_context(spec, pod).get("allowPrivilegeEscalation") is False,
         )
+
+    def _fenced(self, user: int) -> Fenced:
+        address = self._record.pod_ip
+        return Fenced(user=user, address="" if address == self._around.settings.address else address)
 
     def _limits(self, owner: Owner | None, others_files: tuple[str, ...]) -> Limits:
         """Return what the kernel holds the container to. An ephemeral one has no memory of its own: with the others it

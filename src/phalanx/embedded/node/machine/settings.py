@@ -42,6 +42,7 @@ class NodeSettings:
     rdma: Mapping[str, int] = field(default_factory=dict)  # of each card, by what the kernel counts: see rdma.py
     static_cpus: bool = False  # the kubelet's --cpu-manager-policy=static
     shared: bool = False
+    fenced: bool = False  # on a machine that is shared, users do not reach what others' pods listen on: see fence.py
     default_memory_bytes: int | None = None  # of containers that state no limit, 0: none; None: see Surroundings
     disk_reserve_bytes: int | None = None  # with less free, pods are evicted; None: 1 GiB, or 5 % of the disk if less
     max_pods: int = 110

@@ -24,6 +24,7 @@ from phalanx.embedded.node.machine.owners import Owner, Owners
 from phalanx.embedded.node.machine.rdma import rdma_limits
 from phalanx.embedded.node.machine.settings import NodeSettings
 from phalanx.embedded.node.network.addresses import Networks
+from phalanx.embedded.node.network.fence import Fence
 from phalanx.embedded.node.network.naming import Naming
 from phalanx.embedded.node.pod.demand import GPU, is_sidecar, limits, requests
 from phalanx.embedded.node.pod.environment import ConfigError
@@ -47,6 +48,7 @@ class Surroundings:
     cgroups: Cgroups
     home: Networks
     naming: Naming
+    fence: Fence | None  # None: pods reach what they like
     images: ImageStore
     isolation: Isolation
     owners: Owners | None  # None: the machine is not shared, and pods run as the agent does, or as they say

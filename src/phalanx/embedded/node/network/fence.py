@@ -1,0 +1,153 @@
+"""What keeps the users of a shared machine from each other's connections: rules for its kernel (nft(8)). Decision 50.
+
+All pods have the machine's own network, so every program reaches every address that another listens on. The kernel
+knows whose a socket is, though: a connection over the loopback device is given a mark for the user who asks for it,
+and the answer of a *fenced* user's listener (the second packet of TCP, sent in the listener's name) is dropped unless
+the mark is his own. So nobody's but his own processes ever get through, whatever address he listens on.
+
+Connections of root are a stranger's, too, for what runs as root forwards those of users (services, `kubectl
+port-forward`, probes). Those to the address of a pod count as the pod's user's: they were asked of the API.
+
+A user is fenced from when his first pod starts until his last has ended. The rules are the kernel's: they stay when the
+node agent ends, as pods do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from phalanx.errors import PhalanxError
+
+TABLE = "inet phalanx"
+_CLAIM = "\0phalanx-network"  # the rules are one table, so one agent writes them
+_STRANGER = 1
+_OF_USER = 1 << 31  # set in the mark of a fenced user, whose number is the rest
+# Of connections over loopback, so that what was closed does not fill the table of connections (in seconds).
+_BRIEF = "syn_sent : 10, syn_recv : 10, fin_wait : 10, close_wait : 10, last_ack : 5, time_wait : 1, close : 1"
+_CHAINS = """\
+    chain output {
+        type filter hook output priority filter; policy accept;
+        oifname != "lo" accept
+        tcp flags & (syn | ack) == syn jump calls
+        tcp flags & (syn | ack) == (syn | ack) ct mark != 0 meta skuid @fenced meta skuid . ct mark != @own drop
+    }
+    chain calls {
+        ct mark set STRANGER
+        ct mark set meta skuid map @callers
+        meta skuid 0 ct mark set ip daddr map @pods
+        ct state new meta nfproto ipv4 ct timeout set "brief"
+        ct state new meta nfproto ipv6 ct timeout set "brief6"
+    }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fenced:
+    """A pod on this machine: as whom it runs, and the address that is its own; "": it has the machine's."""
+
+    user: int
+    address: str = ""
+
+
+def rules(pods: Iterable[Fenced]) -> str:
+    """Return the rules, which take the place of those before them at once, as nft(8) reads them."""
+    known = list(pods)
+    users = sorted({one.user for one in known})
+    marks = {user: f"{_OF_USER | user:#x}" for user in users}
+    addresses = sorted((one.address, marks[one.user]) for one in known if one.address)
+    return "".join(
+        (
+            f"table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{\n",
+            _named("set fenced", "uid", map(str, users)),
+            _named("set own", "uid . mark", (f"{user} . {mark}" for user, mark in marks.items())),
+            _named("map callers", "uid : mark", (f"{user} : {mark}" for user, mark in marks.items())),
+            _named("map pods", "ipv4_addr : mark", (f"{address} : {mark}" for address, mark in addresses)),
+            f"    ct timeout brief {{ protocol tcp; l3proto ip; policy = {{ {_BRIEF} }}; }}\n",
+            f"    ct timeout brief6 {{ protocol tcp; l3proto ip6; policy = {{ {_BRIEF} }}; }}\n",
+            _CHAINS.replace("STRANGER", str(_STRANGER)),
+            "}\n",
+        )
+    )
+
+
+def _named(what: str, sort: str, elements: Iterable[str]) -> str:
+    listed = ", ".join(elements)
+    return f"    {what} {{ type {sort};{f' elements = {{ {listed} }};' if listed else ''} }}\n"
+
+
+class Fence:
+    """The rules as they are in force. `refusal`: why there are none."""
+
+    def __init__(self, claim: str = _CLAIM) -> None:
+        """`claim`: whoever has it writes the rules (unix(7), abstract)."""
+        self.refusal = ""
+        self._pods: dict[str, Fenced] = {}  # by uid
+        self._in_force = ""
+        self._lock, self._claim, self._claimed = asyncio.Lock(), claim, socket.socket(socket.AF_UNIX)
+
+    async def try_out(self) -> None:
+        """See whether the rules can be had here; nothing of the kernel's is changed, where an earlier agent's rules may
+        be in force."""
+        try:
+            self._claimed.bind(self._claim)
+            await _load(rules([Fenced(user=1, address="127.64.0.1")]), "--check")
+        except PhalanxError as error:
+            self.refusal = str(error)
+        except OSError:
+            self.refusal = "another `phalanx up --shared` of this machine has the rules of its network"
+
+    def note(self, uid: str, pod: Fenced) -> None:
+        """A pod that an earlier agent started is behind the rules of that agent, and will be behind the next."""
+        self._pods[uid] = pod
+
+    async def admit(self, uid: str, pod: Fenced) -> None:
+        """Have the rules in force that fence a pod, before it starts. Raises PhalanxError."""
+        if self.refusal or self._pods.get(uid) == pod:
+            return
+        self._pods[uid] = pod
+        try:
+            await self._apply()
+        except PhalanxError:
+            self._pods.pop(uid, None)
+            raise
+
+    def forget(self, uid: str) -> None:
+        """The pod has ended: the next rules are without it."""
+        self._pods.pop(uid, None)
+
+    def close(self) -> None:
+        """Let another agent write the rules; these stay."""
+        self._claimed.close()
+
+    async def _apply(self) -> None:
+        async with self._lock:
+            text = rules(self._pods.values())
+            if text != self._in_force:
+                await _load(text)
+                self._in_force = text
+
+
+async def take_down() -> None:
+    """Take away rules that an earlier agent left, unless they are another's who runs. Raises PhalanxError."""
+    with socket.socket(socket.AF_UNIX) as claim, suppress(OSError):
+        claim.bind(_CLAIM)
+        await _load(f"table {TABLE}\ndelete table {TABLE}\n")
+
+
+async def _load(text: str, *options: str) -> None:
+    """Raises PhalanxError: nft is not there, or the kernel does not take the rules."""
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    try:
+        nft = await asyncio.create_subprocess_exec("nft", *options, "-f", "-", stdin=pipe, stdout=nothing, stderr=pipe)
+    except OSError as error:
+        raise PhalanxError(f"nft(8) cannot be run: {error.strerror}; install nftables") from None
+    _, said = await nft.communicate(text.encode())
+    if nft.returncode:
+        lines = said.decode(errors="replace").strip().splitlines()
+        raise PhalanxError(
+            f"the kernel does not take the rules of the network: {lines[0] if lines else nft.returncode}"
+        )

@@ -1,0 +1,139 @@
+"""Who reaches whom on a machine that is shared."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from phalanx.embedded.node.network.fence import Fence, Fenced, rules
+from phalanx.errors import PhalanxError
+
+ADA, BOB, CAROL = 51234, 51235, 51236  # Carol has no pod
+PODS = (Fenced(user=ADA, address="127.64.0.1"), Fenced(user=BOB, address="127.64.0.2"), Fenced(user=ADA))
+
+
+def test_the_rules_name_users_and_the_addresses_of_their_pods() -> None:
+    text = rules(PODS)
+    assert "set fenced { type uid; elements = { 51234, 51235 }; }" in text
+    assert "map callers { type uid : mark; elements = { 51234 : 0x8000c822, 51235 : 0x8000c823 }; }" in text
+    assert "set own { type uid . mark; elements = { 51234 . 0x8000c822, 51235 . 0x8000c823 }; }" in text
+    assert (
+        "map pods { type ipv4_addr : mark; elements = { 127.64.0.1 : 0x8000c822, 127.64.0.2 : 0x8000c823 }; }" in text
+    )
+    assert text == rules(reversed(PODS))
+
+
+def test_without_pods_nobody_is_fenced() -> None:
+    assert "set fenced { type uid; }" in rules(())
+
+
+# Each line of output: who asks, and whether he was answered, by Ada, by Carol and by root, who listen on everything.
+SCRIPT = """
+import fcntl, os, socket, struct, sys
+ADA, BOB, CAROL = map(int, sys.argv[1:])
+fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sH14x", b"lo", 1))  # SIOCSIFFLAGS: the loopback device is up
+def forked(user, work):
+    told, tell = os.pipe()
+    if os.fork() == 0:
+        os.setgid(user); os.setuid(user)
+        work(tell)
+        os._exit(0)
+    os.close(tell)
+    return os.fdopen(told)
+def asked(user, address, port, wait_s):
+    def ask(tell):
+        asking = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        asking.settimeout(wait_s)
+        try:
+            asking.connect((address, port))
+            os.write(tell, asking.recv(2))
+        except TimeoutError:
+            os.write(tell, b"no")
+    return forked(user, ask)
+def listening(user, family, everywhere):
+    def serve(tell):
+        server = socket.socket(family)
+        server.bind((everywhere, 0)); server.listen(99)
+        os.write(tell, b"%d\\n" % server.getsockname()[1])
+        while True:
+            server.accept()[0].sendall(b"hi")
+    return int(forked(user, serve).readline())
+hers, six = listening(ADA, socket.AF_INET, "0.0.0.0"), listening(ADA, socket.AF_INET6, "::1")
+others = [("127.0.0.1", listening(user, socket.AF_INET, "0.0.0.0")) for user in (CAROL, 0)]
+where = [("127.0.0.1", hers), ("127.64.0.1", hers), ("127.64.0.2", hers), ("::1", six), *others]
+def may(user, address, port):
+    return user == ADA or (address, port) in others or (user, address) == (0, "127.64.0.1")
+calls = {user: [asked(user, *one, 100 if may(user, *one) else 0.3) for one in where] for user in (ADA, BOB, CAROL, 0)}
+for user, answers in calls.items():
+    print(user, *(answer.read() for answer in answers), flush=True)
+"""
+
+
+@cache
+def refusal() -> str:
+    """Why the rules cannot be tried here, in a network of their own."""
+    if os.geteuid() != 0 or shutil.which("nft") is None or shutil.which("unshare") is None:
+        return "rules of the kernel are loaded by root, by nft(8) (Debian: nftables), in a network of unshare(1)"
+    words = ("unshare", "--net", "nft", "-f", "-")
+    done = subprocess.run(words, input=rules(PODS), capture_output=True, text=True, check=False, timeout=120)
+    return f"this kernel does not take the rules: {done.stderr}" if done.returncode else ""
+
+
+def test_nobody_else_gets_an_answer_from_what_a_user_with_pods_listens_on() -> None:
+    if why := refusal():
+        pytest.skip(why)
+    users = map(str, (ADA, BOB, CAROL))
+    own_network = ("unshare", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", 'nft -f - && exec "$@"', "sh")
+    words = (*own_network, sys.executable, "-c", SCRIPT, *users)
+    done = subprocess.run(words, input=rules(PODS), capture_output=True, text=True, check=False, timeout=240)
+    assert done.stdout.splitlines() == [
+        f"{ADA} hi hi hi hi hi hi",
+        f"{BOB} no no no no hi hi",
+        f"{CAROL} no no no no hi hi",
+        "0 no hi no no hi hi",  # root, to the pod's own address: what passes a Service's connections on
+    ], done.stderr
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where an nft(8) of our own keeps what it was given last. It refuses while `refused` lies beside it."""
+    program = tmp_path / "nft"
+    program.write_text(
+        f"#!/bin/sh\n[ ! -e {tmp_path}/refused ] || {{ echo no >&2; exit 1; }}\ncat > {tmp_path}/rules\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path / "rules"
+
+
+def test_a_pod_does_not_start_before_its_rules_are_in_force(loaded: Path) -> None:
+    fence, refused = Fence(), loaded.with_name("refused")
+    fence.note("old", PODS[0])  # of an agent before this one
+    asyncio.run(fence.admit("new", PODS[1]))
+    assert loaded.read_text() == rules(PODS[:2])
+    refused.touch()
+    with pytest.raises(PhalanxError, match="the kernel does not take the rules of the network: no"):
+        asyncio.run(fence.admit("third", Fenced(user=CAROL)))
+    refused.unlink()
+    fence.forget("old")
+    asyncio.run(fence.admit("third", Fenced(user=CAROL)))
+    assert loaded.read_text() == rules([PODS[1], Fenced(user=CAROL)])
+    fence.close()
+
+
+def test_where_there_is_no_nft_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        fence = Fence(claim=f"\0{tmp_path}")  # the machine that runs the tests may be a shared one
+        await fence.try_out()
+        assert "install nftables" in fence.refusal
+        fence.close()
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    asyncio.run(test())
