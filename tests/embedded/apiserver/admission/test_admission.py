@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
+from phalanx.embedded.apiserver.admission import chain
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
-from tests.embedded.apiserver.registry.kinds.writes import CONTAINER, Cluster, Object, create, pod
+from tests.embedded.apiserver.registry.kinds.writes import (
+    CONTAINER,
+    Cluster,
+    Object,
+    create,
+    pod,
+    resource,
+    stored,
+    update_refusal,
+)
 
 PRIORITIES = ("scheduling.k8s.io", "priorityclasses")
 RUNTIMES = ("node.k8s.io", "runtimeclasses")
@@ -273,4 +283,61 @@ def test_any_kind_can_be_counted() -> None:
     assert refused({"metadata": {"name": "a"}}, cluster, "configmaps") == (
         'configmaps "a" is forbidden: exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=0, '
         "limited: count/configmaps=0"
+    )
+
+
+CLAIM = {"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "disk"}}
+SERVICE = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]}}
+
+
+def claim(size: str, phase: str = "Bound") -> Object:
+    body = CLAIM | {"spec": CLAIM["spec"] | {"resources": {"requests": {"storage": size}}}}
+    return stored("persistentvolumeclaims", body) | {"status": {"phase": phase, "capacity": {"storage": size}}}
+
+
+def grown(plural: str, old: Object, new: Object, cluster: Cluster) -> str:
+    """What a change is refused with; "": it is not."""
+    try:
+        chain.admit(resource(plural), new, old, cluster)
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+@pytest.mark.parametrize("name", ["requests.storage", "disk.storageclass.storage.k8s.io/requests.storage"])
+def test_a_claim_that_grows_is_held_to_its_quota(name: str) -> None:
+    old, other = claim("1Gi"), claim("2Gi")
+    cluster = Cluster(
+        objects={
+            ("", "resourcequotas"): [{"metadata": {"name": "q"}, "spec": {"hard": {name: "4Gi"}}}],
+            ("", "persistentvolumeclaims"): [old, other],
+            ("storage.k8s.io", "storageclasses"): [{"metadata": {"name": "disk"}, "allowVolumeExpansion": True}],
+        }
+    )
+    assert grown("persistentvolumeclaims", old, claim("2Gi"), cluster) == ""
+    assert grown("persistentvolumeclaims", old, claim("3Gi"), cluster) == (
+        f'persistentvolumeclaims "c" is forbidden: exceeded quota: q, requested: {name}=2Gi, used: {name}=3Gi, '
+        f"limited: {name}=4Gi"
+    )
+    assert grown("persistentvolumeclaims", claim("9Gi"), claim("9Gi"), cluster) == ""  # what is there stays
+
+
+def test_a_claim_grows_where_its_class_says_so() -> None:
+    assert grown("persistentvolumeclaims", claim("1Gi"), claim("2Gi"), Cluster()) == (
+        'persistentvolumeclaims "c" is forbidden: only dynamically provisioned pvc can be resized and the storageclass '
+        "that provisions the pvc must support resize"
+    )
+    assert grown("persistentvolumeclaims", claim("1Gi", "Pending"), claim("2Gi", "Pending"), Cluster()) == ""
+    smaller = update_refusal("persistentvolumeclaims", claim("2Gi"), {"spec": claim("1Gi")["spec"]})
+    assert smaller == ["spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"]
+
+
+def test_node_ports_of_services_are_counted_when_a_service_becomes_one() -> None:
+    old = stored("services", SERVICE)
+    new = stored("services", SERVICE | {"spec": SERVICE["spec"] | {"type": "NodePort"}})
+    held = {"metadata": {"name": "q"}, "spec": {"hard": {"services.nodeports": "1", "services": "1"}}}
+    cluster = Cluster(objects={("", "resourcequotas"): [held], ("", "services"): [old]})
+    assert grown("services", old, new, cluster) == (
+        'services "s" is forbidden: exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=0, '
+        "limited: services.nodeports=1"
     )

@@ -9,6 +9,7 @@ import pytest
 
 from phalanx.embedded.apiserver.apimachinery.meta import selectors
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.apimachinery.schema import formats
 from phalanx.embedded.apiserver.transport.go_json import duplicates, syntax_error
 from tests.embedded.apiserver.process import ServerProcess
 
@@ -41,6 +42,10 @@ def test_fields_that_stand_twice_are_found_by_their_path() -> None:
     assert duplicates(b'{"a":"x\\":y"}', {"a": 'x":y'}) == []
 
 
+INTEGER = "for 'Gt', 'Lt' operators, the value must be an integer"
+LABEL_VALUE = formats.label_value("-x")[0]
+
+
 @pytest.mark.parametrize(
     ("selector", "message"),
     [
@@ -49,8 +54,14 @@ def test_fields_that_stand_twice_are_found_by_their_path() -> None:
         ("a=1,", "found '', expected: identifier after ','"),
         ("=1", "found '=', expected: !, identifier, or 'end of string'"),
         ("a in (b) c", "found 'c', expected: ',' or 'end of string'"),
+        ("a/b/c", f'unable to parse requirement: <nil>: Invalid value: "a/b/c": {formats.qualified_name("a/b/c")[0]}'),
+        ("/x", 'unable to parse requirement: <nil>: Invalid value: "/x": prefix part must be non-empty'),
+        ("a>b", f'unable to parse requirement: values[0]: Invalid value: "b": {INTEGER}'),
+        ("a in (ok, -x)", f'unable to parse requirement: values[0][a]: Invalid value: "-x": {LABEL_VALUE}'),
+        ("a in (-x, -y)", f'unable to parse requirement: [values[0][a]: Invalid value: "-x": {LABEL_VALUE}, '
+                          f'values[1][a]: Invalid value: "-y": {LABEL_VALUE}]'),
     ],
-)
+)  # fmt: skip
 def test_label_selectors_that_do_not_parse(selector: str, message: str) -> None:
     with pytest.raises(ApiError) as caught:
         selectors.labels(selector)

@@ -18,6 +18,7 @@ from phalanx.embedded.apiserver.admission import resource_quota as quota
 from phalanx.embedded.apiserver.admission import service_account as accounts
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbidden, not_found
+from phalanx.embedded.apiserver.apimachinery.schema import quantity
 
 Key = tuple[str, str]
 
@@ -233,6 +234,24 @@ def storage_object_in_use_protection(resource: Resource, obj: Object, old: Objec
         finalizers.append(f"kubernetes.io/{short}-protection")
 
 
+def volume_claim_resize(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """A bound claim grows where its class says that it may. Raises `ApiError` 403."""
+    if old is None or (old.get("status") or {}).get("phase") != "Bound":  # else validation has it
+        return
+    asked = (((one["spec"].get("resources") or {}).get("requests") or {}) for one in (obj, old))
+    now, before = (quantity.of(one.get("storage", "0")) for one in asked)
+    if now <= before:
+        return
+    name = obj["spec"].get("storageClassName")
+    found = reader.get("storage.k8s.io", "storageclasses", "", name) if name else None
+    if not (found or {}).get("allowVolumeExpansion"):
+        why = (
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support "
+            "resize"
+        )
+        raise forbidden(resource.group, resource.plural, obj["metadata"]["name"], why)
+
+
 def ephemeral_containers(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
     """Refuse to add containers to a pod whose node would never start them: kubectl debug would wait for ever. Raises
     `ApiError` 403."""
@@ -255,14 +274,14 @@ def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Re
 
 
 def resource_quota(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Nothing beyond the quotas of its namespace."""
+    """Nothing beyond the quotas of its namespace. Claims and services may grow (pods: see `resized`)."""
     namespace = obj["metadata"].get("namespace")
-    if old is not None or not namespace:
+    if not namespace or (old is not None and resource.key not in (CLAIMS, SERVICES)):
         return
     quotas = list(reader.list("", "resourcequotas", namespace))
     if quotas:
         group, plural = resource.key
-        quota.enforce(resource, obj, quotas, reader.decided(group, plural, namespace))
+        quota.enforce(resource, obj, quotas, reader.decided(group, plural, namespace), old)
 
 
 def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
@@ -272,8 +291,7 @@ def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> Non
     if ranges := list(reader.list("", "limitranges", namespace)):
         limit_ranger.apply(resource, obj, ranges)
     if quotas := list(reader.list("", "resourcequotas", namespace)):
-        others = (one for one in reader.decided("", "pods", namespace) if one["metadata"]["name"] != meta["name"])
-        quota.enforce(resource, obj, quotas, others, old)
+        quota.enforce(resource, obj, quotas, reader.decided("", "pods", namespace), old)
 
 
 def addresses(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
@@ -299,6 +317,7 @@ PLUGINS: tuple[tuple[Plugin, frozenset[Key] | None], ...] = (
     (default_toleration_seconds, frozenset({PODS})),
     (runtime_class, frozenset({PODS})),
     (storage_object_in_use_protection, frozenset({CLAIMS, VOLUMES})),
+    (volume_claim_resize, frozenset({CLAIMS})),
     (addresses, frozenset({SERVICES})),
     (resource_quota, None),
 )

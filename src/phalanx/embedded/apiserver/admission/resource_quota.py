@@ -2,7 +2,8 @@
 
 What is used is counted anew from the stored objects at every create in a namespace that has a quota, instead of being
 kept in `status.used` by a controller: exact, and dear only where a quota exists. Counted are pods (number, cpu, memory,
-ephemeral storage, extended resources), claims (number, storage) and the number of any kind.
+ephemeral storage, extended resources), claims (number and storage, also of each class), services (number, load
+balancers, node ports) and the number of any kind. A change is asked for what it adds.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota, pkg/quota/v1/evaluator/core.
 """
@@ -20,30 +21,30 @@ from phalanx.embedded.apiserver.registry.kinds import checks
 Amounts = Mapping[str, int]  # billionths, by the resource's name in a quota
 
 PLAIN = ("cpu", "memory", "ephemeral-storage")
+_CLASS = "volume.beta.kubernetes.io/storage-class"  # annotation: how classes were named before the field
 COUNTED = frozenset(
     {"pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps", "persistentvolumeclaims"}
 )
 
 
 def enforce(
-    resource: Resource, obj: Object, quotas: Iterable[Object], others: Iterable[Object], old: Object | None = None
+    resource: Resource, obj: Object, quotas: Iterable[Object], there: Iterable[Object], old: Object | None = None
 ) -> None:
-    """`others` are the other objects of the same kind in the namespace; `old`: of a change, what it was before, which
-    may keep or lower what it has. Raises ApiError 403."""
-    asked = usage(resource, obj)
-    before = usage(resource, old) if old is not None else {}
+    """`there` are the objects of the same kind in the namespace; `old`: of a change, what it was before. Raises
+    ApiError 403."""
+    whole, before = usage(resource, obj), usage(resource, old) if old is not None else {}
+    asked = {name: amount - before.get(name, 0) for name, amount in whole.items()}
     used: dict[str, int] | None = None
     for quota in quotas:
-        hard = {name: amount for name, amount in (quota["spec"].get("hard") or {}).items() if name in asked}
         if not _in_scope(quota, resource, obj):
             continue
-        _must_specify(resource, obj, quota, asked)
+        _must_specify(resource, obj, quota, whole)
+        hard = {name: amount for name, amount in (quota["spec"].get("hard") or {}).items() if asked.get(name, 0) > 0}
         if not hard:
             continue
         if used is None:
-            used = _sum(usage(resource, one) for one in others if _counts(resource, one))
-        grown = [name for name in hard if name not in before or asked[name] > before[name]]
-        over = [name for name in grown if asked[name] + used.get(name, 0) > quantity.of(hard[name])]
+            used = _sum(usage(resource, one) for one in there if _counts(resource, one))
+        over = [name for name in hard if asked[name] + used.get(name, 0) > quantity.of(hard[name])]
         if over:
             raise _exceeded(resource, obj, quota, sorted(over), asked, used)
 
@@ -56,9 +57,36 @@ def usage(resource: Resource, obj: Object) -> dict[str, int]:
     if resource.key == ("", "pods"):
         found |= _pod_usage(obj["spec"])
     elif resource.key == ("", "persistentvolumeclaims"):
-        size = ((obj["spec"].get("resources") or {}).get("requests") or {}).get("storage", "0")
-        found["requests.storage"] = quantity.of(size)
+        found |= _claim_usage(obj)
+    elif resource.key == ("", "services"):
+        found |= _service_usage(obj["spec"])
     return found
+
+
+def _claim_usage(claim: Object) -> dict[str, int]:
+    """Return the storage, in all and of its class."""
+    spec = claim["spec"]
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
+    found = {"requests.storage": quantity.of(size)}
+    if name := (claim["metadata"].get("annotations") or {}).get(_CLASS) or spec.get("storageClassName"):
+        of_class = f"{name}.storageclass.storage.k8s.io"
+        found |= {
+            f"{of_class}/requests.storage": found["requests.storage"],
+            f"{of_class}/persistentvolumeclaims": quantity.NANO,
+        }
+    return found
+
+
+def _service_usage(spec: Object) -> dict[str, int]:
+    ports, sort = spec.get("ports") or (), spec.get("type")
+    balanced = sort == "LoadBalancer"
+    if balanced and spec.get("allocateLoadBalancerNodePorts") is False:
+        ports = [one for one in ports if one.get("nodePort")]
+    node_ports = len(ports) if balanced or sort == "NodePort" else 0
+    return {
+        "services.nodeports": node_ports * quantity.NANO,
+        "services.loadbalancers": balanced * quantity.NANO,
+    }
 
 
 def _pod_usage(spec: Object) -> dict[str, int]:

@@ -8,31 +8,23 @@ compiled to closures, because a watch asks it about every change of its kind.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apiserver.apimachinery.schema import formats
 
 Object = dict[str, Any]
 Predicate = Callable[[Object], bool]
 LabelTest = Callable[[Mapping[str, str]], bool]
 
 _SIGNS = frozenset({"=", "==", "!=", "(", ")", ",", "<", ">"})
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
-_VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-_NAME_RULE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INTEGER_DIGITS = 19  # of an int64
+_INTEGER_RULE = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 
 class _Tokens:
@@ -113,10 +105,9 @@ def _requirement(tokens: _Tokens) -> LabelTest:
 
 def _key(tokens: _Tokens) -> str:
     found = tokens.take()
-    name = found.rsplit("/", 1)[-1]
-    if not _NAME.fullmatch(name) or len(name) > 63:
+    if problems := formats.qualified_name(found):
         shown = found.replace('"', '\\"')
-        raise _unparsable(f'<nil>: Invalid value: "{shown}": {_NAME_RULE}')
+        raise _unparsable(f'<nil>: Invalid value: "{shown}": {"; ".join(problems)}')
     return found
 
 
@@ -126,34 +117,41 @@ def _literal(tokens: _Tokens) -> str:
 
 
 def _value(key: str, found: str) -> str:
-    if not _VALUE.fullmatch(found) or len(found) > 63:
-        raise _unparsable(f'values[0][{key}]: Invalid value: "{found}": {_VALUE_RULE}')
+    _check_values(key, [found])
     return found
+
+
+def _check_values(key: str, found: Iterable[str], more: Iterable[str] = ()) -> None:
+    """`more`: what else is wrong. Raises `ApiError` 400 with all of it."""
+    wrong = list(more)
+    for at, one in enumerate(found):
+        if problems := formats.label_value(one):
+            shown = one.replace('"', '\\"')
+            wrong.append(f'values[{at}][{key}]: Invalid value: "{shown}": {"; ".join(problems)}')
+    if wrong:
+        raise _unparsable(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
 
 
 def _values(key: str, tokens: _Tokens) -> frozenset[str]:
     if (opened := tokens.take()) != "(":
         raise _unparsable(f"found '{opened}' expected: '('")
-    found = {_value(key, "" if tokens.peek() in (",", ")") else tokens.take())}
+    found = {"" if tokens.peek() in (",", ")") else tokens.take()}
     while tokens.expect(",", ")") == ",":
-        found.add(_value(key, "" if tokens.peek() in (",", ")") else tokens.take()))
+        found.add("" if tokens.peek() in (",", ")") else tokens.take())
+    _check_values(key, sorted(found))
     return frozenset(found)
 
 
 def _compared(key: str, operator: str, text: str) -> LabelTest:
-    try:
-        bound = int(text)
-    except ValueError:
-        raise _unparsable(
-            f"values[0][{key}]: Invalid value: \"{text}\": for 'Gt', 'Lt' operators, the value must be an integer"
-        ) from None
+    known = _INTEGER.fullmatch(text) is not None and len(text) <= _INTEGER_DIGITS
+    _check_values(key, [text], [] if known else [f'values[0]: Invalid value: "{text}": {_INTEGER_RULE}'])
+    bound = int(text)
 
     def test(labels: Mapping[str, str]) -> bool:
-        try:
-            value = int(labels[key])
-        except (KeyError, ValueError):
+        said = labels.get(key, "")
+        if not _INTEGER.fullmatch(said):
             return False
-        return value > bound if operator == ">" else value < bound
+        return int(said) > bound if operator == ">" else int(said) < bound
 
     return test
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable, Mapping
 
 from cryptography import x509
 
@@ -57,6 +58,12 @@ class SigningRequestStrategy(SpecAndStatus):
                 )
             )
         return found
+
+    def selectable_names(self) -> Iterable[str]:
+        return ("spec.signerName",)
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        return {"spec.signerName": obj["spec"].get("signerName", "")}
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return [] if obj["spec"] == old["spec"] else [forbidden_field("spec", "may not change after creation")]

@@ -7,6 +7,8 @@ pkg/apis/apps/validation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value, not_supported, required
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_selector, not_negative, selects, unchanged
@@ -64,6 +66,9 @@ class WorkloadStrategy(SpecAndStatus):
         for key in self.fixed:
             unchanged(found, f"spec.{key}", obj["spec"].get(key), old["spec"].get(key))
         return found
+
+    def selectable_names(self) -> Iterable[str]:
+        return ("status.successful",) if self.kind == "statefulset" else ()  # known, and nothing has it
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         if old is not None or self.kind in _ACTED_ON:

@@ -76,7 +76,19 @@ class ClaimStrategy(SpecAndStatus):
         if old["status"].get("phase") == "Bound":
             free |= {"resources", "volumeAttributesClassName"}
         changed = sorted(key for key in {*spec, *before} - free if spec.get(key) != before.get(key))
-        return [forbidden_field("spec", CLAIM_FROZEN + "\n".join(changed))] if changed else []
+        found = [forbidden_field("spec", CLAIM_FROZEN + "\n".join(changed))] if changed else []
+        if (now := _size(obj["spec"])) < _size(old["spec"]) and now <= _size_of(old["status"].get("capacity") or {}):
+            path = "spec.resources.requests.storage"
+            found.append(forbidden_field(path, "field can not be less than status.capacity"))
+        return found
+
+
+def _size(spec: Spec) -> int:
+    return _size_of((spec.get("resources") or {}).get("requests") or {})
+
+
+def _size_of(amounts: Mapping[str, str]) -> int:
+    return quantity.of(amounts.get("storage", "0"))
 
 
 class VolumeStrategy(SpecAndStatus):
