@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from phalanx.slurm.cluster.conf import read_conf
@@ -15,7 +16,7 @@ from phalanx.slurm.cluster.site import Association, Partition, Site
 from phalanx.slurm.commands.jobs import squeue
 from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs import fields
-from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.ask import ASK, Ask, Asks, read_ask
 from phalanx.slurm.jobs.names import file_name
 from phalanx.slurm.options import Reader, Usage, declare
 from phalanx.slurm.submission.asked import script
@@ -252,3 +253,25 @@ def test_a_command_with_a_thread_waits_for_it() -> None:
     late = "threading.Thread(target=lambda: (threading.main_thread().join(), print('late')))"
     done = python(LEFT.format(main=f"lambda name: ({late}.start(), 4)[-1]"))
     assert (done.returncode, done.stdout) == (4, "late\n")
+
+
+@pytest.mark.parametrize("command", ["squeue", "sbatch", "scancel"])
+def test_a_command_imports_nothing_that_costs_more_than_it_does(command: str) -> None:
+    """Each of these takes milliseconds; a command is to answer in 0.2 s."""
+    program = f"import sys\nfrom phalanx.slurm.main import main\nmain({command!r})\nprint(*sys.modules)"
+    words = [sys.executable, "-I", "-c", program, "--no-such-option"]
+    found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
+    assert "unrecognized option" in found.stderr
+    dear = {"asyncio", "dataclasses", "email", "http.client", "inspect", "random", "sqlite3", "threading", "yaml"}
+    assert not dear & set(found.stdout.split())
+
+
+def test_what_tasks_of_an_array_ask_is_read_as_what_any_job_asks() -> None:
+    one = Ask(name='a,"task":7,', user="u", uid=1, gid=1, group="g", account="a", partition="p")
+    every = [one] + [msgspec.structs.replace(one, task=task, array=5, tasks_of="1-3") for task in (1, 2, 3)]
+    every += [msgspec.structs.replace(one, task=2, array=6), msgspec.structs.replace(one, task=2, comment="other")]
+    kept = [{ASK: msgspec.json.encode(ask).decode()} for ask in every]
+    asks = Asks()
+    assert [asks.read(words) for words in kept] == [read_ask(words) for words in kept] == every
+    assert asks.read({}) is None
+    assert asks.read({ASK: '{"name":"x","task":1,'}) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -61,7 +60,9 @@ def test_submitted_jobs_are_counted_with_the_tasks_of_an_array() -> None:
 def test_running_jobs_take_turns_in_one_array_for_each_user() -> None:
     ada = asks(site({"maxjobsperuser": "2"}, {"maxjobs": "1"}))
     assert (ada.cap, ada.group, ada.reason) == (2, "qos-gold-ada", "QOSMaxJobsPerUserLimit")
-    assert asks(site({}, {"maxjobs": "1"})) == replace(ada, cap=1, group="assoc-lab-ada", reason="AssocMaxJobsLimit")
+    assert asks(site({}, {"maxjobs": "1"})) == msgspec.structs.replace(
+        ada, cap=1, group="assoc-lab-ada", reason="AssocMaxJobsLimit"
+    )
 
 
 def test_what_sacctmgr_is_told_of_a_limit() -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
+
+import msgspec
 
 from phalanx.errors import PhalanxError
 
@@ -29,8 +30,7 @@ class Takes(Enum):
     MAYBE = 2  # --nice or --nice=5
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """`refused`: Slurm has it, and it is not carried out here."""
 
     name: str

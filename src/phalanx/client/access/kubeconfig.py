@@ -11,17 +11,15 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
+import msgspec
 
 from phalanx.errors import PhalanxError
 
 _PLUGIN_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-# The one in C, where PyYAML was built with it, takes a twentieth of the time.
-_LOADER: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _EXTENSION = "client.authentication.k8s.io/exec"  # the name of a cluster's words for plug-ins
 
 
@@ -29,11 +27,17 @@ class ConfigError(PhalanxError):
     """A kubeconfig that cannot be used; the text names the file or the entry."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pem:
+class _Untold(msgspec.Struct, frozen=True, kw_only=True):
+    """Values whose representation, as a log or a traceback shows it, says nothing of them."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(…)"
+
+
+class Pem(_Untold, frozen=True, kw_only=True):
     """Certificates or a key, as said: in the kubeconfig itself, or in a file that may be replaced at any time."""
 
-    data: bytes = field(default=b"", repr=False)
+    data: bytes = b""
     path: Path | None = None
 
     def __bool__(self) -> bool:
@@ -44,21 +48,19 @@ class Pem:
         return self.data if self.path is None else self.path.read_bytes()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster of a kubeconfig. `server_name`: what its certificate says, if not the host of its URL. `proxy`: how it
     is reached, if said. `plugin_words`: what the cluster tells credential plug-ins."""
 
     server: str
-    authority: Pem = field(default_factory=Pem)
+    authority: Pem = Pem()
     verified: bool = True
     server_name: str = ""
     proxy: str = ""
     plugin_words: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plugin:
+class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     """A program that prints credentials (KEP-541). `mode`: Never, IfAvailable or Always may it ask its user."""
 
     command: str
@@ -70,16 +72,15 @@ class Plugin:
     wants_cluster: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class User(_Untold, frozen=True, kw_only=True):
     """A user of a kubeconfig. `acts_as`: header lines of impersonation."""
 
-    token: str = field(default="", repr=False)
+    token: str = ""
     token_file: Path | None = None
-    certificate: Pem = field(default_factory=Pem)
-    key: Pem = field(default_factory=Pem, repr=False)
+    certificate: Pem = Pem()
+    key: Pem = Pem()
     name: str = ""
-    password: str = field(default="", repr=False)
+    password: str = ""
     plugin: Plugin | None = None
     acts_as: tuple[tuple[str, str], ...] = ()
 
@@ -118,10 +119,7 @@ class _Merged:
 
     def add(self, path: Path) -> None:
         self.files.append(str(path))
-        try:
-            found = yaml.load(path.read_text(), _LOADER)  # noqa: S506  # both are safe
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} is no kubeconfig ({_short(error)})") from error
+        found = _content(path)
         if not isinstance(found, dict):
             raise ConfigError(f"{path} is no kubeconfig")
         current = found.get("current-context")
@@ -160,6 +158,25 @@ class _Merged:
             words = f"{of} names the {kind[:-1]} {name!r}, but" if of else f"there is no {kind[:-1]} {name!r}:"
             raise ConfigError(f"{words} {':'.join(self.files)} has {known}")
         return self.entries[kind][name]
+
+
+def _content(path: Path) -> Any:
+    """Return what a file says, in YAML or in JSON. Ours are JSON: PyYAML is imported where it is needed, as that takes
+    as long as Python's own start. Raises ConfigError, OSError."""
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is no kubeconfig ({_short(error)})") from error
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(text)
+    import yaml
+
+    # The one in C, where PyYAML was built with it, takes a twentieth of the time.
+    loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(text, loader)  # noqa: S506  # both are safe
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is no kubeconfig ({_short(error)})") from error
 
 
 def _cluster(said: Mapping[str, Any], folder: Path) -> Cluster:

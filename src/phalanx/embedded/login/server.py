@@ -145,7 +145,7 @@ class _Logins:
             "contexts": [{"name": "phalanx", "context": context}],
             "current-context": "phalanx",
         }
-        return msgspec.yaml.encode(said).decode()
+        return msgspec.json.format(msgspec.json.encode(said), indent=2).decode()
 
 
 def _peer(connection: socket.socket) -> tuple[int, int, int]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from phalanx.slurm.cluster.site import Qos, Site
 from phalanx.slurm.jobs.ask import Ask
@@ -22,8 +23,7 @@ POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/
 _TRES = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "gres/gpu": "GRES"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, kw_only=True):
     """`refused`: Slurm's name of the limit. `hold`: the reason for which it waits until the limit is raised. `cap`: so
     many jobs of `group` may run, and `reason` is what others wait for."""
 

@@ -1,6 +1,8 @@
 """The cluster that commands speak of.
 
+http       HTTP on one connection
 api        calls to the API server, blocking, from what is imported in a moment
+together   calls for many things at once, over several connections
 ledger     the ledger, read without what takes long to import
 admission  what the API server itself holds users to
 site       partitions, accounts, users and defaults

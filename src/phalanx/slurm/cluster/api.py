@@ -7,19 +7,20 @@ plug-in or a proxy is refused with what to do about it.
 
 from __future__ import annotations
 
-import http.client
 import os
-import socket
-import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
 from phalanx.client.access.kubeconfig import Cluster, ConfigError, User, current_context
 from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster.http import Connection
+
+if TYPE_CHECKING:
+    import ssl
 
 Object = dict[str, Any]
 _HERE = "{namespace}"  # in paths: that of the kubeconfig's context
@@ -54,7 +55,7 @@ class Api:
         token = user.token or (user.token_file.read_text().strip() if user.token_file is not None else "")
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: Connection | None = None
 
     @classmethod
     def open(cls) -> Api:
@@ -90,16 +91,12 @@ class Api:
         data = None if body is None else msgspec.json.encode(body)
         headers = {**self._headers, "Accept": accept, **({} if data is None else {"Content-Type": kind})}
         try:
-            if self._connection is None:
-                self._connection = self._connect()
-            self._connection.request(method, target, data, headers)
-            answer = self._connection.getresponse()
-            content = answer.read()
-        except (OSError, http.client.HTTPException) as error:
+            status, content = self._carried_out(method, target, headers, data)
+        except OSError as error:
             raise Unreachable(f"the API server {self._cluster.server} does not answer: {error}") from error
-        if answer.status >= 300:
-            message = _message(content) or f"the API server answered {answer.status}"
-            raise Refused(answer.status, message) if answer.status < 500 else Unreachable(message)
+        if status >= 300:
+            message = _message(content) or f"the API server answered {status}"
+            raise Refused(status, message) if status < 500 else Unreachable(message)
         return content
 
     def get(self, path: str, **query: str) -> Object:
@@ -126,18 +123,32 @@ class Api:
     def delete(self, path: str, **query: str) -> None:
         self.call("DELETE", path, None, **query)
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def _carried_out(
+        self, method: str, target: str, headers: Mapping[str, str], data: bytes | None
+    ) -> tuple[int, bytes]:
+        """Call over the connection that is there. Where the server has closed that one since, a read is sent again
+        over another; a write is not, as nobody knows whether it was carried out. Raises OSError."""
+        kept, self._connection = self._connection, None
+        try:
+            connection = kept or self._connect()
+            answer = connection.call(method, target, headers, data)
+        except OSError as error:
+            if kept is None or method != "GET" or isinstance(error, TimeoutError):
+                raise
+            connection = self._connect()
+            answer = connection.call(method, target, headers, data)
+        self._connection = connection if connection.usable else None
+        return answer
+
+    def _connect(self) -> Connection:
         where = urlsplit(self._cluster.server)
-        host = where.hostname or ""
-        if where.scheme != "https":
-            connection = http.client.HTTPConnection(host, where.port, timeout=_TIMEOUT_S)
-        else:
-            connection = http.client.HTTPSConnection(host, where.port, timeout=_TIMEOUT_S, context=self._tls())
-        connection.connect()
-        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
+        secure = where.scheme == "https"
+        port = where.port or (443 if secure else 80)
+        return Connection(where.hostname or "", port, self._tls() if secure else None, _TIMEOUT_S)
 
     def _tls(self) -> ssl.SSLContext:
+        import ssl
+
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self._cluster.authority:
             context.load_verify_locations(cadata=self._cluster.authority.read().decode())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.admission import enforce
 from phalanx.slurm.cluster.api import Api, Object
 
 PATH = "/api/v1/namespaces/kube-system/configmaps"
@@ -145,4 +144,6 @@ def store(api: Api, site: Site) -> None:
         api.create(PATH, body)
     else:
         api.patch(f"{PATH}/{NAME}", {"data": body["data"]})
+    from phalanx.slurm.cluster.admission import enforce
+
     enforce(api, {user: [one.account for one in theirs] for user, theirs in site.users.items()})

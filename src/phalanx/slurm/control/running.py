@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import pwd
 import signal
@@ -13,15 +12,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from phalanx.slurm.accounts.tree import coordinators
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import SECRETS, Api
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import ASK, PREFIX
 from phalanx.slurm.jobs.names import path_of, secret_of
-from phalanx.slurm.jobs.steps.pods import channel
-from phalanx.slurm.jobs.steps.pods.channel import Broken
-from phalanx.slurm.jobs.steps.pods.place import allocation
 from phalanx.slurm.jobs.view import SUSPENDED, Job
 
 _REQUEUE_S = 121  # so long it waits, as in Slurm
@@ -30,12 +25,15 @@ ALL, STEPS, SCRIPT, LAUNCHER = "all", "steps", "batch", "launcher"
 
 
 def send(api: Api, job: Job, number: int, what: str) -> None:
-    """To the tasks of all steps, to the script, or to both. Raises PhalanxError, Broken."""
+    """To the tasks of all steps, to the script, or to both. Raises PhalanxError."""
+    from phalanx.slurm.jobs.steps.pods import channel
+    from phalanx.slurm.jobs.steps.pods.place import allocation
+
     place = allocation(api, job.number, _PLACE_S)
     for index in range(len(place.nodes)):
         link = place.channel(index)
-        link.send(channel.SIGNAL, json.dumps({"signal": number, "what": what}).encode())
-        with suppress(Broken):
+        link.send(channel.SIGNAL, msgspec.json.encode({"signal": number, "what": what}))
+        with suppress(channel.Broken):
             link.receive()
         link.close()
 
@@ -52,7 +50,7 @@ def resume(api: Api, job: Job) -> None:
 
 def requeue(api: Api, job: Job, hold: str = "") -> None:
     """Requeue the job: it waits again, with the same number and a higher SLURM_RESTART_COUNT."""
-    with suppress(Broken, OSError):
+    with suppress(OSError):
         send(api, job, signal.SIGHUP, LAUNCHER)  # why it is about to end
     ask = msgspec.structs.replace(job.ask, restarts=job.ask.restarts + 1, begin_s=time.time() + _REQUEUE_S)
     count = base64.b64encode(str(ask.restarts).encode()).decode()
@@ -70,12 +68,14 @@ def requeue(api: Api, job: Job, hold: str = "") -> None:
     api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": words}, "spec": {"suspend": True}})
 
 
-def may(job: Job) -> bool:
+def may(api: Api, job: Job) -> bool:
     """Return whether it is his own job, he is root, operator or administrator, or coordinates the job's account. What
     the API server then says counts."""
-    return os.getuid() in (0, job.ask.uid) or may_as(site.load(Api.open()), pwd.getpwuid(os.getuid()).pw_name, job)
+    return os.getuid() in (0, job.ask.uid) or may_as(site.load(api), pwd.getpwuid(os.getuid()).pw_name, job)
 
 
 def may_as(here: Site, user: str, job: Job) -> bool:
     """Return whether a level or an account that he coordinates lets that user change the job."""
+    from phalanx.slurm.accounts.tree import coordinators
+
     return here.admins.get(user, "None") != "None" or user in coordinators(here, job.ask.account)

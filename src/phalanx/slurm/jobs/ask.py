@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 
 import msgspec
 
@@ -15,6 +16,7 @@ ASK = PREFIX + "job"  # annotation: `Ask` as JSON
 COMPONENT = PREFIX + "component-"  # annotation: `Ask` of a component of a heterogeneous job after the first
 CANCELLED = PREFIX + "cancelled-by"  # annotation: the uid of who cancelled it
 SECRET = PREFIX + "environment"  # annotation: the Secret with its environment and script
+KEY = "PHALANX_STEP_KEY"  # in that Secret: by what step daemons know their callers
 
 # How it came: from sbatch; from salloc; from srun outside of an allocation.
 BATCH, ALLOCATION, STEP = "batch", "alloc", "step"
@@ -145,3 +147,25 @@ def read_ask(annotations: Mapping[str, str]) -> Ask | None:
         return msgspec.json.decode(text, type=Ask)
     except msgspec.MsgspecError:
         return None
+
+
+class Asks:
+    """Reads what many Jobs ask. The tasks of an array ask the same but for their number, so theirs is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], Ask] = {}
+
+    def read(self, annotations: Mapping[str, str]) -> Ask | None:
+        """As `read_ask`."""
+        # Quotes within a text are written as \\", so this is the field.
+        before, mark, after = annotations.get(ASK, "").partition(',"task":')
+        task, _, rest = after.partition(",")
+        if not mark or not task.isdigit():
+            return read_ask(annotations)
+        if (known := self._known.get((before, rest))) is None:
+            if (known := read_ask(annotations)) is not None:
+                self._known[before, rest] = known
+            return known
+        found = copy(known)
+        found.task = int(task)
+        return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+
+import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.jobs.view import SHORT, Job
@@ -19,8 +20,7 @@ class NoJob(PhalanxError):
     """A text that is no job id."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Id:
+class Id(msgspec.Struct, frozen=True, kw_only=True):
     """A job's number; of an array's tasks, those; of a heterogeneous job, the component of that offset."""
 
     number: int
@@ -50,8 +50,7 @@ def read_id(text: str) -> Id:
     return Id(number=int(found[1]), offset=int(found[4]) if found[4] else None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """Empty: any."""
 
     ids: tuple[Id, ...] = ()
@@ -65,19 +64,16 @@ class Chosen:
 
     def has(self, job: Job) -> bool:
         ask = job.ask
-        tests: Iterable[tuple[frozenset[str], str]] = (
-            (self.users, ask.user),
-            (self.accounts, ask.account),
-            (self.partitions, ask.partition),
-            (self.qos, ask.qos),
-            (self.names, ask.name),
-            (self.states, job.state),
+        return (
+            (not self.states or job.state in self.states)
+            and (not self.users or ask.user in self.users)
+            and (not self.accounts or ask.account in self.accounts)
+            and (not self.partitions or ask.partition in self.partitions)
+            and (not self.qos or ask.qos in self.qos)
+            and (not self.names or ask.name in self.names)
+            and (not self.nodes or not self.nodes.isdisjoint(job.nodes))
+            and (not self.ids or any(_is(each, job) for each in self.ids))
         )
-        if any(allowed and value not in allowed for allowed, value in tests):
-            return False
-        if self.nodes and not self.nodes & set(job.nodes):
-            return False
-        return not self.ids or any(_is(each, job) for each in self.ids)
 
     @property
     def numbers(self) -> list[int] | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -93,7 +92,7 @@ def _components(row: Sequence[object], starts: list[tuple[float, float | None, s
         except (msgspec.MsgspecError, KeyError):
             continue
         own = {number: step for number, step in steps.items() if at in step.components}
-        found.append(replace(first, number=first.number + at, ask=ask, steps=own))
+        found.append(msgspec.structs.replace(first, number=first.number + at, ask=ask, steps=own))
     return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import SHORT, Job
@@ -14,14 +15,12 @@ from phalanx.slurm.notation.hostlist import compress
 Show = Callable[[Job], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     heading: str
     show: Show
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A field with its width (0: as wide as it is) and what follows it, or plain text."""
 
     field: Field | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,8 +14,7 @@ from phalanx.slurm.cluster.site import FEATURE
 PATH = "/api/v1/nodes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """`shape`: sockets, cores of each and threads of each core, `2:8:1`, where slurm.conf said so.
     `reason`: why it was drained, as `scontrol update nodename=… reason=…` said. Seconds since the epoch: `made_s`;
     `down_s`: since when it is not ready; None: it is."""

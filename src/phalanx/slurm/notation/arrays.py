@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from phalanx.errors import PhalanxError
 
@@ -15,8 +16,7 @@ class ArrayError(PhalanxError):
     """A specification that Slurm refuses."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Array:
+class Array(msgspec.Struct, frozen=True, kw_only=True):
     """`tasks`: their numbers, ascending. `throttle`: so many run at a time; 0: all. `step`: of its first range."""
 
     tasks: tuple[int, ...]

@@ -6,24 +6,21 @@ costs.
 
 from __future__ import annotations
 
-import secrets
+import os
 import shlex
 import sys
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from phalanx.errors import PhalanxError
 from phalanx.slurm.accounts.enforced import POLICY, check
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import JOBS, SECRETS, Api, Object, Refused
-from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.cluster.together import for_each
+from phalanx.slurm.jobs.ask import KEY, Ask
 from phalanx.slurm.jobs.names import name_of, secret_of
-from phalanx.slurm.jobs.steps.pods.place import KEY
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import dependency, manifest, numbers
@@ -33,8 +30,6 @@ from phalanx.slurm.submission.environment import variables
 
 if TYPE_CHECKING:
     from phalanx.slurm.jobs.view import Job
-
-_CONNECTIONS, _MANY = 8, 64
 
 
 def hardware(api: Api, partition: site.Partition | None) -> Hardware:
@@ -118,7 +113,7 @@ def require_allowed(api: Api, here: site.Site, ask: Ask, count: int) -> None:
 
 
 def _with_key(around: Mapping[str, str], image: str) -> dict[str, str]:
-    return {**around, KEY: secrets.token_hex(32), **daemon(image)} if image == manifest.HOST else dict(around)
+    return {**around, KEY: os.urandom(32).hex(), **daemon(image)} if image == manifest.HOST else dict(around)
 
 
 def daemon(image: str) -> dict[str, str]:
@@ -140,40 +135,18 @@ def needs_of(api: Api, asked: Request, task: int | None) -> dependency.Needs:
         raise fails(str(error)) from None
 
 
-def create_all(api: Api, parts: list[Object], owners: list[Object]) -> None:
-    """Create these Jobs, over several connections where they are many: calls that come together are brought to the
-    server's disk at once. Few are made one after the other, so that they start in their order. `owners` gets a
-    reference to each that was made, also where one fails; then the rest are not begun. Raises Usage, Unreachable."""
-    left = deque(parts)
-    failed: list[PhalanxError] = []
+def create_all(api: Api, parts: Iterable[Object], owners: list[Object]) -> None:
+    """Create these Jobs. `owners` gets a reference to each that was made, also where one fails. Raises Usage,
+    Unreachable."""
 
-    def work(connection: Api) -> None:
-        while left and not failed:
-            try:
-                job = left.popleft()
-            except IndexError:  # another was faster
-                return
-            try:
-                meta = connection.create(JOBS, job)["metadata"]
-            except Refused as error:
-                failed.append(fails(error.message))
-            except PhalanxError as error:
-                failed.append(error)
-            else:
-                owners.append({"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]})
+    def make(connection: Api, job: Object) -> None:
+        try:
+            meta = connection.create(JOBS, job)["metadata"]
+        except Refused as error:
+            raise fails(error.message) from None
+        owners.append({"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]})
 
-    connections = _CONNECTIONS if len(parts) >= _MANY else 1
-    others = [Thread(target=work, args=(api.another(),)) for _ in range(connections - 1)]
-    for other in others:
-        other.start()
-    try:
-        work(api)
-    finally:
-        left.clear()  # after Ctrl-C nobody begins another
-        for other in others:
-            other.join()
-    if failed:
-        raise failed[0]
+    for_each(api, parts, make)
 
 
 def scheduling_words(ask: Ask, needs: dependency.Needs) -> dict[str, str]:

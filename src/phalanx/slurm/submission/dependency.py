@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import JOBS, Api
@@ -19,8 +20,7 @@ class DependencyError(PhalanxError):
     """An error in a dependency, in Slurm's words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
     """`after`: as `phalanx.dev/after` has it. `shown`: as squeue shows it while it waits."""
 
     after: str = ""

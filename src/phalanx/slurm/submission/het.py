@@ -6,14 +6,13 @@ runs in the first component; the pods of the others hold their part, take steps,
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 
 from phalanx.slurm.cluster.api import SECRETS, Api, Object
 from phalanx.slurm.cluster.site import Site
-from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.ask import KEY, Ask
 from phalanx.slurm.jobs.names import secret_of
-from phalanx.slurm.jobs.steps.pods.place import KEY
 from phalanx.slurm.notation.amounts import per_node
 from phalanx.slurm.options import Reader
 from phalanx.slurm.submission import manifest, numbers
@@ -89,7 +88,7 @@ def submit_het(api: Api, here: Site, asked: Sequence[Request], script: str, args
         require_allowed(api, here, one.ask, len(asked))
     needs = needs_of(api, asked[0], None)
     first = numbers.take(api, len(asked), here.first_job)
-    key = secrets.token_hex(32)
+    key = os.urandom(32).hex()
     for at, one in enumerate(asked):
         one.ask.het, one.ask.het_offset, one.ask.het_size = first, at, len(asked)
         one.ask.dependency = needs.shown

@@ -7,7 +7,6 @@ the others try again. A number that was taken and not used is lost, as in Slurm.
 
 from __future__ import annotations
 
-import random
 import time
 
 from phalanx.errors import PhalanxError
@@ -33,6 +32,8 @@ def take(api: Api, count: int, first: int) -> int:
         except Refused as error:
             if error.code != 409:
                 raise
+            import random
+
             time.sleep(random.uniform(0.0, 0.002 * min(tried + 1, 20)))
     raise PhalanxError("too many submit at once: no job number could be had. Nothing was submitted; try again.")
 

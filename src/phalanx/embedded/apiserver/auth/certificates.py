@@ -11,7 +11,7 @@ import datetime as dt
 import socket
 from pathlib import Path
 
-import yaml
+import msgspec
 from cryptography import x509
 
 from phalanx.embedded.apiserver.auth.authority import Pair, alternative, make_authority, make_server, read_pair
@@ -74,7 +74,8 @@ def _still_good(path: Path, names: list[str]) -> bool:
 
 
 def write_kubeconfig(path: Path, *, server: str, ca_certificate: Path, user: str, token: str) -> None:
-    """A kubeconfig for one user, with the authority's certificate inside, so that the file alone is enough."""
+    """A kubeconfig for one user, with the authority's certificate inside, so that the file alone is enough. JSON is
+    YAML, and read in a moment: commands that are over in a moment begin with it."""
     authority = base64.b64encode(ca_certificate.read_bytes()).decode()
     content = {
         "apiVersion": "v1",
@@ -84,4 +85,4 @@ def write_kubeconfig(path: Path, *, server: str, ca_certificate: Path, user: str
         "contexts": [{"name": "phalanx", "context": {"cluster": "phalanx", "user": user, "namespace": "default"}}],
         "current-context": "phalanx",
     }
-    write_private(path, yaml.safe_dump(content, sort_keys=False))
+    write_private(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")

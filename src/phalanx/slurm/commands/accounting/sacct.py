@@ -7,7 +7,7 @@ import pwd
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -150,7 +150,7 @@ def _only_user(said: Mapping[str, str | None]) -> str:
 
 def _run(job: Job, start_s: float, end_s: float | None) -> Job:
     """Return one that ended with a requeue."""
-    return replace(job, state="REQUEUED", start_s=start_s, end_s=end_s, exit_code=0, signal=0, steps={})
+    return msgspec.structs.replace(job, state="REQUEUED", start_s=start_s, end_s=end_s, exit_code=0, signal=0, steps={})
 
 
 def _steps(job: Job) -> dict[str, StepRecord]:

@@ -7,7 +7,6 @@ import pwd
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -185,7 +184,7 @@ def _show_nodes(text: str, oneline: bool) -> int:
             print(f"Node {name} not found")
             return 1
         names = [one.name for one in here.all if not one.nodes or name in one.nodes]
-        shaped = replace(seen.node, shape=here.sockets.get(name, ""))
+        shaped = msgspec.structs.replace(seen.node, shape=here.sockets.get(name, ""))
         _page(pages.node(shaped, seen.state, seen.used, names), oneline)
     return 0
 
@@ -262,7 +261,7 @@ def _hold(words: Sequence[str], hold: str) -> int:
         if job.state != "PENDING":
             say(f"Job is no longer pending execution for job {job.id}")
             status = 1
-        elif not running.may(job):
+        elif not running.may(api, job):
             say(f"{_DENIED}{job.id}")
             status = 1
         else:
@@ -296,7 +295,7 @@ def _to_running(words: Sequence[str], do: Callable[[Api, Job], str]) -> int:
 
 
 def _requeue(api: Api, job: Job, hold: str = "") -> str:
-    if not running.may(job):
+    if not running.may(api, job):
         return "Access/permission denied"
     if job.state == "PENDING":
         return "Job is pending execution"
@@ -391,7 +390,7 @@ class Refusal(PhalanxError):
 def _update_job(text: str, said: dict[str, str]) -> int:
     api, status = Api.open(), 0
     for job in _named(api, text):
-        if not running.may(job):
+        if not running.may(api, job):
             say(f"{_DENIED}{job.id}")
             status = 1
             continue

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from msgspec.structs import replace as shaped
+
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.nodes import Node, nodes
@@ -68,7 +70,7 @@ def run(words: Sequence[str]) -> int:
     if "reservation" in said:
         return _reservations(api, "noheader" in said)
     here = site.load(api)
-    found = [replace(one, node=replace(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api)]
+    found = [replace(one, node=shaped(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api)]
     rows = _rows(here, found, said, wanted)
     if "list-reasons" in said:
         rows = [row for row in rows if any(one.node.reason for one in row.seen)]

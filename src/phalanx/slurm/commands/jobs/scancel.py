@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.control import running
-from phalanx.slurm.jobs.ask import CANCELLED
+from phalanx.slurm.control.cancelling import cancel_all
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, read_ids, read_states
-from phalanx.slurm.jobs.names import path_of
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.signals import number_of
 from phalanx.slurm.options import Reader, Usage, declare, say
@@ -41,22 +39,22 @@ def run(words: Sequence[str]) -> int:
     api = Api.open()
     found = [job for job in jobs(api, asked.numbers) if job.live and asked.has(job)]
     status = 0
-    for number in _missing(asked, jobs(api, asked.numbers, places=False) if asked.ids else []):
-        if ("quiet" not in said and "verbose" in said) or "quiet" not in said:
-            say(f"scancel: error: Kill job error on job id {number}: Invalid job id specified")
+    for gone in _missing(asked, jobs(api, asked.numbers, places=False) if asked.ids else []):
+        if "quiet" not in said:
+            say(f"scancel: error: Kill job error on job id {gone}: Invalid job id specified")
         status = 1
     for job in found if signal not in _ENDING or "batch" in said else ():
         status = max(status, _signal(api, job, number, said))
     alone = any(one.offset for one in asked.ids)
-    for job in found if signal in _ENDING and "batch" not in said else ():
-        status = max(status, _cancel(api, job, now=signal.endswith("KILL") or signal == "9", alone=alone))
+    if signal in _ENDING and "batch" not in said:
+        status = max(status, _cancel(api, found, now=signal.endswith("KILL") or signal == "9", alone=alone))
     return status
 
 
 def _signal(api: Api, job: Job, number: int, said: Mapping[str, str | None]) -> int:
     """To the steps; with --batch to the script, with --full to both."""
     what = running.SCRIPT if "batch" in said else running.ALL if "full" in said else running.STEPS
-    if not running.may(job):
+    if not running.may(api, job):
         say(f"scancel: error: Kill job error on job id {job.number}: Access/permission denied")
         return 1
     if job.state not in ("RUNNING", "SUSPENDED"):
@@ -102,24 +100,24 @@ def _missing(asked: Chosen, found: Sequence[Job]) -> list[int]:
     return [number for number in gone if number not in over]
 
 
-def _cancel(api: Api, job: Job, *, now: bool, alone: bool) -> int:
-    """First who did it, for the ledger; then it goes, and its pods with it."""
+def _may_go(api: Api, job: Job, *, alone: bool) -> bool:
     if job.ask.het_offset and job.state == "PENDING" and alone:
         why = "Operation not permitted on individual component of heterogeneous job"
         say(f"scancel: error: Kill job error on job id {job.id}: {why}")
-        return 1
-    if not running.may(job):
+        return False
+    if not running.may(api, job):
         say(f"scancel: error: Kill job error on job id {job.number}: Access/permission denied")
-        return 1
-    try:
-        api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": {CANCELLED: str(os.getuid())}}})
-        # What runs is there until its pods have ended: it holds its nodes, and its exit code is learnt.
-        policy = "Background" if job.state == "PENDING" else "Foreground"
-        grace = {"gracePeriodSeconds": "0"} if now else {}
-        api.delete(path_of(job.number, job.ask), propagationPolicy=policy, **grace)
-    except Refused as error:
-        if error.code == 404:
-            return 0
+        return False
+    return True
+
+
+def _cancel(api: Api, found: Sequence[Job], *, now: bool, alone: bool) -> int:
+    going = [job for job in found if _may_go(api, job, alone=alone)]
+    stay: list[Job] = []
+
+    def refused(job: Job, error: Refused) -> None:
         say(f"scancel: error: Kill job error on job id {job.number}: {error.message}")
-        return 1
-    return 0
+        stay.append(job)
+
+    cancel_all(api, going, refused, now=now)
+    return int(len(going) < len(found) or bool(stay))

@@ -11,7 +11,8 @@ import re
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.site import Partition, Site
@@ -30,8 +31,7 @@ _VALUE_BYTES = 120_000
 Options = Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hardware:
+class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     """The largest node of the partition, and how many there are: CPUs, MiB, GPUs."""
 
     cpus: int = 1
@@ -40,14 +40,13 @@ class Hardware:
     nodes: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """`array` None: one job. `environment`: of the script, without what each job adds."""
 
     ask: Ask
     array: Array | None
     said: Options
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
 
 
 def fails(text: str) -> Usage:

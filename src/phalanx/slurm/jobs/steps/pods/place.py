@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import JOBS, PODS, SECRETS, Api, Refused
-from phalanx.slurm.jobs.ask import NUMBER, SECRET, Ask, read_ask
+from phalanx.slurm.jobs.ask import KEY, NUMBER, SECRET, Ask, read_ask
 from phalanx.slurm.jobs.steps.pods.channel import PORT, Broken, Channel
 from phalanx.slurm.notation.hostlist import sort_key
 
-KEY = "PHALANX_STEP_KEY"  # in the job's Secret
 _AGAIN_S, _START_S = 0.02, 60.0
 
 

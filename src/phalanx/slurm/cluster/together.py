@@ -1,0 +1,53 @@
+"""Calls for many things at once, over several connections."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster.api import Api
+
+_CONNECTIONS, _MANY = 8, 64
+T = TypeVar("T")
+
+
+def for_each(api: Api, things: Iterable[T], work: Callable[[Api, T], None]) -> None:
+    """Do the work for each: where they are many over several connections, since calls that come together are brought to
+    the server's disk at once; few one after the other, in their order. Where one fails, no other is begun. Raises
+    the first PhalanxError."""
+    left = deque(things)
+    failed: list[PhalanxError] = []
+
+    def some(connection: Api) -> None:
+        while left and not failed:
+            try:
+                thing = left.popleft()
+            except IndexError:  # another was faster
+                return
+            try:
+                work(connection, thing)
+            except PhalanxError as error:
+                failed.append(error)
+
+    if len(left) < _MANY:
+        some(api)
+    else:
+        _over_several(api, some, left.clear)
+    if failed:
+        raise failed[0]
+
+
+def _over_several(api: Api, some: Callable[[Api], None], stop: Callable[[], None]) -> None:
+    from threading import Thread
+
+    others = [Thread(target=some, args=(api.another(),)) for _ in range(_CONNECTIONS - 1)]
+    for other in others:
+        other.start()
+    try:
+        some(api)
+    finally:
+        stop()  # after Ctrl-C nobody begins another
+        for other in others:
+            other.join()

@@ -1,0 +1,67 @@
+"""Jobs that are cancelled: who did it is written on each, for the ledger, and then it is deleted.
+
+The Secret of an array belongs to all its tasks. The garbage collector would write it anew as they go, each time with
+all that stay, which is most of what cancelling a large array costs. So it is first left to those that stay and to one
+that goes after the others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from phalanx.slurm.cluster.api import SECRETS, Api, Refused
+from phalanx.slurm.cluster.together import for_each
+from phalanx.slurm.jobs.ask import CANCELLED
+from phalanx.slurm.jobs.names import name_of, path_of, secret_of
+from phalanx.slurm.jobs.view import Job
+
+_MANY = 16  # tasks of an array
+Told = Callable[[Job, Refused], None]
+
+
+def cancel_all(api: Api, going: Sequence[Job], refused: Told, *, now: bool) -> None:
+    """`now`: without the time that a script has between SIGTERM and SIGKILL. `refused` is told what the server does not
+    let go. Raises Unreachable."""
+    last = {job.number for job in _left_to_one(api, going)}
+
+    def cancel(connection: Api, job: Job) -> None:
+        try:
+            _cancel(connection, job, now=now)
+        except Refused as error:
+            if error.code != 404:
+                refused(job, error)
+
+    for_each(api, [job for job in going if job.number not in last], cancel)
+    for_each(api, [job for job in going if job.number in last], cancel)
+
+
+def _cancel(api: Api, job: Job, *, now: bool) -> None:
+    path = path_of(job.number, job.ask)
+    api.patch(path, {"metadata": {"annotations": {CANCELLED: str(os.getuid())}}})
+    # What runs is there until its pods have ended: it holds its nodes, and its exit code is learnt.
+    policy = "Background" if job.state == "PENDING" else "Foreground"
+    grace = {"gracePeriodSeconds": "0"} if now else {}
+    api.delete(path, propagationPolicy=policy, **grace)
+
+
+def _left_to_one(api: Api, going: Sequence[Job]) -> list[Job]:
+    """Return, of each array many of whose tasks go, the task that goes last."""
+    arrays: dict[int, list[Job]] = {}
+    for job in going:
+        if job.ask.array is not None:
+            arrays.setdefault(job.ask.array, []).append(job)
+    return [tasks[-1] for tasks in arrays.values() if len(tasks) >= _MANY and _leave(api, tasks)]
+
+
+def _leave(api: Api, tasks: Sequence[Job]) -> bool:
+    """Return whether the Secret was changed. Where the user may not, or another does just now, it stays as it is."""
+    path = f"{SECRETS}/{secret_of(tasks[0].number, tasks[0].ask)}"
+    going = {name_of(job.number, job.ask) for job in tasks[:-1]}
+    try:
+        meta = api.get(path)["metadata"]
+        stay = [owner for owner in meta.get("ownerReferences") or () if owner["name"] not in going]
+        api.patch(path, {"metadata": {"resourceVersion": meta["resourceVersion"], "ownerReferences": stay}})
+    except Refused:
+        return False
+    return True
