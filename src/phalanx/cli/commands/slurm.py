@@ -51,7 +51,33 @@ def install(directory: Path) -> None:
 
 
 @slurm.command
-def configure(file: Path) -> None:
+def bundle(directory: Path) -> None:
+    """Make Slurm's commands in a directory with an interpreter of their own, for containers that have no Python.
+
+    An init container does so in pods of jobs with another image, where the site names one of Phalanx's
+    (`phalanx slurm configure --tools`). What is made works at this very path, also on another machine of this kind.
+
+    For example:
+
+        phalanx slurm bundle /opt/phalanx-tools
+        /opt/phalanx-tools/bin/squeue
+
+    Parameters
+    ----------
+    directory
+        Where to; made if it is missing. Its bin, home and lib are replaced.
+    """
+    from phalanx.slurm.jobs.steps.pods.bundle import bundle as make
+
+    try:
+        make(directory.absolute(), commands.COMMANDS)
+    except OSError as error:
+        raise PhalanxError(f"{error.filename or directory} cannot be made: {error.strerror or error}") from error
+    note(f"made {', '.join(commands.COMMANDS)} in {directory / 'bin'}")
+
+
+@slurm.command
+def configure(file: Path, *, tools: str | None = None) -> None:
     """Make the partitions of a slurm.conf those of this cluster, and its features labels of the nodes.
 
     Of each line that has no meaning here it is said so. Written is the ConfigMap kube-system/phalanx-slurm.
@@ -59,18 +85,22 @@ def configure(file: Path) -> None:
     For example:
 
         phalanx slurm configure /etc/slurm/slurm.conf
+        phalanx slurm configure /etc/slurm/slurm.conf --tools registry.example/phalanx:0.1.0
 
     Parameters
     ----------
     file
         The slurm.conf.
+    tools
+        The image of Phalanx from which pods of other images get srun and the step daemon; '' for none. Not said: as
+        it is.
     """
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise PhalanxError(f"{file} cannot be read: {error}. Nothing was changed.") from error
     found, told = read_conf(text, file.name)
-    notes = apply(Api.open(), found)
+    notes = apply(Api.open(), found, tools)
     for one in told:
         if not one.taken:
             note(f"{one.text}: {one.became}")
@@ -79,11 +109,12 @@ def configure(file: Path) -> None:
     note(f"{len(found.partitions)} partitions: {', '.join(one.name for one in found.partitions)}")
 
 
-def apply(api: Api, found: Site) -> list[str]:
+def apply(api: Api, found: Site, tools: str | None = None) -> list[str]:
     """Make what a slurm.conf describes this cluster's, with the accounts and users that it has; what the API server
     refused."""
     before = site.load(api)
     found.users, found.admins, found.accounts, found.qos = before.users, before.admins, before.accounts, before.qos
+    found.tools = before.tools if tools is None else tools
     site.store(api, found)
     return label(api, found)
 

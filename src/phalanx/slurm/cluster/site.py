@@ -108,6 +108,7 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     mail_program: str = "/bin/mail"  # MailProg: called as mail(1) is
     prolog: str = ""  # run in each pod before the script, as the job's user
     epilog: str = ""  # run in each pod after the script
+    tools: str = ""  # an image of Phalanx, from which pods of other images get srun and the step daemon
     weights: Weights = msgspec.field(default_factory=Weights)
     classic: bool = False  # PriorityFlags=NO_FAIR_TREE: FairShare by the classic formula, in sshare and sprio
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -68,12 +68,13 @@ def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[st
             ask.dependency = needs.shown
             around = {**asked.environment, **variables(number, ask, here, asked.said, script, asked.array)}
             if not shared:
-                shared = _with_key(around, asked.ask.image or manifest.default_image())
+                image = asked.ask.image or manifest.default_image()
+                shared = {**around, **daemon(here, image, os.urandom(32).hex())}
                 require_room(shared)
                 api.create(SECRETS, manifest.secret(number, ask, shared))
             own = {name: text for name, text in around.items() if shared[name] != text}
             words = scheduling_words(ask, needs)
-            parts.append(manifest.job(number, ask, here, words, args, asked.ask.image or manifest.default_image(), own))
+            parts.append(manifest.job(number, ask, here, words, args, image, own))
         create_all(api, parts, owners)
     finally:
         secret = f"{SECRETS}/{secret_of(first, asked.ask)}"
@@ -112,15 +113,15 @@ def require_allowed(api: Api, here: site.Site, ask: Ask, count: int) -> None:
         ask.cap, ask.cap_group, ask.cap_reason = found.cap, found.group, found.reason
 
 
-def _with_key(around: Mapping[str, str], image: str) -> dict[str, str]:
-    return {**around, KEY: os.urandom(32).hex(), **daemon(image)} if image == manifest.HOST else dict(around)
-
-
-def daemon(image: str) -> dict[str, str]:
-    """Return what starts the step daemon, where the job's pods have the Phalanx of whoever submits."""
-    if image != manifest.HOST:
+def daemon(here: site.Site, image: str, key: str) -> dict[str, str]:
+    """Return the variables that start the step daemon: in pods that have the Phalanx of whoever submits, or the tools
+    of the site."""
+    started = "-I -m phalanx.slurm.jobs.steps.pods"
+    if image == manifest.HOST:
+        return {KEY: key, "PHALANX_PYTHON": f"{shlex.quote(sys.executable)} {started}"}
+    if not here.tools:
         return {}
-    return {"PHALANX_PYTHON": f"{shlex.quote(sys.executable)} -I -m phalanx.slurm.jobs.steps.pods"}
+    return {KEY: key, "PHALANX_PYTHON": f"{manifest.TOOLS}/python {started}", "PHALANX_PATH": f"{manifest.TOOLS}/bin"}
 
 
 def _task(ask: Ask, array: Array, first: int, at: int) -> Ask:

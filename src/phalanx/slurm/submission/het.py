@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.slurm.cluster.api import SECRETS, Api, Object
 from phalanx.slurm.cluster.site import Site
-from phalanx.slurm.jobs.ask import KEY, Ask
+from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.names import secret_of
 from phalanx.slurm.notation.amounts import per_node
 from phalanx.slurm.options import Reader
@@ -102,7 +102,7 @@ def submit_het(api: Api, here: Site, asked: Sequence[Request], script: str, args
         for at, one in enumerate(asked):
             number = first + at
             around = {**one.environment, **variables(number, one.ask, here, one.said, script if at == 0 else "", None)}
-            around |= {**groups, **(daemon(image) | {KEY: key} if image == manifest.HOST else {})}
+            around |= {**groups, **daemon(here, image, key)}
             around |= {FOLLOWS: str(first)} if at else {}
             require_room(around)
             api.create(SECRETS, manifest.secret(number, one.ask, around))

@@ -24,6 +24,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 _NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 _POD_IP = {"fieldRef": {"fieldPath": "status.podIP"}}
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+TOOLS = "/opt/phalanx-tools"  # in containers of other images: the commands and the step daemon (`steps.pods.bundle`)
 HOST = "host"  # the image that is the node's own file system: pods are processes there
 
 
@@ -109,6 +110,8 @@ def _pod(number: int, ask: Ask, site: Site, args: list[str], image: str, own: Ma
     }
     if image == HOST:  # as whoever submits it; a node agent that is not root's runs its own user's jobs only
         pod["securityContext"] = {"runAsUser": ask.uid, "runAsGroup": ask.gid}
+    if image != HOST and site.tools:
+        _bring_tools(pod, site.tools)
     if ask.mounts:
         _mount(pod, ask.mounts)
     affinity: Object = {}
@@ -163,13 +166,32 @@ def _features(text: str) -> list[Object]:
 
 def _mount(pod: Object, mounts: list[str]) -> None:
     """Directories of the node in the container: `/data:/mnt:ro`."""
-    container = pod["containers"][0]
-    container["volumeMounts"], pod["volumes"] = [], []
     for at, text in enumerate(mounts):
         source, target, *flags = text.split(":")
         mounted = {"name": f"mount-{at}", "mountPath": target, "readOnly": "ro" in flags}
-        container["volumeMounts"].append(mounted)
-        pod["volumes"].append({"name": f"mount-{at}", "hostPath": {"path": source}})
+        _add_volume(pod, {"name": f"mount-{at}", "hostPath": {"path": source}}, mounted)
+
+
+def _bring_tools(pod: Object, image: str) -> None:
+    """An init container of Phalanx's image puts srun and the step daemon, with an interpreter, into a volume that the
+    job's container may read: its own image needs /bin/sh and sed, as ever."""
+    mounted = {"name": "phalanx-tools", "mountPath": TOOLS}
+    amounts = {"cpu": "100m", "memory": "128Mi"}  # the job asks for more, so it costs no room
+    pod["initContainers"] = [
+        {
+            "name": "tools",
+            "image": image,
+            "command": ["phalanx", "slurm", "bundle", TOOLS],
+            "volumeMounts": [mounted],
+            "resources": {"requests": amounts},
+        }
+    ]
+    _add_volume(pod, {"name": "phalanx-tools", "emptyDir": {"sizeLimit": "1Gi"}}, {**mounted, "readOnly": True})
+
+
+def _add_volume(pod: Object, volume: Object, mounted: Object) -> None:
+    pod.setdefault("volumes", []).append(volume)
+    pod["containers"][0].setdefault("volumeMounts", []).append(mounted)
 
 
 def default_image() -> str:

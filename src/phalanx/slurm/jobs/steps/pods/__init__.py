@@ -5,5 +5,6 @@ place     where the pods of an allocation are
 nodelist  the names of a job's nodes, for its launcher
 follower  a component that ends with the first one
 stepd     the daemon of a pod
+bundle    daemon and commands for images that have no Python
 remote    a step on the pods of an allocation
 """

@@ -194,6 +194,8 @@ def _name(pid: int) -> str:
             words = file.read().split(b"\0")
     except OSError:
         return ""
+    if os.path.basename(words[0]).startswith(b"ld-"):  # a loader that was named: `bundle`
+        del words[:3]
     return next((name for word in words[:3] if (name := os.path.basename(word).decode(errors="replace")) == "srun"), "")
 
 

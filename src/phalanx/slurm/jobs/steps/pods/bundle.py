@@ -1,0 +1,79 @@
+"""Slurm's commands and the step daemon in one directory, with an interpreter that needs nothing of where it runs.
+
+An init container with the image of Phalanx makes it in a volume that a job's container shares, so that images without
+Python, or with another C library, have `srun`: the interpreter is started by the loader that it was linked for, on
+the libraries that this process has mapped.
+
+    DIRECTORY/bin     the commands, for the PATH of the script
+    DIRECTORY/python  the interpreter, for the launcher
+    DIRECTORY/home    its program and modules
+    DIRECTORY/lib     its loader and libraries
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+
+_VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
+_PACKAGES = ("msgspec", "httptools", "yaml", "phalanx/client", "phalanx/slurm")
+_LOADED = ("ssl", "hashlib", "ctypes", *(name for name in _PACKAGES if "/" not in name))  # whose libraries go along
+_UNUSED = ("test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "config-*")
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.a", *_UNUSED)
+
+
+def bundle(where: Path, commands: Iterable[str]) -> None:
+    """`where` is the place at which it will be used, as its programs name it; what an earlier try left there goes.
+    Raises OSError."""
+    for part in ("bin", "home", "lib"):
+        shutil.rmtree(where / part, ignore_errors=True)
+    for name in _LOADED:
+        import_module(name)
+    loader = _libraries(Path("/proc/self/maps").read_text().splitlines(), where / "lib")
+    home, modules = where / "home", where / "home" / "lib" / _VERSION
+    (home / "bin").mkdir(parents=True)
+    shutil.copy(Path(sys.executable).resolve(), home / "bin" / _VERSION)
+    shutil.copytree(sysconfig.get_path("stdlib"), modules, ignore=_LEFT_OUT)
+    _packages(modules / "site-packages")
+    python = f'"{where}/lib/{loader}" --library-path "{where}/lib" "{home}/bin/{_VERSION}"'
+    _program(where / "python", f'#!/bin/sh\nexec {python} "$@"\n')
+    for name in commands:
+        _program(home / "commands" / name, f"from phalanx.slurm.main import leave\nleave({name!r})\n")
+        _program(where / "bin" / name, f'#!/bin/sh\nexec {python} -I "{home}/commands/{name}" "$@"\n')
+
+
+def _libraries(maps: Iterable[str], where: Path) -> str:
+    """Copy the shared libraries of a process (proc(5)) that are not modules of Python's; return its loader's name."""
+    where.mkdir(parents=True)
+    loader = ""
+    for path in sorted({Path(line.split(maxsplit=5)[5].strip()) for line in maps if line.count("/") > 1}):
+        if ".so" not in path.name or ".cpython-" in path.name or not path.exists():
+            continue
+        shutil.copy(path, where / path.name)
+        for alias in path.parent.glob(f"{path.name.partition('.so')[0]}.so*"):  # by which programs name it
+            if alias.is_symlink() and alias.resolve() == path.resolve() and alias.name != path.name:
+                (where / alias.name).symlink_to(path.name)
+        if path.name.startswith("ld-"):
+            loader = path.name
+    if not loader:
+        raise OSError("the interpreter is not linked with shared libraries")
+    return loader
+
+
+def _packages(where: Path) -> None:
+    for name in _PACKAGES:
+        package = import_module(name.replace("/", "."))
+        shutil.copytree(str(package.__path__[0]), where / name, ignore=_LEFT_OUT)
+    root = Path(str(import_module("phalanx").__path__[0]))
+    for file in ("__init__.py", "errors.py"):
+        shutil.copy(root / file, where / "phalanx" / file)
+
+
+def _program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)

@@ -1,0 +1,93 @@
+"""Jobs in images that have no Python: what brings them srun, and that it needs nothing of where it runs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from phalanx.slurm.cluster.site import Site
+from phalanx.slurm.jobs.ask import KEY, Ask
+from phalanx.slurm.jobs.steps.pods.bundle import _libraries, bundle
+from phalanx.slurm.submission import manifest
+from phalanx.slurm.submission.creation import daemon
+
+ASK = Ask(name="j", user="ada", uid=7, gid=7, group="g", account="lab", partition="batch", mounts=["/data:/mnt:ro"])
+SITE = Site(tools="registry.example/phalanx:1")
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("tools") / "here"
+    (place / "bin" / "left-from-a-try").mkdir(parents=True)
+    bundle(place, ["srun", "squeue"])
+    return place
+
+
+def pod(image: str, site: Site = SITE) -> manifest.Object:
+    found: manifest.Object = manifest.job(5, ASK, site, {}, [], image)["spec"]["template"]["spec"]
+    return found
+
+
+def test_a_pod_of_another_image_gets_the_tools_from_the_sites() -> None:
+    found = pod("alpine")
+    [first], [batch] = found["initContainers"], found["containers"]
+    assert (first["image"], batch["image"]) == ("registry.example/phalanx:1", "alpine")
+    assert first["command"][-1] == manifest.TOOLS == first["volumeMounts"][0]["mountPath"]
+    assert [volume["name"] for volume in found["volumes"]] == ["phalanx-tools", "mount-0"]
+    assert [(one["mountPath"], one["readOnly"]) for one in batch["volumeMounts"]] == [
+        (manifest.TOOLS, True),
+        ("/mnt", True),
+    ]
+
+
+@pytest.mark.parametrize(("image", "site"), [("host", SITE), ("alpine", Site())])
+def test_others_do_not(image: str, site: Site) -> None:
+    found = pod(image, site)
+    assert "initContainers" not in found
+    assert [volume["name"] for volume in found["volumes"]] == ["mount-0"]
+
+
+def test_the_daemon_is_started_where_there_is_one() -> None:
+    here = daemon(SITE, "host", "k")
+    there = daemon(SITE, "alpine", "k")
+    assert (here[KEY], there[KEY], daemon(Site(), "alpine", "k")) == ("k", "k", {})
+    assert "PHALANX_PATH" not in here
+    assert there["PHALANX_PATH"] == f"{manifest.TOOLS}/bin"
+    assert there["PHALANX_PYTHON"] == f"{manifest.TOOLS}/python -I -m phalanx.slurm.jobs.steps.pods"
+
+
+def test_a_script_calls_srun_with_nothing_but_the_tools(tools: Path, tmp_path: Path) -> None:
+    program = "import sys; print(sys.prefix); print(*{l.split()[5] for l in open('/proc/self/maps') if '.so' in l})"
+    script = f'command -v srun\nsrun -n2 -l sh -c \'echo "$SLURM_PROCID"\'\n{tools}/python -I -c "{program}"\n'
+    environment = {
+        "PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path), "PHALANX_LAUNCHER": manifest.launcher(),
+        "PHALANX_SCRIPT": f"#!/bin/sh\n{script}", "PHALANX_WORKDIR": str(tmp_path), "PHALANX_STDIN": "/dev/null",
+        "PHALANX_STDOUT": str(tmp_path / "out"), "PHALANX_PATH": str(tools / "bin"), "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NUM_NODES": "1", "SLURM_CPUS_ON_NODE": "2", "SLURMD_NODENAME": "n1",
+    }  # fmt: skip
+    command = ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    said = (tmp_path / "out").read_text().splitlines()
+    assert (done.returncode, done.stderr) == (0, ""), said
+    where, *tasks, home, libraries = said
+    assert where == f"{tools}/bin/srun"
+    assert sorted(tasks) == ["0: 0", "1: 1"]
+    assert home == f"{tools}/home"
+    assert [name for name in libraries.split() if not name.startswith(f"{tools}/")] == []
+
+
+def test_the_daemon_starts_from_the_tools(tools: Path) -> None:
+    program = "from phalanx.slurm.jobs.steps.pods import nodelist, stepd; print(stepd.__file__)"
+    words = [str(tools / "python"), "-I", "-c", program]
+    assert subprocess.check_output(words, env={}, text=True, timeout=120).startswith(f"{tools}/home/")
+    assert not (tools / "bin" / "left-from-a-try").exists()
+
+
+def test_an_interpreter_without_a_loader_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="not linked with shared libraries"):
+        _libraries(
+            ["00400000-00452000 r-xp 00000000 08:02 173521 /usr/bin/python3", "7f00-7f01 rw-p 0 00:00 0"],
+            tmp_path / "x",
+        )
