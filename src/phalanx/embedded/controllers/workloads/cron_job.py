@@ -150,7 +150,7 @@ class CronJobController:
                 "annotations": {**(said.get("annotations") or {}), self._kind.scheduled_at: rfc3339(due_s)},
                 "ownerReferences": [owner_reference(self._kind.crons, cron)],
             },
-            "spec": template["spec"],
+            "spec": template.get("spec") or {},  # which the server refuses
         }
 
     def _reference(self, job: Object) -> Object:

@@ -14,7 +14,7 @@ from phalanx.embedded.controllers.operators.volcano.plugins.flags import read_fl
 from phalanx.embedded.controllers.operators.volcano.plugins.keys import key_pair, key_secret
 from phalanx.embedded.controllers.operators.volcano.plugins.registry import plugin_objects
 from phalanx.embedded.controllers.operators.volcano.plugins.services import host_data
-from phalanx.embedded.controllers.operators.volcano.pods import make_group, make_pod
+from phalanx.embedded.controllers.operators.volcano.pods import least_resources, make_group, make_pod
 from phalanx.embedded.controllers.operators.volcano.tasks import JobFault, read_job
 from tests.embedded.controllers.operators.volcano.written import job, task
 
@@ -172,6 +172,30 @@ def test_hcclrank_counts_on_from_the_masters() -> None:
 def test_a_plugin_that_nobody_knows() -> None:
     with pytest.raises(JobFault, match="unable to find job plugin: gpu"):
         made(job(task("a", 1), plugins={"gpu": []}), "a", 0)
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("x", r"spec\.tasks\[0\]\.template is not a mapping"),
+        ({"spec": 7}, r"template\.spec is not a mapping"),
+        ({"spec": {"containers": {"name": "c"}}}, r"containers is not a list"),
+        ({"spec": {"containers": [None]}}, r"containers\[0\] is not a mapping"),
+        ({"spec": {"containers": [{"resources": {"limits": "all"}}]}}, r"resources\.limits is not a mapping"),
+        ({"spec": {"containers": [{"env": 1.5}]}}, r"env is not a list"),
+        ({"spec": {"priorityClassName": ["a"]}}, r"priorityClassName is not a text"),
+        ({"metadata": {"labels": []}}, r"metadata\.labels is not a mapping"),
+    ],
+)
+def test_a_template_of_another_shape_is_said(template: Any, said: str) -> None:
+    with pytest.raises(JobFault, match=said):
+        read_job(job(task("a", 1) | {"template": template}))
+
+
+def test_amounts_that_are_none_are_left_to_the_server() -> None:
+    containers = [{"resources": {"requests": {"cpu": [], "memory": 1}}}]
+    template = {"spec": {"overhead": {"cpu": "x"}, "containers": containers}}
+    assert least_resources(read_job(job(task("a", 2) | {"template": template})), {}) == {"memory": "2"}
 
 
 FLAGS: list[Any] = [

@@ -125,7 +125,7 @@ class JobFlowController:
                 "annotations": made_by,
                 "ownerReferences": [owner_reference(JOB_FLOWS, flow)],
             },
-            "spec": template["spec"],
+            "spec": template.get("spec") or {},  # which the server refuses
         }
         try:
             await self._calls.create(JOBS, body, meta["namespace"])

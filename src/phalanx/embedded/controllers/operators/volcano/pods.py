@@ -182,17 +182,22 @@ def _requests(spec: Mapping[str, Any]) -> dict[str, Any]:
     for container in spec.get("initContainers") or ():
         for resource, amount in _asked(container):
             found[resource] = max(found.get(resource, 0), amount)
-    for resource, text in (spec.get("overhead") or {}).items():
-        found[resource] = found.get(resource, 0) + parse(text)
+    for resource, amount in _amounts(spec.get("overhead") or {}):
+        found[resource] = found.get(resource, 0) + amount
     return found
 
 
 def _asked(container: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Requests, and limits of what is not requested. What is no quantity, the server refuses with the pod."""
+    """Requests, and limits of what is not requested."""
     resources = container.get("resources") or {}
-    for resource, text in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
+    return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _amounts(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield amounts; a text that is none the server refuses with the pod."""
+    for resource, text in said.items():
         try:
-            yield resource, parse(text)
+            yield resource, parse(str(text))
         except QuantityError:
             continue
 

@@ -8,12 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from phalanx.client.connection import Object
 
 MOST_PODS = 10_000  # of one job
 _RETRIES = 3
+# What controllers read, and plugins write, of a template: of another shape no pod could be made. A tuple is a list of
+# its one element; an empty mapping may say anything.
+Shape: TypeAlias = "Mapping[str, Shape] | tuple[Shape] | type[str]"
+_ANY: Shape = {}
+_CONTAINER: Shape = {
+    "name": str,
+    "env": (_ANY,),
+    "volumeMounts": (_ANY,),
+    "ports": (_ANY,),
+    "resources": {"limits": _ANY, "requests": _ANY},
+}
+_TEMPLATE: Shape = {
+    "metadata": {"labels": _ANY, "annotations": _ANY},
+    "spec": {
+        "containers": (_CONTAINER,),
+        "initContainers": (_CONTAINER,),
+        "volumes": (_ANY,),
+        "overhead": _ANY,
+        "priorityClassName": str,
+        "schedulerName": str,
+        "hostname": str,
+        "subdomain": str,
+    },
+}
 _WITH_SERVICE = frozenset({"tensorflow", "pytorch", "mpi", "ray"})
 
 
@@ -109,7 +133,7 @@ def _task(at: int, said: Mapping[str, Any]) -> Task:
         name=name,
         replicas=replicas,
         minimum=int(minimum),
-        template=said.get("template") or {},
+        template=_shaped(said.get("template") or {}, _TEMPLATE, f"spec.tasks[{at}].template"),
         policies=said.get("policies") or (),
         depends_on=tuple(depends.get("name") or ()),
         depends_on_any=depends.get("iteration") == "any",
@@ -118,6 +142,27 @@ def _task(at: int, said: Mapping[str, Any]) -> Task:
         partition=int(partitions.get("partitionSize") or 0),
         partition_policy=partitions or None,
     )
+
+
+def _shaped(value: Any, shape: Shape, path: str) -> Any:
+    """Return the value. Raises JobFault where a part of it that is there has another shape."""
+    if isinstance(shape, Mapping):
+        _demand(isinstance(value, Mapping), path, "a mapping")
+        for name, inner in shape.items():
+            if value.get(name) is not None:
+                _shaped(value[name], inner, f"{path}.{name}")
+    elif isinstance(shape, tuple):
+        _demand(isinstance(value, list), path, "a list")
+        for at, each in enumerate(value):
+            _shaped(each, shape[0], f"{path}[{at}]")
+    else:
+        _demand(isinstance(value, str), path, "a text")
+    return value
+
+
+def _demand(holds: bool, path: str, what: str) -> None:
+    if not holds:
+        raise JobFault(f"{path} is not {what}: no pod can be made of the template")
 
 
 def _plugins(said: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
