@@ -137,7 +137,7 @@ ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "queues": ("create",),
         "queues/status": ("patch",),
     },
-    "scheduling.sigs.k8s.io": {"podgroups": ("patch",), "elasticquotas": ("patch",)},
+    "scheduling.sigs.k8s.io": {"podgroups": ("patch",), "elasticquotas": ("create", "patch")},
     "scheduling.koordinator.sh": {"reservations/status": ("patch",)},
     "scheduling.volcano.sh": {"podgroups": ("patch",), "podgroups/status": ("patch",), "queues/status": ("patch",)},
     "topology.volcano.sh": {"hypernodes/status": ("patch",)},

@@ -11,7 +11,7 @@ from phalanx.dialects.koordinator import kinds, reservations
 from phalanx.dialects.koordinator.admission import POLICIES
 from phalanx.dialects.koordinator.fields import notes
 from phalanx.dialects.koordinator.gang import claims, pod_groups
-from phalanx.dialects.koordinator.quota import tree, usage
+from phalanx.dialects.koordinator.quota import profiles, tree, usage
 from phalanx.dialects.koordinator.quota.tree import KoordinatorDefinitions
 
 
@@ -31,7 +31,13 @@ class Koordinator:
     )
     by_status: Final[Mapping[Kind, tuple[str, ...]]] = {}
     # Nodes: what there is.
-    answer_kinds: Final[tuple[Kind, ...]] = (kinds.POD_GROUPS, kinds.ELASTIC_QUOTAS, kinds.RESERVATIONS, NODES)
+    answer_kinds: Final[tuple[Kind, ...]] = (
+        kinds.POD_GROUPS,
+        kinds.ELASTIC_QUOTAS,
+        kinds.QUOTA_PROFILES,
+        kinds.RESERVATIONS,
+        NODES,
+    )
     crds: Final = "koordinator/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
 
@@ -58,6 +64,7 @@ class Koordinator:
     ) -> Iterable[Answer]:
         told = list(everyone)
         yield from pod_groups.statuses(told, objects, now)
+        yield from profiles.answers(defined, objects)
         yield from usage.answers(defined, told, objects)
         yield from reservations.statuses(objects, now)
 

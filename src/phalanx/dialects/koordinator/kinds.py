@@ -38,6 +38,7 @@ QUOTA_NAME, PREEMPTIBLE, PARENT, IS_PARENT = (
 LENT, WEIGHT, NAMESPACES, LIMIT = (
     f"{QUOTA}{word}" for word in ("allow-lent-resource", "shared-weight", "namespaces", "admission")
 )
+IS_ROOT, TOTAL = f"{QUOTA}is-root", f"{QUOTA}total-resource"
 ROOT, SYSTEM, DEFAULT = (f"koordinator-{which}-quota" for which in ("root", "system", "default"))
 
 _TREE, _SAID = "koordinator/", "koordinator-quota/"

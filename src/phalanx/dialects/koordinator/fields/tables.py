@@ -42,10 +42,12 @@ ELASTIC_QUOTA: Mapping[str, Use] = {
     "status.used": Answered("of pods that have a node; a parent's is the sum of its children's"),
 }
 QUOTA_PROFILE: Mapping[str, Use] = {
-    "spec.quotaName": Becomes("Queue.name", "a root without limits, where no ElasticQuota of the name is there"),
-    "spec.quotaLabels": _TREES,
-    "spec.resourceRatio": Ignored("its root has what the cluster has"),
-    "spec.nodeSelector": Ignored("a tree is not bound to nodes: queues of ours have flavors"),
+    "spec.quotaName": Becomes("ElasticQuota", "made in its namespace, and kept so; it stays when the profile goes"),
+    "spec.quotaLabels": Becomes("ElasticQuota", "its labels, besides is-root, profile and tree-id"),
+    "spec.resourceRatio": Becomes("Quota.guaranteed", "`min` is so much of what the nodes have; all, if it says none"),
+    "spec.nodeSelector": Becomes(
+        "Quota.limit", "what these nodes have is all there is for the tree; on which nodes its pods run is not bound"
+    ),
     "status": Ignored("nothing is written into it there either"),
 }
 COLOCATION_PROFILE: Mapping[str, Use] = {
@@ -194,13 +196,13 @@ QUOTA_WORDS: Mapping[str, Use] = {
     kinds.NAMESPACES: Becomes("Job.queue", "of pods of these namespaces that name none"),
     kinds.LIMIT: Becomes("Quota.limit", "where it is below `max`"),
     f"{_Q}tree-id": _TREES,
-    f"{_Q}is-root": _TREES,
-    f"{_Q}profile": _TREES,
+    kinds.IS_ROOT: Becomes("Quota.limit", "its annotation total-resource bounds all below it"),
+    f"{_Q}profile": Answered("of the profile that made it"),
     f"{_Q}ignore-default-tree": _TREES,
     f"{_Q}allow-force-update": Ignored("what it lets through is not refused here"),
-    f"{_Q}total-resource": Ignored("a root has what the nodes have"),
-    f"{_Q}unschedulable-resource": Ignored("a root has what the nodes have"),
-    f"{_Q}resource-keys": Ignored("all resources that `min` and `max` name count"),
+    kinds.TOTAL: Becomes("Quota.limit", "of the root of a tree; written where a profile makes it"),
+    f"{_Q}unschedulable-resource": Answered("where a profile makes the root"),
+    f"{_Q}resource-keys": Becomes("ElasticQuota", "of a profile: the resources of its root; cpu and memory if none"),
     f"{_Q}max-strict-check-resource-keys": Ignored("all resources are checked"),
     f"{_Q}runtime": Answered("of the nodes' allocatable, by Koordinator's own computation"),
     f"{_Q}request": Answered("of pods that have not ended, capped by `max`"),

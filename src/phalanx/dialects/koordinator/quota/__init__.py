@@ -2,7 +2,8 @@
 
 Rooms, lowest first:
 
-    tree     ElasticQuota and ElasticQuotaProfile: our queue tree
-    runtime  how much of the cluster each quota may use now, as Koordinator counts it
-    usage    what each quota uses and asks for: its status and annotations
+    tree      ElasticQuota and ElasticQuotaProfile: our queue tree
+    profiles  the roots that ElasticQuotaProfiles make
+    runtime   how much of the cluster each quota may use now, as Koordinator counts it
+    usage     what each quota uses and asks for: its status and annotations
 """

@@ -4,6 +4,8 @@
 unless it says otherwise; siblings share by `shared-weight`, which is `max` if nothing is said. A resource that `max`
 does not name is not limited. Jobs that are not preemptible stay within `min`.
 
+The root of another tree has what its annotation `total-resource` says: the quotas below it use no more together.
+
 Nothing is taken back by default, as there: a quota whose `min` others have borrowed waits until they end. A pod that
 names a quota that does not exist uses `koordinator-default-quota`.
 
@@ -87,17 +89,20 @@ def read_quota(key: str, obj: Object) -> ElasticQuota:
     meta, spec = obj.get("metadata") or {}, obj.get("spec") or {}
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
     most = amounts(spec.get("max"))
-    for resource, amount in amounts(_json(notes.get(kinds.LIMIT))).items():
+    for resource, amount in amounts(read_json(notes.get(kinds.LIMIT))).items():
         most[resource] = min(amount, most.get(resource, amount))
-    said = _json(notes.get(kinds.NAMESPACES))
+    is_root = str(labels.get(kinds.IS_ROOT, "")).lower() == "true"
+    for resource, amount in amounts(read_json(notes.get(kinds.TOTAL)) if is_root else None).items():
+        most[resource] = min(amount, most.get(resource, amount))
+    said = read_json(notes.get(kinds.NAMESPACES))
     return ElasticQuota(
         name=key.rpartition("/")[2],
         key=key,
         parent=str(labels.get(kinds.PARENT) or kinds.ROOT),
-        is_parent=str(labels.get(kinds.IS_PARENT, "")).lower() == "true",
+        is_parent=is_root or str(labels.get(kinds.IS_PARENT, "")).lower() == "true",
         least=amounts(spec.get("min")),
         most=most,
-        weights=amounts(_json(notes.get(kinds.WEIGHT))) or amounts(spec.get("max")),
+        weights=amounts(read_json(notes.get(kinds.WEIGHT))) or amounts(spec.get("max")),
         lent=str(labels.get(kinds.LENT, "")).lower() != "false",
         namespaces=tuple(map(str, said)) if isinstance(said, list) else (),
     )
@@ -110,14 +115,15 @@ def profile_roots(profiles: Iterable[Object]) -> Iterator[str]:
             yield str(name)
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
-
-
-def _json(text: Any) -> Any:
+def read_json(text: Any) -> Any:
+    """Return what an annotation says; None where it cannot be read."""
     try:
         return msgspec.json.decode(str(text)) if text else None
     except (msgspec.MsgspecError, RecursionError):
         return None
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
 
 
 def _by_namespace(quotas: Mapping[str, ElasticQuota]) -> dict[str, str]:
