@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
-from phalanx.client.kind import PODS
-from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS
+from phalanx.client.informer import Change
+from phalanx.client.kind import NAMESPACES, PODS
+from phalanx.dialects.frame.dialect import Said
+from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, YUNIKORN
+from phalanx.kube.capacity.dialect_watch import DialectWatch
+from phalanx.kube.read.queue import QueueCache
 from phalanx.model.plan import Wait
 from tests.kube import double
 from tests.kube.double import Object, node
@@ -71,7 +75,10 @@ def test_a_queue_that_a_rule_makes_is_there_while_applications_are_in_it() -> No
             stage.put(pod(f"p{number}", "new.one", app=f"app{number}"))
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 2)
+        stage.actions.clear()
+        async with stage.scheduler():  # anew
             await stage.until(lambda: any("QueueLimit" in reason(stage, f"application:app{n}") for n in range(3)))
+            assert len(stage.api.bound()) == 2
             assert "yunikorn/root.new_dot_one" in stage.world.queues.queues
             for number in range(3):
                 stage.api.drop(PODS, f"default/p{number}")
@@ -79,6 +86,24 @@ def test_a_queue_that_a_rule_makes_is_there_while_applications_are_in_it() -> No
             assert "yunikorn/root" in stage.world.queues.queues
 
     play(scene())
+
+
+def test_a_namespace_that_says_nothing_has_no_gang_looked_at_again() -> None:
+    spaces: dict[str, Object] = {}
+    marked: list[str] = []
+    watch = DialectWatch([YUNIKORN], QueueCache(), objects=lambda kind: spaces, mark=marked.append)
+    list(watch.events())
+    assert watch.claim(Said(gang="g", namespace="n", queue="yunikorn/", options={})) is not None
+
+    def create(name: str, **notes: str) -> None:
+        spaces[name] = {"metadata": {"name": name, "uid": name, "annotations": notes}}
+        assert watch.on_change(Change(kind=NAMESPACES, old=None, new=spaces[name]))
+        list(watch.events())
+
+    create("plain")
+    assert marked == []
+    create("tenant", **{"yunikorn.apache.org/parentqueue": "root.labs"})
+    assert marked == ["g"]
 
 
 def test_a_gang_of_task_groups_starts_when_all_of_it_has_a_place() -> None:

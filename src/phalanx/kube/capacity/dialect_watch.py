@@ -118,6 +118,8 @@ class DialectWatch:
                 log.exception("the definitions of %s stay as they were: they cannot be read", name)
                 continue
             before, self.defined[name] = self.defined.get(name, _NONE), defined
+            if defined == before:  # a namespace came that says nothing: no gang has to be looked at again
+                continue
             yield from self._queues.on_definitions(name, defined, self._clock())
             if defined.topologies != before.topologies:
                 yield TopologiesSeen(tuple(one for each in self.defined.values() for one in each.topologies))
