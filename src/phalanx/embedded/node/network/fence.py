@@ -106,7 +106,7 @@ class Fence:
 
     async def admit(self, uid: str, pod: Fenced) -> None:
         """Have the rules in force that fence a pod, before it starts. Raises PhalanxError."""
-        if self.refusal or self._pods.get(uid) == pod:
+        if self.refusal:
             return
         self._pods[uid] = pod
         try:
