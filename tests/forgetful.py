@@ -56,15 +56,15 @@ def without_findings(cluster: Cluster) -> Pending:
 
 def decisions(plan: Plan) -> list[Action]:
     """All that is decided, besides who is told what, and which of several nodes and devices that are equally good is
-    taken: that depends on the order in which they were filled."""
+    taken: that depends on the order in which they were filled, and so does which group of a gang is placed first."""
     return [nameless(action) for action in plan.actions if not isinstance(action, Wait)]
 
 
 def nameless(action: Action) -> Action:
     match action:
         case Start() | Place() | Nominate():
-            placements = tuple(each._replace(node="", devices=()) for each in action.placements)
-            return action._replace(placements=placements)
+            placements = sorted(each._replace(node="", devices=()) for each in action.placements)
+            return action._replace(placements=tuple(placements))
     return action
 
 

@@ -45,7 +45,7 @@ CHANCES = {"delay": 0.3, "spared": 0.3, "elastic": 0.4, "roles": 0.3, "zone": 0.
 
 
 class World:
-    """Few nodes, few shapes, many queues; jobs come, run, give way and go."""
+    """Few nodes, few shapes, many queues; jobs come, run, give way and go. Crowded: quota is short before room is."""
 
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
@@ -59,7 +59,8 @@ class World:
         )
         self.orders = random.choice([[QueueOrder.PRIORITY], [QueueOrder.FIFO], [QueueOrder.FAIR], list(QueueOrder)])
         self.timed, self.strict = random.random() < 0.6, random.choice([0.0, 0.0, 0.2])
-        self.preempts = random.random() < 0.4
+        self.crowded = random.random() < 0.4
+        self.preempts = random.random() < (0.8 if self.crowded else 0.4)
         self.chances = {name: chance for name, chance in CHANCES.items() if random.random() < 0.4}
         self.submitted = 0
 
@@ -69,18 +70,23 @@ class World:
         inner = [self.queue(f"in-{n}", parent="in-0" if n else "") for n in range(3)]
         leaves = [self.queue(f"q-{n}", parent=random.choice(inner).name) for n in range(8)]
         self.queues = [queue.name for queue in (*inner, *leaves)]
-        labels = [(("kubernetes.io/hostname", f"n-{n}"), ("zone", "ab"[n % 2])) for n in range(random.randint(2, 6))]
+        labels = [
+            (("kubernetes.io/hostname", f"n-{n}"), ("zone", "ab"[n % 2]))
+            for n in range(random.randint(2, 6) + 4 * self.crowded)
+        ]
         nodes = [NodeSeen(Node(name=each[0][1], labels=each, allocatable=has)) for each in labels]
         return [*map(QueueSeen, (*inner, *leaves)), *nodes]
 
     def queue(self, name: str, parent: str) -> Queue:
         random, quotas = self.random, tuple[Quota, ...]()
-        if random.random() < 0.2:
+        if random.random() < (0.6 if self.crowded else 0.2):
             quotas = (Quota(limit=(("cpu", random.choice([4000, 8000])),)),)
         elif random.random() < 0.2 and parent:
             quotas = (Quota(guaranteed=(("cpu", 1000),)),)
         hers = (("ann", Limits(running=1)),) if name.endswith("3") else ()
-        per_user = Limits(running=2, named=hers) if random.random() < 0.1 else Limits(named=hers)
+        per_user = (
+            Limits(running=2, named=hers) if random.random() < (0.3 if self.crowded else 0.1) else Limits(named=hers)
+        )
         preemption = QueuePreemption()
         if self.preempts and random.random() < 0.5:
             floor = random.choice(list(ReclaimFloor))
