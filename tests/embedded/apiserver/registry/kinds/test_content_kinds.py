@@ -268,3 +268,57 @@ def test_a_network_policy_is_kept_and_its_author_warned() -> None:
     assert obj["spec"]["podSelector"] == {}
     assert obj["spec"]["ingress"][0]["ports"] == [{"port": 80, "protocol": "TCP"}]
     assert "all traffic stays allowed" in resource("networkpolicies").strategy.warnings(obj, None)[0]
+
+
+def workload(**spec: Any) -> Object:
+    labels = {"matchLabels": {"a": "b"}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return {"metadata": {"name": "w"}, "spec": {"selector": labels, "template": template, **spec}}
+
+
+PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+
+
+@pytest.mark.parametrize(
+    ("plural", "spec", "lines"),
+    [
+        ("deployments", {}, []),
+        ("deployments", {"strategy": {"type": "Recreate"}}, []),
+        ("deployments", {"strategy": {"type": "X"}}, [
+            'spec.strategy: Unsupported value: {"Type":"X","RollingUpdate":null}: supported values: "Recreate", '
+            '"RollingUpdate"']),
+        ("deployments", {"strategy": {"type": "Recreate", "rollingUpdate": {}}}, [
+            "spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"]),
+        ("deployments", {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}}, [
+            'spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "0%": may not be 0 when `maxSurge` is 0']),
+        ("deployments", {"strategy": {"rollingUpdate": {"maxSurge": "x", "maxUnavailable": "200%"}}}, [
+            f'spec.strategy.rollingUpdate.maxSurge: Invalid value: "x": {PERCENT}',
+            'spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "200%": must not be greater than 100%']),
+        ("deployments", {"progressDeadlineSeconds": 5, "minReadySeconds": 5}, [
+            "spec.progressDeadlineSeconds: Invalid value: 5: must be greater than minReadySeconds"]),
+        ("statefulsets", {}, []),
+        ("statefulsets", {"updateStrategy": {"type": "OnDelete"}}, []),
+        ("statefulsets", {"podManagementPolicy": "X"}, [
+            "spec.podManagementPolicy: Invalid value: \"X\": must be 'OrderedReady' or 'Parallel'"]),
+        ("statefulsets", {"updateStrategy": {"type": "X"}}, [
+            'spec.updateStrategy: Invalid value: {"Type":"X","RollingUpdate":null}: '
+            "must be 'RollingUpdate' or 'OnDelete'"]),
+        ("statefulsets", {"updateStrategy": {"rollingUpdate": {"partition": -1}}, "ordinals": {"start": -1}}, [
+            "spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be greater than or equal to 0",
+            "spec.ordinals.start: Invalid value: -1: must be greater than or equal to 0"]),
+        ("statefulsets", {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "X"}}, [
+            'spec.persistentVolumeClaimRetentionPolicy.whenDeleted: Unsupported value: "X": supported values: '
+            '"Retain", "Delete"']),
+        ("daemonsets", {}, []),
+        ("daemonsets", {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0}}}, [
+            "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"]),
+        ("daemonsets", {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}}}, [
+            "spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: 1: may not be set when maxUnavailable is "
+            "non-zero"]),
+    ],
+)  # fmt: skip
+def test_how_pods_of_a_workload_are_replaced(plural: str, spec: Object, lines: list[str]) -> None:
+    assert refusal(plural, workload(**spec)) == lines

@@ -283,3 +283,63 @@ def test_a_name_that_is_no_host_name_is_warned_of() -> None:
 )
 def test_probable_mistakes_are_warned_of(spec: Any, warning: str) -> None:
     assert resource("pods").strategy.warnings(create("pods", pod(**spec)), None) == [warning]
+
+
+SYSCTL = (
+    "must have at most 253 characters and match regex "
+    r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "lines"),
+    [
+        (["net.core.somaxconn", "net/ipv4/tcp_syncookies"], {}, []),
+        (["x y"], {}, [f'[0].name: Invalid value: "x y": {SYSCTL}']),
+        ([""], {}, ["[0].name: Required value"]),
+        (["a.b", "a.b"], {}, ['[1].name: Duplicate value: "a.b"']),
+        (["net.a"], {"hostNetwork": True}, ['[0].name: Invalid value: "net.a": may not be specified when '
+                                            "'hostNetwork' is true"]),
+        (["kernel.shmmax"], {"hostIPC": True}, ['[0].name: Invalid value: "kernel.shmmax": may not be specified when '
+                                                "'hostIPC' is true"]),
+    ],
+)  # fmt: skip
+def test_settings_of_the_kernel(names: list[str], more: dict[str, Any], lines: list[str]) -> None:
+    context = {"sysctls": [{"name": name, "value": "1"} for name in names]}
+    found = refusal("pods", pod(securityContext=context, **more))
+    assert found == [f"spec.securityContext.sysctls{line}" for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("profile", "lines"),
+    [
+        ({"type": "RuntimeDefault"}, []),
+        ({"type": "Localhost", "localhostProfile": "mine"}, []),
+        ({"type": ""}, [".type: Required value: type is required when appArmorProfile is set"]),
+        (
+            {"type": "X"},
+            ['.type: Unsupported value: "X": supported values: "Localhost", "RuntimeDefault", "Unconfined"'],
+        ),
+        ({"type": "Localhost"}, [".localhostProfile: Required value: must be set when AppArmor type is Localhost"]),
+        (
+            {"type": "Localhost", "localhostProfile": " x"},
+            ['.localhostProfile: Invalid value: " x": must not be padded with whitespace'],
+        ),
+        (
+            {"type": "Unconfined", "localhostProfile": "x"},
+            ['.localhostProfile: Invalid value: "x": can only be set when AppArmor type is Localhost'],
+        ),
+    ],
+)
+def test_profiles_of_apparmor(profile: dict[str, Any], lines: list[str]) -> None:
+    found = refusal("pods", pod(containers=[{**CONTAINER, "securityContext": {"appArmorProfile": profile}}]))
+    assert found == [f"spec.containers[0].securityContext.appArmorProfile{line}" for line in lines]
+    found = refusal("pods", pod(securityContext={"appArmorProfile": profile}))
+    assert found == [f"spec.securityContext.appArmorProfile{line}" for line in lines]
+
+
+def test_processes_are_shared_with_the_pod_or_with_the_machine() -> None:
+    assert refusal("pods", pod(shareProcessNamespace=True, hostPID=True)) == [
+        "spec.securityContext.shareProcessNamespace: Invalid value: true: "
+        "ShareProcessNamespace and HostPID cannot both be enabled"
+    ]

@@ -6,6 +6,7 @@ k8s.io/kubernetes/pkg/apis/core/validation and k8s.io/apimachinery/pkg/apis/meta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -22,6 +23,11 @@ from phalanx.embedded.apiserver.apimachinery.schema.formats import Format, Probl
 Found = list[Cause]
 
 NEGATIVE = "must be greater than or equal to 0"
+_PERCENT = re.compile("[0-9]+%")
+_PERCENT_ERROR = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
 IMMUTABLE = "field is immutable"
 IN_NEEDS_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
 EXISTS_HAS_NONE = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
@@ -185,3 +191,18 @@ def _request_within_limit(found: Found, name: str, amount: str, limit: str | Non
     elif quantity.of(amount) > quantity.of(limit):
         text = f"must be less than or equal to {name} limit of {limit}"
         found.append(invalid_value(f"{path}.requests", amount, text))
+
+
+def count_or_percent(found: Found, value: int | str, path: str) -> None:
+    """A count, or a percentage."""
+    if isinstance(value, int):
+        if value < 0:
+            found.append(invalid_value(path, value, NEGATIVE))
+    elif not _PERCENT.fullmatch(value):
+        found.append(invalid_value(path, value, _PERCENT_ERROR))
+
+
+def at_most_all(found: Found, value: int | str | None, path: str) -> None:
+    """Of a percentage: at most 100."""
+    if isinstance(value, str) and _PERCENT.fullmatch(value) and (len(value.lstrip("0")) > 4 or int(value[:-1]) > 100):
+        found.append(invalid_value(path, value, "must not be greater than 100%"))

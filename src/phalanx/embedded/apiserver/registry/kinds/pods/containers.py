@@ -41,6 +41,7 @@ RESOURCE_FIELDS = tuple(
     f"{which}.{name}" for which in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
 )
 NOT_EPHEMERAL = ("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy")
+PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 ONE_SOURCE = "may not have more than one field specified at a time"
 _SUBSCRIPTED = re.compile(r"(.*)\['(.*)'\]")
 
@@ -355,6 +356,25 @@ def _security(found: Found, given: Container, path: str) -> None:
     if mount is not None and mount not in ("Default", "Unmasked"):
         found.append(not_supported(f"{path}.procMount", mount, ("Default", "Unmasked")))
     seccomp(found, given.get("seccompProfile"), f"{path}.seccompProfile")
+    app_armor(found, given.get("appArmorProfile"), f"{path}.appArmorProfile")
+
+
+def app_armor(found: Found, given: Container | None, path: str) -> None:
+    """`appArmorProfile` of a container or a pod."""
+    if given is None:
+        return
+    sort, local = given.get("type", ""), given.get("localhostProfile")
+    if not sort:
+        found.append(required(f"{path}.type", "type is required when appArmorProfile is set"))
+    elif sort not in PROFILES:
+        found.append(not_supported(f"{path}.type", sort, PROFILES))
+    elif sort != "Localhost" and local is not None:
+        text = "can only be set when AppArmor type is Localhost"
+        found.append(invalid_value(f"{path}.localhostProfile", local, text))
+    elif sort == "Localhost" and (local is None or not local.strip()):
+        found.append(required(f"{path}.localhostProfile", "must be set when AppArmor type is Localhost"))
+    elif local is not None and local != local.strip():
+        found.append(invalid_value(f"{path}.localhostProfile", local, "must not be padded with whitespace"))
 
 
 def seccomp(found: Found, given: Container | None, path: str) -> None:
@@ -363,8 +383,8 @@ def seccomp(found: Found, given: Container | None, path: str) -> None:
     sort, local = given.get("type", ""), given.get("localhostProfile")
     if not sort:
         found.append(required(f"{path}.type", "type is required when seccompProfile is set"))
-    elif sort not in ("Localhost", "RuntimeDefault", "Unconfined"):
-        found.append(not_supported(f"{path}.type", sort, ("Localhost", "RuntimeDefault", "Unconfined")))
+    elif sort not in PROFILES:
+        found.append(not_supported(f"{path}.type", sort, PROFILES))
     if sort == "Localhost":
         if local is None:
             found.append(required(f"{path}.localhostProfile", "must be set when seccomp type is Localhost"))

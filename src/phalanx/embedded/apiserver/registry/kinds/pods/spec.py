@@ -6,6 +6,7 @@ validatePodMetadataAndSpec of pkg/apis/core/validation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,9 @@ _encode = msgspec.json.Encoder().encode
 _SOUND: set[tuple[bytes, bool]] = set()  # specs, as they stand, and whether pods'
 _REMEMBERED, _REMEMBERED_BYTES = 4096, 16 * 1024
 
+_SYSCTL = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL_BYTES = 253
+_SYSCTLS = {"hostNetwork": ("net.",), "hostIPC": ("kernel.sem", "kernel.shm", "kernel.msg", "fs.mqueue.")}
 MAX_INT32 = 2**31 - 1
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -142,8 +146,7 @@ def _check(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
     chosen(found, f"{path}.dnsPolicy", spec.get("dnsPolicy"), DNS_POLICIES)
     if "nodeSelector" in spec:
         checks.labels(found, spec["nodeSelector"], f"{path}.nodeSelector")
-    if security := spec.get("securityContext"):
-        _security(found, security, spec, f"{path}.securityContext")
+    _security(found, spec.get("securityContext") or {}, spec, f"{path}.securityContext")
     scheduling.affinity(found, spec.get("affinity"), f"{path}.affinity")
     if "dnsConfig" in spec or spec.get("dnsPolicy") == "None":
         _dns_config(found, spec.get("dnsConfig"), spec.get("dnsPolicy", ""), f"{path}.dnsConfig")
@@ -217,10 +220,29 @@ def _security(found: Found, given: Spec, spec: Spec, path: str) -> None:
     if spec.get("hostPID") and spec.get("shareProcessNamespace"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         found.append(invalid_value(f"{path}.shareProcessNamespace", True, text))
+    for index, one in enumerate(given.get("sysctls", ())):
+        known = [other.get("name") for other in given["sysctls"][:index]]
+        _sysctl(found, one.get("name", ""), known, spec, f"{path}.sysctls[{index}].name")
     policy = given.get("fsGroupChangePolicy")
     if policy is not None and policy not in ("Always", "OnRootMismatch"):
         found.append(not_supported(f"{path}.fsGroupChangePolicy", policy, ("Always", "OnRootMismatch")))
     containers.seccomp(found, given.get("seccompProfile"), f"{path}.seccompProfile")
+    containers.app_armor(found, given.get("appArmorProfile"), f"{path}.appArmorProfile")
+
+
+def _sysctl(found: Found, name: str, known: Sequence[str], spec: Spec, path: str) -> None:
+    """A setting of the kernel, of a namespace that the pod has for itself."""
+    if not name:
+        found.append(required(path))
+    elif len(name) > _SYSCTL_BYTES or not re.fullmatch(_SYSCTL, name):
+        text = f"must have at most {_SYSCTL_BYTES} characters and match regex {_SYSCTL}"
+        found.append(invalid_value(path, name, text))
+    elif name in known:
+        found.append(duplicate(path, name))
+    dotted = name.replace("/", ".")
+    for key, prefixes in _SYSCTLS.items():
+        if spec.get(key) and dotted.startswith(prefixes):
+            found.append(invalid_value(path, name, f"may not be specified when '{key}' is true"))
 
 
 def _dns_config(found: Found, config: Spec | None, policy: str, path: str) -> None:

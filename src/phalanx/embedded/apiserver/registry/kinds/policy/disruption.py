@@ -6,18 +6,22 @@ Source: pkg/apis/policy/validation, pkg/registry/core/pod/storage/eviction.go.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, Cause, forbidden, invalid_value, not_supported
 from phalanx.embedded.apiserver.apimachinery.schema import formats
-from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_selector, not_negative, selects
+from phalanx.embedded.apiserver.registry.kinds.checks import (
+    Found,
+    at_most_all,
+    count_or_percent,
+    label_selector,
+    not_negative,
+    selects,
+)
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 
-PERCENT = "a valid percent string must be a numeric string followed by an ending '%'"
-PERCENT_ERROR = f"{PERCENT} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
 COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -46,7 +50,8 @@ class BudgetStrategy(SpecAndStatus):
             found.append(invalid_value("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
         for key, value in (("minAvailable", least), ("maxUnavailable", most)):
             if value is not None:
-                _amount(found, value, f"spec.{key}")
+                count_or_percent(found, value, f"spec.{key}")
+                at_most_all(found, value, f"spec.{key}")
         label_selector(found, spec.get("selector"), "spec.selector")
         policy = spec.get("unhealthyPodEvictionPolicy")
         if policy is not None and policy not in POLICIES:
@@ -57,17 +62,6 @@ class BudgetStrategy(SpecAndStatus):
         found: Found = []
         not_negative(found, obj["status"], COUNTS, "status")
         return found
-
-
-def _amount(found: Found, value: int | str, path: str) -> None:
-    """A count, or a percentage of at most 100."""
-    if isinstance(value, int):
-        if value < 0:
-            found.append(invalid_value(path, value, "must be greater than or equal to 0"))
-    elif not re.fullmatch("[0-9]+%", value):
-        found.append(invalid_value(path, value, PERCENT_ERROR))
-    elif len(value.lstrip("0")) > 4 or int(value[:-1]) > 100:
-        found.append(invalid_value(path, value, "must not be greater than 100%"))
 
 
 # --- evictions -------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What pods run for and read.
 
 pod_template   PodTemplate
+rollout        how pods of a workload are replaced
 apps           Deployment, ReplicaSet, StatefulSet, DaemonSet
 service        Service
 endpoints      Endpoints and EndpointSlice

@@ -15,6 +15,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_select
 from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults
 from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec
+from phalanx.embedded.apiserver.registry.kinds.workloads import rollout
 
 _ACTED_ON = ("deployment", "replicaset", "statefulset")
 EMPTY_SELECTOR = "empty selector is invalid for {}"
@@ -59,6 +60,8 @@ class WorkloadStrategy(SpecAndStatus):
         policy = (template.get("spec") or {}).get("restartPolicy", "")
         if policy != "Always":
             found.append(not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
+        if (check := _STRATEGIES.get(self.kind)) is not None:
+            check(found, spec)
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -115,6 +118,11 @@ _DEFAULTS = {
     "statefulset": _stateful_set,
     "daemonset": _daemon_set,
     "replicaset": _replica_set,
+}
+_STRATEGIES = {
+    "deployment": rollout.deployment,
+    "statefulset": rollout.stateful_set,
+    "daemonset": rollout.daemon_set,
 }
 _FIRST_COUNTS = {
     "deployment": (),

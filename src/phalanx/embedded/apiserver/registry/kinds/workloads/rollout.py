@@ -1,0 +1,103 @@
+"""How the pods of a workload are made and replaced: the strategies of Deployments, StatefulSets and DaemonSets.
+
+Source: ValidateDeploymentStrategy, ValidateStatefulSetSpec and ValidateDaemonSetUpdateStrategy of
+pkg/apis/apps/validation.
+"""
+
+from __future__ import annotations
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from phalanx.embedded.apiserver.registry.kinds.checks import (
+    Found,
+    at_most_all,
+    count_or_percent,
+    not_negative,
+)
+
+_ON_DELETE, _ROLLING = "OnDelete", "RollingUpdate"
+_KEPT = ("Retain", "Delete")
+
+
+def deployment(found: Found, spec: Object) -> None:
+    """`strategy` and `progressDeadlineSeconds` of a Deployment."""
+    strategy, path = spec.get("strategy") or {}, "spec.strategy"
+    rolling = strategy.get("rollingUpdate")
+    match strategy.get("type", ""):
+        case "Recreate":
+            if rolling is not None:
+                text = "may not be specified when strategy `type` is 'Recreate'"
+                found.append(forbidden_field(f"{path}.rollingUpdate", text))
+        case "RollingUpdate":
+            _counts(found, rolling or {}, f"{path}.rollingUpdate")
+            if rolling and not _amount(rolling, "maxUnavailable") and not _amount(rolling, "maxSurge"):
+                text = "may not be 0 when `maxSurge` is 0"
+                found.append(invalid_value(f"{path}.rollingUpdate.maxUnavailable", rolling.get("maxUnavailable"), text))
+            at_most_all(found, (rolling or {}).get("maxUnavailable"), f"{path}.rollingUpdate.maxUnavailable")
+        case other:
+            found.append(not_supported(path, {"Type": other, "RollingUpdate": rolling}, ("Recreate", _ROLLING)))
+    progress_s, ready_s = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
+    not_negative(found, spec, ("progressDeadlineSeconds",), "spec")
+    if progress_s is not None and progress_s <= ready_s:
+        text = "must be greater than minReadySeconds"
+        found.append(invalid_value("spec.progressDeadlineSeconds", progress_s, text))
+
+
+def stateful_set(found: Found, spec: Object) -> None:
+    """Order and strategy of a StatefulSet, and what becomes of its claims."""
+    if (order := spec.get("podManagementPolicy", "")) not in ("OrderedReady", "Parallel"):
+        found.append(invalid_value("spec.podManagementPolicy", order, "must be 'OrderedReady' or 'Parallel'"))
+    strategy, path = spec.get("updateStrategy") or {}, "spec.updateStrategy"
+    sort, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    if sort == _ROLLING:
+        not_negative(found, rolling or {}, ("partition",), f"{path}.rollingUpdate")
+    elif sort != _ON_DELETE:
+        shown = {"Type": sort, "RollingUpdate": rolling}
+        found.append(invalid_value(path, shown, f"must be '{_ROLLING}' or '{_ON_DELETE}'"))
+    elif rolling is not None:
+        shown = {"Partition": rolling.get("partition", 0), "MaxUnavailable": rolling.get("maxUnavailable")}
+        found.append(invalid_value(f"{path}.rollingUpdate", shown, f"only allowed for updateStrategy '{_ROLLING}'"))
+    kept = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    for key in ("whenDeleted", "whenScaled"):
+        if (policy := kept.get(key, "")) not in _KEPT:
+            found.append(not_supported(f"spec.persistentVolumeClaimRetentionPolicy.{key}", policy, _KEPT))
+    not_negative(found, spec.get("ordinals") or {}, ("start",), "spec.ordinals")
+
+
+def daemon_set(found: Found, spec: Object) -> None:
+    """`updateStrategy` of a DaemonSet: pods are replaced in place, or beside the old ones."""
+    strategy, path = spec.get("updateStrategy") or {}, "spec.updateStrategy"
+    sort, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    if sort == _ON_DELETE:
+        return
+    if sort != _ROLLING:
+        shown = {"Type": sort, "RollingUpdate": rolling}
+        found.append(not_supported(path, shown, (_ROLLING, _ON_DELETE)))
+        return
+    path, rolling = f"{path}.rollingUpdate", rolling or {}
+    _counts(found, rolling, path)
+    for key in ("maxUnavailable", "maxSurge"):
+        at_most_all(found, rolling.get(key), f"{path}.{key}")
+    unavailable, surge = (_amount(rolling, key) for key in ("maxUnavailable", "maxSurge"))
+    if unavailable and surge:
+        text = "may not be set when maxUnavailable is non-zero"
+        found.append(invalid_value(f"{path}.maxSurge", rolling.get("maxSurge"), text))
+    elif not unavailable and not surge:
+        found.append(required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+
+
+def _counts(found: Found, rolling: Object, path: str) -> None:
+    for key in ("maxUnavailable", "maxSurge"):
+        if (value := rolling.get(key)) is not None:
+            count_or_percent(found, value, f"{path}.{key}")
+
+
+def _amount(rolling: Object, key: str) -> int:
+    """Return the number, of a percentage too; 0 of what is neither."""
+    text = str(rolling.get(key, 0)).removesuffix("%")
+    return int(text) if text.lstrip("-").isdigit() and len(text) <= 10 else 0
