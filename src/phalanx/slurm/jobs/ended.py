@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from signal import SIGKILL
 
 import msgspec
 
@@ -16,8 +17,9 @@ from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.view import BY_SIGNAL, Job, jobs
 
-_COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waits_for"
+_COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waits_for, cause"
 
+_OUT_OF_MEMORY = ("out of memory (OOM)", "OOMKilled")  # as our node agents and kubelets say it
 _TASKS_AT_ONCE = 1000
 _COMPONENTS = 16  # so far is the first component looked for
 _STARTS = "SELECT job_id, at_s, end_s, nodes, state FROM ledger_start"
@@ -97,7 +99,7 @@ def _components(row: Sequence[object], starts: list[tuple[float, float | None, s
 
 
 def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str]]) -> Job | None:
-    _, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waited_for = row
+    _, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waited_for, cause = row
     try:
         said = msgspec.json.decode(str(words), type=dict[str, str])
         ask = msgspec.json.decode(said["job"], type=Ask)
@@ -121,6 +123,9 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
         job.exit_code, job.signal, job.reason = 0, 0, "TimeLimit"
     if state == "FAILED":
         job.reason = BY_SIGNAL if job.signal else "NonZeroExitCode"
+        how = str(cause).partition("; its log ends:")[0]
+        if job.signal == SIGKILL and any(word in how for word in _OUT_OF_MEMORY):
+            job.out_of_memory()
     if state == "CANCELLED" and waited_for == "Held" and not starts:
         job.reason = "JobHeldUser"
     if state == "CANCELLED" and starts and not job.signal and not job.exit_code:

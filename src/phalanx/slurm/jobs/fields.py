@@ -52,7 +52,7 @@ def nodelist(job: Job) -> str:
 
 def where(job: Job) -> str:
     """The nodes of what runs or ran, else the reason in brackets."""
-    if job.state in ("PENDING", "CANCELLED", "FAILED", "TIMEOUT") and not (
+    if job.state in ("PENDING", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY") and not (
         job.state != "PENDING" and job.reason == "None"
     ):
         return f"({job.reason})"

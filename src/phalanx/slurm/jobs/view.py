@@ -13,6 +13,7 @@ import msgspec
 from phalanx.slurm.cluster.api import JOBS, PODS, Api
 from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask, Asks
 from phalanx.slurm.jobs.steps import records
+from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.notation import arrays
 
@@ -117,6 +118,12 @@ class Job(msgspec.Struct, kw_only=True):
     def status(self) -> str:
         """`code:signal`."""
         return f"{0 if self.signal else self.exit_code}:{self.signal}"
+
+    def out_of_memory(self) -> None:
+        """Tell that the kernel killed its pod for want of memory."""
+        self.exit_code, self.signal = 0, OUT_OF_MEMORY
+        if self.state == "FAILED":
+            self.state, self.reason = "OUT_OF_MEMORY", "OutOfMemory"
 
 
 class _Meta(msgspec.Struct):
@@ -309,6 +316,8 @@ def _exit(job: Job, pod: _Pod) -> None:
             if job.state == "RUNNING" and pod.metadata.deletionTimestamp is None:
                 job.state, job.end_s = "FAILED" if code else "COMPLETED", moment(end.get("finishedAt"))
                 job.reason = BY_SIGNAL if job.signal else "NonZeroExitCode" if code else "None"
+            if end.get("reason") == "OOMKilled":
+                job.out_of_memory()
     if job.state == "TIMEOUT":
         job.exit_code, job.signal = 0, 0
 

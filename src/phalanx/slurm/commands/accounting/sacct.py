@@ -163,7 +163,11 @@ def _steps(job: Job) -> dict[str, StepRecord]:
         )  # fmt: skip
     for number, record in job.steps.items():
         if record.end_s is None and not job.live:  # it was killed, and could not say so
-            record = msgspec.structs.replace(record, end_s=job.end_s, cancelled=record.cancelled or "job")
+            record = msgspec.structs.replace(record, end_s=job.end_s)
+            if job.state == "OUT_OF_MEMORY":
+                record.signal = job.signal
+            else:
+                record.cancelled = record.cancelled or "job"
         found[str(number)] = record
     return found
 

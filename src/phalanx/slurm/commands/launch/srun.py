@@ -11,12 +11,14 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from signal import SIGKILL
 
 from phalanx.slurm.cluster.api import Api, Unreachable
 from phalanx.slurm.jobs.ask import STEP
 from phalanx.slurm.jobs.names import name_of, path_of
 from phalanx.slurm.jobs.steps import layout, records
 from phalanx.slurm.jobs.steps.booking import Busy, Steps
+from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
 from phalanx.slurm.jobs.steps.multi_prog import commands
 from phalanx.slurm.jobs.steps.pods.channel import Broken
 from phalanx.slurm.jobs.steps.pods.place import Allocation, Gone, allocation
@@ -146,7 +148,7 @@ def _recorded(api: Api | None, path: str, number: int, record: StepRecord, work:
     records.write(api, path, number, record)
     code, signal = highest(work())
     records.write(api, path, number, records.ended(record, code, signal))
-    return 128 + signal if signal else code
+    return 128 + (SIGKILL if signal == OUT_OF_MEMORY else signal) if signal else code
 
 
 def _record(said: Said, command: Sequence[str], tasks: int, each: int, cpus: int, nodes: Sequence[str]) -> StepRecord:

@@ -14,6 +14,7 @@ import msgspec
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.ask import PREFIX
+from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
 
 WORD = "step."  # annotation and word of the ledger: `step.` and the step's number
 BATCH, FIRST_UNRECORDED = "batch", 200
@@ -43,6 +44,8 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             return "CANCELLED"
         if self.end_s is None:
             return "RUNNING"
+        if self.signal == OUT_OF_MEMORY:
+            return "OUT_OF_MEMORY"
         return "CANCELLED" if self.signal in (9, 15) else "FAILED" if self.code or self.signal else "COMPLETED"
 
     @property

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 
+from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
 from phalanx.slurm.notation.arrays import shown
 
 _TOGETHER_S = 0.03
@@ -39,13 +40,17 @@ class Report:
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             for (node, code), tasks in waiting.items():
-                what = f"Exited with exit code {code}" if code > 0 else signal.strsignal(-code)
+                what = f"Exited with exit code {code}" if code > 0 else _signal(-code)
                 who = f"task {tasks[0]}" if len(tasks) == 1 else f"tasks {shown(tasks).strip('[]')}"
                 sys.stderr.write(f"srun: error: {node}: {who}: {what}\n")
                 if code < 0 and self._step:  # said once
                     sys.stderr.write(f"srun: Force Terminated StepId={self._step}\n")
                     self._step = ""
             sys.stderr.flush()
+
+
+def _signal(number: int) -> str | None:
+    return "Out Of Memory" if number == OUT_OF_MEMORY else signal.strsignal(number)
 
 
 def highest(codes: dict[int, int]) -> tuple[int, int]:

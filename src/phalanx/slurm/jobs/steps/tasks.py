@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import IO
 
+from phalanx.slurm.jobs.steps.memory import Memory
 from phalanx.slurm.jobs.steps.report import Report
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT)
@@ -178,6 +179,7 @@ def _become(
 def _wait(step: Step, started: _Run, report: Report) -> None:
     """Until all have ended; what of them went wrong is told."""
     first_s: float | None = None
+    memory = Memory()
     while started.pids:
         late = step.kill_s is not None and first_s is not None and time.monotonic() - first_s >= step.kill_s
         if late:
@@ -192,7 +194,7 @@ def _wait(step: Step, started: _Run, report: Report) -> None:
         if task is None:
             continue
         first_s = first_s if first_s is not None else time.monotonic()
-        code = started.codes[task] = os.waitstatus_to_exitcode(status)
+        code = started.codes[task] = memory.told(os.waitstatus_to_exitcode(status))
         if report.ended(step.node, task, code):
             _end_all(started, signal.SIGTERM)
 

@@ -41,8 +41,10 @@ def bundle(where: Path, commands: Iterable[str]) -> None:
     _packages(modules / "site-packages")
     python = f'"{where}/lib/{loader}" --library-path "{where}/lib" "{home}/bin/{_VERSION}"'
     _program(where / "python", f'#!/bin/sh\nexec {python} "$@"\n')
+    # What these start in turn is to be started so, too.
+    own = f'import sys\nsys.executable = "{where}/python"\n'
     for name in commands:
-        _program(home / "commands" / name, f"from phalanx.slurm.main import leave\nleave({name!r})\n")
+        _program(home / "commands" / name, f"{own}from phalanx.slurm.main import leave\nleave({name!r})\n")
         _program(where / "bin" / name, f'#!/bin/sh\nexec {python} -I "{home}/commands/{name}" "$@"\n')
 
 

@@ -27,6 +27,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from phalanx.slurm.jobs.steps.memory import Memory
 from phalanx.slurm.jobs.steps.pods import channel
 from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
 
@@ -214,7 +215,7 @@ class _Step:
     """The tasks of one step in this pod."""
 
     def __init__(self, link: Channel, asked: dict[str, Any]) -> None:
-        self._link, self._asked = link, asked
+        self._link, self._asked, self._memory = link, asked, Memory()
         self._tasks: dict[int, subprocess.Popen[bytes]] = {}
         self._readers: list[threading.Thread] = []
         self._terminal: int | None = None
@@ -309,7 +310,7 @@ class _Step:
             self._tell(kind, _TASK.pack(task) + part)
 
     def _wait(self, task: int, process: subprocess.Popen[bytes]) -> None:
-        code = process.wait()
+        code = self._memory.told(process.wait())
         self._tell(channel.ENDED, json.dumps([task, code]).encode())
 
     def _listen(self) -> None:
