@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -93,6 +94,14 @@ def test_the_best_version_of_a_group_is_preferred() -> None:
     assert group is not None
     assert [one["version"] for one in group["versions"]] == ["v1", "v1beta1"]
     assert group["preferredVersion"]["version"] == "v1"
+
+
+def test_a_resource_that_is_named_without_its_group_is_not_looked_for_where_it_has_subresources_only() -> None:
+    """Kueue's visibility API has `clusterqueues/pendingworkloads`, and no ClusterQueues."""
+    shadow = replace(widget("v1"), group="a.example.com", verbs=())
+    served = [shadow, widget("v1"), *RESOURCES]
+    assert api_group_list(served)["groups"][-1]["name"] == "a.example.com"
+    assert aggregated(served, core=False)["items"][-1]["metadata"]["name"] == "a.example.com"
 
 
 def test_versions_are_ordered_as_kubernetes_orders_them() -> None:

@@ -32,8 +32,11 @@ def api_versions(server_address: str) -> Json:
 def api_group_list(resources: Iterable[Resource]) -> Json:
     """`/apis`: every group but the core one."""
     found = list(resources)
-    names = dict.fromkeys(one.group for one in found if one.group)
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(found, name) for name in names]}
+    return {
+        "kind": "APIGroupList",
+        "apiVersion": "v1",
+        "groups": [_group(found, name) for name in _groups(found) if name],
+    }
 
 
 def api_group(resources: Iterable[Resource], name: str) -> Json | None:
@@ -55,7 +58,7 @@ def api_resource_list(resources: Iterable[Resource], group: str, version: str) -
 def aggregated(resources: Iterable[Resource], *, core: bool, version: str = "v2") -> Json:
     """`/api` (core) or `/apis` (all other groups) with every resource in it, as apidiscovery.k8s.io/`version`."""
     found = [one for one in resources if core is not bool(one.group)]
-    items = [_aggregated_group(found, name) for name in dict.fromkeys(one.group for one in found)]
+    items = [_aggregated_group(found, name) for name in _groups(found)]
     return {
         "kind": AGGREGATED_KIND,
         "apiVersion": f"{AGGREGATED_GROUP}/{version}",
@@ -79,6 +82,12 @@ def version_order(version: str) -> tuple[int, int, int, str]:
 
 
 # --- groups and versions -----------------------------------------------------------------------------------------
+
+
+def _groups(resources: Iterable[Resource]) -> Iterable[str]:
+    """Return the groups in which clients look for a resource that is named without one: those last that only have its
+    subresources, as kube-aggregator has them by their low priority."""
+    return dict.fromkeys(one.group for one in sorted(resources, key=lambda one: not one.verbs))
 
 
 def _of_version(resources: Iterable[Resource], group: str, version: str) -> list[Resource]:
