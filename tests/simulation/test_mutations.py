@@ -236,7 +236,7 @@ def held_room_is_given_away(patch: pytest.MonkeyPatch) -> None:
 def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(steps, "ALONE", {ReasonCode.USER_LIMIT})
     patch.setattr(messages, "ALONE", {ReasonCode.USER_LIMIT})
-    patch.setattr(messages.Telling, "never_starts", lambda self, line, found: False)
+    patch.setattr(messages.Telling, "never_starts", lambda self, found: False)
 
 
 def kept_room_stays_kept(patch: pytest.MonkeyPatch) -> None:

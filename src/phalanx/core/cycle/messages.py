@@ -79,8 +79,7 @@ class Telling:
 
     def reason_of(self, line: CellQueue) -> Reason | None:
         """Return why the cell waits, as last told, in this cycle or before."""
-        told = self.cells.get(line)
-        if told is None:
+        if (told := self.cells.get(line)) is None:
             return self.pending.reason_of(line)
         return self.reason_of_class(self.state.class_of(line)) if told[1] is None else told[1]
 
@@ -93,8 +92,7 @@ class Telling:
     def holds_up_for_quota(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Return whether the cell, which quota keeps out, holds up those behind it in a strict queue: not if it can
         never start, or lacks only what its own user or group may have. It is told if it was told something else."""
-        reason = self.short_of_quota(line, entry)
-        if reason is None:
+        if (reason := self.short_of_quota(line, entry)) is None:
             return True
         said = self.reason_of(line)
         if said is None or said.code is not reason.code:
@@ -114,10 +112,10 @@ class Telling:
         reason = self.reason_of_class(found)
         return reason is not None and reason.code in NEVER
 
-    def never_starts(self, line: CellQueue, found: PendingClass) -> bool:
-        """Return whether the cell, which has no room, could not start even if nothing ran: so it holds up nobody in
-        a strict queue. What it was told is forgotten if that says something else."""
-        gangs = self.state.blocked.gangs_of_flavors(found) or [line.key.gang]
+    def never_starts(self, found: PendingClass) -> bool:
+        """Return whether the class, which has no room, could not start even if nothing ran: so its cells hold up
+        nobody in a strict queue. What was found of it is forgotten if that says something else."""
+        gangs = self.state.blocked.gangs_of_flavors(found) or [found.combination.gang]
         reason = self.reason_of_class(found)
         never = all(explain.never(self.cluster, self.state.draft, gang) is not None for gang in gangs)
         if reason is not None and (reason.code in NEVER) != never:
@@ -141,6 +139,8 @@ class Telling:
         if found is None or (blocked.open[found.number] and found.number not in self.pending.failed):
             return None
         searches = line.cell in self.state.turn and self.failures < EXPLAINED
+        if line.strict:
+            self.never_starts(found)  # what was found out when nodes were others is forgotten
         return None if searches or self.explains(found) else self.reason_of_class(found)
 
     # Why not

@@ -110,7 +110,7 @@ class Cycle:
             return False
         if its_turn or self.telling.explains(found):
             return True
-        never = line.strict and self.telling.never_starts(line, found)
+        never = line.strict and self.telling.never_starts(found)
         if self.telling.reason_of_class(found) is None and (not found.ways or self.telling.is_untold(line)):
             return True
         self.telling.lacks_room(line, entry)
