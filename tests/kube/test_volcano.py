@@ -221,6 +221,24 @@ def test_a_queue_tells_what_its_jobs_hold_and_keeps_its_state() -> None:
     play(scene())
 
 
+def test_a_queue_that_is_closed_while_its_status_is_begun_stays_closed() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 6)], dialects=ON)
+        stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "lab"}, "spec": {}})
+
+        def closing(write: str) -> None:  # another is quicker
+            lab = stage.api.objects[VOLCANO_QUEUES]["lab"]
+            if write == "patch queues/lab" and "status" not in lab:
+                stage.api.put(VOLCANO_QUEUES, {**lab, "status": {"state": "Closed"}})
+
+        stage.fault = closing
+        async with stage.scheduler():
+            await stage.until(lambda: "allocated" in stage.api.objects[VOLCANO_QUEUES]["lab"].get("status", {}))
+        assert stage.api.objects[VOLCANO_QUEUES]["lab"]["status"]["state"] == "Closed"
+
+    play(scene())
+
+
 def test_of_two_dialects_that_claim_a_pod_its_scheduler_decides() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 6)], dialects=frozenset({"kueue", SCHEDULER_NAME}))

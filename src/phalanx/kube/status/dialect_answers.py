@@ -259,10 +259,12 @@ class DialectAnswers:
         old = there.get("status") or {}
         if answer.status == old:
             return
-        # What is as it should be is not sent: others may have written it since.
+        # The answer follows from the status that is known: where others wrote it since, a controller that closed a
+        # queue, it is made anew.
         changed = {key: value for key, value in answer.status.items() if key not in old or old[key] != value}
         gone = {key: None for key in old if key not in answer.status}
-        body = {"metadata": {"uid": there["metadata"]["uid"]}, "status": {**gone, **changed}}
+        meta = {name: there["metadata"][name] for name in ("uid", "resourceVersion")}
+        body = {"metadata": meta, "status": {**gone, **changed}}
         patch = partial(self._api.patch, answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
         try:
             after = await patch(subresource="" if answer.plain else "status")
