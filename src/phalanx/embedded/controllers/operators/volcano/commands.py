@@ -115,7 +115,8 @@ class QueueController:
     async def _look(self, queue: Object) -> None:
         name, state = queue["metadata"]["name"], (queue.get("status") or {}).get("state")
         if state == "Closing" and not any(_queue_of(one) == name for one in self._groups.objects.values()):
-            await self._calls.patch(QUEUES, queue, {"status": {"state": "Closed"}}, subresource="status")
+            seen = {"resourceVersion": queue["metadata"]["resourceVersion"]}  # it may be opened again just now
+            await self._calls.patch(QUEUES, queue, {"metadata": seen, "status": {"state": "Closed"}}, subresource="status")
 
 
 def _state(queue: Mapping[str, Object]) -> str:
