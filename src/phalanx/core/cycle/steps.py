@@ -111,7 +111,8 @@ class Cycle:
         if its_turn or self.telling.explains(found):
             return True
         never = line.strict and self.telling.never_starts(found)
-        if self.telling.reason_of_class(found) is None and (not found.ways or self.telling.is_untold(line)):
+        anew = not found.ways or self.reserving.may_reserve or self.telling.is_untold(line)
+        if anew and self.telling.reason_of_class(found) is None:
             return True
         self.telling.lacks_room(line, entry)
         if never or self.telling.is_hopeless(found):
@@ -173,8 +174,7 @@ class Cycle:
     def advance(self) -> None:
         """The first of the cell is granted what it asks: the next contends."""
         following = next(self.state.following(self.line), None)
-        if following is None:
-            self.state.over[self.line.cell] = True
+        self.state.over[self.line.cell] = following is None
         self.contest.won(following)
 
     def prefers_preemption(self, key: CellKey, offer: FlavorAssignment) -> bool:
