@@ -17,8 +17,10 @@ from .simulate import HELD, Weather, simulate
 SEEDS = seeds(count=120)
 COUNT = len(SEEDS)
 PARCEL = max(5, COUNT // 40)
-LINES = (Path(__file__).parent / "seeds.txt").read_text().splitlines()
-FOUND = [(int(line.split()[0]), line.split()[1] == "held:") for line in LINES if line[:1].isdigit()]
+LINES = [line.split() for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines()]
+UNBORN, PLAIN = Weather(unborn=True), Weather()
+WEATHERS = {"held:": HELD, "unborn:": UNBORN}  # as seeds.txt says; PLAIN else
+FOUND = [(int(seed), WEATHERS.get(word, PLAIN)) for seed, word, *_ in filter(None, LINES) if seed.isdigit()]
 
 
 @pytest.mark.timeout(1800)
@@ -26,9 +28,6 @@ FOUND = [(int(line.split()[0]), line.split()[1] == "held:") for line in LINES if
 def test_nothing_goes_wrong(first: int) -> None:
     played = [run(seed) for seed in range(first, min(SEEDS.stop, first + PARCEL))]
     assert all(played)
-
-
-UNBORN, PLAIN = Weather(unborn=True), Weather()
 
 
 @pytest.mark.slow
@@ -40,9 +39,9 @@ def test_gangs_that_are_known_before_their_pods_exist(weather: Weather) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "held"), FOUND)
-def test_what_was_found_once_stays_mended(seed: int, held: bool) -> None:
-    assert run(seed, HELD if held else PLAIN)
+@pytest.mark.parametrize(("seed", "weather"), FOUND)
+def test_what_was_found_once_stays_mended(seed: int, weather: Weather) -> None:
+    assert run(seed, weather)
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
