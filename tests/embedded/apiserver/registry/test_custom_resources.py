@@ -13,7 +13,7 @@ from phalanx.embedded.apiserver.endpoints.definitions import accepted, taken_nam
 from phalanx.embedded.apiserver.endpoints.subresources.scale import scale_of, scaled
 from phalanx.embedded.apiserver.registry.crd.check import schema_causes
 from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy, DefinitionStrategy, resources_of
-from phalanx.embedded.apiserver.registry.crd.rules import broken, mistakes
+from phalanx.embedded.apiserver.registry.crd.rules import broken, mistakes, ruled
 
 DEFINITION = """
 metadata: {name: widgets.example.com}
@@ -280,6 +280,48 @@ def test_rules_name_odd_properties_by_their_escapes() -> None:
     assert mistakes(rule, schema) == ""
     assert list(broken({"max-size": 4, "namespace": "a"}, schema)) == []
     assert len(list(broken({"max-size": 5, "namespace": "a"}, schema))) == 1
+
+
+def test_rules_of_one_place_are_told_apart() -> None:
+    rules = ("self.a < 5", "self.b < 5", "oldSelf.b == self.b", "self.max__dash__size < 5")
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "integer"} for name in ("a", "b", "max-size")},
+        "x-kubernetes-validations": [{"rule": rule} for rule in rules],
+    }
+
+    def said(value: dict[str, int], **old: dict[str, int]) -> list[str]:
+        return [cause.message.removeprefix("Invalid value: ") for cause in broken(value, schema, **old)]
+
+    assert said({"a": 1, "b": 1, "max-size": 1}) == []
+    assert said({"a": 5, "b": 1, "max-size": 5}) == [f"failed rule: {rules[0]}", f"failed rule: {rules[3]}"]
+    assert said({"a": 1, "b": 1, "max-size": 1}, old={"b": 2}) == [f"failed rule: {rules[2]}"]
+
+
+def test_only_what_has_rules_is_walked_for_them() -> None:
+    whole = {"type": "object", "x-kubernetes-validations": [{"rule": "self.a < 5"}]}
+    number = {"type": "integer"}
+    keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    parts = {
+        "plain": {"type": "object", "properties": {"a": number}},
+        "map": {"type": "object", "additionalProperties": whole},
+        "list": {"type": "array", "items": whole, **keys},
+        "odd": {
+            "type": "object",
+            "properties": {"in": number},
+            "x-kubernetes-validations": [{"rule": "self.__in__ < 5"}],
+        },
+    }
+    schema = {"type": "object", "properties": parts}
+    less = ruled(schema)
+    assert less is not None
+    assert set(less["properties"]) == {"map", "list", "odd"}
+    assert ruled(parts["plain"]) is None
+    wrong = {"plain": {"a": 9}, "map": {"k": {"a": 9}}, "list": [{"name": "n", "a": 9}], "odd": {"in": 9}}
+    found = list(broken(wrong, less))
+    assert [cause.field for cause in found] == ["map.k", "list[0]", "odd"]
+    assert found == list(broken(wrong, schema))
+    assert list(broken(wrong, less, wrong)) == list(broken(wrong, schema, wrong)) == []
 
 
 def test_a_rule_that_cannot_be_evaluated_is_kept_with_a_warning() -> None:

@@ -139,10 +139,15 @@ class Expression:
         except (ValueError, RuntimeError) as error:
             raise ExpressionError(str(error)) from None
 
+    @property
+    def grows(self) -> bool:
+        """Return whether it may make much more than it looks at: then the size of its scope counts."""
+        return self._growth > _SMALL_GROWTH
+
     def evaluate(self, variables: Scope | Mapping[str, Any]) -> Any:
         """The value, as plain JSON. Raises `ExpressionError`, for instance when a field is absent."""
         scope = variables if isinstance(variables, Scope) else Scope(variables)
-        if self._growth > _SMALL_GROWTH and self._growth * (len(self.text) + _size(scope)) > MOST_SIGNS:
+        if self.grows and self._growth * (len(self.text) + _size(scope)) > MOST_SIGNS:
             raise ExpressionError(EXCEEDED)
         try:
             return self._program.execute(scope.context)

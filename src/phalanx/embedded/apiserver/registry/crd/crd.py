@@ -11,6 +11,7 @@ Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource and /customr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
@@ -19,7 +20,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, bad_reque
 from phalanx.embedded.apiserver.apimachinery.schema import schema as builtin_schema
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
 from phalanx.embedded.apiserver.registry.crd.check import change_causes, definition_causes
-from phalanx.embedded.apiserver.registry.crd.rules import broken, not_enforced
+from phalanx.embedded.apiserver.registry.crd.rules import broken, not_enforced, ruled
 from phalanx.embedded.apiserver.registry.crd.structural import causes, defaulted, pruned
 from phalanx.embedded.apiserver.registry.discovery import version_order
 
@@ -263,7 +264,11 @@ class CustomStrategy(Strategy):
 
     def _wrong(self, obj: Object, old: Any) -> list[Cause]:
         """Rules run only on what fits the schema."""
-        return list(causes(obj, self._schema, old)) or list(broken(obj, self._schema, old))
+        return list(causes(obj, self._schema, old)) or list(broken(obj, self._ruled, old))
+
+    @cached_property
+    def _ruled(self) -> Mapping[str, Any]:
+        return ruled(self._schema) or {}
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         return [self._deprecation] if self._deprecation else []

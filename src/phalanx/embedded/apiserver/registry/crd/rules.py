@@ -55,10 +55,8 @@ def broken(
     """Yield one cause per rule that does not hold. What has not changed is not checked again, but for transition rules.
     `budget`: what all rules of an object may cost together."""
     budget = budget or Budget()
-    for rule in schema.get(RULES) or ():
-        cause = _broken(rule, schema, value, old, path, budget)
-        if cause is not None:
-            yield cause
+    if schema.get(RULES):
+        yield from _broken_here(schema, value, old, path, budget)
     match value:
         case dict():
             before = old if isinstance(old, dict) else {}
@@ -70,6 +68,22 @@ def broken(
                 yield from broken(item, schema["items"], former(item), f"{path}[{place}]", budget)
 
 
+def ruled(schema: Schema) -> Schema | None:
+    """The parts of a schema that `broken` has to walk, for most have no rules; None: there is no rule in it."""
+    inner = {key: _ruled(schema.get(key)) for key in ("items", "additionalProperties")}
+    properties = {key: found for key, one in (schema.get("properties") or {}).items() if (found := _ruled(one))}
+    if any("__" in rule["rule"] for rule in schema.get(RULES) or ()):
+        return schema  # names are escaped by all that is beneath
+    if not (schema.get(RULES) or properties or any(inner.values())):
+        return None
+    rest = {key: value for key, value in schema.items() if key not in ("properties", *inner)}
+    return rest | {"properties": properties} | {key: found for key, found in inner.items() if found}
+
+
+def _ruled(schema: Any) -> Schema | None:
+    return ruled(schema) if isinstance(schema, Mapping) else None
+
+
 def _inner(value: Mapping[str, Any], schema: Schema) -> Iterator[tuple[str, Schema]]:
     properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
     for key in value:
@@ -78,21 +92,46 @@ def _inner(value: Mapping[str, Any], schema: Schema) -> Iterator[tuple[str, Sche
             yield key, inner
 
 
-def _broken(rule: Mapping[str, Any], schema: Schema, value: Any, old: Any, path: str, budget: Budget) -> Cause | None:
-    text, transition = rule["rule"], is_transition(rule["rule"])
+def _broken_here(schema: Schema, value: Any, old: Any, path: str, budget: Budget) -> Iterator[Cause]:
+    """Rules of one place that see the value as it is share a scope."""
+    due = [rule for rule in schema.get(RULES) or () if _is_due(rule, value, old, path)]
+    variables = {"self": value, "oldSelf": None if old is ABSENT else old}
+    alike = tuple(rule["rule"] for rule in due if _sees_all(rule["rule"]))
+    shared = Scope(_view(alike).of(variables), budget) if len(alike) > 1 else None
+    for rule in due:
+        text = rule["rule"]
+        seen = variables if is_transition(text) else {"self": value}
+        if "__" in text:
+            seen = {name: _escaped(one, schema) for name, one in seen.items()}
+        cause = _broken(rule, seen, shared if text in alike else None, path, budget)
+        if cause is not None:
+            yield cause
+
+
+def _is_due(rule: Mapping[str, Any], value: Any, old: Any, path: str) -> bool:
+    text = rule["rule"]
+    transition = is_transition(text)
     if old is ABSENT and transition and not rule.get("optionalOldSelf"):
-        return None
-    if (value == old and not transition and path) or unsupported(text):
-        return None
-    escapes = "__" in text
-    variables = {"self": _escaped(value, schema) if escapes else value}
-    if transition:
-        former = None if old is ABSENT else old
-        variables["oldSelf"] = _escaped(former, schema) if escapes else former
-    place = path + (rule.get("fieldPath") or "")
+        return False
+    return not ((value == old and not transition and path) or unsupported(text))
+
+
+def _sees_all(text: str) -> bool:
+    """Return whether a rule may see what others look at: names are as they are, and the size does not count."""
+    try:
+        return "__" not in text and not compiled(text).grows
+    except ExpressionError:
+        return False
+
+
+def _broken(
+    rule: Mapping[str, Any], variables: Mapping[str, Any], scope: Scope | None, path: str, budget: Budget
+) -> Cause | None:
+    """`scope`: of several rules; None: of its own."""
+    text, place = rule["rule"], path + (rule.get("fieldPath") or "")
     try:
         budget.tick()  # a rule of an item of a long list is evaluated as often as the list is long
-        if compiled(text).evaluate(Scope(_view(text).of(variables), budget)) is True:
+        if compiled(text).evaluate(scope or Scope(_view((text,)).of(variables), budget)) is True:
             return None
     except ValueError as error:
         return Cause("FieldValueInvalid", f"Invalid value: rule evaluation error: {error}", path or "<nil>")
@@ -114,9 +153,9 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
 
 
 @cached(4096, RULE)
-def _view(text: str) -> View:
-    """Return what a rule looks at: handing over a whole object costs more than evaluating."""
-    return View((text,))
+def _view(texts: tuple[str, ...]) -> View:
+    """Return what rules look at: handing over a whole object costs more than evaluating."""
+    return View(texts)
 
 
 @cached(4096, RULE)

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.expressions.pattern import PatternError, compiled
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
@@ -192,6 +193,7 @@ def _string_causes(value: str, schema: Schema, path: str) -> Iterator[Cause]:
         yield Cause("FieldValueTypeInvalid", f"Invalid value: {_shown(value)}: {said}", path)
 
 
+@cached(4096)
 def _matches(pattern: str, value: str) -> bool:
     """A pattern that cannot be read, which no definition is accepted with, matches everything."""
     try:
