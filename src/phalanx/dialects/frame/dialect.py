@@ -372,10 +372,13 @@ def unused(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spe
 
 
 def _inside(value: Any, table: Mapping[str, Use], path: str) -> Iterable[str]:
-    deeper = any(known.startswith((f"{path}.", f"{path}[].")) for known in table)
-    if deeper and isinstance(value, Mapping):
+    if not isinstance(value, (Mapping, list)):
+        return  # most are plain, and looking through the table is dear
+    if not any(known.startswith((f"{path}.", f"{path}[].")) for known in table):
+        return
+    if isinstance(value, Mapping):
         yield from unused(value, table, path)
-    elif deeper and isinstance(value, list):
+    else:
         for one in value:
             if isinstance(one, Mapping):
                 yield from unused(one, table, f"{path}[]")

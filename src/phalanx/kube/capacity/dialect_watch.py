@@ -64,8 +64,7 @@ class DialectWatch:
     def on_change(self, change: Change) -> bool:
         """Return whether it matters: a status that we wrote ourselves does not."""
         for name, dialect in self.dialects.items():
-            read_back = _read_back(change.old) != _read_back(change.new)
-            if _is_answer(dialect, change) and (read_back or self._differs(change)):
+            if _is_answer(dialect, change):
                 self._on_answer(dialect, change)
             counting = dialect.by_status.get(change.kind, ())
             if change.kind in dialect.definition_kinds and self._differs(change, counting):
@@ -88,13 +87,17 @@ class DialectWatch:
         return {**rest, **seen, "status": told}
 
     def _on_answer(self, dialect: Dialect[Any], change: Change) -> None:
+        rewritten = self._differs(change)
+        if not rewritten and _read_back(change.old) == _read_back(change.new):
+            return
         about = dialect.gang_of(change.new or change.old or {})
         also = self._gangs_about.get((change.kind, key_of(change.new or change.old or {})), ())
         for gang in (*((about,) if about in self.claimed else ()), *also):
             self._mark(gang)
         if about not in self.claimed and not also:
             self.news()
-        self.tell_unused(dialect.name, change.kind, change.new)
+        if rewritten:
+            self.tell_unused(dialect.name, change.kind, change.new)
 
     def tell_unused(self, dialect: str, kind: Kind, obj: Object | None) -> None:
         """Say on the object what of it has no effect."""
@@ -151,8 +154,8 @@ class DialectWatch:
         for name in names:
             if name not in self.defined:
                 continue
-            found_of = {kind: self._objects(kind) for kind in self.dialects[name].answer_kinds}
-            objects = {kind: found for kind, found in found_of.items() if found is not None}
+            kinds = self.dialects[name].answer_kinds
+            objects = {kind: found for kind in kinds if (found := self._objects(kind)) is not None}
             if (claim := self.dialects[name].claim(self.defined[name], said, objects)) is not None:
                 self.claimed[said.gang] = name
                 (self.silent.add if claim.silent else self.silent.discard)(said.gang)
