@@ -31,3 +31,24 @@ def test_watchers_see_who_deleted_a_job_unless_it_was_a_part_of_the_cluster(api_
         query = f"?watch=1&timeoutSeconds=1&resourceVersion={made['resourceVersion']}"
         last = api_server.ask("GET", JOBS + query).body  # the one event since then
         assert (last["type"], last["object"]["metadata"].get("annotations")) == ("DELETED", said)
+
+
+def test_an_evicted_pod_says_that_it_was_evicted(api_server: ServerProcess) -> None:
+    body = {"metadata": {"name": "drained"}, "spec": {**POD, "nodeName": "nowhere"}}
+    meta = api_server.ask("POST", PODS, body).body["metadata"]
+
+    def evict(**preconditions: str) -> int:
+        eviction = {"metadata": {"name": "drained"}, "deleteOptions": {"preconditions": preconditions}}
+        return api_server.ask("POST", f"{PODS}/drained/eviction", eviction).code
+
+    assert evict(uid="another's") == 409
+    assert evict(resourceVersion="1") == 409
+    assert "deletionTimestamp" not in api_server.ask("GET", f"{PODS}/drained").body["metadata"]
+    assert evict(uid=meta["uid"], resourceVersion=meta["resourceVersion"]) == 201
+    pod = api_server.ask("GET", f"{PODS}/drained").body
+    (said,) = (one for one in pod["status"]["conditions"] if one["type"] == "DisruptionTarget")
+    assert (said["status"], said["reason"], said["message"]) == (
+        "True", "EvictionByEvictionAPI", "Eviction API: evicting",
+    )  # fmt: skip
+    assert pod["metadata"]["deletionTimestamp"]
+    assert api_server.ask("DELETE", f"{PODS}/drained", {"gracePeriodSeconds": 0}).code == 200

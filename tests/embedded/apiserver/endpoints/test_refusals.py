@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -271,6 +272,16 @@ def test_a_continue_token_that_no_list_gave_out(api_server: ServerProcess, token
     answer = api_server.ask("GET", f"{MAPS}?continue={token}")
     assert answer.code == 400
     assert answer.body["message"] == f"invalid continue token: continue key is not valid: {said}"
+
+
+def test_a_continue_token_of_a_version_to_come_is_answered_as_that_version_is(api_server: ServerProcess) -> None:
+    token = (
+        base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","rv":99999999999,"start":"default/a"}').decode().rstrip("=")
+    )
+    answer = api_server.ask("GET", f"{MAPS}?continue={token}&limit=1")
+    assert (answer.code, answer.body["reason"]) == (504, "Timeout")
+    assert [one["reason"] for one in answer.body["details"]["causes"]] == ["ResourceVersionTooLarge"]
+    assert answer.body["message"].startswith("Timeout: Too large resource version: 99999999999, current: ")
 
 
 def test_an_apply_does_not_create_what_has_an_identity(api_server: ServerProcess) -> None:

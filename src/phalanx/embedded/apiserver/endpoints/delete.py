@@ -127,7 +127,7 @@ class Deleter:
         old = self._store.head(resource.key, target.namespace, target.name)
         if old is None:
             raise not_found(resource.group, resource.plural, target.name)
-        _check_preconditions(resource, target.name, old, options)
+        check_preconditions(resource, target.name, old, options)
         if await self._consulted(resource, old, options):
             return await self.delete(target, replace(options, user=None))
         if resource.key == ("", "namespaces"):
@@ -217,7 +217,8 @@ class Deleter:
         await asyncio.gather(*waiting)
 
 
-def _check_preconditions(resource: Resource, name: str, old: Stored, options: DeleteOptions) -> None:
+def check_preconditions(resource: Resource, name: str, old: Stored, options: DeleteOptions) -> None:
+    """Raises `ApiError` 409 for an object that is not the one that was meant."""
     meta = old.obj["metadata"]
     if options.uid and options.uid != meta["uid"]:
         raise conflict(

@@ -76,6 +76,7 @@ class Reader:
             version, after = _parse_token(options.token)
             if options.version:
                 raise bad_request("specifying resource version is not allowed when using continue")
+            self._check_not_future(version)  # a token of a server whose data was lost since, or of another
             if version < 0:  # the token that a 410 gave out: go on from here, inconsistently
                 version = self._store.version
             elif version < self._store.horizon:

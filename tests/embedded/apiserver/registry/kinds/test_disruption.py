@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.registry.kinds.policy.disruption import allow
+from phalanx.embedded.apiserver.registry.kinds.policy.disruption import allow, evicted
 from tests.embedded.apiserver.registry.kinds.writes import Object, create, pod, refusal, status_refusal, stored
 
 NOW = "2026-01-01T00:00:00Z"
@@ -67,6 +67,34 @@ def test_an_eviction_takes_one_disruption() -> None:
     assert after["status"]["disruptionsAllowed"] == 1
     assert after["status"]["disruptedPods"] == {"p": NOW}
     assert before["status"]["disruptionsAllowed"] == 2
+
+
+def test_the_last_disruption_says_that_there_are_no_more() -> None:
+    after = allow(running(), [kept(1)], NOW)
+    assert after is not None
+    (said,) = after["status"]["conditions"]
+    assert (said["type"], said["status"], said["reason"]) == ("DisruptionAllowed", "False", "InsufficientPods")
+
+
+def test_an_evicted_pod_says_so_once() -> None:
+    told = evicted(running(), NOW)
+    assert told is not None
+    ready, said = told["status"]["conditions"]
+    assert ready["type"] == "Ready"
+    assert (said["type"], said["status"], said["reason"]) == ("DisruptionTarget", "True", "EvictionByEvictionAPI")
+    assert (said["message"], said["lastTransitionTime"]) == ("Eviction API: evicting", NOW)
+    assert evicted(told, "2026-01-01T00:00:01Z") is None
+
+
+def test_an_eviction_has_the_last_word_on_why_a_pod_goes() -> None:
+    before = running()
+    before["status"]["conditions"] = [
+        {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "lastTransitionTime": NOW}
+    ]
+    told = evicted(before, "2026-01-01T00:00:01Z")
+    assert told is not None
+    (said,) = told["status"]["conditions"]
+    assert (said["reason"], said["lastTransitionTime"]) == ("EvictionByEvictionAPI", NOW)
 
 
 def test_an_exhausted_budget_refuses() -> None:

@@ -5,6 +5,7 @@ Both are creations of another object (Binding, Eviction) under the pod's path; n
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, conflict, not_found
 from phalanx.embedded.apiserver.endpoints import answers
-from phalanx.embedded.apiserver.endpoints.delete import Deleter, delete_options
+from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, check_preconditions, delete_options
 from phalanx.embedded.apiserver.endpoints.write import Intent, Writer, as_revision
 from phalanx.embedded.apiserver.registry.kinds.policy import disruption
 from phalanx.embedded.apiserver.registry.routing import Target
@@ -81,9 +82,20 @@ class PodActions:
             if budget is not None:
                 name = budget["metadata"]["name"]
                 await self._store.put(BUDGETS, target.namespace, name, as_revision(budget))
-            pod = Target(resource=target.resource, namespace=target.namespace, name=target.name)
-            await self._deleter.delete(pod, options)
+            await self._leave(Target(resource=target.resource, namespace=target.namespace, name=target.name), options)
         return answers.value(request, SUCCESS, 201)
+
+    async def _leave(self, target: Target, options: DeleteOptions) -> None:
+        """Say at the pod why it goes, and delete it: two changes in one turn of the event loop."""
+        stored = self._pod(target.namespace, target.name)
+        check_preconditions(target.resource, target.name, stored, options)
+        if (told := disruption.evicted(stored.obj, objectmeta.now_text())) is None:
+            await self._deleter.delete(target, options)
+            return
+        said = self._store.put(PODS, target.namespace, target.name, told)
+        await self._deleter.delete(target, replace(options, version=""))
+        with suppress(ApiError):  # on a full disk a pod goes without
+            await said
 
     def _budgets(self, namespace: str) -> list[Object]:
         """The budgets as the last decided evictions leave them."""

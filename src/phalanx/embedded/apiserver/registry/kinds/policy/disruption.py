@@ -115,7 +115,35 @@ def _disrupted(budget: Object, pod: str, now: str) -> Object:
             f"The disruption budget {name} needs {desired} healthy pods and has {current} currently"
         )
     noted = {**(status.get("disruptedPods") or {}), pod: now}
-    return budget | {"status": status | {"disruptionsAllowed": allowed - 1, "disruptedPods": noted}}
+    left = status | {"disruptionsAllowed": allowed - 1, "disruptedPods": noted}
+    if allowed == 1:
+        none_more = {"status": "False", "reason": "InsufficientPods", "message": ""}
+        seen = {"observedGeneration": status["observedGeneration"]} if status.get("observedGeneration") else {}
+        left["conditions"] = _with(status, {"type": "DisruptionAllowed", **none_more, **seen}, now)
+    return budget | {"status": left}
+
+
+def evicted(pod: Object, now: str) -> Object | None:
+    """Return the pod with the condition that says so, which a Job's podFailurePolicy looks for; None: it has it."""
+    status = pod.get("status") or {}
+    seen = {"observedGeneration": pod["metadata"]["generation"]} if pod["metadata"].get("generation") else {}
+    why = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+    told = {"type": "DisruptionTarget", **seen, "status": "True", "lastProbeTime": None, **why}
+    conditions = _with(status, told, now)
+    if conditions == (status.get("conditions") or []):
+        return None
+    return pod | {"metadata": dict(pod["metadata"]), "status": {**status, "conditions": conditions}}
+
+
+def _with(status: Mapping[str, Any], told: Object, now: str) -> list[Object]:
+    """Return the conditions with this one in its place; its time is that of its last change of status."""
+    conditions: list[Object] = list(status.get("conditions") or ())
+    place = next((at for at, one in enumerate(conditions) if one.get("type") == told["type"]), len(conditions))
+    since = now
+    if place < len(conditions) and conditions[place].get("status") == told["status"]:
+        since = conditions[place].get("lastTransitionTime") or now
+    conditions[place : place + 1] = [{**told, "lastTransitionTime": since}]
+    return conditions
 
 
 def too_many_requests(why: str, retry_after_s: int | None = None) -> ApiError:
