@@ -1,8 +1,8 @@
 """The definitions of the job kinds that are run here, made where they are absent.
 
 They are those of their projects (`definitions.json`, made from the CustomResourceDefinitions that each publishes, with
-pod templates left open), so that manifests made for the operators are taken or refused as theirs are. Where a
-definition is there already, the operator's own say, it is left alone.
+pod templates left open, whose types are those of `training.template`), so that manifests made for the operators are
+taken or refused as theirs are. Where a definition is there already, the operator's own say, it is left alone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,21 @@ import msgspec
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import CRDS, Kind
 from phalanx.embedded.controllers.operators.training.definition import definition
+from phalanx.embedded.controllers.operators.training.template import spelt_out
 
 
 def definitions() -> list[Object]:
     """Return all of them."""
     text = resources.files(__package__ or "").joinpath("definitions.json").read_bytes()
-    return [definition(), *msgspec.json.decode(text, type=list[dict[str, Any]])]
+    return [definition(), *map(_spelt_out, msgspec.json.decode(text, type=list[dict[str, Any]]))]
+
+
+def _spelt_out(body: Object) -> Object:
+    """A spec must be: their webhooks refuse what has none."""
+    for version in body["spec"]["versions"]:
+        schema = spelt_out(version["schema"]["openAPIV3Schema"])
+        version["schema"]["openAPIV3Schema"] = {**schema, "required": sorted({"spec", *schema.get("required", ())})}
+    return body
 
 
 async def install_operators(connection: Connection) -> None:

@@ -62,12 +62,12 @@ def restarts(job_set: Object) -> int:
 def make_job(job_set: Object, replica: Replica, *, suspended: bool) -> Object:
     """Return the Job of a replica."""
     template = copy.deepcopy(replica.part["template"])
-    meta, spec = template.get("metadata") or {}, template["spec"]
+    meta, spec = template.get("metadata") or {}, template.setdefault("spec", {})
     words = _words(job_set, replica)
     spec.setdefault("completionMode", "Indexed")
     spec["suspend"] = suspended
-    pod = spec["template"]
-    pod["spec"].setdefault("restartPolicy", "OnFailure")
+    pod = spec.setdefault("template", {})  # without containers, which the server refuses
+    pod.setdefault("spec", {}).setdefault("restartPolicy", "OnFailure")
     inner = pod.setdefault("metadata", {})
     inner["labels"] = {**(inner.get("labels") or {}), **words}
     inner["annotations"] = {**(inner.get("annotations") or {}), **words}

@@ -81,14 +81,24 @@ class TrainJobController:
         if made is None:
             if f"{space}/{job['metadata']['name']}" in self._job_sets.objects:
                 return f"there is a JobSet {job['metadata']['name']} that it has not made: delete the one or the other"
-            await self._calls.create(JOB_SETS, wanted, space)
-        elif made["spec"].get("suspend"):
+            return await self._begin(job, wanted)
+        if made["spec"].get("suspend"):
             patches = {"spec": {key: wanted["spec"][key] for key in ("suspend", "replicatedJobs")}}
             now = {"spec": {key: made["spec"].get(key) for key in ("suspend", "replicatedJobs")}}
             if now != patches:
                 await self._calls.patch(JOB_SETS, made, patches)
         elif wanted["spec"]["suspend"]:
             await self._calls.patch(JOB_SETS, made, {"spec": {"suspend": True}})
+        return await self._end_in_time(job)
+
+    async def _begin(self, job: Object, wanted: Object) -> str:
+        """Create its JobSet. Return why the server refuses it, or nothing."""
+        try:
+            await self._calls.create(JOB_SETS, wanted, job["metadata"]["namespace"])
+        except ApiRefusal as refusal:
+            if refusal.code not in (400, 403, 422):
+                raise
+            return f"its JobSet could not be created: {refusal}"
         return await self._end_in_time(job)
 
     async def _furnish(self, job: Object, runtime: Object, wanted: Object) -> None:

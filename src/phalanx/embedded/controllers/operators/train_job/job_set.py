@@ -98,7 +98,7 @@ def _step(part: Object) -> str:
 
 
 def _size(trainer: Object, nodes: int) -> None:
-    spec = trainer["template"]["spec"]
+    spec = trainer["template"].setdefault("spec", {})
     spec |= {"parallelism": nodes, "completions": nodes}
 
 

@@ -105,8 +105,9 @@ def _config_name(job: Object) -> str:
 
 def _pods(parts: Mapping[str, Object]) -> Iterator[tuple[str, Object]]:
     for name in (LAUNCHER, NODE):
-        if name in parts:
-            yield name, parts[name]["template"]["spec"]["template"]["spec"]
+        spec = (parts[name]["template"].get("spec") or {}) if name in parts else {}
+        if pod := (spec.get("template") or {}).get("spec"):
+            yield name, pod
 
 
 def _members(pod: Object) -> Iterator[Object]:
@@ -122,7 +123,7 @@ def _first(parts: Mapping[str, Object]) -> Object:
 
 def _hosts(job: Object, part: Object, subdomain: str) -> Iterator[str]:
     name = job["metadata"]["name"]
-    for index in range(int(part["template"]["spec"].get("parallelism") or 1)):
+    for index in range(int((part["template"].get("spec") or {}).get("parallelism") or 1)):
         yield f"{name}-{part['name']}-0-{index}.{subdomain}"
 
 

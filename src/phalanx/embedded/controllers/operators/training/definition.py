@@ -11,9 +11,9 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.client.kind import CRDS, Kind
 from phalanx.embedded.controllers.operators.training.pods import MOST_REPLICAS
+from phalanx.embedded.controllers.operators.training.template import OPEN, POD_TEMPLATE
 
 PYTORCH_JOBS = Kind(group="kubeflow.org", plural="pytorchjobs", name="PyTorchJob")
-_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _QUANTITY = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 _COUNT = {"type": "integer", "format": "int32", "minimum": 0}
 
@@ -28,7 +28,7 @@ _REPLICAS = _of(
     properties={
         "replicas": {**_COUNT, "maximum": MOST_REPLICAS, "description": "How many; default 1."},
         "restartPolicy": _of("string", enum=["Always", "OnFailure", "Never", "ExitCode"], description="OnFailure."),
-        "template": {**_ANYTHING, "description": "As a pod's. Its container `pytorch` is told who it is."},
+        "template": {**POD_TEMPLATE, "description": "As a pod's. Its container `pytorch` is told who it is."},
     },
 )
 _SCHEDULING = _of(
@@ -59,7 +59,7 @@ _SPEC = _of(
     "object",
     required=["pytorchReplicaSpecs"],
     properties={
-        "elasticPolicy": _ANYTHING,
+        "elasticPolicy": OPEN,
         "nprocPerNode": _of("string", description="Processes of a pod: auto, cpu, gpu or a number."),
         "pytorchReplicaSpecs": _of(
             "object",
@@ -81,7 +81,7 @@ _SPEC = _of(
 
 
 # The operator's webhook refuses a job without a spec; here the schema does.
-_WHOLE = _of("object", required=["spec"], properties={"spec": _SPEC, "status": _ANYTHING})
+_WHOLE = _of("object", required=["spec"], properties={"spec": _SPEC, "status": OPEN})
 
 
 def definition() -> Object:
