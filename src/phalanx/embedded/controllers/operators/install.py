@@ -26,7 +26,7 @@ def definitions() -> list[Object]:
 
 
 def _spelt_out(body: Object) -> Object:
-    """A spec must be: their webhooks refuse what has none."""
+    """A spec must be: what has none runs nothing, and most of their webhooks refuse it."""
     for version in body["spec"]["versions"]:
         schema = spelt_out(version["schema"]["openAPIV3Schema"])
         version["schema"]["openAPIV3Schema"] = {**schema, "required": sorted({"spec", *schema.get("required", ())})}

@@ -121,6 +121,7 @@ class CronJobController:
             made = await self._calls.create(self._kind.jobs, job, job["metadata"]["namespace"])
         except ApiRefusal as refusal:
             if refusal.code != 409:
+                self._tell(cron, "Warning", "FailedCreate", f"Error creating job: {refusal}")
                 raise
         else:
             self._tell(cron, "Normal", "SuccessfulCreate", f"Created job {job['metadata']['name']}")

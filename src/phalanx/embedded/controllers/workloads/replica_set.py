@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from phalanx.client.connection import Object
+from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import PODS, REPLICA_SETS
 from phalanx.embedded.controllers.job.pods import slow_start
 from phalanx.embedded.controllers.runtime.calls import Calls
@@ -47,7 +47,11 @@ class ReplicaSetController:
         """In growing batches, so that who refuses all is asked once. Raises ApiError."""
         pod = _pod(replica_set)
         for batch in slow_start([None] * count):
-            made = await asyncio.gather(*(self._calls.create(PODS, pod, _space(pod)) for _ in batch))
+            try:
+                made = await asyncio.gather(*(self._calls.create(PODS, pod, _space(pod)) for _ in batch))
+            except ApiRefusal as refusal:
+                self._recorder.tell(COMPONENT, replica_set, "Warning", "FailedCreate", f"Error creating: {refusal}")
+                raise
             for one in made:
                 text = f"Created pod: {one['metadata']['name']}"
                 self._recorder.tell(COMPONENT, replica_set, "Normal", "SuccessfulCreate", text)

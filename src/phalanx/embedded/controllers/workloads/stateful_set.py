@@ -129,9 +129,16 @@ class StatefulSetController:
             except ApiRefusal as refusal:
                 if refusal.code != 409:
                     raise
-        made = await self._calls.create(PODS, pod_of(stateful_set, ordinal), space)
-        text = f"create Pod {made['metadata']['name']} in StatefulSet {stateful_set['metadata']['name']} successful"
-        self._recorder.tell(COMPONENT, stateful_set, "Normal", "SuccessfulCreate", text)
+        pod = pod_of(stateful_set, ordinal)
+        what = f"create Pod {pod['metadata']['name']} in StatefulSet {stateful_set['metadata']['name']}"
+        try:
+            await self._calls.create(PODS, pod, space)
+        except ApiRefusal as refusal:
+            if refusal.reason != "AlreadyExists":  # our own, which is not seen yet
+                text = f"{what} failed error: {refusal}"
+                self._recorder.tell(COMPONENT, stateful_set, "Warning", "FailedCreate", text)
+            raise
+        self._recorder.tell(COMPONENT, stateful_set, "Normal", "SuccessfulCreate", f"{what} successful")
 
 
 def claims_of(stateful_set: Object, ordinal: int) -> list[Object]:
