@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import Object
-from phalanx.client.kind import CONFIG_MAPS, JOB_SETS, SECRETS, TRAIN_JOBS
+from phalanx.client.kind import CONFIG_MAPS, JOB_SETS, RESOURCE_QUOTAS, SECRETS, TRAIN_JOBS
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.operators.train_job.controller import RUNTIMES
 from phalanx.embedded.controllers.operators.train_job.job_set import RuntimeFault, make_job_set
@@ -161,5 +161,22 @@ def test_somebody_elses_secret_is_not_taken(api_server: ServerProcess) -> None:
         status = await until_said(here, "Failed", "False", of=TRAIN_JOBS, name="t")
         assert "there is a Secret t-mpi-ssh-auth that it has not made" in status["conditions"][0]["message"]
         assert await here.get(JOB_SETS, "t") is None
+
+    scenario(api_server, play)
+
+
+@pytest.mark.slow
+def test_a_job_set_that_the_server_refuses_is_told(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await install_operators(here.connection)
+        await here.make(RESOURCE_QUOTAS, "none", spec={"hard": {"count/jobsets.jobset.x-k8s.io": "0"}})
+        await here.make(RUNTIMES["TrainingRuntime"], "deepspeed", spec=runtime()["spec"])
+        await here.make(TRAIN_JOBS, "t", spec={"runtimeRef": REFERENCE})
+
+        def told(job: Any) -> bool:
+            conditions = (job.get("status") or {}).get("conditions") or ()
+            return any(one["message"].startswith("its JobSet could not be created: ") for one in conditions)
+
+        await here.until(lambda: here.get(TRAIN_JOBS, "t"), told)
 
     scenario(api_server, play)
