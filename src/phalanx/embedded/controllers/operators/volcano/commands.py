@@ -116,7 +116,8 @@ class QueueController:
         name, state = queue["metadata"]["name"], (queue.get("status") or {}).get("state")
         if state == "Closing" and not any(_queue_of(one) == name for one in self._groups.objects.values()):
             seen = {"resourceVersion": queue["metadata"]["resourceVersion"]}  # it may be opened again just now
-            await self._calls.patch(QUEUES, queue, {"metadata": seen, "status": {"state": "Closed"}}, subresource="status")
+            body = {"metadata": seen, "status": {"state": "Closed"}}
+            await self._calls.patch(QUEUES, queue, body, subresource="status")
 
 
 def _state(queue: Mapping[str, Object]) -> str:
