@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import logging
 import socket
 import ssl
@@ -63,6 +64,7 @@ def _listening(path: Path) -> Iterator[socket.socket]:
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         if path.is_socket():
+            _require_nobody(path)
             path.unlink()
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(path))
@@ -77,6 +79,22 @@ def _listening(path: Path) -> Iterator[socket.socket]:
     finally:
         path.unlink(missing_ok=True)
         listener.close()
+
+
+def _require_nobody(path: Path) -> None:
+    """Raises PhalanxError: a process listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:  # of another type, so it is told and not let in
+        try:
+            other.connect(str(path))
+        except ConnectionRefusedError:
+            return
+        except OSError as error:
+            if error.errno != errno.EPROTOTYPE:
+                raise
+    raise PhalanxError(
+        f"users log in at {path} to another `phalanx up --shared`, which goes on. Name another file for this one with "
+        "--login-socket FILE, which its users give `phalanx login`."
+    )
 
 
 class _Logins:
