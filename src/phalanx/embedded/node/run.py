@@ -151,8 +151,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
                 nodes.observe(await tell_pressure(connection, registration, nodes.objects.get(name) or node))
 
         loops: dict[str, Callable[[], Awaitable[None]]] = {
-            "events of pods": around.tell.run,
-            "names of pods": around.naming.run,
+            **_upkeep(around),
             "disk": lambda: agent.watch_disk(tell),
             "usage": meter.run,
             **_heartbeats(connection, registration, nodes, node["metadata"]["uid"], settings),
@@ -162,6 +161,12 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
                 group.create_task(endless(what, loop))
             for work in (*_device_sources(settings, around.devices), agent.run(pods)):
                 group.create_task(work)
+
+
+def _upkeep(around: Surroundings) -> dict[str, Callable[[], Awaitable[None]]]:
+    """Return what keeps what pods find around them as it is to be."""
+    fence = {} if around.fence is None else {"network": around.fence.keep}
+    return {"events of pods": around.tell.run, "names of pods": around.naming.run, **fence}
 
 
 def _heartbeats(

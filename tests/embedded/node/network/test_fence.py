@@ -34,6 +34,10 @@ def test_without_pods_nobody_is_fenced() -> None:
     assert "set fenced { type uid; }" in rules(())
 
 
+def test_root_is_never_fenced_for_the_api_server_is_his() -> None:
+    assert rules([*PODS, Fenced(user=0, address="127.64.0.3")]) == rules(PODS)
+
+
 # Each line of output: who asks, and whether he was answered, by Ada, by Carol and by root, who listen on everything.
 SCRIPT = """
 import fcntl, os, socket, struct, sys
@@ -106,7 +110,8 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return where an nft(8) of our own keeps what it was given last. It refuses while `refused` lies beside it."""
     program = tmp_path / "nft"
     program.write_text(
-        f"#!/bin/sh\n[ ! -e {tmp_path}/refused ] || {{ echo no >&2; exit 1; }}\ncat > {tmp_path}/rules\n"
+        f"#!/bin/sh\n[ ! -e {tmp_path}/refused ] || {{ echo no >&2; exit 1; }}\n"
+        f"[ $2 != list ] || exec [ -e {tmp_path}/rules ]\ncat > {tmp_path}/rules\n"
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -122,18 +127,54 @@ def test_a_pod_does_not_start_before_its_rules_are_in_force(loaded: Path) -> Non
     with pytest.raises(PhalanxError, match="the kernel does not take the rules of the network: no"):
         asyncio.run(fence.admit("third", Fenced(user=CAROL)))
     refused.unlink()
-    fence.forget("old")
     asyncio.run(fence.admit("third", Fenced(user=CAROL)))
-    assert loaded.read_text() == rules([PODS[1], Fenced(user=CAROL)])
+    refused.touch()
+    with pytest.raises(PhalanxError):  # of a second container, while the first one runs
+        asyncio.run(fence.admit("third", Fenced(user=CAROL, address="127.64.0.3")))
+    refused.unlink()
+    fence.forget("old")
+    asyncio.run(fence.admit("fourth", PODS[2]))
+    assert loaded.read_text() == rules([*PODS[1:], Fenced(user=CAROL, address="127.64.0.3")])
     fence.close()
 
 
 def test_where_there_is_no_nft_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
-        fence = Fence(claim=f"\0{tmp_path}")  # the machine that runs the tests may be a shared one
+        fence = Fence(claim=tmp_path / "lock")  # the machine that runs the tests may be a shared one
         await fence.try_out()
         assert "install nftables" in fence.refusal
         fence.close()
 
     monkeypatch.setenv("PATH", str(tmp_path))
     asyncio.run(test())
+
+
+def test_one_agent_writes_the_rules_and_no_user_can_claim_them(tmp_path: Path, loaded: Path) -> None:
+    async def test() -> None:
+        first, second = Fence(claim=tmp_path / "lock"), Fence(claim=tmp_path / "lock")
+        await first.try_out()
+        await second.try_out()
+        assert (first.refusal, "another" in second.refusal) == ("", True)
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+        first.close()
+        second.close()
+        third = Fence(claim=tmp_path / "lock")
+        await third.try_out()
+        assert third.refusal == ""
+        third.close()
+
+    asyncio.run(test())
+    assert loaded.exists()
+
+
+def test_rules_that_something_else_took_away_are_loaded_again(loaded: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fence = Fence()
+    asyncio.run(fence.restore())
+    assert not loaded.exists()  # there were none
+    asyncio.run(fence.admit("one", PODS[0]))
+    asyncio.run(fence.restore())
+    assert caplog.messages == []
+    loaded.unlink()
+    asyncio.run(fence.restore())
+    assert loaded.read_text() == rules(PODS[:1])
+    assert "in force again" in caplog.text

@@ -8,26 +8,32 @@ the mark is his own. So nobody's but his own processes ever get through, whateve
 Connections of root are a stranger's, too, for what runs as root forwards those of users (services, `kubectl
 port-forward`, probes). Those to the address of a pod count as the pod's user's: they were asked of the API.
 
-A user is fenced from when his first pod starts until his last has ended. The rules are the kernel's: they stay when the
-node agent ends, as pods do.
+A user is fenced from when his first pod starts until his last has ended. Root never is: the API server is his. The
+rules are the kernel's: they stay when the node agent ends, as pods do. If they are taken away meanwhile (Debian's
+nftables.service flushes all rules of the machine when it starts), they are loaded again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
+import fcntl
+import logging
+import os
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from phalanx.errors import PhalanxError
 
 TABLE = "inet phalanx"
-_CLAIM = "\0phalanx-network"  # the rules are one table, so one agent writes them
+# The rules are one table, so one agent writes them: who has locked this file, which users may not even open.
+_CLAIM = Path("/run/phalanx-network.lock")
+_LOOK_S = 10.0
 _STRANGER = 1
 _OF_USER = 1 << 31  # set in the mark of a fenced user, whose number is the rest
 # Of connections over loopback, so that what was closed does not fill the table of connections (in seconds).
 _BRIEF = "syn_sent : 10, syn_recv : 10, fin_wait : 10, close_wait : 10, last_ack : 5, time_wait : 1, close : 1"
+log = logging.getLogger(__name__)
 _CHAINS = """\
     chain output {
         type filter hook output priority filter; policy accept;
@@ -56,9 +62,9 @@ class Fenced:
 def rules(pods: Iterable[Fenced]) -> str:
     """Return the rules, which take the place of those before them at once, as nft(8) reads them."""
     known = list(pods)
-    users = sorted({one.user for one in known})
+    users = sorted({one.user for one in known} - {0})
     marks = {user: f"{_OF_USER | user:#x}" for user in users}
-    addresses = sorted((one.address, marks[one.user]) for one in known if one.address)
+    addresses = sorted((one.address, marks[one.user]) for one in known if one.address and one.user)
     return "".join(
         (
             f"table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{\n",
@@ -82,38 +88,32 @@ def _named(what: str, sort: str, elements: Iterable[str]) -> str:
 class Fence:
     """The rules as they are in force. `refusal`: why there are none."""
 
-    def __init__(self, claim: str = _CLAIM) -> None:
-        """`claim`: whoever has it writes the rules (unix(7), abstract)."""
+    def __init__(self, claim: Path = _CLAIM) -> None:
+        """`claim`: whoever has locked it writes the rules."""
         self.refusal = ""
         self._pods: dict[str, Fenced] = {}  # by uid
         self._in_force = ""
-        self._lock, self._claim, self._claimed = asyncio.Lock(), claim, socket.socket(socket.AF_UNIX)
+        self._lock, self._claim, self._claimed = asyncio.Lock(), claim, -1
 
     async def try_out(self) -> None:
         """See whether the rules can be had here; nothing of the kernel's is changed, where an earlier agent's rules may
         be in force."""
         try:
-            self._claimed.bind(self._claim)
-            await _load(rules([Fenced(user=1, address="127.64.0.1")]), "--check")
+            self._claimed = _lock(self._claim)
+            await _nft(rules([Fenced(user=1, address="127.64.0.1")]), "--check", "-f", "-")
         except PhalanxError as error:
             self.refusal = str(error)
-        except OSError:
-            self.refusal = "another `phalanx up --shared` of this machine has the rules of its network"
 
     def note(self, uid: str, pod: Fenced) -> None:
         """A pod that an earlier agent started is behind the rules of that agent, and will be behind the next."""
         self._pods[uid] = pod
 
     async def admit(self, uid: str, pod: Fenced) -> None:
-        """Have the rules in force that fence a pod, before it starts. Raises PhalanxError."""
-        if self.refusal:
-            return
-        self._pods[uid] = pod
-        try:
+        """Have the rules in force that fence a pod, before a container of it starts; others may run. Raises
+        PhalanxError."""
+        if not self.refusal:
+            self._pods[uid] = pod
             await self._apply()
-        except PhalanxError:
-            self._pods.pop(uid, None)
-            raise
 
     def forget(self, uid: str) -> None:
         """The pod has ended: the next rules are without it."""
@@ -121,7 +121,25 @@ class Fence:
 
     def close(self) -> None:
         """Let another agent write the rules; these stay."""
-        self._claimed.close()
+        if self._claimed >= 0:
+            os.close(self._claimed)
+
+    async def keep(self) -> None:
+        """Look for ever whether the rules are still there, and load them again where they are not."""
+        while True:
+            await self.restore()
+            await asyncio.sleep(_LOOK_S)
+
+    async def restore(self) -> None:
+        """Load the rules that were in force if something else took them away. Raises PhalanxError."""
+        async with self._lock:
+            if not self._in_force:
+                return
+            try:
+                await _nft("", "--terse", "list", "table", *TABLE.split())
+            except PhalanxError:
+                await _load(self._in_force)
+                log.warning("something else took the rules of the network away (nft); they are in force again")
 
     async def _apply(self) -> None:
         async with self._lock:
@@ -133,16 +151,36 @@ class Fence:
 
 async def take_down() -> None:
     """Take away rules that an earlier agent left, unless they are another's who runs. Raises PhalanxError."""
-    with socket.socket(socket.AF_UNIX) as claim, suppress(OSError):
-        claim.bind(_CLAIM)
+    claimed = _lock(_CLAIM)
+    try:
         await _load(f"table {TABLE}\ndelete table {TABLE}\n")
+    finally:
+        os.close(claimed)
 
 
-async def _load(text: str, *options: str) -> None:
+def _lock(claim: Path) -> int:
+    """Return the open file, whose lock ends with this process, however it dies. Raises PhalanxError."""
+    try:
+        handle = os.open(claim, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise PhalanxError(f"{claim} cannot be opened: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise PhalanxError("another `phalanx up --shared` of this machine has the rules of its network") from None
+    return handle
+
+
+async def _load(text: str) -> None:
+    await _nft(text, "-f", "-")
+
+
+async def _nft(text: str, *options: str) -> None:
     """Raises PhalanxError: nft is not there, or the kernel does not take the rules."""
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
-        nft = await asyncio.create_subprocess_exec("nft", *options, "-f", "-", stdin=pipe, stdout=nothing, stderr=pipe)
+        nft = await asyncio.create_subprocess_exec("nft", *options, stdin=pipe, stdout=nothing, stderr=pipe)
     except OSError as error:
         raise PhalanxError(f"nft(8) cannot be run: {error.strerror}; install nftables") from None
     _, said = await nft.communicate(text.encode())
