@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import KEY, Ask
-from phalanx.slurm.jobs.steps.pods.bundle import _libraries, bundle
+from phalanx.slurm.jobs.steps.pods.bundle import _libraries, _make_room, bundle
+from phalanx.slurm.main import install
 from phalanx.slurm.submission import manifest
 from phalanx.slurm.submission.creation import daemon
 
@@ -19,8 +23,9 @@ SITE = Site(tools="registry.example/phalanx:1")
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("tools") / "here"
+    place = tmp_path_factory.mktemp("tools") / "it's-$(here)"
     (place / "bin" / "left-from-a-try").mkdir(parents=True)
+    (place / ".phalanx-bundle").touch()
     bundle(place, ["srun", "squeue"])
     return place
 
@@ -60,7 +65,8 @@ def test_the_daemon_is_started_where_there_is_one() -> None:
 
 def test_a_script_calls_srun_with_nothing_but_the_tools(tools: Path, tmp_path: Path) -> None:
     program = "import sys; print(sys.prefix); print(*{l.split()[5] for l in open('/proc/self/maps') if '.so' in l})"
-    script = f'command -v srun\nsrun -n2 -l sh -c \'echo "$SLURM_PROCID"\'\n{tools}/python -I -c "{program}"\n'
+    python = shlex.quote(str(tools / "python"))
+    script = f'command -v srun\nsrun -n2 -l sh -c \'echo "$SLURM_PROCID"\'\n{python} -I -c "{program}"\n'
     environment = {
         "PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path), "PHALANX_LAUNCHER": manifest.launcher(),
         "PHALANX_SCRIPT": f"#!/bin/sh\n{script}", "PHALANX_WORKDIR": str(tmp_path), "PHALANX_STDIN": "/dev/null",
@@ -83,6 +89,50 @@ def test_the_daemon_starts_from_the_tools(tools: Path) -> None:
     words = [str(tools / "python"), "-I", "-c", program]
     assert subprocess.check_output(words, env={}, text=True, timeout=120).startswith(f"{tools}/home/")
     assert not (tools / "bin" / "left-from-a-try").exists()
+
+
+@pytest.mark.parametrize("part", ["bin", "home", "lib", "python"])
+def test_what_is_anothers_is_left_alone(tmp_path: Path, part: str) -> None:
+    (tmp_path / part).mkdir()
+    (tmp_path / part / "mine").touch()
+    with pytest.raises(PhalanxError, match=f"{part} is there, and no earlier bundle made it.*Nothing was changed"):
+        bundle(tmp_path, ["srun"])
+    assert [each.relative_to(tmp_path) for each in tmp_path.rglob("*")] == [Path(part), Path(part, "mine")]
+
+
+def test_a_link_in_place_of_a_part_is_not_followed(tmp_path: Path) -> None:
+    (kept := tmp_path / "kept").mkdir()
+    (tmp_path / "bin").symlink_to(kept)
+    with pytest.raises(PhalanxError, match="bin is there"):
+        bundle(tmp_path, ["srun"])
+    (tmp_path / ".phalanx-bundle").touch()
+    _make_room(tmp_path)
+    assert kept.is_dir()
+    assert not (tmp_path / "bin").is_symlink()
+
+
+def test_a_path_that_the_loader_would_divide_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PhalanxError, match="divides its paths"):
+        bundle(tmp_path / "a:b", ["srun"])
+    assert not (tmp_path / "a:b").exists()
+
+
+def test_of_many_files_that_cannot_be_copied_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise shutil.Error([("a", "b", "[Errno 28] No space left on device: 'b'")] * 9999)
+
+    monkeypatch.setattr(shutil, "copytree", full)
+    with pytest.raises(OSError, match=r"^\[Errno 28\] No space left on device: 'b'$"):
+        bundle(tmp_path, ["srun"])
+
+
+def test_commands_are_not_installed_over_a_real_slurm(tmp_path: Path) -> None:
+    (real := tmp_path / "squeue").write_bytes(b"\x7fELF")
+    with pytest.raises(PhalanxError, match="squeue is there, and was not made by this command"):
+        install(tmp_path)
+    assert list(tmp_path.iterdir()) == [real]
+    real.unlink()
+    assert install(tmp_path) == install(tmp_path)  # once more, over its own
 
 
 def test_an_interpreter_without_a_loader_is_told(tmp_path: Path) -> None:

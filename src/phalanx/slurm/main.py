@@ -79,18 +79,39 @@ def leave(name: str) -> NoReturn:
     os._exit(status)
 
 
+_CALL = "from phalanx.slurm.main import leave\n"
+
+
 def install(directory: Path) -> list[Path]:
-    """Make the commands in a directory; they run this very Phalanx. Raises OSError."""
+    """Make the commands in a directory; they run this very Phalanx. Raises OSError; PhalanxError: one that is there is
+    another's."""
+    from phalanx.errors import PhalanxError
+
     directory.mkdir(parents=True, exist_ok=True)
+    places = [directory / name for name in COMMANDS]
+    for place in places:
+        if (place.is_symlink() or place.exists()) and not _is_ours(place):
+            raise PhalanxError(
+                f"{place} is there, and was not made by this command: a real Slurm's? Nothing was changed. "
+                "Name another directory, and put it first on the PATH."
+            )
     made = []
-    for name in COMMANDS:
-        place = directory / name
+    for place in places:
+        name = place.name
         part = directory / f".{name}.{os.getpid()}"
-        part.write_text(f"#!{sys.executable} -I\nfrom phalanx.slurm.main import leave\nleave({name!r})\n")
+        part.write_text(f"#!{sys.executable} -I\n{_CALL}leave({name!r})\n")
         part.chmod(0o755)
         part.replace(place)
         made.append(place)
     return made
+
+
+def _is_ours(place: Path) -> bool:
+    """Return whether an earlier `install` made it."""
+    if place.is_symlink() or not place.is_file():
+        return False
+    with place.open("rb") as file:
+        return _CALL.encode() in file.read(4096 + len(_CALL))  # the path of an interpreter has 4,096 at most
 
 
 if __name__ == "__main__":

@@ -41,7 +41,8 @@ def install(directory: Path) -> None:
     Parameters
     ----------
     directory
-        Where to; made if it is missing. What is there under these names is replaced.
+        Where to; made if it is missing. What is there under these names and is another's, a real Slurm's for instance,
+        stays as it is: nothing is done then.
     """
     try:
         made = commands.install(directory.expanduser())
@@ -65,7 +66,8 @@ def bundle(directory: Path) -> None:
     Parameters
     ----------
     directory
-        Where to; made if it is missing. Its bin, home and lib are replaced.
+        Where to; made if it is missing. Its bin, home, lib and python are replaced if an earlier bundle made them, else
+        nothing is done.
     """
     from phalanx.slurm.jobs.steps.pods.bundle import bundle as make
 

@@ -8,10 +8,12 @@ the libraries that this process has mapped.
     DIRECTORY/python  the interpreter, for the launcher
     DIRECTORY/home    its program and modules
     DIRECTORY/lib     its loader and libraries
+    DIRECTORY/.phalanx-bundle  says that these are ours, to be replaced by the next try
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -19,18 +21,27 @@ from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
+from phalanx.errors import PhalanxError
+
 _VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _PACKAGES = ("msgspec", "httptools", "yaml", "phalanx/client", "phalanx/slurm")
 _LOADED = ("ssl", "hashlib", "ctypes", *(name for name in _PACKAGES if "/" not in name))  # whose libraries go along
+_PARTS, _OURS = ("bin", "home", "lib", "python"), ".phalanx-bundle"
 _UNUSED = ("test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "config-*")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.a", *_UNUSED)
 
 
 def bundle(where: Path, commands: Iterable[str]) -> None:
     """`where` is the place at which it will be used, as its programs name it; what an earlier try left there goes.
-    Raises OSError."""
-    for part in ("bin", "home", "lib"):
-        shutil.rmtree(where / part, ignore_errors=True)
+    Raises OSError; PhalanxError: something of another's is there."""
+    try:
+        _make(where, commands)
+    except shutil.Error as error:  # has all files that could not be copied, thousands where a disk is full
+        raise OSError(str(error.args[0][0][2])) from None
+
+
+def _make(where: Path, commands: Iterable[str]) -> None:
+    _make_room(where)
     for name in _LOADED:
         import_module(name)
     loader = _libraries(Path("/proc/self/maps").read_text().splitlines(), where / "lib")
@@ -39,13 +50,32 @@ def bundle(where: Path, commands: Iterable[str]) -> None:
     shutil.copy(Path(sys.executable).resolve(), home / "bin" / _VERSION)
     shutil.copytree(sysconfig.get_path("stdlib"), modules, ignore=_LEFT_OUT)
     _packages(modules / "site-packages")
-    python = f'"{where}/lib/{loader}" --library-path "{where}/lib" "{home}/bin/{_VERSION}"'
+    python = shlex.join((f"{where}/lib/{loader}", "--library-path", f"{where}/lib", f"{home}/bin/{_VERSION}"))
     _program(where / "python", f'#!/bin/sh\nexec {python} "$@"\n')
     # What these start in turn is to be started so, too.
-    own = f'import sys\nsys.executable = "{where}/python"\n'
+    own = f"import sys\nsys.executable = {str(where / 'python')!r}\n"
     for name in commands:
         _program(home / "commands" / name, f"{own}from phalanx.slurm.main import leave\nleave({name!r})\n")
-        _program(where / "bin" / name, f'#!/bin/sh\nexec {python} -I "{home}/commands/{name}" "$@"\n')
+        _program(where / "bin" / name, f'#!/bin/sh\nexec {python} -I {shlex.quote(f"{home}/commands/{name}")} "$@"\n')
+
+
+def _make_room(where: Path) -> None:
+    """Take away what was made here before, and nothing else: `bin` and `lib` may be a user's, or the machine's."""
+    if any(sign in str(where) for sign in ":;\n"):
+        raise PhalanxError(f"{str(where)!r}: the loader divides its paths at : and ;. Name another directory.")
+    there = [part for part in (where / part for part in _PARTS) if part.is_symlink() or part.exists()]
+    if there and not (where / _OURS).is_file():
+        raise PhalanxError(
+            f"{there[0]} is there, and no earlier bundle made it ({where / _OURS} would say so). "
+            "Nothing was changed. Name an empty directory."
+        )
+    where.mkdir(parents=True, exist_ok=True)
+    (where / _OURS).touch()  # first, so that a try that was cut short is known as ours
+    for part in there:
+        if part.is_symlink() or part.is_file():
+            part.unlink()
+        else:
+            shutil.rmtree(part)
 
 
 def _libraries(maps: Iterable[str], where: Path) -> str:
