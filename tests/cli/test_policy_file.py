@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.cli.files.placed_file import read_placed
 from phalanx.cli.files.policy_file import settings_from, settings_of
+from phalanx.dialects.kueue.tree.configuration import configuration
 from phalanx.errors import PhalanxError
 from phalanx.model.policy import Backfill, Policy, ScoringStrategy
 
@@ -37,6 +39,7 @@ def test_what_one_process_says_another_decides_by(tmp_path: Path) -> None:
         ("topologies:\n- levels: [a]\n- levels: []\n", ":3: topologies[1].levels: a topology has one level"),
         ("- a\n", ":1: ['a'] is not a mapping of names to values"),
         ("a: [\n", " is no YAML: while parsing"),
+        ("[" * 5000, " is no YAML: maximum recursion depth exceeded"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
@@ -50,3 +53,11 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, complaint: s
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(PhalanxError, match="cannot be read"):
         settings_of(tmp_path / "nothing.yaml")
+
+
+def test_lists_in_lists_without_end_end_no_process(tmp_path: Path) -> None:
+    (file := tmp_path / "deep.yaml").write_text("[" * 100_000)
+    with pytest.raises(PhalanxError, match=r"deep\.yaml: this is no YAML: more than 200 lists or mappings"):
+        read_placed(file, lambda said: said)
+    found = {"kueue-system/kueue-manager-config": {"data": {"controller_manager_config.yaml": file.read_text()}}}
+    assert "more than 200 lists" in configuration(found).fault

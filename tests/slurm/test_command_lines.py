@@ -69,7 +69,7 @@ def test_what_is_not_understood_is_refused_by_its_name(words: list[str], text: s
         (b"\0" * 9, "contains only whitespace!"),
         (b"#!/bin/sh\r\ntrue\r\n", "DOS line breaks"),
         (b"#!/bin/sh\nno\0side\n", "NULL character"),
-        (b"#!/bin/sh\n" + b"#" * 130_000, "at most 120000 are taken here"),
+        (b"#!/bin/sh\n" + b"#" * 130_000, "more than 120000 bytes"),
     ],
 )
 def test_scripts_that_are_refused(content: bytes, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +128,7 @@ FAILED = "Batch job submission failed: "
         ("--gres=fpga:1", "Invalid generic resource"),
         ("-t abc", "Invalid --time specification"),
         ("-n none", 'Invalid numeric value "none" for --ntasks.'),
+        ("-n 99999999999999999999", 'Invalid numeric value "99999999999999999999" for --ntasks.'),
         ("--begin=whenever", "Invalid time specification (pos=0): whenever\nsbatch: error: Invalid --begin"),
         ("--deadline=2020-01-01", FAILED + "Requested time limit is invalid"),
         ("-c 17", "CPU count per node can not be satisfied"),

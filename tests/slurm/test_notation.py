@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from phalanx.errors import PhalanxError
 from phalanx.slurm.notation import amounts, arrays, hostlist, times
 from phalanx.slurm.notation.signals import number_of, read_warning
 
@@ -172,3 +173,18 @@ def test_signals_and_warnings() -> None:
     assert read_warning("USR2@90") == (12, 90, False)
     assert read_warning("B:10") == (10, 60, True)
     assert [read_warning(text) for text in ("", "USR9", "USR1@x", "R:USR1")] == [None] * 4
+
+
+@pytest.mark.parametrize("text", ["a[0-99999999999]", "a[0-999]b[0-999]", "a[1]" * 999, "a[0-65535],b"])
+def test_host_lists_that_stand_for_too_many_are_refused(text: str) -> None:
+    with pytest.raises(PhalanxError, match=r"a host list .*write fewer"):
+        hostlist.expand(text)
+
+
+@pytest.mark.parametrize("text", [f"a[{'9' * 5000}]", "a[\u00b2]"])
+def test_numbers_that_are_none_stand_for_no_host(text: str) -> None:
+    assert hostlist.expand(text) == []
+
+
+def test_a_column_is_as_wide_as_a_screen_may_be() -> None:
+    assert [amounts.read_width(text) for text in ("0", "20", "9" * 5000)] == [0, 20, 4096]

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from phalanx.dialects.schema.depth import require_shallow
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.dialects.schema.fields import Path as Place
 from phalanx.errors import PhalanxError
@@ -19,6 +20,7 @@ def read_placed(file: Path, read: Callable[[Fields], Read]) -> Read:
     """Return what `read` makes of the mapping in the file. Raises PhalanxError with file, line and field."""
     try:
         text = file.read_text()
+        require_shallow(text)
         node = yaml.compose(text, Loader=yaml.CSafeLoader)
         values = yaml.load(text, Loader=yaml.CSafeLoader)
     except OSError as error:

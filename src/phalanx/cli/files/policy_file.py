@@ -61,7 +61,7 @@ def _values(file: Path) -> Mapping[str, Any]:
         raise PhalanxError(f"the policy {file} cannot be read: {error}") from error
     try:
         tree, values = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise PhalanxError(f"the policy {file} is no YAML: {' '.join(str(error).split())}") from error
     try:
         read_policy(values)

@@ -3,6 +3,7 @@
 Rooms, lowest first:
 
     fields       reading a mapping strictly: every field by name, with what it may be
+    depth        YAML that is too deep for its loader
     flavor       a flavor
     queue        a queue
     reservation  a reservation

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from phalanx.slurm.cluster.site import Association, Site
 from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.notation import times
+from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.options import Usage
 
 Row = dict[str, str]
@@ -171,7 +172,7 @@ def show(rows: Sequence[Row], form: str, options: Mapping[str, str | None]) -> N
         name = _ALSO.get(name, name)
         if match is None or name not in _FIELDS:
             raise Usage(f" Unknown field '{word}'".removeprefix(" "))
-        columns.append((name, int(match[2]) if match[2] else _FIELDS[name][1]))
+        columns.append((name, read_width(match[2]) if match[2] else _FIELDS[name][1]))
     lines = [[row.get(name, "") for name, _ in columns] for row in rows]
     headings = [_FIELDS[name][0] for name, _ in columns]
     if "parsable" in options or "parsable2" in options:

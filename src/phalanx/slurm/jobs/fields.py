@@ -10,6 +10,7 @@ import msgspec
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import SHORT, Job
 from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress
 
 Show = Callable[[Job], str]
@@ -219,7 +220,7 @@ def by_letters(text: str) -> tuple[list[Column], list[str]]:
             wrong.append(match[3])
             found.append(Column(None, text=match[0]))
         else:
-            found.append(Column(field, int(match[2] or 0), bool(match[1])))
+            found.append(Column(field, read_width(match[2] or "0"), bool(match[1])))
         at = match.end()
     return found, wrong
 
@@ -235,7 +236,7 @@ def by_names(text: str) -> tuple[list[Column], list[str]]:
             wrong.append(word.partition(":")[0])
             continue
         suffix = match[4] or ""
-        width = int(match[3]) if match[3] else 0 if suffix else 20
+        width = read_width(match[3]) if match[3] else 0 if suffix else 20
         found.append(Column(field, width, bool(match[2])))
         if suffix:
             found.append(Column(None, text=suffix))

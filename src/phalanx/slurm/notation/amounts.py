@@ -41,14 +41,22 @@ def read_count(text: str) -> int:
     return int(found[1]) * {"": 1, "k": 1024, "m": 1048576}[found[2].lower()]
 
 
+_MOST_NODES = 1 << 16
+
+
 def read_range(text: str) -> tuple[int, int]:
     """`2` or `2-4`: at least and at most. Raises AmountError."""
     first, dash, last = text.partition("-")
     least = read_count(first)
     most = read_count(last) if dash else least
-    if least < 1 or most < least:
+    if not 1 <= least <= most <= _MOST_NODES:
         raise AmountError(text)
     return least, most
+
+
+def read_width(digits: str) -> int:
+    """The width of a column, as wide as a screen may be at most."""
+    return min(int(digits[:9]), 4096)
 
 
 def per_node(counts: list[int]) -> str:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
+from phalanx.errors import PhalanxError
+
+_MOST, _MOST_RANGES, _MOST_DIGITS = 1 << 16, 8, 18
 _NAME = re.compile(r"(.*?)(\d+)?", re.DOTALL)
 
 
 def expand(text: str) -> list[str]:
-    """The names, in order and as often as they stand there."""
-    return [name for part in _parts(text) for name in _expanded(part)]
+    """The names, in order and as often as they stand there. Raises PhalanxError: they are too many."""
+    return _bounded(name for part in _parts(text) for name in _expanded(part))
 
 
 def compress(names: Iterable[str], *, ordered: bool = False) -> str:
@@ -61,7 +65,16 @@ def _parts(text: str) -> Iterator[str]:
         yield part
 
 
+def _bounded(names: Iterator[str]) -> list[str]:
+    found = list(islice(names, _MOST + 1))
+    if len(found) > _MOST:
+        raise PhalanxError(f"a host list stands for more than {_MOST} names: write fewer")
+    return found
+
+
 def _expanded(part: str) -> Iterator[str]:
+    if part.count("[") > _MOST_RANGES:
+        raise PhalanxError(f"a host list has more than {_MOST_RANGES} brackets in a name: write fewer")
     before, bracket, rest = part.partition("[")
     if not bracket:
         if part:
@@ -71,11 +84,15 @@ def _expanded(part: str) -> Iterator[str]:
     if not closed:
         yield f"{before}]"
         return
-    tails = list(_expanded(after)) if after else [""]
+    tails = _bounded(_expanded(after)) if after else [""]
     for span in inside.split(","):
         first, dash, last = span.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        if not _is_number(first) or (dash and not _is_number(last)):
             continue
         for number in range(int(first), int(last or first) + 1):
             for tail in tails:
                 yield f"{before}{str(number).zfill(len(first))}{tail}"
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import yaml
 
 from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.schema.depth import require_shallow
 from phalanx.dialects.schema.fields import Misread, duration_s
 
 # The ConfigMaps of Kueue's namespace alone: nobody else's are read.
@@ -47,8 +49,9 @@ def configuration(objects: Mapping[str, Object]) -> Configuration:
     if text is None:
         return DEFAULTS
     try:
+        require_shallow(text)
         said = msgspec.yaml.decode(text)
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (yaml.YAMLError, msgspec.MsgspecError, ValueError) as error:
         return Configuration(fault=f"{_KEY} is no YAML: {error}")
     if not isinstance(said, Mapping):
         return Configuration(fault=f"{_KEY} is not a mapping")

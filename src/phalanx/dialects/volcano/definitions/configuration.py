@@ -100,7 +100,7 @@ def read_configuration(text: str) -> Configuration:
     """Return what the file says. Raises ConfigurationError."""
     try:
         found = yaml.safe_load(text) if len(text) <= _MOST_CHARS else None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ConfigurationError(f"{FILE} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(found, Mapping):
         raise ConfigurationError(f"{FILE} is no mapping with actions and tiers")

@@ -21,6 +21,7 @@ from phalanx.slurm.jobs.fields import nodelist
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Reader, Usage, declare
 
@@ -441,7 +442,7 @@ def _columns(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
         if match is None or name is None:
             raise Usage(f'sacct: error: Invalid field requested: "{word.partition("%")[0]}"')
         if match[2]:  # the last that is said of a field counts for all its columns
-            widths[name] = int(match[2])
+            widths[name] = read_width(match[2])
         found.append(name)
     return [(name, widths.get(name, -_FIELDS[name][0] if name == "JobID" else _FIELDS[name][0])) for name in found]
 

@@ -18,6 +18,7 @@ from phalanx.slurm.accounts.tree import tree, usage
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.options import Reader, Usage, declare
 
 OPTIONS = declare(
@@ -140,7 +141,7 @@ def _columns(said: Mapping[str, str | None], *, classic: bool) -> list[tuple[str
         name = lower.get(match[1].lower()) if match is not None else None
         if match is None or name is None:
             raise Usage(f'sshare: error: Invalid field requested: "{word}"')
-        found.append((name, int(match[2]) if match[2] else _FIELDS[name][0]))
+        found.append((name, read_width(match[2]) if match[2] else _FIELDS[name][0]))
     return found
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.options import Usage
 
 _FIELD = re.compile(r"([A-Za-z0-9_ ]+)(?:%(-?\d+))?")
@@ -29,7 +30,7 @@ def chosen_columns(form: str, known: Mapping[str, Column]) -> list[Column]:
         if match is None or not name:
             raise Usage(f" Unknown field '{word}'")
         column = known[name]
-        found.append(Column(column.heading, int(match[2]) if match[2] else column.width, name))
+        found.append(Column(column.heading, read_width(match[2]) if match[2] else column.width, name))
     return found
 
 

@@ -15,6 +15,7 @@ from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.nodes import Node, nodes
 from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation import times
+from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Reader, Usage, declare, say
 from phalanx.slurm.submission.manifest import cpus_per_node
@@ -203,7 +204,7 @@ def _widest(heading: str, names: Iterable[str]) -> int:
 
 
 def _fit(match: re.Match[str], text: str, widths: Mapping[str, int]) -> str:
-    width = widths.get(match[3], 0) if match[2] == "#" else int(match[2] or 0)
+    width = widths.get(match[3], 0) if match[2] == "#" else read_width(match[2] or "0")
     if not width:
         return text
     cut = text if match[2] == "#" else text[:width]

@@ -16,6 +16,7 @@ from phalanx.slurm.cluster.site import Site, Weights
 from phalanx.slurm.jobs.chosen import NoJob, chosen
 from phalanx.slurm.jobs.nodes import Node, nodes
 from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.options import Reader, Usage, declare, say
 
 OPTIONS = declare(
@@ -147,7 +148,7 @@ _NAMES = {"cpu": "CPU", "mem": "Mem"}
 
 def _filled(form: str, text_of: Callable[[str], str]) -> str:
     def one(match: re.Match[str]) -> str:
-        text, width = text_of(match[3]), int(match[2] or 0)
+        text, width = text_of(match[3]), read_width(match[2] or "0")
         return text.rjust(width) if match[1] else text.ljust(width)
 
     return _LETTER.sub(one, form)

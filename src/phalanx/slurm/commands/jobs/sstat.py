@@ -12,6 +12,7 @@ from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
 from phalanx.slurm.jobs.steps.records import StepRecord
 from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Reader, Usage, declare, say
 
@@ -128,7 +129,7 @@ def _columns(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
         name = lower.get(match[1].lower()) if match is not None else None
         if match is None or name is None:
             raise Usage(f'sstat: error: Invalid field requested: "{word}"')
-        found.append((name, int(match[2]) if match[2] else widths[name]))
+        found.append((name, read_width(match[2]) if match[2] else widths[name]))
     return found
 
 

@@ -377,7 +377,7 @@ def _number(said: Said, name: str, default: str, least: int = 1) -> int:
         number = int(text)
     except ValueError:
         number = least - 1
-    if number < least:
+    if not least <= number <= 1_000_000:
         raise Usage(f'srun: error: Invalid numeric value "{text}" for --{name}.')
     return number
 

@@ -27,6 +27,7 @@ from phalanx.slurm.submission.asked.optional import FAILED, read_optional
 CONFIGURATION = "Requested node configuration is not available"
 _ENVIRONMENT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _VALUE_BYTES = 120_000
+_MOST = 1_000_000  # tasks, or cpus of one
 
 Options = Mapping[str, str | None]
 
@@ -174,7 +175,7 @@ def _number(said: Options, name: str, default: int, least: int = 1) -> int:
         number = int(text)
     except ValueError:
         number = least - 1
-    if number < least:
+    if not least <= number <= _MOST:
         raise Usage(f'sbatch: error: Invalid numeric value "{text}" for --{name}.', 255)
     return number
 

@@ -26,7 +26,7 @@ def wrapped(command: str) -> str:
 def read_script(name: str | None) -> str:
     """The text of a file, or of standard input. Raises Usage with sbatch's words."""
     try:
-        content = sys.stdin.buffer.read() if name is None else _file(name)
+        content = sys.stdin.buffer.read(_MOST_BYTES + 1) if name is None else _file(name)
     except OSError:
         raise Usage(f"sbatch: error: Unable to open file {_shown(name)}") from None
     if not content:
@@ -47,8 +47,8 @@ def read_script(name: str | None) -> str:
         )
     if len(content) > _MOST_BYTES:
         raise Usage(
-            f"sbatch: error: the script has {len(content)} bytes, and at most {_MOST_BYTES} are taken here: call a "
-            "longer program by its path"
+            f"sbatch: error: the script has more than {_MOST_BYTES} bytes, which are not taken here: call a longer "
+            "program by its path"
         )
     return content.decode(errors="surrogateescape")
 
@@ -66,7 +66,8 @@ def find(name: str, directory: Path) -> str:
 def _file(name: str) -> bytes:
     if Path(name).is_dir():
         return b""
-    return Path(name).read_bytes()
+    with Path(name).open("rb") as file:
+        return file.read(_MOST_BYTES + 1)
 
 
 def _shown(name: str | None) -> str:
