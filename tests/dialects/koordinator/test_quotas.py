@@ -115,6 +115,14 @@ def test_a_profile_keeps_its_root_at_a_share_of_the_nodes_that_it_selects() -> N
     assert [each for each in KOORDINATOR.statuses(elsewhere, (), objects, "") if each.body is not None] == []
 
 
+def test_of_two_profiles_of_one_quota_the_first_by_name_makes_it() -> None:
+    profiles = {key: {"metadata": {"name": key[-1]}, "spec": {"quotaName": "k"}} for key in ("ns/b", "ns/a", "other/c")}
+    objects = {kinds.QUOTA_PROFILES: profiles}
+    [root] = [each for each in KOORDINATOR.statuses(KOORDINATOR.define(objects), (), objects, "") if each.body]
+    assert root.metadata is not None
+    assert (root.key, root.metadata["labels"][f"{Q}/profile"]) == ("ns/k", "a")
+
+
 @pytest.mark.parametrize("said", [None, "half", "0", "-1", "7", "1e400"])
 def test_a_profile_without_a_share_that_can_be_has_all(said: object) -> None:
     profile = {"metadata": {"name": "p"}, "spec": {"quotaName": "k", "resourceRatio": said}}

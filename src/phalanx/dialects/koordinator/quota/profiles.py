@@ -2,7 +2,8 @@
 
 `min` of the root is a share of what the nodes have that the profile selects; its annotation `total-resource` says all
 of it, and the quotas below it use no more together. Resources are cpu and memory, or those that an annotation names.
-The quota stays when its profile goes. Where a quota of the name is in another namespace, nothing is made.
+The quota stays when its profile goes. Where a quota of the name is in another namespace, nothing is made; of several
+profiles with one name for their quota the first by its own name makes it.
 
 Source: pkg/quota-controller/profile of v1.8.0.
 """
@@ -33,11 +34,13 @@ _NO_BOUND = str((2**63 - 1) // 2000)  # of `max`, as upstream writes it
 def answers(defined: KoordinatorDefinitions, objects: Objects) -> Iterator[Answer]:
     """Yield the quota of each profile."""
     nodes = objects.get(NODES, {}).values()
-    for key, profile in objects.get(kinds.QUOTA_PROFILES, {}).items():
+    made: set[str] = set()
+    for key, profile in sorted(objects.get(kinds.QUOTA_PROFILES, {}).items()):
         name = str((profile.get("spec") or {}).get("quotaName") or "")
         namespace = key.rpartition("/")[0]
         there = defined.quotas.get(name)
-        if name and (there is None or there.key in ("", f"{namespace}/{name}")):
+        if name and name not in made and (there is None or there.key in ("", f"{namespace}/{name}")):
+            made.add(name)
             yield _answer(f"{namespace}/{name}", profile, nodes)
 
 
