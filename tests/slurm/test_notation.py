@@ -188,3 +188,9 @@ def test_numbers_that_are_none_stand_for_no_host(text: str) -> None:
 
 def test_a_column_is_as_wide_as_a_screen_may_be() -> None:
     assert [amounts.read_width(text) for text in ("0", "20", "9" * 5000)] == [0, 20, 4096]
+
+
+@pytest.mark.parametrize("text", ["now+99999999999999days", "now-99999999999days", f"now+{'9' * 5000}"])
+def test_moments_that_no_calendar_has_are_none(text: str) -> None:
+    with pytest.raises(times.TimeError):
+        times.read_moment(text, 1.7e9)

@@ -41,6 +41,9 @@ def read_limit_min(text: str) -> int | None:
     return -(-total_s // 60)
 
 
+_LAST_S = 253_402_300_800  # the year 10000, for which neither Python nor Kubernetes has a moment
+
+
 def read_moment(text: str, now_s: float) -> float:
     """Seconds since the epoch, of a moment in this machine's time zone. Raises TimeError."""
     said = text.strip()
@@ -49,7 +52,10 @@ def read_moment(text: str, now_s: float) -> float:
         unit = _UNITS.get((found[3] or "").removesuffix("s"))
         if unit is None:
             raise TimeError(text)
-        return now_s + (-1 if found[1] == "-" else 1) * int(found[2] or 0) * unit
+        at_s = now_s + (-1 if found[1] == "-" else 1) * int((found[2] or "0")[:18]) * unit
+        if not 0 <= at_s < _LAST_S:
+            raise TimeError(text)
+        return at_s
     if lower in ("today", "tomorrow"):
         day_s = 86400.0 if lower == "tomorrow" else 0.0
         return _at(now_s + day_s, 0, 0, 0)
