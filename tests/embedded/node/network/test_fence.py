@@ -109,10 +109,11 @@ def test_nobody_else_gets_an_answer_from_what_a_user_with_pods_listens_on() -> N
 def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return where an nft(8) of our own keeps what it was given last. It refuses while `refused` lies beside it."""
     program = tmp_path / "nft"
-    program.write_text(
-        f"#!/bin/sh\n[ ! -e {tmp_path}/refused ] || {{ echo no >&2; exit 1; }}\n"
-        f"[ $2 != list ] || exec [ -e {tmp_path}/rules ]\ncat > {tmp_path}/rules\n"
-    )
+    program.write_text(f"""#!/bin/sh
+[ ! -e {tmp_path}/refused ] || {{ echo no >&2; exit 1; }}
+[ $2 != list ] || {{ readlink /proc/$$/fd/0 > {tmp_path}/input; exec [ -e {tmp_path}/rules ]; }}
+cat > {tmp_path}/rules
+""")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return tmp_path / "rules"
@@ -174,6 +175,7 @@ def test_rules_that_something_else_took_away_are_loaded_again(loaded: Path, capl
     asyncio.run(fence.admit("one", PODS[0]))
     asyncio.run(fence.restore())
     assert caplog.messages == []
+    assert loaded.with_name("input").read_text() == "/dev/null\n"  # it may be over before anything is written to it
     loaded.unlink()
     asyncio.run(fence.restore())
     assert loaded.read_text() == rules(PODS[:1])

@@ -136,7 +136,7 @@ class Fence:
             if not self._in_force:
                 return
             try:
-                await _nft("", "--terse", "list", "table", *TABLE.split())
+                await _nft(None, "--terse", "list", "table", *TABLE.split())
             except PhalanxError:
                 await _load(self._in_force)
                 log.warning("something else took the rules of the network away (nft); they are in force again")
@@ -176,14 +176,15 @@ async def _load(text: str) -> None:
     await _nft(text, "-f", "-")
 
 
-async def _nft(text: str, *options: str) -> None:
-    """Raises PhalanxError: nft is not there, or the kernel does not take the rules."""
+async def _nft(text: str | None, *options: str) -> None:
+    """`text`: what it reads. Raises PhalanxError: nft is not there, or the kernel does not take the rules."""
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
-        nft = await asyncio.create_subprocess_exec("nft", *options, stdin=pipe, stdout=nothing, stderr=pipe)
+        reads = nothing if text is None else pipe  # to one that does not read and is over, nothing can be written
+        nft = await asyncio.create_subprocess_exec("nft", *options, stdin=reads, stdout=nothing, stderr=pipe)
     except OSError as error:
         raise PhalanxError(f"nft(8) cannot be run: {error.strerror}; install nftables") from None
-    _, said = await nft.communicate(text.encode())
+    _, said = await nft.communicate(None if text is None else text.encode())
     if nft.returncode:
         lines = said.decode(errors="replace").strip().splitlines()
         raise PhalanxError(
