@@ -179,4 +179,18 @@ def test_rules_that_something_else_took_away_are_loaded_again(loaded: Path, capl
     loaded.unlink()
     asyncio.run(fence.restore())
     assert loaded.read_text() == rules(PODS[:1])
-    assert "in force again" in caplog.text
+    assert "are loaded again" in caplog.text
+
+
+def test_rules_of_an_earlier_agent_stay_but_for_their_being_taken_away(loaded: Path) -> None:
+    loaded.write_text("of the earlier agent")
+    fence = Fence()
+    fence.note("one", PODS[0])
+    asyncio.run(fence.restore())
+    assert loaded.read_text() == "of the earlier agent"
+    loaded.unlink()
+    asyncio.run(fence.restore())
+    assert loaded.read_text() == rules(PODS[:1])
+    fence.note("two", PODS[1])  # found a moment later
+    asyncio.run(fence.restore())
+    assert loaded.read_text() == rules(PODS[:2])

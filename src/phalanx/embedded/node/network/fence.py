@@ -131,22 +131,30 @@ class Fence:
             await asyncio.sleep(_LOOK_S)
 
     async def restore(self) -> None:
-        """Load the rules that were in force if something else took them away. Raises PhalanxError."""
+        """Load the rules if something else took them away. Those of an earlier agent stay until the first pod is
+        admitted, for not all pods may be known yet. Raises PhalanxError."""
         async with self._lock:
-            if not self._in_force:
+            if self.refusal or not (self._pods or self._in_force):
                 return
             try:
                 await _nft(None, "--terse", "list", "table", *TABLE.split())
             except PhalanxError:
-                await _load(self._in_force)
-                log.warning("something else took the rules of the network away (nft); they are in force again")
+                self._in_force = ""
+                log.warning("something else took the rules of the network away (nft): they are loaded again")
+                await self._load_known()
+                return
+            if self._in_force:
+                await self._load_known()
 
     async def _apply(self) -> None:
         async with self._lock:
-            text = rules(self._pods.values())
-            if text != self._in_force:
-                await _load(text)
-                self._in_force = text
+            await self._load_known()
+
+    async def _load_known(self) -> None:
+        text = rules(self._pods.values())
+        if text != self._in_force:
+            await _load(text)
+            self._in_force = text
 
 
 async def take_down() -> None:
