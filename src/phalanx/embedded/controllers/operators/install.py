@@ -26,10 +26,14 @@ def definitions() -> list[Object]:
 
 
 def _spelt_out(body: Object) -> Object:
-    """A spec must be: what has none runs nothing, and most of their webhooks refuse it."""
+    """A spec must be: what has none runs nothing, and most of their webhooks refuse it; that of JobSets puts in what it
+    may leave out, and so do we."""
     for version in body["spec"]["versions"]:
-        schema = spelt_out(version["schema"]["openAPIV3Schema"])
-        version["schema"]["openAPIV3Schema"] = {**schema, "required": sorted({"spec", *schema.get("required", ())})}
+        schema = version["schema"]["openAPIV3Schema"] = spelt_out(version["schema"]["openAPIV3Schema"])
+        if body["spec"]["names"]["kind"] == "JobSet":
+            schema["properties"]["spec"]["default"] = {}
+        else:
+            schema["required"] = sorted({"spec", *schema.get("required", ())})
     return body
 
 
