@@ -187,7 +187,7 @@ def watch(trigger: Trigger) -> None:
                 before = now
             if happened:
                 break
-        time.sleep(_LOOK_S)
+        time.sleep(_LOOK_S)  # a process of the user's own, which looks now and then until it happens
     subprocess.run([*trigger.program.split(), happened], check=False)
 
 

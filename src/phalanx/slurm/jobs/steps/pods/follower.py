@@ -34,7 +34,7 @@ def follow(first: int, end: Callable[[int], None]) -> None:
             with suppress(OSError):
                 link.receive()  # nothing comes: it breaks when that pod is gone
             link.close()
-        time.sleep(_AGAIN_S)
+        time.sleep(_AGAIN_S)  # the pod that it follows is not there yet, or restarts
 
 
 def _over(api: Api, number: int) -> bool:
