@@ -24,8 +24,9 @@ _AGAIN_S = 0.1  # after a status that somebody else wrote meanwhile
 
 class Reconciler:
     """`start`, then `run`. `owns`: the kinds whose objects it controls; their changes are gathered for `gather_s`,
-    where looking at an object costs as much as it has of them. What `reconcile` raises is tried again; a defect is
-    told at the object, as an Event of `component`."""
+    where looking at an object costs as much as it has of them. `reads`: other kinds that it decides by; nothing is
+    looked at before they were listed, too. What `reconcile` raises is tried again; a defect is told at the object, as
+    an Event of `component`."""
 
     def __init__(
         self,
@@ -36,12 +37,14 @@ class Reconciler:
         *,
         component: str,
         owns: tuple[Kind, ...] = (PODS,),
+        reads: tuple[Kind, ...] = (),
         gather_s: float = 0.0,
         workers: int = 4,
         retry: Retry | None = None,
     ) -> None:
         self._gather_s = gather_s
         self._calls, self._kind, self._owns, self._reconcile = calls, kind, owns, reconcile
+        self._reads = reads
         self._cache = calls.cache(kind)
         self.queue = WorkQueue(kind.name, self._look, workers=workers, retry=retry)
         self.queue.on_defect = marking(recorder, self._cache, component)
@@ -59,7 +62,7 @@ class Reconciler:
 
     async def run(self) -> None:
         """Work until cancelled, from when everything it looks at was listed once."""
-        for kind in (self._kind, *self._owns):
+        for kind in (self._kind, *self._owns, *self._reads):
             await self._calls.cache(kind).synced.wait()
         await self.queue.run()
 

@@ -8,10 +8,12 @@ Queue CloseQueue and OpenQueue write `status.state`: the scheduler reads it.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.informer import Change
+from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.operators.volcano.kinds import COMMANDS, COMPONENT, JOBS, POD_GROUPS, QUEUES
 from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
@@ -21,6 +23,7 @@ from phalanx.embedded.controllers.runtime.work_queue import Retry
 log = logging.getLogger(__name__)
 
 _OF_QUEUES = "default"  # the namespace of their Commands
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")  # of any object; a user's word is never part of a path else
 _BY_PARENT = "volcano.sh/closed-by-parent"
 
 
@@ -31,30 +34,50 @@ class CommandController:
         self, calls: Calls, recorder: Recorder, to_job: Callable[[str, str], None], *, retry: Retry | None = None
     ) -> None:
         self._calls, self._recorder, self._to_job = calls, recorder, to_job
-        self._jobs, self._queues, self._groups = calls.cache(JOBS), calls.cache(QUEUES), calls.cache(POD_GROUPS)
-        self.loop = Reconciler(calls, recorder, COMMANDS, self._look, component=COMPONENT, owns=(), retry=retry)
+        self._queues, self._groups = calls.cache(QUEUES), calls.cache(POD_GROUPS)
+        self.loop = Reconciler(
+            calls,
+            recorder,
+            COMMANDS,
+            self._look,
+            component=COMPONENT,
+            owns=(),
+            reads=(QUEUES, POD_GROUPS),
+            retry=retry,
+        )
 
     async def _look(self, command: Object) -> None:
-        target, action = command.get("target") or {}, str(command.get("action") or "")
+        named, action = command.get("target") or {}, str(command.get("action") or "")
+        name, space, uid = str(named.get("name") or ""), command["metadata"]["namespace"], named.get("uid")
+        kind = QUEUES if named.get("kind") == QUEUES.name else JOBS
+        target = await self._target(kind, name, "" if kind is QUEUES else space)
         try:
             await self._calls.delete(COMMANDS, command, policy="Background")
         except ApiRefusal as refusal:
             if refusal.code == 404:
                 return  # somebody took it back, or carried it out
             raise
-        name, space = str(target.get("name") or ""), command["metadata"]["namespace"]
-        if target.get("kind") == QUEUES.name:
-            queue = self._queues.objects.get(name)
-            if space != _OF_QUEUES:
-                log.warning("a command on the queue %s in %s counts only in %s", name, space, _OF_QUEUES)
-            elif queue is not None:
-                await self._operate(queue, action)
+        if target is None:
             return
-        job = self._jobs.objects.get(f"{space}/{name}")
-        if job is not None and job["metadata"]["uid"] == target.get("uid"):
+        if kind is QUEUES:
+            if space == _OF_QUEUES:
+                await self._operate(target, action)
+            else:
+                log.warning("a command on the queue %s in %s counts only in %s", name, space, _OF_QUEUES)
+        elif target["metadata"]["uid"] == uid:
             text = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
-            self._recorder.tell(COMPONENT, job, "Normal", "CommandIssued", text)
+            self._recorder.tell(COMPONENT, target, "Normal", "CommandIssued", text)
             self._to_job(f"{space}/{name}", action)
+
+    async def _target(self, kind: Kind, name: str, namespace: str) -> Object | None:
+        """Read what a command is about, or None where there is none. It is read from the server: what was made just
+        before the command need not be in a cache yet."""
+        try:
+            return await self._calls.get(kind, name, namespace) if _NAME.fullmatch(name) else None
+        except ApiRefusal as refusal:
+            if refusal.code == 404:
+                return None
+            raise
 
     async def _operate(self, queue: Object, action: str) -> None:
         name = queue["metadata"]["name"]
@@ -105,7 +128,9 @@ class QueueController:
 
     def __init__(self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None) -> None:
         self._calls, self._groups = calls, calls.cache(POD_GROUPS)
-        self.loop = Reconciler(calls, recorder, QUEUES, self._look, component=COMPONENT, owns=(), retry=retry)
+        self.loop = Reconciler(
+            calls, recorder, QUEUES, self._look, component=COMPONENT, owns=(), reads=(POD_GROUPS,), retry=retry
+        )
         self._groups.subscribe(self._group_changed)
 
     def _group_changed(self, change: Change) -> None:
