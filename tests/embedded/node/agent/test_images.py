@@ -32,16 +32,26 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_root(tmp_path_factory.mktemp("root") / "root")
 
 
+@pytest.fixture(scope="module")
+def layouts(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two images with the files of `root`, by their release."""
+    folder, files = tmp_path_factory.mktemp("layouts"), archive(root)
+
+    def made(release: str) -> Path:
+        said = archive(member("etc/os-release", f"VERSION_CODENAME={release}\n".encode(), mode=0o644))
+        return layout(folder / release, files, said, config=EXECUTION)
+
+    return {release: made(release) for release in ("bookworm", "trixie")}
+
+
 @pytest.fixture(autouse=True)
-def images(api_server: ServerProcess, root: Path, tmp_path: Path) -> None:
+def images(api_server: ServerProcess, layouts: dict[str, Path], tmp_path: Path) -> None:
     folder = tmp_path / "allowed"
     folder.mkdir()
     if refusal := find_isolation(folder).root_refusal:
         pytest.skip(f"containers cannot have a root of their own here: {refusal}")
-    store, files = ImageStore(api_server.data), archive(root)
-    for release in ("bookworm", "trixie"):
-        said = archive(member("etc/os-release", f"VERSION_CODENAME={release}\n".encode(), mode=0o644))
-        made = layout(tmp_path / release, files, said, config=EXECUTION)
+    store = ImageStore(api_server.data)
+    for release, made in layouts.items():
         import_image(store, f"small:{release}", str(made), Allowance())
 
 

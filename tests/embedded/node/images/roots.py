@@ -74,7 +74,7 @@ def layout(folder: Path, *layers: bytes, tag: str = "", config: Mapping[str, Any
         (blobs / name).write_bytes(data)
         return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{name}", "size": len(data)}
 
-    packed = [blob(gzip.compress(one), "layer.v1.tar+gzip") for one in layers]
+    packed = [blob(gzip.compress(one, compresslevel=1), "layer.v1.tar+gzip") for one in layers]
     said = {
         "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
