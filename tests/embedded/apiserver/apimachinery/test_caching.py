@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.caching import cached
+from phalanx.embedded.apiserver.apimachinery.caching import RULE, cached
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import compiled
+from phalanx.kube.install.admission_policy import INSTALLED, RECORDS_POLICIES
 
 asked: list[object] = []
 
@@ -33,4 +34,12 @@ def test_expressions_of_definitions_and_policies_are_compiled_once() -> None:
     text = " && ".join(f"self.part{number} == {number}" for number in range(20))
     assert len(text) > 256
     assert compiled(text) is compiled(text)
-    assert compiled(text + " " * 4096) is not compiled(text + " " * 4096)
+    assert compiled(text + " " * RULE) is not compiled(text + " " * RULE)
+
+
+def test_so_are_those_of_our_own_policies_the_longest_too() -> None:
+    policies = [policy for _, policy in (*INSTALLED, *RECORDS_POLICIES)]
+    texts = [rule["expression"] for policy in policies for rule in policy["spec"].get("validations", ())]
+    assert texts
+    for text in texts:
+        assert compiled(text) is compiled(text)

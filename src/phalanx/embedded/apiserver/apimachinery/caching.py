@@ -11,7 +11,7 @@ from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
 _LONG = 256
-RULE = 4096  # signs of a text that only an administrator writes: an expression of a definition or a policy
+RULE = 16_384  # signs of a text that only an administrator writes: an expression of a definition or a policy
 
 P = ParamSpec("P")
 R = TypeVar("R")
