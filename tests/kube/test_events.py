@@ -93,8 +93,9 @@ def test_a_held_pod_is_not() -> None:
     play(scene())
 
 
-def test_an_object_is_written_at_most_once_a_minute_and_then_the_newest_is_said() -> None:
-    """The code changes twice within a minute: one write at first, and one a minute later, with what is true then."""
+def test_an_object_is_written_three_times_in_a_row_and_then_once_a_minute_with_the_newest() -> None:
+    """The code changes six times within a minute: three writes at first, and one a minute later, with what is true
+    then."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 2)])
@@ -103,14 +104,18 @@ def test_an_object_is_written_at_most_once_a_minute_and_then_the_newest_is_said(
             quick(stage)
             await settle(stage)
             await report(stage, 1)
-            for value in ("true", "false", "true"):
-                stage.change("j", {}, {"phalanx.dev/hold": value})
+            for held in (True, False, True, False, True):
+                stage.change("j", {}, {"phalanx.dev/hold": str(held).lower()})
                 await settle(stage)
-            await report(stage, 2)
-            assert stage.api.writes == ["patch jobs/j"]
+                await report(stage, 3)
+                said = stage.api.job("j")["metadata"]["annotations"]["phalanx.dev/reason"]
+                if len(stage.api.writes) < 3:
+                    assert said.startswith("Held" if held else "N")
+            assert stage.api.writes == ["patch jobs/j"] * 3
+            assert said.startswith("N")
             stage.now_s += 61
-            await report(stage, 2)
-            assert stage.api.writes == ["patch jobs/j"] * 2
+            await report(stage, 4)
+            assert stage.api.writes == ["patch jobs/j"] * 4
             assert stage.api.job("j")["metadata"]["annotations"]["phalanx.dev/reason"].startswith("Held")
 
     play(scene())

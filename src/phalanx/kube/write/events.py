@@ -3,8 +3,9 @@
 A queued job costs nothing while it waits. When the *code* of its reason changes, and it still waits a moment later, the
 newest reason is written once: on Jobs as one annotation, on pods that wait unbound as the `PodScheduled` condition,
 whose reason is `Unschedulable` only where more nodes would help (autoscalers act on that word) and `PhalanxQueued`
-else; and one Event. At most one write a minute per object, and a budget for all together; what is newer replaces what
-was not written yet. The full text with its numbers is the command line's.
+else; and one Event. Three writes in a row per object and then one a minute (a token bucket, as client-go's for Events),
+and a budget for all together; what is newer replaces what was not written yet. The full text with its numbers is the
+command line's.
 
 All of it is best effort: a report that fails is not repeated before the next change.
 """
@@ -35,11 +36,12 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRate:
     """How often people are told. `settle_s`: a reason younger than this is not written. `per_object_s`: between two
-    writes to one object. `writes_per_s`: of all objects together. `events_kept`: Events that wait for their turn; older
-    ones are dropped."""
+    writes to one object, once it has had a `burst` of them. `writes_per_s`: of all objects together. `events_kept`:
+    Events that wait for their turn; older ones are dropped."""
 
     settle_s: float = 1.0
     per_object_s: float = 60.0
+    burst: int = 3
     writes_per_s: float = 20.0
     events_kept: int = 10_000
 
@@ -56,7 +58,7 @@ class EventReporter:
     ) -> None:
         self._api, self._clock, self._budget, self._may_write = api, clock, budget or ReportRate(), may_write
         self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> since when
-        self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> its code, since when
+        self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> its code, full again at
         self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
         self._wake = asyncio.Event()
 
@@ -121,19 +123,19 @@ class EventReporter:
 
     def _due(self) -> Iterator[tuple[BatchJob | Pod, Reason]]:
         """Yield what is to be written now; reasons that are written everywhere are forgotten."""
-        now_s = self._clock()
+        now_s, most_s = self._clock(), self._budget.per_object_s * (self._budget.burst - 1)
         for name, (since_s, gang, reason) in list(self._newest.items()):
             if now_s - since_s < self._budget.settle_s:
                 continue
             later, written = False, self._written.setdefault(name, {})
             for about in _waiting(gang):
-                code, at_s = written.get(_uid(about), (_said(about), 0.0))
+                code, full_s = written.get(_uid(about), (_said(about), 0.0))
                 if code == reason.code:
                     continue
-                if now_s - at_s < self._budget.per_object_s:
+                if full_s - now_s > most_s:
                     later = True
                     continue
-                written[_uid(about)] = (reason.code, now_s)
+                written[_uid(about)] = (reason.code, max(now_s, full_s) + self._budget.per_object_s)
                 yield about, reason
             if not later:
                 del self._newest[name]
