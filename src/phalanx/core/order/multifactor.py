@@ -105,7 +105,7 @@ class MultifactorPriority:
             age=age(self.now_s - eligible_s, factors.max_age_s),
             fair_share=self.fair_share(job) if factors.fair_share else 0.0,
             size=size_of,
-            queue=self._queue_factor(job),
+            queue=self._factor_of_queue(self.cluster.queue_of(job)),
             qos=fraction(self._qos.get(job.qos, 0.0), max(self._qos.values(), default=0.0)),
             resources=asked,
         )
@@ -179,9 +179,6 @@ class MultifactorPriority:
             resource: (int(column.sum()), int(column.max(initial=0)))
             for resource, column in columns.allocatable.items()
         }
-
-    def _queue_factor(self, job: Job) -> float:
-        return self._factor_of_queue(self.cluster.queue_of(job))
 
     def _factor_of_queue(self, name: str) -> float:
         queue = self.cluster.queues.get(name)

@@ -121,9 +121,10 @@ class PlacementAttempt:
         if style.depth < 0:
             yield within
             return
-        held = {role: self.ground(role, within, style).held(style.depth) for role in unit.roles()}
+        counts = {role: self.gang.roles[role].count for role in unit.roles()}
+        held = {role: self.ground(role, within, style).held(style.depth, count) for role, count in counts.items()}
         times = self.times(unit, held, style)
-        whole: Rows = np.logical_and.reduce([held[role] >= self.gang.roles[role].count for role in held])
+        whole: Rows = np.logical_and.reduce([held[role] >= count for role, count in counts.items()])
         order = (times >= 1).nonzero()[0]
         order = order[order > 0]  # 0: in no domain of that level
         order = order[np.lexsort((order, np.where(whole, times, -times)[order], ~whole[order]))]
@@ -153,7 +154,7 @@ class PlacementAttempt:
 
     def ground(self, role: int, within: Rows | None, style: TopologyConstraint) -> DomainCapacity:
         """Return what the nodes within the mask hold of the role's pods."""
-        return topology.ground(self.draft, style, self.gang.demands[role], within)
+        return DomainCapacity(self.draft, style, *topology.holding(self.draft, self.gang.demands[role], within))
 
     def members(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
         """Place the minimum of the subtree's members within these nodes; return whether that was possible."""
@@ -321,7 +322,7 @@ class PlacementAttempt:
         empty = np.zeros(1, np.int64)
         for role in roles:
             least = self.least(role, style)
-            now = now + np.minimum(self.ground(role, within, style).held(depth), least)
+            now = now + np.minimum(self.ground(role, within, style).held(depth, least), least)
             empty = empty + np.minimum(topology.when_empty(self.draft, style, self.gang.demands[role], depth), least)
         now[0] = empty[0] = 0
         best = int(now.argmax())

@@ -152,9 +152,17 @@ class DomainCapacity:
     def __init__(self, draft: Draft, style: TopologyConstraint, at: Indices, pods: Counts) -> None:
         self.draft, self.style, self.at, self.pods = draft, style, at, pods
 
-    def held(self, depth: int) -> Counts:
-        """Return, per domain of the level, how many pods it holds; in whole slices, at the slices' level and above."""
-        return self._held(self.at, self.pods, depth, len(domains_of_positions(self.draft, self.style, depth)))
+    def held(self, depth: int, need: int = 0) -> Counts:
+        """Return, per domain of the level, how many pods it holds; in whole slices, at the slices' level and above, but
+        for the last one of `need` pods, which may be short."""
+        held = self._held(self.at, self.pods, depth, len(domains_of_positions(self.draft, self.style, depth)))
+        rest = need % self.style.slice_pods
+        if rest and depth <= self.style.slice_depth:
+            inner = codes(self.draft, self.style, self.style.slice_depth)[self.at]
+            beside = (summed(inner, self.pods, 0) % self.style.slice_pods)[inner]  # what whole slices leave
+            beside[inner == 0] = int(rest == 1)  # of a single pod nothing can be split
+            held[np.unique(codes(self.draft, self.style, depth)[self.at[beside >= rest]])] += rest
+        return held
 
     def shares(self, need: int, placed: dict[int, int]) -> list[tuple[int, int]] | None:
         """Return (position, pods) for `need` pods, in the order of their ordinals; None if they do not fit. `placed`:
@@ -250,11 +258,6 @@ def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: i
     pods = np.minimum(node_resources.pods_held(columns.allocatable, demand.asks, rows), UNBOUNDED)
     known = domains_of_positions(draft, style, depth)
     return summed(known.codes[rows], pods, len(known))
-
-
-def ground(draft: Draft, style: TopologyConstraint, demand: Demand, within: Rows | None) -> DomainCapacity:
-    """Return what the nodes within the mask hold of the demand."""
-    return DomainCapacity(draft, style, *holding(draft, demand, within))
 
 
 def holding(draft: Draft, demand: Demand, within: Rows | None) -> tuple[Indices, Counts]:
