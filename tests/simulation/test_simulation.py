@@ -19,7 +19,7 @@ COUNT = len(SEEDS)
 PARCEL = max(5, COUNT // 40)
 LINES = [line.split() for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines()]
 UNBORN, PLAIN = Weather(unborn=True), Weather()
-WEATHERS = {"held:": HELD, "unborn:": UNBORN}  # as seeds.txt says; PLAIN else
+WEATHERS = {"held:": HELD, "unborn:": UNBORN, "crowded:": Weather(crowded=True)}  # as seeds.txt says; PLAIN else
 FOUND = [(int(seed), WEATHERS.get(word, PLAIN)) for seed, word, *_ in filter(None, LINES) if seed.isdigit()]
 
 

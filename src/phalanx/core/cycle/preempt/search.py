@@ -2,17 +2,18 @@
 victims.
 
 A search costs milliseconds, so it must be worth it: not for a job whose queue preempts nobody, not before its queue's
-delay is over, and at most `SEARCHES` times in a cycle. Cells that have searched before take turns, those that searched
-longest ago first, with a budget of their own; new ones come as the contest has them, and those that come too late for
-that search in the next cycle, which follows at once. A search that found nobody is remembered (`Pending.searched`) with
-what had changed by then, and is not made again before something that runs has changed, or time makes somebody available
-(a minimum run time, or a budget's hour, passes).
+delay is over, and at most `SEARCHES` times in a cycle. Cells that have searched before take turns, with a budget of
+their own: first those for which a time has come, then those that searched longest ago. New ones come as the contest has
+them. Those that come too late search in the next cycle, which follows at once. A search that found nobody is remembered
+(`Pending.searched`) with what had changed by then, and is not made again before something that runs has changed, or
+time makes somebody available (a minimum run time, or a budget's hour, passes).
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from phalanx.core.backfill.reservation import BackfillForecast
 from phalanx.core.cycle.preempt import evict
@@ -23,7 +24,7 @@ from phalanx.core.preemption.nomination import NominationState, with_overcommitt
 from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, next_chance_s, queue_preemption
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Job, Phase
-from phalanx.model.plan import Action, Nominate, Preempt
+from phalanx.model.plan import Action, Nominate, Preempt, Shrink
 from phalanx.model.queue import QueuePreemption, WithinQueue
 from phalanx.state.cluster import JobRecord, residents
 from phalanx.state.pending.cell_queue import CellKey, Kind, Request
@@ -96,16 +97,17 @@ class CyclePreemption:
     # Requests that found no room
 
     def turns(self) -> Iterator[int]:
-        """The cells whose turn it is to search: those that never did, and of the others the `SEARCHES` that did so
-        longest ago."""
+        """The cells whose turn it is to search: those that never did, and of the others `SEARCHES`, those that are due
+        by time and then those that did so longest ago."""
         cells, pending = self.pending.cells, self.pending
         searched = pending.searched
         for cell in cells.preempts.nonzero()[0].tolist():
             line = cells.lines[cell]
             if line is not None and line.key not in searched:
                 yield cell
-        for key, search in searched.items():
-            if search.changes == DELAYED and self.now_s < search.again_s:
+        for key in chain(pending.due, searched):
+            search = searched[key]
+            if key in self.taken or (search.changes == DELAYED and self.now_s < search.again_s):
                 continue
             yield pending.lines[key].cell
             self.taken[key] = None
@@ -140,10 +142,12 @@ class CyclePreemption:
             self.searched[key] = Search(DELAYED, ready_s, None)
             return False
         its_turn = key in self.pending.searched
-        if self.searches[its_turn] >= SEARCHES:
-            self.put_off = self.put_off or not its_turn
-            return False
-        self.searches[its_turn] += 1
+        if key not in self.searched:  # of one cell, searches for one offer after the other count once
+            if self.searches[its_turn] >= SEARCHES:
+                self.put_off = self.put_off or not its_turn or key in self.given_up
+                self.taken.pop(key, None)  # its turn is yet to come
+                return False
+            self.searches[its_turn] += 1
         context = self.context
         aside = guard.ReservationGuard(forecast, context, record, offers[0].charge.cost)
         rights = rights_of(key)
@@ -160,20 +164,19 @@ class CyclePreemption:
             return True
         if key.kind == Kind.JOB:
             self.take_over(key, record.job, wants)
+        if any(isinstance(action, Shrink) for action in self.actions):
+            self.put_off = True  # who gives up pods is asked once a cycle, and may have more to give
         again_s = self.next_chance_s(context)
         self.searched[key] = Search(self.pending.changes, NEVER_S if again_s is None else again_s, self.reserved)
         return False
 
     def is_due(self) -> bool:
-        """Return whether cells are left whose turn did not come though something changed since they searched."""
-        for key, search in self.pending.searched.items():
-            if key in self.taken or key in self.searched:
-                continue
-            if search.changes == DELAYED and self.now_s >= search.again_s:
-                return True  # its delay is over
-            if search.changes != DELAYED:
-                return search.changes != self.pending.changes
-        return False
+        """Return whether cells are left whose turn did not come though something changed since they searched, or their
+        time has come."""
+        had = self.taken.keys() | self.searched.keys() | self.given_up
+        searched, changes = self.pending.searched, self.pending.changes
+        left = (each.changes for key, each in searched.items() if each.changes != DELAYED and key not in had)
+        return not had.issuperset(self.pending.due) or next(left, changes) != changes  # no other searched before it
 
     def outcomes(self) -> Iterator[tuple[CellKey, Search]]:
         """Yield what became of searches; and whose turn passed, since they did not come up, or nothing had changed."""
