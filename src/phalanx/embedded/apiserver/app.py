@@ -21,10 +21,11 @@ from phalanx.embedded.apiserver.auth.rbac import GROUP as RBAC
 from phalanx.embedded.apiserver.auth.rbac import Asked
 from phalanx.embedded.apiserver.auth.reviews import AUTHENTICATION, AUTHORIZATION, Reviewer
 from phalanx.embedded.apiserver.endpoints import answers, parts
-from phalanx.embedded.apiserver.endpoints.definitions import Definitions
 from phalanx.embedded.apiserver.endpoints.delete import Deleter, delete_options
 from phalanx.embedded.apiserver.endpoints.listing import Reader
 from phalanx.embedded.apiserver.endpoints.public import Public
+from phalanx.embedded.apiserver.endpoints.reconcilers.definitions import Definitions
+from phalanx.embedded.apiserver.endpoints.reconcilers.type_checking import TypeChecking
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import DASHBOARDS, Aggregated
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import GROUP as VISIBILITY
 from phalanx.embedded.apiserver.endpoints.subresources.logs import Logs
@@ -75,6 +76,7 @@ class Api:
         self._scales = Scales(store, self.writer)
         self._aggregated = Aggregated(settings.views)
         self.definitions = Definitions(store, registry, self.deleter, registry.resources)
+        self.type_checking = TypeChecking(store, registry, self.writer)
         self._public, self._turns = Public(registry), FairQueue()
 
     def _roles_changed(self, events: list[Event]) -> None:

@@ -89,6 +89,7 @@ async def open_api(settings: Settings) -> Api:
     except ApiError as error:
         raise PhalanxError(f"the API server cannot make its first objects in {settings.data_dir}: {error}") from error
     api.definitions.start()
+    api.type_checking.start()
     if fresh:
         store.forget_past()
         journal.note("furnished", 1)

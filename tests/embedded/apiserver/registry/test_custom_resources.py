@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
-from phalanx.embedded.apiserver.endpoints.definitions import accepted, taken_names
+from phalanx.embedded.apiserver.endpoints.reconcilers.definitions import accepted, taken_names
 from phalanx.embedded.apiserver.endpoints.subresources.scale import scale_of, scaled
 from phalanx.embedded.apiserver.registry.crd.check import schema_causes
 from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy, DefinitionStrategy, resources_of

@@ -2,12 +2,13 @@
 
 As in Kubernetes (pkg/registry) the strategies of the kinds are here too.
 
-    routing     a path, and what it names
-    discovery   groups, versions and resources
-    openapi     OpenAPI of them
-    catalogue   both of these as documents that are made once
-    kinds       built-in kinds: defaults, validation, what an update may change
-    crd         CustomResourceDefinitions and the kinds that they define
-    builtin     the table of built-in kinds
-    metrics     the kinds of what is used, which are measured and not stored
+    routing       a path, and what it names
+    discovery     groups, versions and resources
+    openapi       OpenAPI of them
+    catalogue     both of these as documents that are made once
+    kinds         built-in kinds: defaults, validation, what an update may change
+    crd           CustomResourceDefinitions and the kinds that they define
+    value_types   the types that expressions see in objects of a kind
+    builtin       the table of built-in kinds
+    metrics       the kinds of what is used, which are measured and not stored
 """

@@ -19,7 +19,11 @@ from phalanx.embedded.apiserver.registry.kinds.nodes.lease import LeaseStrategy
 from phalanx.embedded.apiserver.registry.kinds.nodes.node import NamespaceStrategy, NodeStrategy
 from phalanx.embedded.apiserver.registry.kinds.nodes.priority import PriorityClassStrategy, RuntimeClassStrategy
 from phalanx.embedded.apiserver.registry.kinds.pods.pod import PodStrategy
-from phalanx.embedded.apiserver.registry.kinds.policy.admission_policy import BindingStrategy, PolicyStrategy
+from phalanx.embedded.apiserver.registry.kinds.policy.admission_policy import (
+    BindingStrategy,
+    PolicyStrategy,
+    ValidatingPolicyStrategy,
+)
 from phalanx.embedded.apiserver.registry.kinds.policy.disruption import BudgetStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy.limits import LimitRangeStrategy, QuotaStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy.rbac import RoleBindingStrategy, RoleStrategy
@@ -350,7 +354,7 @@ RESOURCES: tuple[Resource, ...] = (
         "ValidatingAdmissionPolicy",
         "validatingadmissionpolicies",
         namespaced=False,
-        strategy=PolicyStrategy("validations"),
+        strategy=ValidatingPolicyStrategy("validations"),
         subresources=(_status("ValidatingAdmissionPolicy", "admissionregistration.k8s.io"),),
     ),
     *(

@@ -21,7 +21,7 @@ SCHEMA: dict[str, Type] = {
 
 
 def verdict(text: str) -> Any:
-    return check(text, {"self": Shape(SCHEMA)}, lambda schema, name: schema.get(name, DYN))
+    return check(text, {"self": Shape(SCHEMA.get)})
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,10 @@ def verdict(text: str) -> Any:
         ("size(self.replicas) > 1", "'size' applied to '(int)'"),
         ("self.replicas ? true : false", "'_?_:_' applied to '(int, bool, bool)'"),
         ("self.since < 5", "'_<_' applied to '(timestamp, int)'"),
+        (
+            "has(self.size) && true",
+            "ERROR: <input>:1:9: undefined field 'size'\n | has(self.size) && true\n | ........^",
+        ),
         ("self.ratio * 2 > 1.0", "'_*_' applied to '(double, int)'"),
     ],
 )
@@ -69,6 +73,7 @@ def test_what_does_not_fit_is_told_as_cel_go_tells_it(text: str, what: str) -> N
         ("self.free.whatever(1, 'x') > 3", "bool"),
         ("self.name > r'a' // said\n && true", "bool"),
         ("null == self.free", "bool"),
+        ("self.names + ['a'] == [] && self.labels != {} && self.names != [self.free]", "bool"),
         ("Object{spec: Object.spec{x: 1}}", DYN),  # not read: no verdict
         ("self.?name.orValue('') == 'x'", DYN),
         ("(self.replicas", DYN),
@@ -87,6 +92,10 @@ def test_what_fits_or_is_not_known_passes(text: str, type_: Type) -> None:
         ("validations", "1 + 'a' == 2", "compilation failed: ERROR: <input>:1:3: found no matching overload"),
         ("validations", "size('a')", "must evaluate to bool"),
         ("matchConditions", "'yes'", "must evaluate to bool"),
+        ("validations", "request.user == 'ada'", "undefined field 'user'"),
+        ("validations", "request.userInfo.groups == 'a'", "applied to '(list(string), string)'"),
+        ("validations", "namespaceObject.metadata.labels['a'] == 1", "'_==_' applied to '(string, int)'"),
+        ("validations", "variables.x == 1", "undefined field 'x'"),
     ],
 )
 def test_a_policy_whose_types_do_not_fit_is_refused_when_it_is_written(part: str, text: str, what: str) -> None:

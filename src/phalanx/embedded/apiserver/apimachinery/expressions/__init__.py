@@ -6,4 +6,5 @@ metering           what an expression may cost, and the names that it may use
 type_check         what can be said of an expression before it is evaluated
 cel                CEL: compiled once, looked at lazily
 admission_policy   ValidatingAdmissionPolicy and MutatingAdmissionPolicy, as far as they are pure
+policy_types       the types of what their expressions speak of
 """

@@ -2,9 +2,10 @@
 when an expression is written, in cel-go's words, and not when it is evaluated.
 
 One pass over the words of an expression, by precedence, gives each part a type. What is not known (a function of which
-only the result matters, a field of no schema, a struct) is `dyn` and fits everywhere, so nothing is refused that cel-go
-would take; an expression that cannot be read to its end has no verdict. Source: cel-go `checker/standard.go`, with the
-comparisons of numbers of different types that k8s.io/apiserver allows.
+only the result matters, a value of no schema, a struct) is `dyn` and fits everywhere, so nothing is refused that cel-go
+would take; an expression that cannot be read to its end has no verdict. A field that objects of a type do not have is
+told, too. Source: cel-go `checker/checker.go` and `checker/standard.go`, with the comparisons of numbers of different
+types that k8s.io/apiserver allows.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ DYN = "dyn"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """The type of objects of a schema; it is equal to itself alone."""
+    """The type of objects; it is equal to itself alone. `field`: the type of a field by its name, None if there is
+    none."""
 
-    schema: Any
+    field: Callable[[str], Type | None]
 
 
 # A type: the name of a scalar one or `dyn`, ("list", of), ("map", keys, values), or the shape of an object.
 Type = str | tuple[Any, ...] | Shape
-Select = Callable[[Any, str], Type]  # of a field of an object's schema
 
 _NUMBERS = frozenset({"int", "uint", "double"})
 _SCALARS = _NUMBERS | {"string", "bool", "bytes", "timestamp", "duration"}
@@ -78,9 +79,9 @@ class Verdict:
     errors: tuple[str, ...] = ()
 
 
-def check(text: str, variables: Mapping[str, Type], select: Select) -> Verdict:
+def check(text: str, variables: Mapping[str, Type]) -> Verdict:
     """Return what is certain of the expression. `variables`: by name; others are `dyn`."""
-    reader = _Reader(text, dict(variables), select)
+    reader = _Reader(text, dict(variables))
     try:
         found = reader.ternary()
         if reader.at != len(reader.words):
@@ -94,7 +95,6 @@ def check(text: str, variables: Mapping[str, Type], select: Select) -> Verdict:
 class _Reader:
     text: str
     variables: dict[str, Type]
-    select: Select
     words: list[tuple[str, str, int]] = field(init=False)
     at: int = 0
     errors: list[str] = field(default_factory=list)
@@ -159,14 +159,18 @@ class _Reader:
 
     def member(self, found: Type) -> Type:
         kind, name, _ = self.words[self.at]
+        dot = self.words[self.at - 1][2]
         if kind != "name":
             raise _Unread
         self.at += 1
         if self.at < len(self.words) and self.words[self.at][1] == "(":
             return self.call(name, found)
         match found:
-            case Shape(schema=schema):
-                return self.select(schema, name)
+            case Shape(field=field_of):
+                of = field_of(name)
+                if of is None:
+                    self.errors.append(located(self.text, dot, f"undefined field '{name}'"))
+                return DYN if of is None else of
             case ("map", _, values):
                 return _type(values)
         return DYN
@@ -300,13 +304,33 @@ def _result(operator: str, one: Type, other: Type) -> Type | None:
     if operator == "in":
         within = other[1] if isinstance(other, tuple) and other[0] in ("list", "map") else DYN
         return None if ({one, within} <= _SCALARS and one != within) or other in _SCALARS else "bool"
-    if not (isinstance(one, str) and isinstance(other, str)) or DYN in (one, other):
+    if DYN in (one, other) or isinstance(one, Shape) or isinstance(other, Shape):
         return "bool" if operator in _COMPARE or operator in ("==", "!=") else DYN
+    if not (isinstance(one, str) and isinstance(other, str)):
+        return _of_lists_and_maps(operator, one, other)
     if operator in _COMPARE:
         return "bool" if one == other or {one, other} <= _NUMBERS else None
     if operator in ("==", "!="):
         return "bool" if one == other else None
     return _TIMES.get((operator, one, other)) or (one if one == other and one in _SAME[operator] else None)
+
+
+def _of_lists_and_maps(operator: str, one: Type, other: Type) -> Type | None:
+    """The type where at least one of both is a list or a map."""
+    if not _alike(one, other):
+        return None
+    if operator in ("==", "!="):
+        return "bool"
+    return one if operator == "+" and isinstance(one, tuple) and one[0] == "list" else None
+
+
+def _alike(one: Type, other: Type) -> bool:
+    """Return whether some value could be of both types."""
+    if DYN in (one, other) or isinstance(one, Shape) or isinstance(other, Shape):
+        return True
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
+    return one[0] == other[0] and all(map(_alike, one[1:], other[1:]))
 
 
 def _known(*types: Type) -> bool:

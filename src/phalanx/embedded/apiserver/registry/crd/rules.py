@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.caching import RULE, cached
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, Scope, View, compiled
-from phalanx.embedded.apiserver.apimachinery.expressions.metering import Budget, located, undeclared
+from phalanx.embedded.apiserver.apimachinery.expressions.metering import Budget, undeclared
 from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, Shape, Type, check
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
@@ -26,7 +27,6 @@ from phalanx.embedded.apiserver.registry.crd.structural import Schema, correlate
 RULES = "x-kubernetes-validations"
 _OLD_SELF = re.compile(r"\boldSelf\b")
 _STRINGS = re.compile(r"\"(?:\\.|[^\"\\])*+\"?|'(?:\\.|[^'\\])*+'?")
-_SELF_PATH = re.compile(r"(?<![\w.])(?:self|oldSelf)((?:\.[A-Za-z_]\w*)+)(\s*\()?")
 _OPTIONAL = re.compile(r"\.\?|\[\s*+\?")
 _CALL = re.compile(r"\b([A-Za-z_]\w*+)\s*+\(")
 _KNOWN_CALLS = frozenset(
@@ -185,8 +185,7 @@ def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
 
 
 def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
-    """Why a rule cannot be used with its schema; "" if it can. The library does not check types: the fields that are
-    read of `self` and `oldSelf` are held against the schema, then what is done with them."""
+    """Why a rule cannot be used with its schema; "" if it can. The library does not check types."""
     if unsupported(text):
         return ""
     if root:
@@ -197,32 +196,19 @@ def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
         return f"compilation failed: ERROR: {error}"
     if wrong := undeclared(text, _DECLARED):
         return f"compilation failed: {wrong}"
-    for match in _SELF_PATH.finditer(_STRINGS.sub(lambda found: "'" * len(found[0]), text)):
-        names = match[1].split(".")[1:]
-        if match[2]:
-            names = names[:-1]  # the last name is a function that is called
-        if (wrong_at := _undefined(names, schema)) is not None:
-            at = match.start(1) + sum(len(name) + 1 for name in names[:wrong_at])
-            what = f"undefined field '{_unescaped(names[wrong_at])}'"
-            return f"compilation failed: {located(text, at, what)}"
-    own = _type_of(schema)
-    verdict = check(text, {"self": own, "oldSelf": own}, _selected)
+    own = type_of(schema)
+    verdict = check(text, {"self": own, "oldSelf": own})
     if verdict.errors:
         return "compilation failed: " + "\n".join(verdict.errors)
     return "" if verdict.type in ("bool", DYN) else "cel expression must evaluate to a bool"
 
 
-def _selected(schema: Schema, name: str) -> Type:
-    name = _unescaped(name)
-    if schema.get("x-kubernetes-embedded-resource") and name in ("apiVersion", "kind"):
-        return "string"
-    return _type_of((schema.get("properties") or {}).get(name))
-
-
+# What rules may always read of a resource, whatever its schema says.
+_OF_RESOURCES: dict[str, Type] = {"apiVersion": "string", "kind": "string", "metadata": DYN}
 _FORMATS = {"date-time": "timestamp", "date": "timestamp", "duration": "duration", "byte": "bytes"}
 
 
-def _type_of(schema: Any) -> Type:
+def type_of(schema: Any) -> Type:
     """The type of values of a schema in rules (k8s.io/apiserver/pkg/cel/common, `SchemaDeclType`)."""
     if not isinstance(schema, Mapping) or schema.get("nullable") or schema.get("x-kubernetes-int-or-string"):
         return DYN
@@ -236,28 +222,22 @@ def _type_of(schema: Any) -> Type:
         case "string":
             return _FORMATS.get(schema.get("format") or "", "string")
         case "array":
-            return ("list", _type_of(schema.get("items")))
+            return ("list", type_of(schema.get("items")))
         case "object" if isinstance(schema.get("additionalProperties"), Mapping):
-            return ("map", "string", _type_of(schema["additionalProperties"]))
+            return ("map", "string", type_of(schema["additionalProperties"]))
         case "object" if schema.get("properties") or schema.get("x-kubernetes-embedded-resource"):
-            return Shape(schema)
+            return Shape(partial(_field, schema))
     return DYN
 
 
-def _undefined(names: list[str], schema: Schema) -> int | None:
-    """Which is the first name that the schema does not have."""
-    for number, name in enumerate(names):
-        properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
-        if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("type") not in ("object", None):
-            return None
-        name = _unescaped(name)
-        if schema.get("x-kubernetes-embedded-resource") and name in ("apiVersion", "kind", "metadata"):
-            return None
-        inner = properties.get(name, extra)
-        if not isinstance(inner, Mapping):
-            return number
-        schema = inner
-    return None
+def _field(schema: Schema, name: str) -> Type | None:
+    """The type of a field of objects of a schema; None: rules cannot see one of that name."""
+    name, properties = unescaped(name), schema.get("properties") or {}
+    if schema.get("x-kubernetes-embedded-resource") and name in _OF_RESOURCES:
+        return _OF_RESOURCES[name]
+    if name in properties:
+        return type_of(properties[name])
+    return DYN if schema.get("x-kubernetes-preserve-unknown-fields") else None
 
 
 # How rules name properties that are no identifiers, or words of the language.
@@ -279,7 +259,7 @@ def _escape(name: str) -> str:
     return name
 
 
-def _unescaped(name: str) -> str:
+def unescaped(name: str) -> str:
     """`a__dash__b` -> `a-b`."""
     if name.startswith("__") and name.endswith("__") and name[2:-2] in _RESERVED:
         return name[2:-2]

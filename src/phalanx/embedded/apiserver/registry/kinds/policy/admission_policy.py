@@ -6,10 +6,9 @@ nowhere later for the first time, so that a policy with a slip of the pen never 
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import expressions_of
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, compiled
-from phalanx.embedded.apiserver.apimachinery.expressions.metering import undeclared
-from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN, check
+from phalanx.embedded.apiserver.apimachinery.expressions.policy_types import judged
+from phalanx.embedded.apiserver.apimachinery.expressions.type_check import DYN
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
@@ -18,12 +17,10 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     not_supported,
     required,
 )
-from phalanx.embedded.apiserver.registry.kinds.generation import Counted
+from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
 
 _FAILURE_POLICIES = ("Fail", "Ignore")
 _REINVOCATIONS = ("Never", "IfNeeded")
-# What every expression may speak of, besides parameters where the policy has them.
-_DECLARED = frozenset({"object", "oldObject", "request", "namespaceObject", "authorizer"})
 _ACTIONS = ("Audit", "Deny", "Warn")
 
 
@@ -67,9 +64,15 @@ class PolicyStrategy(Counted):
         return [*causes, *_expression_causes(spec)]
 
 
+class ValidatingPolicyStrategy(SpecAndStatus, PolicyStrategy):
+    """A policy whose status says what its expressions get wrong (`endpoints/reconcilers`)."""
+
+    counts = True
+
+
 def _expression_causes(spec: Object) -> list[Cause]:
     causes = []
-    for path, text in expressions_of(spec):
+    for path, text, verdict in judged(spec):
         if not text:
             causes.append(required(path, f"{path.rsplit('.', 1)[1]} is not specified"))
             continue
@@ -78,13 +81,6 @@ def _expression_causes(spec: Object) -> list[Cause]:
         except ExpressionError as error:
             causes.append(invalid_value(path, text, f"compilation failed: {error}"))
             continue
-        declared = _DECLARED | ({"params"} if spec.get("paramKind") else set())
-        if not path.startswith("spec.matchConditions"):
-            declared |= {"variables"}
-        if wrong := undeclared(text, declared):
-            causes.append(invalid_value(path, text, f"compilation failed: {wrong}"))
-            continue
-        verdict = check(text, {}, lambda schema, name: DYN)
         if verdict.errors:
             causes.append(invalid_value(path, text, "compilation failed: " + "\n".join(verdict.errors)))
         elif (wanted := _result_of(path)) and verdict.type not in (wanted, DYN):

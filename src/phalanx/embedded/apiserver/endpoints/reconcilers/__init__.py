@@ -1,0 +1,5 @@
+"""Controllers that are the server's own: they hear of every committed object of one kind, and bring things in line.
+
+definitions     definitions, which change what is served
+type_checking   what admission policies get wrong, in their status
+"""

@@ -1,0 +1,124 @@
+"""`status.typeChecking` of ValidatingAdmissionPolicies: what their expressions get wrong about their kinds.
+
+A policy is checked when it is written without knowing what `object` is. Afterwards, once for each generation of its
+spec, its validations are checked with the type of each kind that its rules name, and of its parameters; what does not
+fit is written into its status, for whoever wrote it to read, and changes nothing else.
+
+Source: k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus and
+k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go, which say what is checked: no rules with a `*`
+for groups or versions, no subresources, and not more than ten kinds of a rule.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import GROUP
+from phalanx.embedded.apiserver.apimachinery.expressions.policy_types import judged
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.endpoints.parts import APPLY_PATCH
+from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
+from phalanx.embedded.apiserver.registry.routing import Registry, Target
+from phalanx.embedded.apiserver.registry.value_types import type_of_kind
+from phalanx.embedded.apiserver.storage.store import Event, Store
+
+KEY = (GROUP, "validatingadmissionpolicies")
+_MANAGER = "validatingadmissionpolicy-status-controller"
+_BY = Intent(user=User(name=f"system:serviceaccount:kube-system:{_MANAGER}"), manager=_MANAGER)
+_MOST_KINDS = 10
+_log = logging.getLogger(__name__)
+
+
+class TypeChecking:
+    """Keeps the status of policies up with their specs. `start` before the first request."""
+
+    def __init__(self, store: Store, registry: Registry, writer: Writer) -> None:
+        self._store, self._registry, self._writer = store, registry, writer
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Check what was not checked before the server ended."""
+        self._store.subscribe(self._heard)
+        for stored in self._store.scan(KEY):
+            self._look_at(stored.obj)
+
+    def _heard(self, events: Iterable[Event]) -> None:
+        for name in {event.name for event in events if event.key == KEY}:
+            if (stored := self._store.get(KEY, "", name)) is not None:
+                self._look_at(stored.obj)
+
+    def _look_at(self, policy: Object) -> None:
+        observed = (policy.get("status") or {}).get("observedGeneration", 0)
+        if policy["metadata"].get("generation", 0) > observed:
+            task = asyncio.get_running_loop().create_task(self._check(policy))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The next change of the policy, or the next start, tries again what could not be stored."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.warning("a ValidatingAdmissionPolicy is not checked yet: %s", error)
+
+    async def _check(self, policy: Object) -> None:
+        resource = self._registry.find(GROUP, "v1", KEY[1])
+        assert resource is not None  # it is built in
+        meta = policy["metadata"]
+        found = [{"fieldRef": path, "warning": text} for path, text in warnings(policy["spec"], self._registry)]
+        body = {
+            "kind": resource.kind,
+            "apiVersion": resource.api_version,
+            "metadata": {"name": meta["name"], "uid": meta["uid"]},
+            "status": {
+                "observedGeneration": meta["generation"],
+                "typeChecking": {"expressionWarnings": found} if found else {},
+            },
+        }
+        target = Target(resource=resource, name=meta["name"], subresource=resource.subresource("status"))
+        try:
+            await self._writer.patch(target, APPLY_PATCH, body, _BY, force=True)
+        except ApiError as error:
+            if error.code not in (404, 409):  # it is gone, and maybe another has its name
+                raise
+
+
+def warnings(spec: Object, registry: Registry) -> Iterator[tuple[str, str]]:
+    """Yield (field path, what is wrong) of the validations and their messages: a line for each mistake in each kind."""
+    kinds, params = _kinds(spec, registry), _params(spec, registry)
+    of_params = None if params is None else type_of_kind(params)
+    said: dict[str, list[str]] = {}
+    for kind in kinds:
+        for path, _, verdict in judged(spec, type_of_kind(kind), of_params):
+            if verdict.errors and path.startswith("spec.validations"):
+                text = "\n".join(verdict.errors)
+                said.setdefault(path, []).append(f"{kind.group}/{kind.version}, Kind={kind.kind}: {text}\n")
+    for path in sorted(said, key=lambda path: int(path.partition("[")[2].partition("]")[0])):
+        yield path, "\n".join(said[path])
+
+
+def _kinds(spec: Object, registry: Registry) -> list[Resource]:
+    """The kinds that the rules of a policy name, in the order of their groups, versions and names."""
+    found: dict[tuple[str, str, str], Resource] = {}
+    for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
+        count = 0
+        if any("*" in text for field in ("apiGroups", "apiVersions") for text in rule.get(field) or ()):
+            continue
+        plurals = [plural for plural in rule.get("resources") or () if "*" not in plural and "/" not in plural]
+        for where in product(*map(sorted, (rule.get("apiGroups") or (), rule.get("apiVersions") or (), plurals))):
+            kind = registry.find(*where)
+            if kind is not None:
+                found[kind.group, kind.version, kind.kind] = kind
+                count += 1
+            if count == _MOST_KINDS:
+                return [found[key] for key in sorted(found)]
+    return [found[key] for key in sorted(found)]
+
+
+def _params(spec: Object, registry: Registry) -> Resource | None:
+    said = spec.get("paramKind") or {}
+    wanted = (said.get("apiVersion"), said.get("kind"))
+    return next((one for one in registry.resources if (one.api_version, one.kind) == wanted), None)
