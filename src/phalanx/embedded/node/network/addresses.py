@@ -1,36 +1,47 @@
 """The addresses of this machine's pods and services: parts of 127.0.0.0/8, all of which is this machine.
 
 Every pod has one of its own, so that two may listen on one port, and every service with a cluster IP. Whoever runs a
-node on this machine takes a pair of networks that nobody else has, for as long as it lives: numbers 0 to 31, claimed by
-a socket in the abstract namespace (unix(7)), which goes with its owner and is as private as the loopback device.
+node on this machine takes a pair of networks that nobody else has, for as long as it lives. Numbers 0 to 31 are for
+users, claimed by a socket in the abstract namespace (unix(7)), which goes with its owner and is as private as the
+loopback device. Anybody may take such a name, though; so root has numbers of his own, 32 to 63, claimed by a lock on a
+file in a folder where nobody else can make one.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import socket
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
 from phalanx.errors import PhalanxError
 
-_MOST = 32
+_MOST = 32  # of root, and of all others
 _PODS, _SERVICES = IPv4Address("127.64.0.0"), IPv4Address("127.96.0.0")
 _SIZE = 1 << 16
+_ROOTS = 64 * _SIZE  # so far root's lie from those of others: from 127.128.0.0 and 127.160.0.0
+_CLAIMS = Path("/run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Networks:
-    """127.(64 + number).0.0/16 for pods, 127.(96 + number).0.0/16 for services."""
+    """127.(64 + number).0.0/16 for pods, 127.(96 + number).0.0/16 for services; of root, whose numbers begin at 32,
+    127.(96 + number).0.0/16 and 127.(128 + number).0.0/16."""
 
     number: int
 
+    @property
+    def _offset(self) -> int:
+        return self.number % _MOST * _SIZE + (_ROOTS if self.number >= _MOST else 0)
+
     def pod_address(self, taken: Iterable[str], after: str = "") -> str | None:
         """A free one, the first after `after`: an address comes back late, when nobody remembers who had it."""
-        used, first = set(taken), _PODS + self.number * _SIZE
+        used, first = set(taken), _PODS + self._offset
         last = int(IPv4Address(after)) - int(first) if after else 0
         begin = last if 0 < last < _SIZE - 1 else 0
         order = (1 + (begin + step) % (_SIZE - 2) for step in range(_SIZE - 2))
@@ -42,7 +53,7 @@ class Networks:
             within = int(IPv4Address(cluster_ip)) % _SIZE
         except AddressValueError:
             return ""
-        return str(_SERVICES + self.number * _SIZE + within)
+        return str(_SERVICES + self._offset + within)
 
     @property
     def api_address(self) -> str:
@@ -51,16 +62,32 @@ class Networks:
 
 
 @contextmanager
-def networks(data_dir: Path) -> Iterator[Networks]:
-    """A pair of its own; the same after a restart, unless others are many. Raises PhalanxError."""
+def networks(data_dir: Path, claims: Path = _CLAIMS) -> Iterator[Networks]:
+    """A pair of its own; the same after a restart, unless others are many. `claims`: where root's are claimed. Raises
+    PhalanxError."""
     first = zlib.crc32(str(data_dir.resolve()).encode()) % _MOST
-    with socket.socket(socket.AF_UNIX) as claim:
-        for step in range(_MOST):
-            number = (first + step) % _MOST
+    is_root = os.geteuid() == 0
+    for step in range(_MOST):
+        number = (first + step) % _MOST + (_MOST if is_root else 0)
+        with ExitStack() as held:
             try:
-                claim.bind(f"\0phalanx-node-{number}")
+                if is_root:
+                    _lock(claims / f"phalanx-node-{number}.lock", held)
+                else:
+                    held.enter_context(socket.socket(socket.AF_UNIX)).bind(f"\0phalanx-node-{number}")
             except OSError:
                 continue
             yield Networks(number=number)
             return
     raise PhalanxError(f"{_MOST} nodes run on this machine already, and there are no addresses for more: stop one")
+
+
+def _lock(claim: Path, held: ExitStack) -> None:
+    """Lock the file until `held` is left, or this process ends. Raises BlockingIOError where another has it,
+    PhalanxError."""
+    try:
+        handle = os.open(claim, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise PhalanxError(f"{claim}, by which a node has its addresses, cannot be opened: {error.strerror}") from None
+    held.callback(os.close, handle)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
