@@ -408,6 +408,49 @@ def test_each_served_version_is_a_resource_and_old_ones_warn() -> None:
     ]
 
 
+WEBHOOK = {
+    "strategy": "Webhook",
+    "webhook": {"clientConfig": {"url": "https://127.0.0.1/convert"}, "conversionReviewVersions": ["v1"]},
+}
+
+
+def converted_by_webhook(storage: str, **served: bool) -> dict[str, Any]:
+    """A definition whose versions a webhook converts."""
+    [version] = definition()["spec"]["versions"]
+    versions = [
+        version | {"name": name, "served": is_served, "storage": name == storage} for name, is_served in served.items()
+    ]
+    return definition(spec__versions=versions, spec__conversion=WEBHOOK)
+
+
+def test_of_versions_that_a_webhook_converts_the_stored_one_is_served_alone() -> None:
+    """None is called, and an object must not be shown in a shape that it does not have."""
+    both = converted_by_webhook("v1", v1=True, v1beta1=True)
+    assert [one.version for one in resources_of(both)] == ["v1"]
+    [warning] = DefinitionStrategy().warnings(both, None)
+    assert warning.endswith("so it serves the storage version (v1) alone; not found are v1beta1")
+    one = converted_by_webhook("v1", v1=True, v1beta1=False)
+    assert [one.version for one in resources_of(one)] == ["v1"]
+    assert DefinitionStrategy().warnings(one, None) == []
+    assert DefinitionStrategy().validate(both) == DefinitionStrategy().validate(one) == []
+
+
+def test_a_definition_that_needs_a_webhook_to_be_served_at_all_is_refused() -> None:
+    [cause] = DefinitionStrategy().validate(converted_by_webhook("v1", v1=False, v1beta1=True))
+    assert cause.field == "spec.conversion.strategy"
+    assert "can serve the storage version alone, and v1 is not to be served" in cause.message
+
+
+def test_what_is_stored_keeps_its_version_where_a_webhook_would_convert_it() -> None:
+    old, new = converted_by_webhook("v1beta1", v1=True, v1beta1=True), converted_by_webhook("v1", v1=True, v1beta1=True)
+    [cause] = DefinitionStrategy().validate_update(new, old)
+    assert cause.field == "spec.conversion.strategy"
+    assert "objects may be stored as v1beta1, which nobody would convert" in cause.message
+    assert DefinitionStrategy().validate_update(old | {"metadata": {"name": "x"}}, old) == []
+    old["status"]["storedVersions"] = ["v1"]  # nothing else is there
+    assert DefinitionStrategy().validate_update(new, old) == []
+
+
 @pytest.mark.parametrize(
     ("rule", "what"),
     [

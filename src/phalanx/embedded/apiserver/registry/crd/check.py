@@ -13,7 +13,14 @@ from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import steps_of
 from phalanx.embedded.apiserver.apimachinery.expressions.pattern import PatternError, compiled
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, duplicate, invalid_value, not_supported, required
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
 from phalanx.embedded.apiserver.registry.crd.rules import RULES, mistakes
 from phalanx.embedded.apiserver.registry.crd.structural import causes
 
@@ -49,6 +56,7 @@ def definition_causes(obj: Json) -> list[Cause]:
     found += _names_causes(names)
     found += [cause for place, version in enumerate(versions) for cause in _one_version(place, version, versions)]
     found += _conversion_causes(spec.get("conversion") or {})
+    found += _unserved_causes(spec)
     if not (obj.get("status") or {}).get("storedVersions"):
         found.append(invalid_value("status.storedVersions", None, "must have at least one stored version"))
     return found
@@ -68,7 +76,7 @@ def change_causes(obj: Json, old: Json) -> list[Cause]:
     for path, new, was in pairs:
         if new != was:
             found.append(invalid_value(path, new, "field is immutable"))
-    return found + _stored_causes(obj, old)
+    return [*found, *_stored_causes(obj, old), *_migration_causes(obj, old)]
 
 
 def _stored_causes(obj: Json, old: Json) -> list[Cause]:
@@ -81,6 +89,17 @@ def _stored_causes(obj: Json, old: Json) -> list[Cause]:
         for place, name in enumerate(stored)
         if name not in have
     ]
+
+
+def _migration_causes(obj: Json, old: Json) -> Iterator[Cause]:
+    """Objects stay in the shape in which they were stored, for a webhook would have to convert them."""
+    spec, before = obj.get("spec") or {}, old.get("spec") or {}
+    storage = _storage(spec)
+    stored = [name for name in (old.get("status") or {}).get("storedVersions") or () if name != storage]
+    if calls_for_webhook(spec) and stored and (storage, True) != (_storage(before), calls_for_webhook(before)):
+        why = f"this API server calls no conversion webhooks, and objects may be stored as {', '.join(stored)}, which "
+        why += "nobody would convert; leave the storage version as it is, or delete the definition and create it again"
+        yield forbidden_field("spec.conversion.strategy", why)
 
 
 def _established(obj: Json) -> bool:
@@ -161,6 +180,23 @@ def _conversion_causes(conversion: Json) -> Iterator[Cause]:
             yield required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook")
         if not webhook.get("conversionReviewVersions"):
             yield required("spec.conversion.conversionReviewVersions")
+
+
+def calls_for_webhook(spec: Json) -> bool:
+    """Return whether a webhook converts objects between the versions."""
+    return (spec.get("conversion") or {}).get("strategy") == "Webhook"
+
+
+def _storage(spec: Json) -> str:
+    return next((str(one.get("name")) for one in spec.get("versions") or () if one.get("storage")), "")
+
+
+def _unserved_causes(spec: Json) -> Iterator[Cause]:
+    versions = spec.get("versions") or ()
+    served = [one for one in versions if one.get("served")]
+    if calls_for_webhook(spec) and served and not any(one.get("storage") for one in served):
+        why = "this API server calls no conversion webhooks, so it can serve the storage version alone, and "
+        yield forbidden_field("spec.conversion.strategy", f"{why}{_storage(spec) or 'that'} is not to be served")
 
 
 def _names_causes(names: Json) -> Iterator[Cause]:

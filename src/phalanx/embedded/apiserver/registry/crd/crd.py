@@ -2,8 +2,9 @@
 
 A definition is checked and defaulted like any object (`DefinitionStrategy`). Once its names are accepted it is
 Established, and each of its served versions is a `Resource` (`resources_of`) whose strategy (`CustomStrategy`) treats
-objects by the version's structural schema. What the definitions of a server make of each other (names that collide)
-and when they are served is `definitions.py`'s.
+objects by the version's structural schema. Versions differ in name only: where a webhook is to convert objects between
+them (`spec.conversion`), which none is asked to do, the storage version alone is served. What the definitions of a
+server make of each other (names that collide) and when they are served is `definitions.py`'s.
 
 Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource and /customresourcedefinition.
 """
@@ -19,7 +20,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resour
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, bad_request
 from phalanx.embedded.apiserver.apimachinery.schema import schema as builtin_schema
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
-from phalanx.embedded.apiserver.registry.crd.check import change_causes, definition_causes
+from phalanx.embedded.apiserver.registry.crd.check import calls_for_webhook, change_causes, definition_causes
 from phalanx.embedded.apiserver.registry.crd.rules import broken, not_enforced, ruled
 from phalanx.embedded.apiserver.registry.crd.structural import causes, defaulted, pruned
 from phalanx.embedded.apiserver.registry.discovery import version_order
@@ -80,8 +81,10 @@ class DefinitionStrategy(Strategy):
             for version in _versions(obj)
             for rule, what in not_enforced((version.get("schema") or {}).get("openAPIV3Schema") or {})
         ]
-        if ((obj.get("spec") or {}).get("conversion") or {}).get("strategy") == "Webhook":
-            found.append("spec.conversion: webhooks are not called; versions differ in name only")
+        if others := [one["name"] for one in _versions(obj) if one.get("served") and one not in _served(obj)]:
+            storage = ", ".join(one["name"] for one in _served(obj))
+            why = f"this API server calls no conversion webhooks, so it serves the storage version ({storage}) alone"
+            found.append(f"spec.conversion: {why}; not found are {', '.join(others)}")
         return list(dict.fromkeys(found))
 
     def begin_deletion(self, obj: Object, now: str) -> None:
@@ -128,8 +131,14 @@ def _versions(definition: Object) -> list[Object]:
 
 def resources_of(definition: Object) -> list[Resource]:
     """A resource per served version, the preferred one first."""
-    served = [one for one in _versions(definition) if one.get("served")]
-    return [_resource(definition, one) for one in sorted(served, key=lambda one: version_order(one["name"]))]
+    served = sorted(_served(definition), key=lambda one: version_order(one["name"]))
+    return [_resource(definition, one) for one in served]
+
+
+def _served(definition: Object) -> list[Object]:
+    """The versions that are served: all that the definition says, but none into which objects must be converted."""
+    alone = calls_for_webhook(definition.get("spec") or {})
+    return [one for one in _versions(definition) if one.get("served") and (one.get("storage") or not alone)]
 
 
 def _resource(definition: Object, version: Object) -> Resource:
