@@ -44,8 +44,11 @@ def write(path: Path, user: str = "{token: secret}", cluster: str = '{server: "h
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"root:x:0:0:root:/root:/bin/bash\n", b"a: [", b"{clusters: 3}", b"\x92\xff", b"{kind: Config}"],
-    ids=["empty", "text", "not YAML", "wrong types", "binary", "nothing in it"],
+    [
+        *(b"", b"root:x:0:0:root:/root:/bin/bash\n", b"a: [", b"{clusters: 3}", b"\x92\xff", b"{kind: Config}"),
+        *(b"[" * 200_000, b"a: " + b"[" * 200_000, b"- " * 200_000, b"[" * 2000 + b"]" * 2000),
+    ],
+    ids=["empty", "text", "not YAML", "wrong types", "binary", "nothing in it", "deep", "deep YAML", "lists", "whole"],
 )
 def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "odd").write_bytes(content)

@@ -84,5 +84,5 @@ def _is_ours(place: Path) -> bool:
     try:
         found = yaml.safe_load(place.read_text())
         return [one["name"] for one in found["clusters"]] == ["phalanx"]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, RecursionError):
         return False

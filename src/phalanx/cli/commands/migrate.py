@@ -137,7 +137,7 @@ def _objects(file: Path) -> list[dict[str, Any]]:
         parts = list(yaml.safe_load_all(file.read_text()))
     except (OSError, UnicodeDecodeError) as error:
         raise PhalanxError(f"{file} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise PhalanxError(f"{file} is no YAML: {' '.join(str(error).split())}") from error
     whole = [part for part in parts if isinstance(part, dict)]
     inside = [one for part in whole for one in part.get("items") or [part]]

@@ -20,6 +20,7 @@ import msgspec
 from phalanx.errors import PhalanxError
 
 _PLUGIN_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_DEEPEST = 100
 _EXTENSION = "client.authentication.k8s.io/exec"  # the name of a cluster's words for plug-ins
 
 
@@ -167,13 +168,18 @@ def _content(path: Path) -> Any:
         text = path.read_text()
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is no kubeconfig ({_short(error)})") from error
-    with suppress(msgspec.DecodeError):
+    with suppress(msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(text)
     import yaml
 
     # The one in C, where PyYAML was built with it, takes a twentieth of the time.
     loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    depth = 0
     try:
+        for event in yaml.parse(text, loader):  # the one in C overruns its stack where lists are in lists without end
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise ConfigError(f"{path} is no kubeconfig: more than {_DEEPEST} lists are within each other")
         return yaml.load(text, loader)  # noqa: S506  # both are safe
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is no kubeconfig ({_short(error)})") from error

@@ -21,6 +21,7 @@ from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
 from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from phalanx.embedded.controllers.runtime.work_queue import Retry
+from phalanx.embedded.controllers.workloads.replica_set import FAILURE
 from phalanx.embedded.controllers.workloads.rollout import Size, bounds, step
 
 COMPONENT = "deployment-controller"
@@ -169,8 +170,15 @@ def _status(deployment: Object, new: Object | None, old: list[Object], now: str)
             _condition(
                 before, "Progressing", True, "NewReplicaSetAvailable" if is_done else "ReplicaSetUpdated", moving, now
             ),
+            *_failures(new),
         ],
     }
+
+
+def _failures(new: Object | None) -> list[dict[str, Any]]:
+    """Why pods of the newest set cannot be made, as the set says."""
+    conditions = ((new or {}).get("status") or {}).get("conditions") or ()
+    return [one | {"lastUpdateTime": one["lastTransitionTime"]} for one in conditions if one["type"] == FAILURE]
 
 
 def _condition(before: dict[str, Any], kind: str, holds: bool, reason: str, message: str, now: str) -> dict[str, Any]:

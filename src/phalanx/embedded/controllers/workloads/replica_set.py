@@ -1,17 +1,19 @@
 """The ReplicaSet controller: as many pods as the set says, no more and no less. Source: pkg/controller/replicaset.
 
-Pods that nobody owns are not adopted.
+Pods that nobody owns are not adopted. While pods are refused, the set has the condition ReplicaFailure with the words
+of the refusal, which its Deployment has, too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import PODS, REPLICA_SETS
 from phalanx.embedded.controllers.job.pods import slow_start
-from phalanx.embedded.controllers.runtime.calls import Calls
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.pod_state import (
     is_active,
@@ -22,25 +24,39 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 )
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 from phalanx.embedded.controllers.runtime.work_queue import Retry
 
 COMPONENT = "replicaset-controller"
+FAILURE = "ReplicaFailure"
 
 
 class ReplicaSetController:
     """Run `loop`."""
 
-    def __init__(self, calls: Calls, index: PodIndex, recorder: Recorder, *, retry: Retry | None = None) -> None:
-        self._calls, self._index, self._recorder = calls, index, recorder
+    def __init__(
+        self,
+        calls: Calls,
+        index: PodIndex,
+        recorder: Recorder,
+        *,
+        retry: Retry | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
         self.loop = Reconciler(calls, recorder, REPLICA_SETS, self._look, component=COMPONENT, retry=retry)
 
     async def _look(self, replica_set: Object) -> None:
         pods = [pod for pod in self._index.owned_by(uid_of(replica_set)) if is_active(pod)]
         surplus = len(pods) - int(replica_set["spec"].get("replicas", 1))
-        if surplus < 0:
-            await self._create(replica_set, -surplus)
-        elif surplus > 0:
-            await self._delete(replica_set, sorted(pods, key=_worth)[:surplus])
+        try:
+            if surplus < 0:
+                await self._create(replica_set, -surplus)
+            elif surplus > 0:
+                await self._delete(replica_set, sorted(pods, key=_worth)[:surplus])
+        except ApiRefusal as refusal:
+            await self._tell_status(replica_set, "FailedCreate" if surplus < 0 else "FailedDelete", str(refusal))
+            raise
         await self._tell_status(replica_set)
 
     async def _create(self, replica_set: Object, count: int) -> None:
@@ -62,7 +78,8 @@ class ReplicaSetController:
             text = f"Deleted pod: {pod['metadata']['name']}"
             self._recorder.tell(COMPONENT, replica_set, "Normal", "SuccessfulDelete", text)
 
-    async def _tell_status(self, replica_set: Object) -> None:
+    async def _tell_status(self, replica_set: Object, failed: str = "", why: str = "") -> None:
+        """`failed`: what could not be done, and `why`."""
         pods = [pod for pod in self._index.owned_by(uid_of(replica_set)) if is_active(pod)]
         ready = sum(map(is_ready, pods))
         counts = {"replicas": len(pods), "fullyLabeledReplicas": len(pods), "readyReplicas": ready}
@@ -70,7 +87,20 @@ class ReplicaSetController:
         if ready:
             status["availableReplicas"] = ready
         status["observedGeneration"] = replica_set["metadata"]["generation"]
+        if conditions := _conditions(replica_set, failed, why, rfc3339(self._clock())):
+            status["conditions"] = conditions
         await self.loop.write_status(replica_set, status)
+
+
+def _conditions(replica_set: Object, failed: str, why: str, now: str) -> list[dict[str, Any]]:
+    """Return its conditions; one that tells of a failure stays as it was first told while there is any."""
+    before = (replica_set.get("status") or {}).get("conditions") or []
+    others = [one for one in before if one["type"] != FAILURE]
+    if not failed:
+        return others
+    told = next((one for one in before if one["type"] == FAILURE), None)
+    words = {"type": FAILURE, "status": "True", "reason": failed, "message": why, "lastTransitionTime": now}
+    return [*others, told or words]
 
 
 def _space(obj: Object) -> str:

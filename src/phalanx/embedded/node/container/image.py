@@ -61,7 +61,7 @@ def read_images(file: Path) -> dict[str, Image]:
         said = msgspec.convert(yaml.safe_load(file.read_text()), type=_File)
     except (OSError, UnicodeDecodeError) as error:
         raise PhalanxError(f"the images {file} cannot be read: {error}. Nothing was started.") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise PhalanxError(f"the images {file} are no YAML: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:
         raise PhalanxError(f"the images {file}: {error}; write for instance {_EXAMPLE}") from error

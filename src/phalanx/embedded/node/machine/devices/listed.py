@@ -68,7 +68,7 @@ def read_devices(path: Path) -> dict[str, ListedDevices]:
         said = msgspec.convert(yaml.safe_load(path.read_text()), type=_File)
     except (OSError, UnicodeDecodeError) as error:
         raise PhalanxError(f"the devices {path} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise PhalanxError(f"the devices {path} are no YAML: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:
         raise PhalanxError(f"the devices {path}: {error}") from error
