@@ -260,12 +260,20 @@ def test_an_address_of_a_service_stays_also_where_the_old_field_is_written(api_s
     assert (answer.code, said in answer.body["message"]) == (422, True), answer.body
 
 
+def continuing(start: str) -> str:
+    text = json.dumps({"v": "meta.k8s.io/v1", "rv": 1, "start": start}).encode()
+    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
 @pytest.mark.parametrize(
     ("token", "said"),
     [
         ("zz", "invalid character '\u00cf' looking for beginning of value"),
         ("a*b", "illegal base64 data at input byte 1"),
         ("e30", 'server does not recognize this encoded version ""'),
+        (continuing(""), "encoded start key empty (version meta.k8s.io/v1)"),
+        (continuing("../secrets/a"), "../secrets/a"),  # keys are paths, and stay below what is listed
+        (continuing("default/"), "default/"),
     ],
 )
 def test_a_continue_token_that_no_list_gave_out(api_server: ServerProcess, token: str, said: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import posixpath
 import random
 import string
 from collections.abc import AsyncIterator, Callable
@@ -249,6 +250,9 @@ def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
         raise _no_token(f"incorrect encoded start resourceVersion (version {_FORMAT})")
     if not raw.start:
         raise _no_token(f"encoded start key empty (version {_FORMAT})")
+    key = raw.start if raw.start.startswith("/") else f"/{raw.start}"
+    if key.startswith("//") or posixpath.normpath(key) != key:
+        raise _no_token(raw.start)
     namespace, _, name = raw.start.partition("/")
     return raw.rv, (namespace, name)
 
