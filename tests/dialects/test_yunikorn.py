@@ -163,6 +163,10 @@ def test_taken(text: str) -> None:
     [
         ("partitions: [", 1, "no YAML"),
         ("a: &a [*a]", 1, "more than 100 levels"),
+        ("a: " + "[" * 5000, 1, "more than 200 lists or mappings are within each other"),
+        ("a: [" + "b, " * 200_000 + "]", 1, "more than 100000 names and values"),
+        ("a: &a [" + "b, " * 30_000 + "]\nc: *a", 1, "more than 50000 values"),
+        ("partitions:\n  - queues:\n" + "    - {name: a%s}\n" * 5000 % (*range(5000),), 5002, "more than 5000 queues"),
         ("partitions:\n  - name: default\n    colour: red", 3, "no field 'colour' of partitions"),
         ("partitions:\n  - name: default", 2, "no queues"),
         ("partitions:\n  - queues: [{name: a}]\n    queues: []", 3, "twice"),

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from phalanx.dialects.schema.fields import Path
 from phalanx.dialects.yunikorn.configuration import (
     ANYBODY,
+    MOST_QUEUES,
     ROOT,
     Branch,
     Configuration,
@@ -75,7 +76,7 @@ class Checks:
     """The checks of one file. `_lines`: where its values stand."""
 
     def __init__(self, lines: Lines) -> None:
-        self._lines = lines
+        self._lines, self._queues = lines, 0
 
     def configuration(self, found: Configuration) -> Configuration:
         """Return it as it is applied. Raises ConfigurationError."""
@@ -120,6 +121,9 @@ class Checks:
     # --- a queue by itself --------------------------------------------------------------------------------------------
 
     def _branch(self, queue: Branch, path: Path) -> None:
+        self._queues += 1
+        if self._queues > MOST_QUEUES:
+            self._refuse(path, f"more than {MOST_QUEUES} queues: what this scheduler reads between two decisions")
         for name, acl in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
             if len(acl.split()) > 2:
                 self._refuse((*path, name), f"{acl!r}: write users, one blank, groups; names are divided by commas")
@@ -142,20 +146,20 @@ class Checks:
             self._refuse((*path, "guaranteed"), "more than a queue of this template may have at most")
 
     def _limits(self, queue: Branch, path: Path) -> None:
-        users: list[str] = []
-        groups: list[str] = []
+        users: dict[str, None] = {}
+        groups: dict[str, None] = {}
         for number, limit in enumerate(queue.limits):
             at: Path = (*path, "limits", number)
             if not limit.users and not limit.groups:
                 self._refuse(at, "the limit is for nobody: name users or groups")
             self._names("user", limit.users, _USER, users, (*at, "users"))
             self._names("group", limit.groups, _GROUP, groups, (*at, "groups"))
-            if groups == [ANYBODY]:
+            if [*groups] == [ANYBODY]:
                 text = "beside '*' no group is named, so that it would bound the queue: write the queue's max"
                 self._refuse((*at, "groups"), text)
             self._bounds(limit, queue, at)
 
-    def _names(self, kind: str, names: Sequence[str], form: re.Pattern[str], seen: list[str], path: Path) -> None:
+    def _names(self, kind: str, names: Sequence[str], form: re.Pattern[str], seen: dict[str, None], path: Path) -> None:
         for at, name in enumerate(names):
             here = (*path, at)
             if name != ANYBODY and not form.fullmatch(name):
@@ -164,7 +168,7 @@ class Checks:
                 self._refuse(here, f"the {kind} {name!r} has a limit in this queue already")
             if ANYBODY in seen:
                 self._refuse(here, f"the {kind} {name!r} stands after '*', which must be the last")
-            seen.append(name)
+            seen[name] = None
 
     def _bounds(self, limit: Limit, queue: Branch, path: Path) -> None:
         most = self._amounts(limit.max_resources, (*path, "maxresources"))

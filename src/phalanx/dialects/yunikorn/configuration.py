@@ -4,8 +4,8 @@ The text is read into a tree of mappings, lists and texts that knows the line of
 the structures below. YuniKorn decodes each scalar as its field wants it (`vcore: 2` and `vcore: "2"` are the same
 text), so no scalar has a type before its field is known.
 
-The text may come from any user who may write a ConfigMap: its size, its depth and the number of its values, aliases
-counted as often as they are used, have bounds.
+The text may come from any user who may write a ConfigMap, and nothing is scheduled while it is read: its size, its
+depth, its queues and the number of its values, aliases counted as often as they are used, have bounds.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 import yaml
 
+from phalanx.dialects.schema.depth import require_shallow
 from phalanx.dialects.schema.fields import Path
 from phalanx.errors import PhalanxError
 
-MOST_BYTES, MOST_VALUES, MOST_LEVELS = 1 << 20, 100_000, 100
+MOST_BYTES, MOST_VALUES, MOST_LEVELS, MOST_QUEUES = 1 << 20, 50_000, 100, 5_000
 ROOT, ANYBODY = "root", "*"
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _NULLS, _TRUE, _FALSE = ("", "~", "null", "Null", "NULL"), ("true", "yes", "on", "y"), ("false", "no", "off", "n")
@@ -145,12 +146,12 @@ def parse(text: str) -> tuple[Configuration, Lines]:
     if len(text.encode()) > MOST_BYTES:
         raise ConfigurationError(1, f"the file has more than {MOST_BYTES} bytes")
     try:
-        node = next(iter(yaml.compose_all(text, yaml.SafeLoader)), None)
+        require_shallow(text, 2 * MOST_VALUES)  # a value and its name
+        node = next(iter(yaml.compose_all(text, yaml.CSafeLoader)), None)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise ConfigurationError(mark.line + 1 if mark else 1, f"no YAML: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise ConfigurationError(1, f"the file has more than {MOST_LEVELS} levels") from None
+        mark, said = getattr(error, "problem_mark", None), " ".join(str(error).split())
+        line = 1 + min(mark.line, text.count("\n")) if mark else 1  # the end is a line of its own to libyaml
+        raise ConfigurationError(line, f"no YAML: {said}" if mark else said) from None
     lines: Lines = {(): 1}
     tree = {} if node is None else _Reader(lines).value(node, (), 0)
     try:
