@@ -5,7 +5,7 @@ Rooms, lowest first:
     schema             our own queues, flavors, reservations, policies and recordings, as they are written
     frame              what a dialect is, and what several need
     frameworks         the job kinds of training and data frameworks
-    appwrapper         workload.codeflare.dev
+    appwrapper         workload.codeflare.dev, mcad.ibm.com
     job_kinds          all job kinds of others that are read, by kind
     kubernetes         scheduling.k8s.io: Kubernetes' own gangs
     kueue              kueue.x-k8s.io

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.appwrapper.job_form import APP_WRAPPER
+from phalanx.dialects.appwrapper.job_form import APP_WRAPPER, IBM_APP_WRAPPER
 from phalanx.dialects.frameworks.form import Framework
 from phalanx.dialects.frameworks.job_set import JOB_SET
 from phalanx.dialects.frameworks.ray import RAY_CLUSTER, RAY_JOB
@@ -13,7 +13,8 @@ from phalanx.dialects.frameworks.replica_types import MPI_JOB, TRAINING
 from phalanx.dialects.frameworks.spark import SPARK
 from phalanx.dialects.frameworks.train_job import TRAIN_JOB
 
-_ALL: tuple[Framework, ...] = (*TRAINING, MPI_JOB, JOB_SET, TRAIN_JOB, RAY_CLUSTER, RAY_JOB, SPARK, APP_WRAPPER)
+_WRAPPERS = (APP_WRAPPER, IBM_APP_WRAPPER)
+_ALL: tuple[Framework, ...] = (*TRAINING, MPI_JOB, JOB_SET, TRAIN_JOB, RAY_CLUSTER, RAY_JOB, SPARK, *_WRAPPERS)
 FRAMEWORKS: Mapping[Kind, Framework] = {each.kind: each for each in _ALL}
 # The creator of these is written by policies of their own dialect, and nobody may change it, not even in vain.
-SIGNED_BY_THEIR_DIALECT = frozenset({APP_WRAPPER.kind})
+SIGNED_BY_THEIR_DIALECT = frozenset(each.kind for each in _WRAPPERS)

@@ -26,7 +26,7 @@ EXAMPLES = sorted((HERE / "examples").glob("*.yaml"))
 EXPECT = HERE / "EXPECT.tsv"
 PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "appwrapper.md"
 KUEUE = "kueue.x-k8s.io/v1beta2"
-WRAPPERS = "/apis/workload.codeflare.dev/v1beta2/appwrappers"
+WRAPPERS = ("/apis/workload.codeflare.dev/v1beta2/appwrappers", "/apis/mcad.ibm.com/v1beta1/appwrappers")
 _COVERED = {"cpu": 100, "memory": "400Gi", "nvidia.com/gpu": 16}
 _FLAVOR = {"name": "all", "resources": [{"name": name, "nominalQuota": quota} for name, quota in _COVERED.items()]}
 _GROUP = {"coveredResources": list(_COVERED), "flavors": [_FLAVOR]}
@@ -43,12 +43,12 @@ AROUND: tuple[Object, ...] = (
 
 class AppWrapperCluster(Cluster):
     around = AROUND
-    remains = ("/apis/batch/v1/jobs", "/api/v1/pods", WRAPPERS)
+    remains = ("/apis/batch/v1/jobs", "/api/v1/pods", *WRAPPERS)
 
     async def outcomes(self) -> dict[str, str]:
         """`AppWrapper name` -> its phase, and why it failed or waits."""
         found = {}
-        for one in (await self.api.request("GET", WRAPPERS))["items"]:
+        for one in [one for path in WRAPPERS for one in (await self.api.request("GET", path))["items"]]:
             status = one.get("status") or {}
             said = {each["type"]: each for each in status.get("conditions") or ()}
             text = status.get("phase") or status.get("state") or "unseen"

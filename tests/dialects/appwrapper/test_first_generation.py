@@ -195,8 +195,8 @@ def test_trees_of_quotas_are_queues_and_labels_say_which() -> None:
         kinds.QUOTA_SUBTREES: {
             "kube-system/root": subtree("team", "", root={"requests": {"cpu": "4"}}),
             "kube-system/below": subtree("team", "root", gold=soft, bronze=hard, default={"requests": {"cpu": 0}}),
-            "kube-system/other": subtree("use", "", prod=soft),
-        }
+        },
+        kinds.IBM_QUOTA_SUBTREES: {"kube-system/other": subtree("use", "", prod=soft)},
     }
     defined = quota_trees.define(objects)
     queues = {queue.name: queue for queue in defined.queues}

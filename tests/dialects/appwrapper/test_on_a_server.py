@@ -10,7 +10,12 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import JOBS, PODS, SECRETS, Kind
-from phalanx.dialects.appwrapper.kinds import APP_WRAPPERS, QUOTA_SUBTREES
+from phalanx.dialects.appwrapper.kinds import (
+    APP_WRAPPERS,
+    IBM_APP_WRAPPERS,
+    IBM_QUOTA_SUBTREES,
+    QUOTA_SUBTREES,
+)
 from phalanx.dialects.frame.dialect import Object
 from tests.cli.upstart import Up
 
@@ -143,13 +148,13 @@ async def what_fails_is_made_again_and_then_removed(api: Connection) -> None:
 MCAD = Kind(group=APP_WRAPPERS.group, version="v1beta1", plural=APP_WRAPPERS.plural, name=APP_WRAPPERS.name)
 
 
-def items(name: str, *wrapped: Object) -> Object:
+def items(name: str, *wrapped: Object, kind: Kind = MCAD, node: str = "gold") -> Object:
     found = [{"generictemplate": one, "completionstatus": "Complete"} for one in wrapped]
     spec = {"priority": 5, "resources": {"GenericItems": found}}
     return {
-        "apiVersion": MCAD.api_version,
-        "kind": MCAD.name,
-        "metadata": {"name": name, "labels": {"team": "gold"}},
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "metadata": {"name": name, "labels": {"team": node}},
         "spec": spec,
     }
 
@@ -177,6 +182,29 @@ async def of_the_first_generation_waits_in_its_tree_and_completes(api: Connectio
         await api.delete(MCAD, name, SPACE)
 
 
+async def of_the_groups_before_waits_in_its_tree_and_runs(api: Connection) -> None:
+    spec = {"parent": "gold", "children": [{"name": "inner", "quotas": {"requests": {"cpu": 1}, "hardLimit": True}}]}
+    await api.create(
+        IBM_QUOTA_SUBTREES, {"metadata": {"name": "tree", "labels": {"tree": "team"}}, "spec": spec}, SPACE
+    )
+    template = job("", 1, 1)["spec"]["template"]
+    served = {"metadata": {"labels": {"app": "t2"}}, "spec": {**template["spec"], "restartPolicy": "Always"}}
+    body = {"selector": {"matchLabels": {"app": "t2"}}, "template": served}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "t2"}, "spec": body}
+    for name, wrapped in (("older", deployment), ("after", job("t3", 1, 1))):
+        await api.create(IBM_APP_WRAPPERS, items(name, wrapped, kind=IBM_APP_WRAPPERS, node="inner"), SPACE)
+    await until(lambda: states(api, "older", "Running", "Running", IBM_APP_WRAPPERS))
+    await until(lambda: states(api, "after", "Pending", "Backoff", IBM_APP_WRAPPERS))
+    assert (await api.get(IBM_APP_WRAPPERS, "older", SPACE))["status"]["running"] == 1
+    with pytest.raises(ApiRefusal, match="generictemplates are immutable"):
+        await api.patch(IBM_APP_WRAPPERS, "older", {"spec": {"resources": {"GenericItems": []}}}, SPACE)
+    await api.delete(IBM_APP_WRAPPERS, "older", SPACE)
+    await until(lambda: states(api, "after", "Running", "Running", IBM_APP_WRAPPERS))
+    groups = [one["name"] for one in (await api.request("GET", "/apis"))["groups"]]
+    assert groups.index(APP_WRAPPERS.group) < groups.index(IBM_APP_WRAPPERS.group), "where kubectl looks first"
+    await api.delete(IBM_APP_WRAPPERS, "after", SPACE)
+
+
 async def pods_of_an_earlier_one_of_its_name_do_not_count(api: Connection) -> None:
     await api.create(MCAD, items("same", job("s", 1, 1)), SPACE)
     await until(lambda: states(api, "same", "Running", "Running"))
@@ -199,8 +227,8 @@ async def is_removed(api: Connection, name: str) -> bool:
     return name not in await names(api, JOBS)
 
 
-async def states(api: Connection, name: str, state: str, last: str) -> bool:
-    status = (await api.get(MCAD, name, SPACE)).get("status") or {}
+async def states(api: Connection, name: str, state: str, last: str, kind: Kind = MCAD) -> bool:
+    status = (await api.get(kind, name, SPACE)).get("status") or {}
     return (status.get("state"), status.get("queuejobstate")) == (state, last)
 
 
@@ -219,6 +247,7 @@ def test_app_wrappers_run_on_phalanx_up(simulated: Up) -> None:
         async with await Connection.open(simulated.data / "kubeconfig") as api:
             await all_are_created_when_all_fit(api)
             await of_the_first_generation_waits_in_its_tree_and_completes(api)
+            await of_the_groups_before_waits_in_its_tree_and_runs(api)
             await pods_of_an_earlier_one_of_its_name_do_not_count(api)
             await nobody_gets_more_by_wrapping(api)
             await what_fails_is_made_again_and_then_removed(api)

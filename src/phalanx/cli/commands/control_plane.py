@@ -31,7 +31,7 @@ from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
 from phalanx.client.quantity import amount
-from phalanx.dialects.appwrapper.wrapping import WRAPPING
+from phalanx.dialects.appwrapper.wrapping import WRAPPINGS
 from phalanx.dialects.enabled import DIALECTS as FRAMED
 from phalanx.dialects.koordinator.colocation import COLOCATION
 from phalanx.embedded.controllers.operators.install import install_operators
@@ -136,7 +136,7 @@ def _companions(
 ) -> Iterator[Coroutine[Any, Any, None]]:
     settings = ControllerSettings(
         root_ca=directory.authority.read_text(),
-        wrapping=WRAPPING,
+        wrappings=WRAPPINGS,
         profiles=COLOCATION,
         volumes_dir=directory.path / "volumes" if machines.local_node else None,
     )

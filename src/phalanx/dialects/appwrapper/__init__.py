@@ -1,5 +1,5 @@
-"""AppWrapper (`workload.codeflare.dev`, v1beta2 and MCAD's v1beta1): objects that are created together, when all their
-pods have a place.
+"""AppWrapper (`workload.codeflare.dev`, v1beta2 and MCAD's v1beta1, which was of `mcad.ibm.com` before): objects that
+are created together, when all their pods have a place.
 
 Rooms, lowest first:
 

@@ -40,7 +40,7 @@ _VALIDATING_BINDING = _kind("validatingadmissionpolicybindings", "ValidatingAdmi
 def _policy(name: str, kind: Kind, operation: str, conditions: dict[str, str], spec: Object) -> list[Made]:
     full = f"{name}.appwrapper.phalanx.dev"
     rule: Object = {
-        "apiGroups": [kinds.GROUP],
+        "apiGroups": [kinds.GROUP, kinds.IBM_APP_WRAPPERS.group],
         "apiVersions": [kinds.APP_WRAPPERS.version, kinds.MCAD_VERSION],
         "operations": [operation],
         "resources": [kinds.APP_WRAPPERS.plural],

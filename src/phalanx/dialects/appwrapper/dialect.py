@@ -28,7 +28,7 @@ class AppWrapper:
 
     name: Final = kinds.NAME
     scheduler_names: Final[frozenset[str]] = frozenset()
-    definition_kinds: Final[tuple[Kind, ...]] = (kinds.QUOTA_SUBTREES,)
+    definition_kinds: Final[tuple[Kind, ...]] = (kinds.QUOTA_SUBTREES, kinds.IBM_QUOTA_SUBTREES)
     by_status: Final[Mapping[Kind, tuple[str, ...]]] = {}
     answer_kinds: Final[tuple[Kind, ...]] = ()
     crds: Final = "appwrapper/definitions.json"

@@ -29,7 +29,7 @@ _DEFAULT_QUEUE: Final = "default"
 class AppWrappers:
     """`frameworks.form.Framework` of AppWrapper."""
 
-    kind: Kind = field(default=kinds.APP_WRAPPERS, init=False)
+    kind: Kind
     suspend: tuple[str, ...] = field(default=("suspend",), init=False)
 
     def roles(self, obj: Object, made: Object | None = None) -> list[str]:
@@ -72,7 +72,8 @@ class AppWrappers:
         return found
 
 
-APP_WRAPPER: Final = AppWrappers()
+APP_WRAPPER: Final = AppWrappers(kinds.APP_WRAPPERS)
+IBM_APP_WRAPPER: Final = AppWrappers(kinds.IBM_APP_WRAPPERS)  # of the first generation alone
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------

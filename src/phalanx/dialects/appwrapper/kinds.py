@@ -1,7 +1,8 @@
 """The kind AppWrapper of both generations, the trees of quotas of the first, and the words on them.
 
 The two generations share a name in one group. Here they are two versions of one kind: an object is of the generation
-whose fields it has (`components`, or `resources`), in whichever version it is read.
+whose fields it has (`components`, or `resources`), in whichever version it is read. Before 1.34.1 MCAD had its kinds in
+groups of IBM's, with the same fields: these are kinds of their own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ GROUP: Final = "workload.codeflare.dev"
 APP_WRAPPERS = Kind(group=GROUP, version="v1beta2", plural="appwrappers", name="AppWrapper")
 MCAD_VERSION: Final = "v1beta1"
 QUOTA_SUBTREES = Kind(group="quota.codeflare.dev", version="v1alpha1", plural="quotasubtrees", name="QuotaSubtree")
+IBM_APP_WRAPPERS = Kind(group="mcad.ibm.com", version="v1beta1", plural="appwrappers", name="AppWrapper")
+IBM_QUOTA_SUBTREES = Kind(group="ibm.com", version="v1", plural="quotasubtrees", name="QuotaSubtree")
 TREE: Final = "tree"  # label on a QuotaSubtree: the tree that it is of
 DEFAULT_NODE: Final = "default"  # of a tree: whose AppWrappers name no node of it
 MANAGER: Final = f"{GROUP}/appwrapper-controller"

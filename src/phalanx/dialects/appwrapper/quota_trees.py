@@ -30,9 +30,9 @@ class QuotaTrees(Definitions):
 def define(objects: Objects) -> QuotaTrees:
     """Return the queues of all nodes of all trees."""
     found: dict[str, dict[str, Queue]] = {}
-    there = objects.get(kinds.QUOTA_SUBTREES, {})
-    for key in sorted(there):
-        meta, spec = there[key].get("metadata") or {}, there[key].get("spec") or {}
+    parts = [objects.get(kind, {}) for kind in (kinds.QUOTA_SUBTREES, kinds.IBM_QUOTA_SUBTREES)]
+    for part in (there[key] for there in parts for key in sorted(there)):
+        meta, spec = part.get("metadata") or {}, part.get("spec") or {}
         tree = (meta.get("labels") or {}).get(kinds.TREE)
         if tree:
             nodes = found.setdefault(str(tree), {})

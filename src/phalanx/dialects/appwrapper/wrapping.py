@@ -21,12 +21,14 @@ from phalanx.dialects.frame.dialect import Object
 class AppWrapping:
     """`Wrapping` of AppWrapper, of both generations."""
 
-    kind: Final[Kind] = kinds.APP_WRAPPERS
     label: Final = kinds.LABEL
     uid: Final = kinds.UID
     manager: Final = kinds.MANAGER
     creator: Final = kinds.CREATOR
     groups: Final = kinds.CREATOR_GROUPS
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind: Final = kind
 
     def read(self, obj: Object) -> Object:
         return generic_items.read(obj)
@@ -56,4 +58,4 @@ class AppWrapping:
         return any(node_labels.get(label) == LEAVE for label in health(pod))
 
 
-WRAPPING: Final = AppWrapping()
+WRAPPINGS: Final = (AppWrapping(kinds.APP_WRAPPERS), AppWrapping(kinds.IBM_APP_WRAPPERS))

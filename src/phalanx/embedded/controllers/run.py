@@ -71,8 +71,8 @@ class Settings:
     `namespace_again_s`: how often a namespace that is going is looked at. `node_grace_s`: a node whose Lease was not
     renewed for that long is lost. `most_finished_pods`: more than these are deleted, the oldest first. `root_ca`: the
     certificate of the API's authority (PEM), published to pods; empty: none is. `volumes_dir`: where volumes are made
-    for claims; None: none are. `wrapping`: what AppWrappers are; None: none are run. `profiles`: what changes pods as
-    they are created; None: nothing."""
+    for claims; None: none are. `wrappings`: the kinds of AppWrappers. `profiles`: what changes pods as they are
+    created; None: nothing."""
 
     in_flight: int = 64
     events_per_s: float = 100.0
@@ -84,7 +84,7 @@ class Settings:
     root_ca: str = ""
     volumes_dir: Path | None = None
     job: JobSettings = field(default_factory=JobSettings)
-    wrapping: Wrapping | None = None
+    wrappings: tuple[Wrapping, ...] = ()
     profiles: Profiles | None = None
 
 
@@ -112,9 +112,9 @@ async def run_controllers(
     protection, groups = VolumeProtection(calls), PodGroupProtection(calls)
     loops: list[Reconciler | VolumeBinding] = [*_loops(calls, index, job_index, recorder, settings.job.retry, clock)]
     loops.append(VolumeBinding(calls, recorder, settings.volumes_dir, retry=settings.job.retry))
-    if settings.wrapping is not None:
+    for wrapping in settings.wrappings:
         retry = settings.job.retry
-        loops.append(AppWrapperController(calls, recorder, settings.wrapping, retry=retry, clock=clock).loop)
+        loops.append(AppWrapperController(calls, recorder, wrapping, retry=retry, clock=clock).loop)
     if settings.profiles is not None:
         loops.append(ProfileController(calls, recorder, settings.profiles, retry=settings.job.retry).loop)
     others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups)

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
-from phalanx.dialects.appwrapper.kinds import APP_WRAPPERS
+from phalanx.dialects.appwrapper.kinds import APP_WRAPPERS, IBM_APP_WRAPPERS
 from phalanx.dialects.appwrapper.kinds import LABEL as WRAPPED_BY
+from phalanx.dialects.appwrapper.kinds import UID as WRAPPER_UID
 from phalanx.dialects.frameworks.job_set import JOB_SET
 from phalanx.dialects.frameworks.spark import SPARK
 from phalanx.dialects.frameworks.train_job import TRAIN_JOB
@@ -88,7 +89,7 @@ class Ancestors:
 
     def of(self, meta: Object) -> Ancestor | None:
         """Return whom the object was made for; None: for nobody whose kind is read, or that is known yet."""
-        kinds = {kind.name: kind for kind in self._kinds()}
+        kinds = self._kinds()
         if len(kinds) == 1:
             return None  # Jobs alone
         found: tuple[Kind, Object] | None = None
@@ -120,27 +121,33 @@ class Ancestors:
         owner = _controller(found["metadata"]) if found is not None else None
         return found if owner is not None and owner["uid"] == meta["uid"] else None
 
-    def _above(self, meta: Object, kinds: Mapping[str, Kind]) -> tuple[Kind, Object] | None:
+    def _above(self, meta: Object, kinds: tuple[Kind, ...]) -> tuple[Kind, Object] | None:
         owner = _controller(meta)
         if owner is None:
             return None
         labels = meta.get("labels") or _NOTHING
-        kind, name = kinds.get(owner["kind"]), owner["name"]
-        kind = kind if kind is not None and _is_of(owner, kind) else None
-        if kind is None and SPARK.kind.name in kinds and _APPLICATION in labels:
-            kind, name, owner = SPARK.kind, labels[_APPLICATION], None
-        if kind is None and APP_WRAPPERS.name in kinds and WRAPPED_BY in labels:  # of a Deployment, say
-            kind, name, owner = APP_WRAPPERS, labels[WRAPPED_BY], None
-        obj = self._objects(kind).get(f"{meta['namespace']}/{name}") if kind is not None else None
-        if kind is None or obj is None or (owner is not None and obj["metadata"]["uid"] != owner["uid"]):
-            return None
-        return kind, obj
+        if (kind := next((one for one in kinds if _is_of(owner, one)), None)) is not None:
+            return self._named(kind, meta, owner["name"], owner["uid"])
+        if SPARK.kind in kinds and _APPLICATION in labels:
+            return self._named(SPARK.kind, meta, labels[_APPLICATION])
+        if WRAPPED_BY in labels:  # of a Deployment, say
+            uid = (meta.get("annotations") or _NOTHING).get(WRAPPER_UID, "")
+            wrappers = (kind for kind in (APP_WRAPPERS, IBM_APP_WRAPPERS) if kind in kinds)
+            found = (self._named(kind, meta, labels[WRAPPED_BY], uid) for kind in wrappers)
+            return next((each for each in found if each is not None), None)
+        return None
+
+    def _named(self, kind: Kind, meta: Object, name: str, uid: str = "") -> tuple[Kind, Object] | None:
+        """Return the object of that name in the namespace; None: there is none, or it has another uid."""
+        obj = self._objects(kind).get(f"{meta['namespace']}/{name}")
+        return None if obj is None or uid not in ("", obj["metadata"]["uid"]) else (kind, obj)
 
 
 def _is_of(owner: Object, kind: Kind) -> bool:
     """Return whether an owner is of the kind. Volcano has a Job, too, whose pods are a PodGroup's."""
-    group, _, _ = owner.get("apiVersion", kind.api_version).rpartition("/")
-    return bool(owner["kind"] == kind.name and group == kind.group)
+    if owner["kind"] != kind.name:
+        return False
+    return bool(owner.get("apiVersion", kind.api_version).rpartition("/")[0] == kind.group)
 
 
 def _controller(meta: Object) -> Object | None:

@@ -60,6 +60,7 @@ class Definitions:
     def _serve(self) -> None:
         definitions = [stored.obj for stored in self._store.scan(KEY)]
         established = [one for one in definitions if has_condition(one, "Established")]
+        established.sort(key=_is_outdated)  # stable: a kind that is named without its group is looked for in this order
         self._going = {_key_of(one) for one in definitions if one["metadata"].get("deletionTimestamp")}
         self._registry.replace([*self._builtin, *(kind for one in established for kind in _served(one))])
 
@@ -119,6 +120,10 @@ class Definitions:
             await self._store.put(KEY, "", name, definition)
         else:
             await self._store.delete(KEY, "", name, definition)
+
+
+def _is_outdated(definition: Object) -> bool:
+    return all(version.get("deprecated") for version in definition["spec"]["versions"])
 
 
 def _served(definition: Object) -> list[Resource]:

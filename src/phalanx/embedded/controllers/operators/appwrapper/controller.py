@@ -1,4 +1,4 @@
-"""Runs AppWrappers (workload.codeflare.dev): what CodeFlare's controller does on a cluster, and MCAD's for v1beta1.
+"""Runs AppWrappers: what CodeFlare's controller does on a cluster, and MCAD's for those of the first generation.
 
 While one is suspended nothing of it is there; the scheduler lets it go when all its pods have a place. Each component
 is then created as the user who created the AppWrapper, whom an admission policy wrote on it (`dialects.appwrapper`): so
