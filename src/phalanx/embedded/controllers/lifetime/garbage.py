@@ -85,7 +85,7 @@ class GarbageCollector:
     async def _synced(self) -> bool:
         """Wait for the first list of all that is watched, but not for ever: a kind may be served and not be readable.
         False: what is served changed first, and a kind that is gone is never listed."""
-        lists = asyncio.gather(*(cache.synced.wait() for cache in self._caches.values()))
+        lists = asyncio.ensure_future(self._all_listed())
         change = asyncio.ensure_future(self._stale.wait())
         try:
             done, _ = await asyncio.wait((lists, change), timeout=_SYNC_S, return_when=asyncio.FIRST_COMPLETED)
@@ -93,6 +93,11 @@ class GarbageCollector:
         finally:
             lists.cancel()
             change.cancel()
+
+    async def _all_listed(self) -> None:
+        """Wait for one after the other: a gather that is cancelled has an exception that nobody would retrieve."""
+        for cache in list(self._caches.values()):
+            await cache.synced.wait()
 
     async def _wait_for_change(self) -> None:
         with suppress(TimeoutError):
