@@ -97,18 +97,22 @@ def queries(around: Mapping[str, str], waiting: int, times: int) -> dict[str, fl
     return found
 
 
+def wait_until_empty(around: Mapping[str, str]) -> None:
+    """Return once no job waits or runs."""
+    while call(around, "squeue", "-h", "-r"):
+        time.sleep(LOOK_S)  # a squeue takes processor time from what is measured, and none waits for an empty queue
+
+
 def throughput(around: Mapping[str, str], jobs: int, submitters: int) -> dict[str, float]:
     """Return how many jobs a second came to their end, beside programs and Pythons that were just started."""
-    while call(around, "squeue", "-h", "-r"):
-        time.sleep(LOOK_S)
+    wait_until_empty(around)
     rates = {
         "programs_a_second": started(around, jobs, submitters, "true"),
         "pythons_a_second": started(around, jobs, submitters, sys.executable, "-I", "-c", "pass"),
     }
     begun_s = time.perf_counter()
     submitted = started(around, jobs, submitters, "sbatch", "-o", "/dev/null", "--wrap", "true")
-    while call(around, "squeue", "-h", "-r"):
-        time.sleep(LOOK_S)
+    wait_until_empty(around)
     done = jobs / (time.perf_counter() - begun_s)
     rates |= {"jobs_submitted_a_second": submitted, "jobs_done_a_second": done}
     return {"jobs": float(jobs), **{name: round(rate, 1) for name, rate in rates.items()}}

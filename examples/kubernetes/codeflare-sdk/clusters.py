@@ -62,7 +62,7 @@ def until(what: str, true: Callable[[], bool]) -> None:
     end_s = time.monotonic() + 120.0
     while not true():
         assert time.monotonic() < end_s, f"not so after two minutes: {what}"
-        time.sleep(0.5)
+        time.sleep(0.5)  # the SDK answers how it is now, and has no watch to wait with
 
 
 def prepare() -> client.CustomObjectsApi:

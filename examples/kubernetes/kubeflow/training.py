@@ -42,9 +42,9 @@ def fail() -> None:
 
 
 def sleep() -> None:
-    import time
+    import signal
 
-    time.sleep(300)
+    signal.pause()  # until it is deleted
 
 
 def trainer(func: object, nodes: int = 1, **arguments: object) -> CustomTrainer:

@@ -31,7 +31,7 @@ def finishes(runner: Runner) -> list[str]:
 def is_cancelled(runner: Runner) -> None:
     handle = runner.run(application("long", 1, "sleep", "300"), "kubernetes", cfg=SETTINGS)
     while (status := runner.status(handle)) is None or status.state != AppState.RUNNING:
-        time.sleep(0.3)
+        time.sleep(0.3)  # a runner waits for the end of an application only (`wait`), and this one is to be running
     runner.cancel(handle)
 
 
