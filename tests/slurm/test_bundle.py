@@ -11,7 +11,7 @@ import pytest
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.site import Site
-from phalanx.slurm.jobs.ask import KEY, Ask
+from phalanx.slurm.jobs.ask import KEY, TOOLS, Ask
 from phalanx.slurm.jobs.steps.pods.bundle import _libraries, _make_room, bundle
 from phalanx.slurm.main import install
 from phalanx.slurm.submission import manifest
@@ -39,10 +39,10 @@ def test_a_pod_of_another_image_gets_the_tools_from_the_sites() -> None:
     found = pod("alpine")
     [first], [batch] = found["initContainers"], found["containers"]
     assert (first["image"], batch["image"]) == ("registry.example/phalanx:1", "alpine")
-    assert first["command"][-1] == manifest.TOOLS == first["volumeMounts"][0]["mountPath"]
+    assert first["command"][-1] == TOOLS == first["volumeMounts"][0]["mountPath"]
     assert [volume["name"] for volume in found["volumes"]] == ["phalanx-tools", "mount-0"]
     assert [(one["mountPath"], one["readOnly"]) for one in batch["volumeMounts"]] == [
-        (manifest.TOOLS, True),
+        (TOOLS, True),
         ("/mnt", True),
     ]
 
@@ -59,8 +59,8 @@ def test_the_daemon_is_started_where_there_is_one() -> None:
     there = daemon(SITE, "alpine", "k")
     assert (here[KEY], there[KEY], daemon(Site(), "alpine", "k")) == ("k", "k", {})
     assert "PHALANX_PATH" not in here
-    assert there["PHALANX_PATH"] == f"{manifest.TOOLS}/bin"
-    assert there["PHALANX_PYTHON"] == f"{manifest.TOOLS}/python -I -m phalanx.slurm.jobs.steps.pods"
+    assert there["PHALANX_PATH"] == f"{TOOLS}/bin"
+    assert there["PHALANX_PYTHON"] == f"{TOOLS}/python -I -m phalanx.slurm.jobs.steps.pods"
 
 
 def test_a_script_calls_srun_with_nothing_but_the_tools(tools: Path, tmp_path: Path) -> None:

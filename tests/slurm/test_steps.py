@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.steps.booking import Busy, Steps
+from phalanx.slurm.jobs.steps.records import StepRecord
 
 SRUN = (sys.executable, "-c", "import sys; from phalanx.slurm.main import main; sys.exit(main('srun'))")
 
@@ -43,6 +47,10 @@ def test_tasks_know_which_they_are(tmp_path: Path) -> None:
         (["sh", "-c", "kill -9 $$"], 137, ["task 0: Killed"]),
         (["sh", "-c", "kill -TERM $$"], 143, ["task 0: Terminated"]),
         (["/no/such/command"], 2, ["execve(): /no/such/command: No such file", "task 0: Exited with exit code 2"]),
+        (["no-such-command"], 2, ["execve(): no-such-command: No such file", "task 0: Exited with exit code 2"]),
+        (["--mpi=pmix", "true"], 1, ["--mpi=pmix is not supported", "start the program with mpirun"]),
+        (["--mpi=pmi2", "true"], 1, ["--mpi=pmi2 is not supported", "start the program with mpirun"]),
+        (["--container-image=x", "true"], 1, ["--container-image of a step is not supported"]),
         (["-n2", "-K", "sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 6; exec sleep 3000"], 143, ["task 1: Terminated"]),
         (
             ["-n2", "-W1", "sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 0; exec sleep 3000"],
@@ -131,3 +139,46 @@ def test_files_are_named_by_array_and_task(tmp_path: Path) -> None:
     assert (tmp_path / "5_3_7_0.txt").read_text() == "hi\n"
     done = srun(tmp_path, "-o", "missing/out", "true")
     assert (done.returncode, "could not open missing/out: No such file" in done.stderr) == (2, True)
+
+
+class Jobs(Api):
+    """One Job, to which others write between a read and the write that follows, as often as said."""
+
+    def __init__(self, meanwhile: int = 0, refused: int = 0) -> None:
+        super().__init__(Cluster(server="http://api"), User())
+        self.notes: dict[str, str] = {}
+        self.version, self.meanwhile, self.refused = 1, meanwhile, refused
+
+    def get(self, path: str, **query: str) -> dict[str, object]:
+        return {"metadata": {"annotations": dict(self.notes), "resourceVersion": str(self.version)}}
+
+    def patch(self, path: str, body: dict[str, dict[str, object]]) -> dict[str, object]:
+        if self.refused:
+            raise Refused(self.refused, "no")
+        if self.meanwhile:
+            self.meanwhile -= 1
+            self.version += 1
+            self.notes[f"slurm.phalanx.dev/step.{len(self.notes)}"] = "{}"
+        if body["metadata"].get("resourceVersion") != str(self.version):
+            raise Refused(409, "the object has been modified")
+        self.notes |= body["metadata"]["annotations"]  # type: ignore[arg-type]
+        self.version += 1
+        return {}
+
+
+def test_steps_that_begin_in_several_places_have_a_number_each() -> None:
+    api = Jobs(meanwhile=2)
+    assert [records.claim(api, "job", 0, StepRecord(name=name)) for name in ("in the pod", "outside")] == [2, 3]
+    assert [one.name for one in records.read(api.notes).values()] == ["", "", "in the pod", "outside"]
+
+
+def test_a_step_that_may_not_be_recorded_runs_all_the_same() -> None:
+    assert records.claim(Jobs(refused=403), "job", 4, StepRecord()) == 4
+    assert records.claim(None, "job", 4, StepRecord()) == 4
+
+
+def test_the_next_step_follows_one_that_began_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    steps = Steps.of("7", 4)
+    steps.reach(5)
+    assert steps.begin(1, None) == 6

@@ -10,6 +10,7 @@ from phalanx.cli.terminal.output import note
 from phalanx.errors import PhalanxError
 from phalanx.slurm import main as commands
 from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.admission import hold_tokens
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Site
@@ -117,6 +118,8 @@ def apply(api: Api, found: Site, tools: str | None = None) -> list[str]:
     before = site.load(api)
     found.users, found.admins, found.accounts, found.qos = before.users, before.admins, before.accounts, before.qos
     found.tools = before.tools if tools is None else tools
+    if found.tools:
+        hold_tokens(api)  # first: pods that get the tools get a token of their job's, too
     site.store(api, found)
     return label(api, found)
 

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from phalanx.client.access.kubeconfig import Cluster, ConfigError, User, current_context
+from phalanx.client.access.kubeconfig import Cluster, ConfigError, Pem, User, current_context
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.http import Connection
 
@@ -32,6 +32,7 @@ MERGE_PATCH = "application/merge-patch+json"
 # Most bytes of an object are of no use here; a server that does not know this form sends the whole (decision 38).
 PARTIAL = "application/json;as=PartialObject;v=v1;g=phalanx.dev,application/json"
 _TIMEOUT_S = 30.0
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # in pods: the token of their service account
 
 
 class Refused(PhalanxError):
@@ -47,21 +48,26 @@ class Unreachable(PhalanxError):
 
 
 class Api:
-    """An API server. `namespace`: where jobs are made and looked for."""
+    """An API server. `namespace`: where jobs are made and looked for. `of_job`: the token is a job's own (`token`),
+    which reads that job and no list."""
 
-    def __init__(self, cluster: Cluster, user: User, namespace: str = "default") -> None:
-        self._cluster, self._user, self.namespace = cluster, user, namespace
-        self._headers = {"User-Agent": "phalanx-slurm", **dict(user.acts_as)}
+    def __init__(self, cluster: Cluster, user: User, namespace: str = "default", *, of_job: bool = False) -> None:
+        self._cluster, self._user, self.namespace, self.of_job = cluster, user, namespace, of_job
+        self.headers = {"User-Agent": "phalanx-slurm", **dict(user.acts_as)}
         token = user.token or (user.token_file.read_text().strip() if user.token_file is not None else "")
         if token:
-            self._headers["Authorization"] = f"Bearer {token}"
+            self.headers["Authorization"] = f"Bearer {token}"
         self._connection: Connection | None = None
 
     @classmethod
     def open(cls) -> Api:
-        """As $KUBECONFIG, the running `phalanx up`, or ~/.kube/config says. Raises Unreachable."""
+        """As $KUBECONFIG, the running `phalanx up`, or ~/.kube/config says; where none is there, as the service account
+        of this pod. Raises Unreachable."""
+        files = _files(os.environ)
+        if not any(file.exists() for file in files) and (own := _of_this_pod(os.environ)) is not None:
+            return own
         try:
-            cluster, user, namespace = current_context(_files(os.environ))
+            cluster, user, namespace = current_context(files)
         except (ConfigError, OSError) as error:
             raise Unreachable(f"no cluster to talk to: {error}") from None
         if user.plugin is not None or cluster.proxy:
@@ -70,7 +76,17 @@ class Api:
 
     def another(self) -> Api:
         """The same server and user, over a connection of its own: one is for one thread."""
-        return Api(self._cluster, self._user, self.namespace)
+        return Api(self._cluster, self._user, self.namespace, of_job=self.of_job)
+
+    def endpoint(self) -> tuple[str, int, ssl.SSLContext | None]:
+        """Return the server's host and port, and how it is trusted; None: it speaks no TLS."""
+        where = urlsplit(self._cluster.server)
+        secure = where.scheme == "https"
+        return where.hostname or "", where.port or (443 if secure else 80), self._tls() if secure else None
+
+    def path(self, path: str) -> str:
+        """Return the path within the namespace that is meant."""
+        return path.replace(_HERE, self.namespace)
 
     def list(self, path: str, **query: str) -> bytes:
         """Return the content of a list of objects, without their managed fields and templates where the server can."""
@@ -86,10 +102,9 @@ class Api:
         **query: str,
     ) -> bytes:
         """The answer's content. Raises Refused, Unreachable."""
-        path = path.replace(_HERE, self.namespace)
-        target = f"{path}?{urlencode(query)}" if query else path
+        target = f"{self.path(path)}?{urlencode(query)}" if query else self.path(path)
         data = None if body is None else msgspec.json.encode(body)
-        headers = {**self._headers, "Accept": accept, **({} if data is None else {"Content-Type": kind})}
+        headers = {**self.headers, "Accept": accept, **({} if data is None else {"Content-Type": kind})}
         try:
             status, content = self._carried_out(method, target, headers, data)
         except OSError as error:
@@ -141,10 +156,7 @@ class Api:
         return answer
 
     def _connect(self) -> Connection:
-        where = urlsplit(self._cluster.server)
-        secure = where.scheme == "https"
-        port = where.port or (443 if secure else 80)
-        return Connection(where.hostname or "", port, self._tls() if secure else None, _TIMEOUT_S)
+        return Connection(*self.endpoint(), _TIMEOUT_S)
 
     def _tls(self) -> ssl.SSLContext:
         import ssl
@@ -171,6 +183,19 @@ def _files(environment: Mapping[str, str]) -> list[Path]:
     data_home = environment.get("XDG_DATA_HOME", "")
     own = (Path(data_home) / "phalanx" if data_home.startswith("/") else home / ".phalanx") / "kubeconfig"
     return [next((file for file in (own, home / ".kube" / "config") if file.exists()), own)]
+
+
+def _of_this_pod(environment: Mapping[str, str]) -> Api | None:
+    """Return the server of the cluster that this process is a pod of, if it was given a token (the API's own rules for
+    pods: docs, "Accessing the Kubernetes API from a Pod")."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host or not (_ACCOUNT / "token").is_file():
+        return None
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    authority, named = _ACCOUNT / "ca.crt", _ACCOUNT / "namespace"
+    cluster = Cluster(server=server, authority=Pem(path=authority) if authority.is_file() else Pem())
+    namespace = named.read_text().strip() if named.is_file() else "default"
+    return Api(cluster, User(token_file=_ACCOUNT / "token"), namespace, of_job=True)
 
 
 def _decoded(content: bytes) -> Object:

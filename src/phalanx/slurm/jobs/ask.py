@@ -16,7 +16,11 @@ ASK = PREFIX + "job"  # annotation: `Ask` as JSON
 COMPONENT = PREFIX + "component-"  # annotation: `Ask` of a component of a heterogeneous job after the first
 CANCELLED = PREFIX + "cancelled-by"  # annotation: the uid of who cancelled it
 SECRET = PREFIX + "environment"  # annotation: the Secret with its environment and script
+POD = PREFIX + "pod."  # annotation: where the pod of that index is, as it says itself
 KEY = "PHALANX_STEP_KEY"  # in that Secret: by what step daemons know their callers
+TOOLS_PATH = "PHALANX_PATH"  # in that Secret, where the pods have the tools of the site
+TOOLS = "/opt/phalanx-tools"  # in containers of other images: the commands and the step daemon (`steps.pods.bundle`)
+POD_NAME = "PHALANX_POD_NAME"  # variable of pods that have a token of their job's
 
 # How it came: from sbatch; from salloc; from srun outside of an allocation.
 BATCH, ALLOCATION, STEP = "batch", "alloc", "step"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 
 from phalanx.slurm.cluster.api import JOBS
 from phalanx.slurm.jobs.ask import Ask
@@ -26,6 +27,13 @@ def secret_of(number: int, ask: Ask) -> str:
 
 def path_of(number: int, ask: Ask | None = None) -> str:
     return f"{JOBS}/{name_of(number, ask)}"
+
+
+def path_within(number: int, around: Mapping[str, str]) -> str:
+    """`path_of` the job that this environment is of, or of another one that is no task of an array."""
+    if number == int(around.get("SLURM_JOB_ID") or 0) and (task := around.get("SLURM_ARRAY_TASK_ID")):
+        return f"{JOBS}/slurm-{around['SLURM_ARRAY_JOB_ID']}-{int(task):07}"
+    return path_of(number)
 
 
 def file_name(pattern: str, ask: Ask, number: int, *, running: bool = False) -> str:

@@ -19,7 +19,8 @@ from phalanx.slurm.accounts.enforced import POLICY, check
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import JOBS, SECRETS, Api, Object, Refused
 from phalanx.slurm.cluster.together import for_each
-from phalanx.slurm.jobs.ask import KEY, Ask
+from phalanx.slurm.cluster.token import give
+from phalanx.slurm.jobs.ask import KEY, TOOLS, TOOLS_PATH, Ask
 from phalanx.slurm.jobs.names import name_of, secret_of
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.options import Usage
@@ -58,12 +59,13 @@ def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[st
     # The array's own number is its last task's, as in Slurm: the tasks before it get the numbers that follow.
     given = [first] if asked.array is None else [*range(first + 1, first + count), first]
     of_each = "aftercorr" in (asked.said.get("dependency") or "")
+    asks = [asked.ask if asked.array is None else _task(asked.ask, asked.array, first, at) for at in range(count)]
+    names = [name_of(number, ask) for number, ask in zip(given, asks, strict=True)]
     shared: dict[str, str] = {}
     owners: list[Object] = []
     parts: list[Object] = []
     try:
-        for at, number in enumerate(given):
-            ask = asked.ask if asked.array is None else _task(asked.ask, asked.array, first, at)
+        for number, ask in zip(given, asks, strict=True):
             needs = needs_of(api, asked, ask.task) if of_each else needs
             ask.dependency = needs.shown
             around = {**asked.environment, **variables(number, ask, here, asked.said, script, asked.array)}
@@ -71,17 +73,18 @@ def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[st
                 image = asked.ask.image or manifest.default_image()
                 shared = {**around, **daemon(here, image, os.urandom(32).hex())}
                 require_room(shared)
-                api.create(SECRETS, manifest.secret(number, ask, shared))
+                secret = api.create(SECRETS, manifest.secret(number, ask, shared))
+                account = give(api, names, secret) if image != manifest.HOST and here.tools else ""
             own = {name: text for name, text in around.items() if shared[name] != text}
             words = scheduling_words(ask, needs)
-            parts.append(manifest.job(number, ask, here, words, args, image, own))
+            parts.append(manifest.job(number, ask, here, words, args, image, own, account))
         create_all(api, parts, owners)
     finally:
-        secret = f"{SECRETS}/{secret_of(first, asked.ask)}"
+        path = f"{SECRETS}/{secret_of(first, asked.ask)}"
         if owners:
-            api.patch(secret, {"metadata": {"ownerReferences": owners}})
+            api.patch(path, {"metadata": {"ownerReferences": owners}})
         elif shared:
-            api.delete(secret)
+            api.delete(path)
     return [first, *(number for number in given if number != first)]
 
 
@@ -121,7 +124,7 @@ def daemon(here: site.Site, image: str, key: str) -> dict[str, str]:
         return {KEY: key, "PHALANX_PYTHON": f"{shlex.quote(sys.executable)} {started}"}
     if not here.tools:
         return {}
-    return {KEY: key, "PHALANX_PYTHON": f"{manifest.TOOLS}/python {started}", "PHALANX_PATH": f"{manifest.TOOLS}/bin"}
+    return {KEY: key, "PHALANX_PYTHON": f"{TOOLS}/python {started}", TOOLS_PATH: f"{TOOLS}/bin"}
 
 
 def _task(ask: Ask, array: Array, first: int, at: int) -> Ask:

@@ -45,7 +45,7 @@ _tell() {
     "$_mail" -s "Slurm Job_id=$SLURM_JOB_ID Name=$SLURM_JOB_NAME $2" "$_mail_to" < /dev/null > /dev/null 2>&1
 }
 [ -n "$PHALANX_PATH" ] && export PATH="$PHALANX_PATH:${PATH:-/usr/local/bin:/usr/bin:/bin}"
-unset PHALANX_STEP_KEY PHALANX_POD_IP PHALANX_PYTHON PHALANX_PATH PHALANX_WARNING _later
+unset PHALANX_STEP_KEY PHALANX_POD_IP PHALANX_POD_NAME PHALANX_PYTHON PHALANX_PATH PHALANX_WARNING _later
 if ! cd "$PHALANX_WORKDIR" 2> /dev/null; then
     _moved=$(_err "couldn't chdir to \`$PHALANX_WORKDIR': No such file or directory: going to /tmp instead")
     cd /tmp || exit 1

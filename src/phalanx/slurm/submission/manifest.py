@@ -17,14 +17,14 @@ import msgspec
 
 from phalanx.slurm.cluster.api import Object
 from phalanx.slurm.cluster.site import FEATURE, Site
-from phalanx.slurm.jobs.ask import ARRAY, ASK, COMPONENT, NUMBER, SECRET, Ask
+from phalanx.slurm.jobs.ask import ARRAY, ASK, COMPONENT, NUMBER, POD_NAME, SECRET, TOOLS, Ask
 from phalanx.slurm.jobs.names import name_of, secret_of
 
 _HOSTNAME = "kubernetes.io/hostname"
 _NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
+_OWN_NAME = {"fieldRef": {"fieldPath": "metadata.name"}}
 _POD_IP = {"fieldRef": {"fieldPath": "status.podIP"}}
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-TOOLS = "/opt/phalanx-tools"  # in containers of other images: the commands and the step daemon (`steps.pods.bundle`)
 HOST = "host"  # the image that is the node's own file system: pods are processes there
 
 
@@ -52,9 +52,10 @@ def job(
     args: list[str],
     image: str = "host",
     own: Mapping[str, str] | None = None,
+    account: str = "",
 ) -> Object:
     """`words`: annotations that the scheduler reads. `args`: of the script. `own`: variables that differ from those of
-    the array's Secret."""
+    the array's Secret. `account`: the service account of its pods, if it has one (`token`)."""
     labels = {"phalanx.dev/queue": ask.account, NUMBER: str(number)}
     if _LABEL.fullmatch(ask.user):
         labels["phalanx.dev/group"] = ask.user  # whose limits and reservations count
@@ -78,7 +79,7 @@ def job(
         "ttlSecondsAfterFinished": site.keep_s,
         "template": {
             "metadata": {"labels": {NUMBER: str(number)}},
-            "spec": _pod(number, ask, site, args, image, own or {}),
+            "spec": _pod(number, ask, site, args, image, own or {}, account),
         },
     }
     if ask.node_count > 1:
@@ -87,7 +88,9 @@ def job(
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 
 
-def _pod(number: int, ask: Ask, site: Site, args: list[str], image: str, own: Mapping[str, str]) -> Object:
+def _pod(
+    number: int, ask: Ask, site: Site, args: list[str], image: str, own: Mapping[str, str], account: str
+) -> Object:
     container: Object = {
         "name": "batch",
         "image": image,
@@ -108,6 +111,9 @@ def _pod(number: int, ask: Ask, site: Site, args: list[str], image: str, own: Ma
         "terminationGracePeriodSeconds": site.kill_wait_s,
         "containers": [container],
     }
+    if account:
+        pod["serviceAccountName"] = account
+        container["env"].append({"name": POD_NAME, "valueFrom": _OWN_NAME})
     if image == HOST:  # as whoever submits it; a node agent that is not root's runs its own user's jobs only
         pod["securityContext"] = {"runAsUser": ask.uid, "runAsGroup": ask.gid}
     if image != HOST and site.tools:

@@ -34,6 +34,9 @@ class Server:
     def ask(self, method: str, path: str, body: Any = None) -> Answer:
         return self._runner.run(self._api.ask(method, path, body))
 
+    def patch(self, path: str, change: Any) -> Answer:
+        return self._runner.run(self._api.ask("PATCH", path, change, "application/merge-patch+json"))
+
     def request(self, account: str = "robot", **spec: Any) -> Answer:
         return self.ask("POST", f"{ACCOUNTS}/{account}/token", {"spec": spec})
 

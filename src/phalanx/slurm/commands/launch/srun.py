@@ -15,7 +15,7 @@ from signal import SIGKILL
 
 from phalanx.slurm.cluster.api import Api, Unreachable
 from phalanx.slurm.jobs.ask import STEP
-from phalanx.slurm.jobs.names import name_of, path_of
+from phalanx.slurm.jobs.names import path_of, path_within
 from phalanx.slurm.jobs.steps import layout, records
 from phalanx.slurm.jobs.steps.booking import Busy, Steps
 from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
@@ -37,7 +37,8 @@ OPTIONS = declare(
     "hold,H immediate,I=? input,i= job-name,J= jobid= kill-on-bad-exit,K=? label,l mem= mem-per-cpu= mincpus= mpi= "
     "multi-prog nice=? nodelist,w= nodes,N= ntasks,n= ntasks-per-node= open-mode= output,o= overlap oversubscribe,s "
     "overcommit,O partition,p= pty qos,q= quiet,Q reservation= time,t= unbuffered,u usage verbose,v version,V wait,W= "
-    "het-group= threads= contiguous tmp= uid= gid= signal= licenses,L= test-only no-kill,k disable-status,X"
+    "het-group= threads= contiguous tmp= uid= gid= signal= licenses,L= test-only no-kill,k disable-status,X "
+    "container-image= container-mounts="
 ) + declare(
     "array,a= bcast=? cluster-constraint= container= core-spec,S= cpu-freq= cpus-per-gpu= epilog= gpu-bind= "
     "hint= mem-bind= mem-per-gpu= preserve-env,E prolog= propagate=? relative,r= slurmd-debug= task-epilog= "
@@ -62,13 +63,20 @@ def run(words: Sequence[str]) -> int:
     if not command:
         raise Usage("srun: fatal: No command given to execute.")
     if (said.get("mpi") or "none") not in _MPI:
-        raise Usage(f"srun: error: --mpi={said['mpi']} is not supported by Phalanx (docs/guide/slurm.md)")
+        raise Usage(
+            f"srun: error: --mpi={said['mpi']} is not supported by Phalanx, which has no PMI server: in a batch script "
+            "or under salloc, start the program with mpirun, which takes its hosts and ranks from the allocation "
+            "(docs/guide/slurm.md#mpi)"
+        )
     if "test-only" in said:
         raise Usage("srun: error: --test-only is not supported by Phalanx: sbatch has it (docs/guide/slurm.md)")
     around = os.environ
     job = said.get("jobid") or around.get("SLURM_JOB_ID", "")
     if not job:
         return _with_own(parts, words)
+    if other := next((name for name in ("container-image", "container-mounts") if name in said), None):
+        raise Usage(f"srun: error: --{other} of a step is not supported by Phalanx: all of a job is in one container "
+                    "(docs/guide/slurm.md)")  # fmt: skip
     if len(parts) > 1 or "het-group" in said:
         return _on(_of_groups(parts, around, job), job)
     alone = around.get("SLURM_JOB_NUM_NODES", "1") == "1" and "SLURMD_NODENAME" in around and "jobid" not in said
@@ -102,8 +110,10 @@ def _beside(said: Said, command: Sequence[str], around: Mapping[str, str], job: 
     each = _number(said, "cpus-per-task", around.get("SLURM_CPUS_PER_TASK") or "1")
     cpus = int(around.get("SLURM_CPUS_ON_NODE", "1"))
     steps = Steps.of(job, cpus)
-    number = _begin(said, job, steps, tasks, each, cpus)
     node = around.get("SLURMD_NODENAME", "")
+    api, path = _api(), path_within(int(job), around)
+    record = _record(said, command, tasks, each, cpus, [node])
+    number = _begin(said, job, steps, tasks, each, cpus, lambda least: records.claim(api, path, least, record))
     name = said.get("job-name") or ""
     numbers = layout.block([tasks])
     shared = layout.variables(job, number, name, [node], numbers, said.get("cpus-per-task"), said.get("distribution"))
@@ -124,8 +134,7 @@ def _beside(said: Said, command: Sequence[str], around: Mapping[str, str], job: 
         kill_on_bad_exit="kill-on-bad-exit" in said and bad != "0",
     )
     try:
-        return _recorded(_api(), _path(job, around), number, _record(said, command, tasks, each, cpus, [node]),
-                         lambda: run_tasks(step))  # fmt: skip
+        return _recorded(api, path, number, record, lambda: run_tasks(step))
     finally:
         steps.end()
 
@@ -137,15 +146,8 @@ def _api() -> Api | None:
         return None
 
 
-def _path(job: str, around: Mapping[str, str]) -> str:
-    if task := around.get("SLURM_ARRAY_TASK_ID"):
-        return path_of(int(job)).replace(name_of(int(job)), f"slurm-{around['SLURM_ARRAY_JOB_ID']}-{int(task):07}")
-    return path_of(int(job))
-
-
 def _recorded(api: Api | None, path: str, number: int, record: StepRecord, work: Callable[[], dict[int, int]]) -> int:
     """Do the step; its exit code: the highest of its tasks', 128 + the signal for one that a signal ended."""
-    records.write(api, path, number, record)
     code, signal = highest(work())
     records.write(api, path, number, records.ended(record, code, signal))
     return 128 + (SIGKILL if signal == OUT_OF_MEMORY else signal) if signal else code
@@ -296,8 +298,13 @@ def _on(parts: Sequence[_Part], job: str) -> int:
     total = sum(sum(part.place.ask.cpus_of_nodes) for part in parts)
     leader = str(ask.het or job)
     steps = Steps.of(leader, total)
-    number = _begin(said, leader, steps, tasks, first.each, total)
     nodes, name = place.nodes, said.get("job-name") or ""
+    record = _record(said, first.command, tasks, first.each, sum(cpus), nodes)
+    record.components = tuple(part.group for part in parts)
+    api, path = Api.open(), path_of(int(leader)) if ask.het is not None else path_of(place.number, ask)
+    number = _begin(
+        said, leader, steps, tasks, first.each, total, lambda least: records.claim(api, path, least, record)
+    )
     shared = layout.variables(leader, number, name, nodes, numbers, said.get("cpus-per-task"), said.get("distribution"))
     shared["SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0"] = amounts.per_node(ask.cpus_of_nodes)
     shared |= {"SLURM_JOB_UID": str(ask.uid), "SLURM_JOB_GID": str(ask.gid), "SLURM_JOB_USER": ask.user}
@@ -321,8 +328,6 @@ def _on(parts: Sequence[_Part], job: str) -> int:
         kill_on_bad_exit="kill-on-bad-exit" in said and said.get("kill-on-bad-exit") != "0",
         first_input=int(said_input) if said_input is not None and said_input.isdigit() else ALL,
     )
-    record = _record(said, first.command, tasks, first.each, sum(cpus), nodes)
-    record.components = tuple(part.group for part in parts)
 
     def work() -> dict[int, int]:
         codes, used = run_remote(step, place)
@@ -330,8 +335,7 @@ def _on(parts: Sequence[_Part], job: str) -> int:
         return codes
 
     try:
-        path = path_of(int(leader)) if ask.het is not None else path_of(place.number, ask)
-        return _recorded(Api.open(), path, number, record, work)
+        return _recorded(api, path, number, record, work)
     except Broken as error:
         raise Usage(f"srun: error: Unable to create step for job {job}: {error}") from None
     finally:
@@ -341,8 +345,7 @@ def _on(parts: Sequence[_Part], job: str) -> int:
 def _joined(places: Sequence[Allocation], chosen: Sequence[Sequence[int]]) -> Allocation:
     """The chosen nodes of these allocations as one, in their order: components share their key."""
     pairs = [(place, index) for place, some in zip(places, chosen, strict=True) for index in some]
-    nodes = tuple(place.nodes[index] for place, index in pairs)
-    return replace(places[0], nodes=nodes, addresses=tuple(place.addresses[index] for place, index in pairs))
+    return replace(places[0], pods=tuple(place.pods[index] for place, index in pairs))
 
 
 def _sized(said: Said, place: Allocation, around: Mapping[str, str]) -> tuple[list[int], int]:
@@ -392,8 +395,9 @@ def _require_nodes(said: Said, given: int) -> None:
             raise Usage(f"srun: error: Only allocated {given} nodes asked for {least}")
 
 
-def _begin(said: Said, job: str, steps: Steps, tasks: int, each: int, cpus: int) -> int:
-    """The number of a new step, once there are CPUs for it. Raises Usage."""
+def _begin(said: Said, job: str, steps: Steps, tasks: int, each: int, cpus: int, claim: Callable[[int], int]) -> int:
+    """The number of a new step, once there are CPUs for it. `claim` records it: with that number or a later one.
+    Raises Usage."""
     over = "overcommit" in said or "oversubscribe" in said
     if tasks * each > cpus and not over:
         raise Usage(f"srun: error: Unable to create step for job {job}: More processors requested than permitted")
@@ -401,9 +405,13 @@ def _begin(said: Said, job: str, steps: Steps, tasks: int, each: int, cpus: int)
     held = 0 if "overlap" in said or over else tasks * each if shares else cpus
     wait_s = float(said["immediate"] or 1) if "immediate" in said else None
     try:
-        return steps.begin(held, wait_s)
+        least = steps.begin(held, wait_s)
     except Busy:
         raise Usage(f"srun: error: Unable to create step for job {job}: Requested nodes are busy") from None
+    number = claim(least)
+    if number != least:
+        steps.reach(number)
+    return number
 
 
 def _kill_s(said: Said) -> float | None:

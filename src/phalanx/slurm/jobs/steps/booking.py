@@ -71,6 +71,11 @@ class Steps:
                 raise Busy
             time.sleep(_AGAIN_S)
 
+    def reach(self, number: int) -> None:
+        """Give the next step a number after this one, which was taken elsewhere."""
+        with self._book() as book:
+            book.next = max(book.next, number + 1)
+
     def end(self) -> None:
         with self._book() as book:
             book.held.pop(str(os.getpid()), None)

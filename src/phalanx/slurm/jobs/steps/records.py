@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.jobs.ask import PREFIX
 from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
 
@@ -68,15 +69,36 @@ def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
     return dict(sorted(found.items()))
 
 
+def claim(api: Api | None, path: str, least: int, record: StepRecord) -> int:
+    """Write that a step begins; return its number: `least`, or the next that is free, since steps begin in the job's
+    pods and outside of them, where they are counted apart. Nobody else can take it (the object's resourceVersion).
+    What cannot be written is not recorded: a step does not fail for it."""
+    number = least
+    while api is not None and number < FIRST_UNRECORDED:
+        try:
+            job = api.get(path)
+            number = max(least, 1 + max(read(job["metadata"].get("annotations") or {}), default=-1))
+            _patch(api, path, number, record, resourceVersion=job["metadata"]["resourceVersion"])
+            break
+        except Refused as error:
+            if error.code != 409:
+                break
+        except PhalanxError:
+            break
+    return number
+
+
+def _patch(api: Api, path: str, number: int, record: StepRecord, **meta: str) -> None:
+    text = msgspec.json.encode(record).decode()
+    api.patch(path, {"metadata": {"annotations": {f"{PREFIX}{WORD}{number}": text}, **meta}})
+
+
 def write(api: Api | None, path: str, number: int, record: StepRecord) -> None:
     """`path`: of the Job. What cannot be written is not recorded: a step does not fail for it."""
     if api is None or number >= FIRST_UNRECORDED:
         return
-    text = msgspec.json.encode(record).decode()
-    try:
-        api.patch(path, {"metadata": {"annotations": {f"{PREFIX}{WORD}{number}": text}}})
-    except PhalanxError:
-        return
+    with suppress(PhalanxError):
+        _patch(api, path, number, record)
 
 
 def ended(record: StepRecord, code: int, signal: int) -> StepRecord:

@@ -148,7 +148,7 @@ def _become(
     step: Step, task: int, source: int, files: tuple[str | None, str | None], pipes: Sequence[tuple[int, int] | None]
 ) -> None:
     """In the child: never returns."""
-    code, command = 2, step.command(task)
+    code, command, what = 2, step.command(task), ""
     try:
         for each in FORWARDED:
             signal.signal(each, signal.SIG_DFL)
@@ -162,15 +162,11 @@ def _become(
             elif file is not None:
                 os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), number)
         around = {**step.environment, **step.of_task[task], "SLURM_TASK_PID": str(os.getpid())}
+        what = f"execve(): {told(command[0], step.directory)}"
         os.execvpe(command[0], list(command), around)  # noqa: S606 (that is what srun is for)
     except OSError as error:
         code = error.errno or 2
-        what = (
-            f"execve(): {told(command[0], step.directory)}"
-            if error.filename in (None, command[0])
-            else f"could not open {error.filename}"
-        )
-        text = f"slurmstepd-{step.node}: error: {what}: {error.strerror}\n"
+        text = f"slurmstepd-{step.node}: error: {what or f'could not open {error.filename}'}: {error.strerror}\n"
         os.write(2, text.encode())
     finally:
         os._exit(code)

@@ -3,45 +3,62 @@
 from __future__ import annotations
 
 import base64
+import os
 import socket
 import time
 from dataclasses import dataclass
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import JOBS, PODS, SECRETS, Api, Refused
-from phalanx.slurm.jobs.ask import KEY, NUMBER, SECRET, Ask, read_ask
+from phalanx.slurm.cluster.api import JOBS, PODS, SECRETS, Api, Object, Refused
+from phalanx.slurm.jobs.ask import KEY, NUMBER, SECRET, TOOLS, TOOLS_PATH, Ask, read_ask
+from phalanx.slurm.jobs.names import path_within
 from phalanx.slurm.jobs.steps.pods.channel import PORT, Broken, Channel
+from phalanx.slurm.jobs.steps.pods.told import Pod, told
 from phalanx.slurm.notation.hostlist import sort_key
 
 _AGAIN_S, _START_S = 0.02, 60.0
+_PIPE = [f"{TOOLS}/python", "-I", "-m", "phalanx.slurm.jobs.steps.pods.tunnel.pipe"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """A started job. `nodes` and `addresses`: of its pods, by name of the node. `head`: the one whose end is the job's,
-    and which has the script."""
+    """A started job. `pods`: by name of the node. `head`: the one whose end is the job's, and which has the script.
+    `through`: the API server over which its daemons are reached; None: their addresses are (pods of the image `host`,
+    which are processes on the machines of who submits)."""
 
     number: int
     ask: Ask
-    nodes: tuple[str, ...]
-    addresses: tuple[str, ...]
+    pods: tuple[Pod, ...]
     head: int
     key: str
+    through: Api | None
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(pod.node for pod in self.pods)
 
     def channel(self, index: int, wait_s: float = _START_S) -> Channel:
         """To the daemon of that pod, which may take a moment to start, and another to answer. Raises Broken."""
         until_s = time.monotonic() + wait_s
         while True:
             try:
-                connection = socket.create_connection((self.addresses[index], PORT), timeout=5.0)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return Channel(connection, self.key, server=False)
+                return Channel(self._connected(self.pods[index]), self.key, server=False)
             except Broken:
                 raise
             except OSError as error:
                 if time.monotonic() > until_s:
                     raise Broken(f"node {self.nodes[index]} does not answer: {error}") from error
                 time.sleep(_AGAIN_S)
+
+    def _connected(self, pod: Pod) -> socket.socket:
+        """Raises Broken; OSError: it may listen in a moment."""
+        if self.through is not None:
+            from phalanx.slurm.jobs.steps.pods.tunnel.through import connect
+
+            return connect(self.through, pod.name, _PIPE, _START_S)
+        connection = socket.create_connection((pod.address, PORT), timeout=5.0)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
 
 
 class Gone(PhalanxError):
@@ -52,36 +69,59 @@ def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:
     """Once all its pods have addresses. Raises Gone, PhalanxError."""
     until_s = time.monotonic() + wait_s
     while True:
-        jobs = api.get(JOBS, labelSelector=f"{NUMBER}={number}")["items"]
-        if not jobs:
-            raise Gone(f"Job {number} is over")
-        annotations = jobs[0]["metadata"]["annotations"]
+        job = _job(api, number)
+        annotations = job["metadata"]["annotations"]
         ask = read_ask(annotations)
         if ask is None:
             raise Gone(f"Job {number} is none of sbatch's, salloc's or srun's")
-        pods = api.get(PODS, labelSelector=f"{NUMBER}={number}")["items"]
-        placed = {
-            int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]): pod
-            for pod in pods
-            if (pod.get("status") or {}).get("podIP") and "deletionTimestamp" not in pod["metadata"]
-        }
+        placed = told(job) if api.of_job else _listed(api, number)
         if len(placed) == ask.node_count:
-            order = sorted(placed.values(), key=lambda pod: sort_key(pod["spec"]["nodeName"]))
+            order = sorted(placed.values(), key=lambda pod: sort_key(pod.node))
+            key, brought = _key(api, annotations[SECRET])
             return Allocation(
-                number=number, ask=ask, nodes=tuple(pod["spec"]["nodeName"] for pod in order),
-                addresses=tuple(pod["status"]["podIP"] for pod in order), head=order.index(placed[0]),
-                key=_key(api, annotations[SECRET]),
+                number=number, ask=ask, pods=tuple(order), head=order.index(placed[0]), key=key,
+                through=api if brought else None,
             )  # fmt: skip
         if time.monotonic() > until_s:
             raise PhalanxError(f"the pods of job {number} did not start within {wait_s:g} s")
         time.sleep(_AGAIN_S)
 
 
-def _key(api: Api, secret: str) -> str:
+def _job(api: Api, number: int) -> Object:
+    """The Job of that number. Raises Gone, PhalanxError."""
+    if not api.of_job:
+        jobs: list[Object] = api.get(JOBS, labelSelector=f"{NUMBER}={number}")["items"]
+        found = jobs[0] if jobs else None
+    else:
+        try:
+            found = api.find(path_within(number, os.environ))
+        except Refused as error:
+            raise PhalanxError(
+                f"job {number} cannot be read from here: {error.message}. A pod's own token is for its own job; "
+                "for others a kubeconfig is needed in the container (docs/guide/slurm.md)."
+            ) from None
+    if found is None:
+        raise Gone(f"Job {number} is over")
+    return found
+
+
+def _listed(api: Api, number: int) -> dict[int, Pod]:
+    """Return the pods of the job that have an address, by completion index."""
+    return {
+        int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]): Pod(
+            pod["metadata"]["name"], pod["spec"]["nodeName"], pod["status"]["podIP"]
+        )
+        for pod in api.get(PODS, labelSelector=f"{NUMBER}={number}")["items"]
+        if (pod.get("status") or {}).get("podIP") and "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def _key(api: Api, secret: str) -> tuple[str, bool]:
+    """The key of the daemons, and whether these came with the tools of the site, into another image than `host`."""
     try:
         data = api.get(f"{SECRETS}/{secret}").get("data") or {}
     except Refused as error:
         raise PhalanxError(f"the Secret of the job cannot be read: {error}") from None
     if KEY not in data:
         raise PhalanxError("this job's pods take no steps: their image has no Phalanx (docs/guide/slurm.md)")
-    return base64.b64decode(data[KEY]).decode()
+    return base64.b64decode(data[KEY]).decode(), TOOLS_PATH in data

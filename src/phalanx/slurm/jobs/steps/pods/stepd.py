@@ -56,6 +56,10 @@ def main(words: list[str]) -> int:
         threading.Thread(target=daemon.serve, args=(listener,), daemon=True).start()
         if held:
             threading.Thread(target=daemon.expect_holder, args=(HELD_WITHIN_S,), daemon=True).start()
+        if os.environ.get("PHALANX_POD_NAME"):
+            from phalanx.slurm.jobs.steps.pods.told import tell
+
+            threading.Thread(target=tell, daemon=True).start()
         if first := os.environ.pop("PHALANX_FOLLOWS", ""):
             from phalanx.slurm.jobs.steps.pods.follower import follow
 

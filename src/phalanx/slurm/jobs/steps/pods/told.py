@@ -1,0 +1,61 @@
+"""Where the pods of a job are, told by themselves: an annotation of the Job for each, for who may not read pods.
+
+A job that starts again has other pods, and what the former ones told is still there: each entry has the moment at which
+the Job was started (its status has that), and counts for that start only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster.api import JOBS, Api, Object
+from phalanx.slurm.jobs.ask import POD, POD_NAME
+
+
+class Pod(NamedTuple):
+    """`node` and `address` where it runs."""
+
+    name: str
+    node: str
+    address: str
+
+
+def told(job: Mapping[str, Any]) -> dict[int, Pod]:
+    """By completion index, of this start of the Job."""
+    found: dict[int, Pod] = {}
+    for name, text in (job["metadata"].get("annotations") or {}).items():
+        index = name.removeprefix(POD)
+        if name.startswith(POD) and index.isdigit():
+            with suppress(msgspec.MsgspecError):  # edited by hand
+                started, *pod = msgspec.json.decode(text, type=tuple[str, str, str, str])
+                if started == _started(job):
+                    found[int(index)] = Pod(*pod)
+    return found
+
+
+def tell() -> None:
+    """Write down where this pod is, if it has a token for that. For a thread; a step daemon does not fail for it."""
+    name = os.environ.get(POD_NAME, "")
+    if not name:
+        return
+    path = f"{JOBS}/{job_of(name)}"
+    with suppress(PhalanxError):
+        api = Api.open()
+        entry = (_started(api.get(path)), name, os.environ["SLURMD_NODENAME"], os.environ["PHALANX_POD_IP"])
+        index, text = os.environ.get("JOB_COMPLETION_INDEX", "0"), msgspec.json.encode(entry).decode()
+        api.patch(path, {"metadata": {"annotations": {f"{POD}{index}": text}}})
+
+
+def job_of(pod: str) -> str:
+    """Return the name of the Job whose pod has that name: `JOB-INDEX-RANDOM`."""
+    return pod.rsplit("-", 2)[0]
+
+
+def _started(job: Mapping[str, Any] | Object) -> str:
+    return str((job.get("status") or {}).get("startTime") or "")

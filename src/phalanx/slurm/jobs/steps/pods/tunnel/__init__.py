@@ -1,0 +1,5 @@
+"""A connection to a pod's step daemon through the API server.
+
+pipe     what is started in the pod
+through  the connection to it
+"""

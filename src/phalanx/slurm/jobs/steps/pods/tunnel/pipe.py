@@ -1,0 +1,52 @@
+"""What `pods/exec` starts in a pod: bytes from standard input to the step daemon beside it, and back, until one ends.
+
+python -m phalanx.slurm.jobs.steps.pods.tunnel.pipe
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+
+from phalanx.slurm.jobs.steps.pods.channel import PORT
+
+_AGAIN_S, _START_S, _AT_A_TIME = 0.05, 60.0, 1 << 16
+
+
+def main() -> int:
+    """1: no daemon came to listen."""
+    address, until_s = (os.environ.get("PHALANX_POD_IP") or "127.0.0.1", PORT), time.monotonic() + _START_S
+    while True:
+        try:
+            connection = socket.create_connection(address)
+            break
+        except OSError as error:
+            if time.monotonic() > until_s:
+                sys.stderr.write(f"the step daemon does not listen: {error}\n")
+                return 1
+            time.sleep(_AGAIN_S)  # it starts with the script, and nothing tells when it is there
+    with connection:
+        threading.Thread(target=_send, args=(connection,), daemon=True).start()
+        with suppress(OSError):
+            while part := connection.recv(_AT_A_TIME):
+                sys.stdout.buffer.write(part)
+                sys.stdout.buffer.flush()
+    return 0
+
+
+def _send(connection: socket.socket) -> None:
+    """Standard input's end is the connection's: nobody would read what still came."""
+    with suppress(OSError):
+        while part := os.read(0, _AT_A_TIME):
+            connection.sendall(part)
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # a thread reads standard input, which the interpreter's end would wait for
