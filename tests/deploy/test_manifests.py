@@ -138,7 +138,8 @@ ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "queues/status": ("patch",),
     },
     "scheduling.sigs.k8s.io": {"podgroups": ("patch",), "elasticquotas": ("create", "patch")},
-    "scheduling.koordinator.sh": {"reservations/status": ("patch",)},
+    # That a Reservation has its room is written as a binding is, and read where the answer was lost.
+    "scheduling.koordinator.sh": {"reservations": ("get",), "reservations/status": ("patch",)},
     "scheduling.volcano.sh": {"podgroups": ("patch",), "podgroups/status": ("patch",), "queues/status": ("patch",)},
     "topology.volcano.sh": {"hypernodes/status": ("patch",)},
     "scheduling.x-k8s.io": {"podgroups/status": ("patch",), "elasticquotas/status": ("patch",)},

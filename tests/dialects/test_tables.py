@@ -47,6 +47,7 @@ SHOWN = (
             **koordinator.TABLES,
             _OF_PODS: koordinator.POD_WORDS,
             "Labels and annotations of ElasticQuotas": koordinator.QUOTA_WORDS,
+            "Labels of Reservations": koordinator.RESERVATION_WORDS,
             "Labels and annotations of nodes": koordinator.NODE_WORDS,
             "Annotations of ClusterColocationProfiles": koordinator.PROFILE_WORDS,
         },

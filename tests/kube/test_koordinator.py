@@ -228,21 +228,3 @@ def test_gangs_of_a_group_start_together_or_not_at_all() -> None:
             await stage.until(lambda: {"a0", "a1"} & set(stage.api.bound()) != set())
 
     play(scene())
-
-
-def test_a_reservation_is_told_that_room_is_not_kept() -> None:
-    async def scene() -> None:
-        stage = stage_with()
-        spec: Object = {"template": {"spec": {"containers": []}}, "owners": [{"object": {"name": "p"}}]}
-        stage.api.put(kinds.RESERVATIONS, {"metadata": {"name": "kept"}, "spec": spec})
-
-        def conditions() -> list[Object]:
-            return list((stage.api.objects[kinds.RESERVATIONS]["kept"].get("status") or {}).get("conditions") or ())
-
-        async with stage.scheduler():
-            await stage.until(lambda: bool(conditions()))
-        (said,) = conditions()
-        assert (said["type"], said["status"], said["reason"]) == ("Scheduled", "False", "Unschedulable")
-        assert "a gang starts whole" in said["message"]
-
-    play(scene())

@@ -102,6 +102,7 @@ class KubeWorld:
             api,
             informers,
             allocations=self.watch.capacity.allocations,
+            dialects=self.watch.capacity.dialects,
             flavors=self.watch.capacity.queues.flavors,
             timeouts=settings.timeouts,
             report_rate=settings.report_rate,

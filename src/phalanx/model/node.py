@@ -19,11 +19,13 @@ from phalanx.model.pod import Amounts, Shape, Toleration
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint. NoSchedule and NoExecute keep pods away that do not tolerate it; PreferNoSchedule only should."""
+    """A taint. NoSchedule and NoExecute keep pods away that do not tolerate it; PreferNoSchedule only should.
+    `by_name`: whoever tolerates everything does not tolerate it, only who names its key."""
 
     key: str
     value: str = ""
     effect: str = "NoSchedule"
+    by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

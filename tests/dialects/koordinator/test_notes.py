@@ -15,7 +15,8 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     assert said("PodGroup", metadata={"annotations": {"gang.scheduling.koordinator.sh/groups": "[]"}}) == [
         "gang.scheduling.koordinator.sh/groups has no effect on a PodGroup"
     ]
-    assert said("Reservation", spec={}) == ["it has no effect"]
+    assert said("Reservation", spec={"owners": [], "preAllocation": True}) == ["spec.preAllocation has no effect"]
+    assert said("ScheduleExplanation", spec={}) == ["it has no effect"]
     assert said("ClusterColocationProfile", spec={"qosClass": "BE", "patch": {}}) == ["spec.patch has no effect"]
     notes = {"gang.scheduling.koordinator.sh/mode": "Strict", "koordinator.sh/odd": "1", "app": "a"}
     assert said("Pod", metadata={"annotations": notes}) == [

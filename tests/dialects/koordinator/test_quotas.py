@@ -11,7 +11,7 @@ from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.dialect import KOORDINATOR
 from phalanx.dialects.koordinator.quota.runtime import requests, runtimes
-from phalanx.dialects.koordinator.quota.tree import ElasticQuota, KoordinatorDefinitions
+from phalanx.dialects.koordinator.quota.tree import ElasticQuota, QuotaDefinitions
 from phalanx.model.queue import BorrowingPolicy, Queue, QueueOrder, Quota, WithinQueue
 
 Q = "quota.scheduling.koordinator.sh"
@@ -23,13 +23,13 @@ def quota(spec: Object, labels: Object | None = None, **notes: object) -> Object
     return {"metadata": meta, "spec": spec}
 
 
-def defined(**quotas: Object) -> KoordinatorDefinitions:
+def defined(**quotas: Object) -> QuotaDefinitions:
     """`namespace__name=quota`."""
     found = {key.replace("__", "/"): obj for key, obj in quotas.items()}
     return KOORDINATOR.define({kinds.ELASTIC_QUOTAS: found})
 
 
-def queue(found: KoordinatorDefinitions, name: str) -> Queue:
+def queue(found: QuotaDefinitions, name: str) -> Queue:
     return next(each for each in found.queues if each.name == f"koordinator/{name}")
 
 

@@ -32,15 +32,49 @@ Objects: TypeAlias = Mapping[Kind, Mapping[str, Object]]  # by kind, then by `na
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodePart:
+    """A part of a node that is kept for some pods (`Definitions.part_use`): a node of its own, by which the other is
+    smaller. `name`: of no other part that there is, or was. `closed`: no more pods may come. What runs in a part that
+    is no more runs on its node."""
+
+    name: str
+    node: str
+    allocatable: Amounts
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartUse:
+    """The parts of nodes that a pod may use, and rather uses than other nodes; with `required` it uses no others."""
+
+    names: tuple[str, ...]
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    """A pod that stands for an object which wants room without one: it waits and is placed as a pod is, but there is
+    none, and where it goes is written into the status of the object (`Definitions.placed`). `pod`: as the API would
+    have it, with the object's uid and a name that no pod can have. `asks`: what it needs."""
+
+    kind: Kind
+    key: str
+    pod: Object
+    asks: Amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
     """The definitions of a dialect, in ours. `queues` and `flavors` have names that no other dialect uses: a kind,
     a slash, theirs. One dialect's queues may have their own names; a queue of ours counts before one of these.
     `topologies`: hierarchies of node labels beside those of the policy; their labels need not stand on the nodes
-    (`node_labels`)."""
+    (`node_labels`). `parts`: of nodes, that are kept. `stand_ins`: for objects that wait for room."""
 
     queues: tuple[Queue, ...] = ()
     flavors: tuple[Flavor, ...] = ()
     topologies: tuple[Topology, ...] = ()
+    parts: tuple[NodePart, ...] = ()
+    stand_ins: tuple[StandIn, ...] = ()
 
     def places(self) -> Hashable:
         """Return what `node_labels` and `node_zones` follow from."""
@@ -52,6 +86,18 @@ class Definitions:
 
     def node_labels(self, node: str, labels: Mapping[str, str]) -> Mapping[str, str]:
         """Return the labels of `topologies` that a node has beside its own `labels`."""
+        return {}
+
+    def part_use(self, pod: Object) -> PartUse | None:
+        """Return which parts of nodes the pod may use; None: none, and it asks for none."""
+        return None
+
+    def placed(self, stand_in: StandIn, node: str, now: str) -> Object:
+        """Return the status of an object that was given room on a node. `now`: as a metav1.Time."""
+        return {}
+
+    def at_binding(self, part: str) -> Mapping[str, str]:
+        """Return the annotations that a pod is given with its place in that part of a node."""
         return {}
 
 

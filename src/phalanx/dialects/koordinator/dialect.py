@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from phalanx.client.kind import NODES, Kind
 from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
-from phalanx.dialects.koordinator import kinds, reservations
+from phalanx.dialects.koordinator import definitions, kinds
 from phalanx.dialects.koordinator.admission import POLICIES
+from phalanx.dialects.koordinator.definitions import KoordinatorDefinitions
 from phalanx.dialects.koordinator.fields import notes
 from phalanx.dialects.koordinator.gang import claims, pod_groups
-from phalanx.dialects.koordinator.quota import profiles, tree, usage
-from phalanx.dialects.koordinator.quota.tree import KoordinatorDefinitions
+from phalanx.dialects.koordinator.quota import profiles, usage
+from phalanx.dialects.koordinator.reservation import statuses
 
 
 class Koordinator:
@@ -29,7 +30,7 @@ class Koordinator:
         kinds.NETWORK_TOPOLOGIES,
         kinds.EXPLANATIONS,
     )
-    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {}
+    by_status: Final[Mapping[Kind, tuple[str, ...]]] = {kinds.RESERVATIONS: ("phase", "nodeName")}
     # Nodes: what there is.
     answer_kinds: Final[tuple[Kind, ...]] = (
         kinds.POD_GROUPS,
@@ -42,7 +43,7 @@ class Koordinator:
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
 
     def define(self, objects: Objects) -> KoordinatorDefinitions:
-        return tree.define(objects)
+        return definitions.define(objects)
 
     def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         return claims.words(meta, scheduler) if kind == "Pod" else {}
@@ -66,7 +67,7 @@ class Koordinator:
         yield from pod_groups.statuses(told, objects, now)
         yield from profiles.answers(defined, objects)
         yield from usage.answers(defined, told, objects)
-        yield from reservations.statuses(objects, now)
+        yield from statuses.statuses(told, objects, now)
 
 
 KOORDINATOR: Final = Koordinator()

@@ -6,6 +6,9 @@ A quota is known by its name in the whole cluster, whatever its namespace is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from phalanx.client.kind import Kind
 
 NAME = "koordinator"
@@ -26,6 +29,11 @@ MIGRATION_JOBS = _kind(SCHEDULING, "podmigrationjobs", "PodMigrationJob")
 NETWORK_TOPOLOGIES = _kind(SCHEDULING, "clusternetworktopologies", "ClusterNetworkTopology")
 EXPLANATIONS = _kind(SCHEDULING, "scheduleexplanations", "ScheduleExplanation", namespaced=True)
 
+AFFINITY, EXACT, ALLOCATED = (
+    f"{SCHEDULING}/{word}" for word in ("reservation-affinity", "exact-match-reservation", "reservation-allocated")
+)
+PRIORITY = "koordinator.sh/priority"
+
 GANG = f"gang.{SCHEDULING}/"  # annotations
 GANG_NAME, GANG_MIN, GANG_GROUPS = f"{GANG}name", f"{GANG}min-available", f"{GANG}groups"
 _OLD = "pod-group.scheduling.sigs.k8s.io"
@@ -41,7 +49,18 @@ LENT, WEIGHT, NAMESPACES, LIMIT = (
 IS_ROOT, TOTAL = f"{QUOTA}is-root", f"{QUOTA}total-resource"
 ROOT, SYSTEM, DEFAULT = (f"koordinator-{which}-quota" for which in ("root", "system", "default"))
 
+_OTHERS = frozenset({"default-scheduler", "phalanx"})  # who names these is Koordinator's by its words alone
+_OWN_JOB = "phalanx.dev/job"
 _TREE, _SAID = "koordinator/", "koordinator-quota/"
+
+
+def is_theirs(meta: Mapping[str, Any], scheduler: str) -> bool:
+    """Return whether a pod is Koordinator's, by its metadata and the scheduler that it names."""
+    labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+    if _OWN_JOB in labels:
+        return False
+    said = GANG_NAME in notes or QUOTA_NAME in labels or AFFINITY in notes
+    return scheduler == SCHEDULER_NAME or (scheduler in _OTHERS and said)
 
 
 def tree_quota(name: str) -> str:

@@ -1,7 +1,8 @@
 """Definitions of other schedulers, by the dialects that are on: from their objects to queues of our tree.
 
 A change marks its dialect; all definitions of a marked dialect are read anew, once for however many changes came, and
-the core is told what differs. Gangs that a dialect has a claim on are looked at again then.
+the core is told what differs. Gangs that a dialect has a claim on are looked at again then. Nodes are smaller by the
+parts that definitions keep (`node_parts`), and pods may use these.
 """
 
 from __future__ import annotations
@@ -11,10 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import JOBS, PODS, Kind
-from phalanx.dialects.frame.dialect import READ_BACK, Claim, Definitions, Dialect, Said
+from phalanx.client.moment import write_moment
+from phalanx.dialects.frame.dialect import READ_BACK, Claim, Definitions, Dialect, NodePart, Said, StandIn
+from phalanx.kube.capacity.node_parts import in_parts, node_and_part, split
+from phalanx.kube.read.labels import PART
+from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.queue import QueueCache
 from phalanx.model.event import Event, TopologiesSeen
 from phalanx.model.node import Node
@@ -32,8 +39,9 @@ class DialectWatch:
     were last read. `claimed`: gang -> its dialect; of those that are `silent` nothing is answered. `written`:
     annotations that we write. `objects`: the caches of a dialect's kinds, those that are served. `note`: called with
     what of an object has no effect. `news`: called when somebody wrote an object that a dialect answers on, and that is
-    about no gang yet. `places_changed`: called when nodes have other labels of declared topologies than before.
-    `tell`: hands events to the core: queues that gangs claim."""
+    about no gang yet. `places_changed`: called when nodes have other labels of declared topologies, or other parts,
+    than before. `pods_changed`: called with changes of stand-ins, and of pods that may use other parts than before.
+    `tell`: hands events to the core: queues that gangs claim. `stand_ins`: by the uid of their objects."""
 
     def __init__(
         self,
@@ -55,6 +63,9 @@ class DialectWatch:
         self._tell = tell
         self.news: Callable[[], None] = lambda: None
         self.places_changed: Callable[[], None] = lambda: None
+        self.pods_changed: Callable[[Iterable[Change]], None] = lambda changes: None
+        self.stand_ins: dict[str, tuple[str, StandIn]] = {}
+        self._parts: dict[str, NodePart] = {}
         self._about: dict[str, tuple[Kind, str]] = {}  # gang -> an object that it is about
         self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
         self._stale = dict.fromkeys(self.dialects)
@@ -126,8 +137,10 @@ class DialectWatch:
             yield from self._queues.on_definitions(name, defined, self._clock())
             if defined.topologies != before.topologies:
                 yield TopologiesSeen(tuple(one for each in self.defined.values() for one in each.topologies))
-            if defined.places() != before.places():
+            self._parts = {part.name: part for each in self.defined.values() for part in each.parts}
+            if defined.places() != before.places() or defined.parts != before.parts:
                 self.places_changed()
+            self.pods_changed(list(self._other_pods(name, before, defined)))
             for gang in [gang for gang, of in self.claimed.items() if of == name]:
                 self._mark(gang)
 
@@ -163,6 +176,51 @@ class DialectWatch:
                 self._tell(tuple(self._queues.on_claim(said.gang, claim.queues)))
                 return claim
         return None
+
+    def _other_pods(self, dialect: str, before: Definitions, now: Definitions) -> Iterable[Change]:
+        """Yield what changes of the pods when these definitions take the place of those before."""
+        old, new = ({str(one.pod["metadata"]["uid"]): one for one in each.stand_ins} for each in (before, now))
+        for uid in old | new:
+            if old.get(uid) != new.get(uid):
+                self.stand_ins.pop(uid, None)
+                if uid in new:
+                    self.stand_ins[uid] = (dialect, new[uid])
+                pods = [one.pod if one is not None else None for one in (old.get(uid), new.get(uid))]
+                yield Change(kind=PODS, old=pods[0], new=pods[1])
+        for pod in (self._objects(PODS) or {}).values() if before.parts != now.parts else ():
+            if PART in (pod["metadata"].get("annotations") or {}) or before.part_use(pod) != now.part_use(pod):
+                yield Change(kind=PODS, old=pod, new=pod)
+
+    def in_parts(self, pod: Pod, obj: Object) -> Pod:
+        """Return the pod with the parts of nodes that it may use, on the part that it is in."""
+        if pod.uid in self.stand_ins:
+            asks = self.stand_ins[pod.uid][1].asks
+            return msgspec.structs.replace(pod, stands_in=True, shape=replace(pod.shape, requests=asks))
+        if not pod.ours:
+            return pod
+        name = (obj["metadata"].get("annotations") or _NOTHING).get(PART, "")
+        uses = (use for each in self.defined.values() if (use := each.part_use(obj)) is not None)
+        return in_parts(pod, next(uses, None), name, self._parts.get(name))
+
+    def at_binding(self, node: str) -> Mapping[str, str]:
+        """Return the annotations that a pod is given with its place on that node, or part of one."""
+        part = node_and_part(node)[1]
+        found = dict[str, str]()
+        for each in self.defined.values() if part else ():
+            found |= each.at_binding(part)
+        return {**found, PART: part} if part else found
+
+    def placed(self, uid: str, node: str) -> tuple[StandIn, Object] | None:
+        """Return the object that a stand-in stands for, and its status once that has room on a node; None: it is
+        none."""
+        if uid not in self.stand_ins:
+            return None
+        name, stand_in = self.stand_ins[uid]
+        return stand_in, self.defined[name].placed(stand_in, node_and_part(node)[0], write_moment(self._clock()))
+
+    def split(self, node: Node) -> Iterable[Node]:
+        """Return the node, less its parts, and each of these."""
+        return split(node, [part for part in self._parts.values() if part.node == node.name])
 
     def with_places(self, node: Node) -> Node:
         """Return the node with its labels of declared topologies, and with its zones as definitions have them."""

@@ -68,6 +68,6 @@ def _repels(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> b
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     """As `ToleratesTaint` of k8s.io/component-helpers/scheduling."""
-    key = not toleration.key or toleration.key == taint.key
+    key = toleration.key == taint.key or not (toleration.key or taint.by_name)
     effect = not toleration.effect or toleration.effect == taint.effect
     return key and effect and (toleration.operator == "Exists" or toleration.value == taint.value)

@@ -75,9 +75,10 @@ LIMITED = "phalanx.dev/limited"  # on Jobs: `600 of 3600`, the activeDeadlineSec
 TEMPLATE = "phalanx.dev/template"  # on Jobs that were given a flavor: what their template said before
 POLICY = "phalanx.dev/policy"  # on the Lease: the settings of the scheduler that leads, JSON
 DEVICES = "phalanx.dev/devices"  # on pods: the devices they were given; on nodes: those they have
+PART = "phalanx.dev/part"  # on pods: the part of their node that they are in, see node_parts.py
 
 # Of these, what stands on Jobs and pods; nobody else may write it where the policies of deploy/ are installed.
-WRITTEN = (ADMITTED, PREEMPTED, PREEMPTIONS, REASON, PARALLELISM, LIMITED, TEMPLATE, PINNED, DEVICES)
+WRITTEN = (ADMITTED, PREEMPTED, PREEMPTIONS, REASON, PARALLELISM, LIMITED, TEMPLATE, PINNED, DEVICES, PART)
 REMOVABLE = (ADMITTED, REASON)  # anybody may take these off: what was started is then no more
 
 JOB_NAME = "batch.kubernetes.io/job-name"

@@ -34,7 +34,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     completion index, if any. `ours`: we plan it, and bind it unless it is `pinned`: then another scheduler does, to
     the node `pin` once that is said. `gated`: by gates of others. `devices`: those of its node that we gave it.
     `grace_s`: how long it may take to end. `claims`: its volume claims; those `unplaced` wait to be told its node.
-    `awaited`: of a pod of others, the node that it is about to be bound to."""
+    `awaited`: of a pod of others, the node that it is about to be bound to. `part`: of its node, that we put it into.
+    `stands_in`: there is no such pod, it stands for an object of a dialect."""
 
     uid: str
     namespace: str
@@ -67,6 +68,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     message: str = ""
     ready: bool = False
     awaited: str = ""
+    part: str = ""
+    stands_in: bool = False
 
     @property
     def where(self) -> str:
@@ -167,7 +170,7 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
     """Return the pod that was read from `old`, as `new` has it, if nothing but its node and its status was changed: all
     else that was read stays. None: it must be read anew."""
     before, after = old["metadata"], new["metadata"]
-    if pod.claims or old is new or pod.resource_version != before["resourceVersion"]:
+    if pod.claims or pod.part or old is new or pod.resource_version != before["resourceVersion"]:
         return None
     if any(before.get(word) != after.get(word) for word in _WORDS) or not _same_demands(old, new):
         return None

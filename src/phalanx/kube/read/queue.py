@@ -10,7 +10,7 @@ Since when a queue is in its state is not in its spec: it is remembered here, an
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from phalanx.client.connection import Object
@@ -171,11 +171,14 @@ class QueueCache:
         if self.flavors.pop(name, None) is not None:
             yield FlavorGone(name)
 
-    def on_reservation(self, change: Change) -> Iterator[Event]:
+    def on_reservation(self, change: Change, parts: Mapping[str, tuple[str, ...]]) -> Iterator[Event]:
+        """`parts`: of nodes, that are nodes of their own for the core."""
         name = _name(change)
         try:
             if change.new is not None:
-                yield ReservationSeen(read_reservation(name, change.new.get("spec") or {}))
+                found = read_reservation(name, change.new.get("spec") or {})
+                nodes = (*found.nodes, *(part for node in found.nodes for part in parts.get(node, ())))
+                yield ReservationSeen(replace(found, nodes=nodes))
                 self._reservations.add(name)
                 return
         except Misread as error:

@@ -1,4 +1,4 @@
-"""What there is to give: nodes, queues, flavors and reservations, from their objects to events."""
+"""What there is to give: nodes and parts of them, queues, flavors and reservations, from their objects to events."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from phalanx.client.kind import NODES, Kind
 from phalanx.dialects.frame.dialect import Dialect
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.capacity.node_allocations import NodeAllocations
+from phalanx.kube.install.definitions import RESERVATIONS
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.queue import QueueCache
 from phalanx.model.event import Event, NodeGone, NodeSeen
@@ -41,6 +42,7 @@ class CapacityWatch:
         )
         self._with_places, self._clock, self._tell, self._queue_changed = with_places, clock, tell, queue_changed
         self._largest: dict[str, int] | None = None
+        self._parts: dict[str, tuple[str, ...]] = {}  # node -> the parts of it that were told
         self._objects = objects
         self.dialects.places_changed = self._look_at_nodes_again
 
@@ -55,17 +57,35 @@ class CapacityWatch:
         if change.new is None:
             assert change.old is not None
             name = change.old["metadata"]["name"]
+            self._lose_nodes((name, *self._parts.pop(name, ())))
+            return
+        whole = self.dialects.with_places(self._with_places(read_node(change.new)))
+        node, *parts = self.dialects.split(whole)
+        for each in (node, *parts):
+            if self.allocations.nodes.get(each.name) != each:
+                self.allocations.see_node(each)
+                self._tell((NodeSeen(each),))
+        names = tuple(part.name for part in parts)
+        before = self._parts.pop(node.name, ())
+        if names:
+            self._parts[node.name] = names
+        self._lose_nodes(name for name in before if name not in names)
+        if names != before:
+            self._look_at_reservations_again()
+
+    def _lose_nodes(self, names: Iterable[str]) -> None:
+        for name in names:
             self.allocations.lose_node(name)
             self._tell((NodeGone(name),))
-            return
-        node = self.dialects.with_places(self._with_places(read_node(change.new)))
-        if self.allocations.nodes.get(node.name) != node:
-            self.allocations.see_node(node)
-            self._tell((NodeSeen(node),))
 
     def _look_at_nodes_again(self) -> None:
         for obj in (self._objects(NODES) or {}).values():
             self.on_node(Change(kind=NODES, old=obj, new=obj))
+
+    def _look_at_reservations_again(self) -> None:
+        """Tell reservations anew: they are of nodes with all their parts."""
+        for obj in (self._objects(RESERVATIONS) or {}).values():
+            self.on_reservation(Change(kind=RESERVATIONS, old=obj, new=obj))
 
     def on_queue(self, change: Change) -> None:
         told = tuple(self.queues.on_queue(change, self._clock()))
@@ -77,4 +97,4 @@ class CapacityWatch:
         self._tell(tuple(self.queues.on_flavor(change)))
 
     def on_reservation(self, change: Change) -> None:
-        self._tell(tuple(self.queues.on_reservation(change)))
+        self._tell(tuple(self.queues.on_reservation(change, self._parts)))

@@ -7,7 +7,7 @@ them draw their conclusions, once for however many changes came together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
@@ -61,8 +61,14 @@ class ClusterWatch:
             note=note,
         )
         caches.words = self.capacity.dialects.words
+        self.capacity.dialects.pods_changed = self._on_other_pods
         self._workloads = WorkloadWatch(
-            caches, self._storage, self.capacity.allocations, gang_of=self._gang, changed=mark
+            caches,
+            self._storage,
+            self.capacity.allocations,
+            gang_of=self._gang,
+            changed=mark,
+            in_parts=self.capacity.dialects.in_parts,
         )
 
     def subscribe(self) -> None:
@@ -149,6 +155,11 @@ class ClusterWatch:
     def _on_definition(self, change: Change) -> None:
         if self.capacity.dialects.on_change(change):
             self._wake()
+
+    def _on_other_pods(self, changes: Iterable[Change]) -> None:
+        take = self._fence.around(self._workloads.on_pod)
+        for change in changes:
+            take(change)
 
     def _on_node(self, change: Change) -> None:
         self.capacity.on_node(change)

@@ -166,7 +166,9 @@ class DialectAnswers:
         there, cache = [], self._cache(PODS)
         for key, uid in self._pods.get(id, {}).items():
             obj = cache.get(key)
-            if obj is not None and obj["metadata"]["uid"] == uid:
+            if uid in self._watch.stand_ins:
+                there.append(as_pod(self._watch.stand_ins[uid][1].pod))
+            elif obj is not None and obj["metadata"]["uid"] == uid:
                 there.append(as_pod(obj))
         return there
 

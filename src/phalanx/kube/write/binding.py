@@ -12,28 +12,44 @@ At the barrier one PATCH per pod takes the gate away and adds the planned node's
 that scheduler can bind it there, or nowhere. The API server allows both at once while the pod is gated (KEP-3838):
 terms that a pod has may only become narrower, so the name is added to each of them. The node stands in
 `phalanx.dev/pinned` on the pod as well, for whoever comes after a restart.
+
+A stand-in is no pod: that it was placed is written into the status of the object that it stands for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from phalanx.client.connection import Connection, Object
 from phalanx.client.kind import PODS
+from phalanx.dialects.frame.dialect import StandIn
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.write.writer import Verdict, Write
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+NOTHING: Mapping[str, str] = {}
 
 
 class BindPod(Write):
-    def __init__(self, pod: Pod, node: str, record: StartRecord | None, devices: tuple[str, ...] = ()) -> None:
+    """`said`: what else is written on the pod."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        node: str,
+        record: StartRecord | None,
+        devices: tuple[str, ...] = (),
+        said: Mapping[str, str] = NOTHING,
+    ) -> None:
         self.key = f"pods/{pod.key}"
-        self.pod, self.node, self.record, self.devices = pod, node, record, devices
+        self.pod, self.node, self.record, self.devices, self.said = pod, node, record, devices, said
 
     async def send(self, api: Connection) -> Object:
         meta: Object = {"name": self.pod.name, "namespace": self.pod.namespace, "uid": self.pod.uid}
-        said = {labels.ADMITTED: self.record.text()} if self.record is not None else {}
+        said = {**self.said}
+        said |= {labels.ADMITTED: self.record.text()} if self.record is not None else {}
         said |= {labels.DEVICES: ",".join(self.devices)} if self.devices else {}
         if said:
             meta["annotations"] = said
@@ -101,6 +117,30 @@ class PinPod(Write):
             return Verdict.ACHIEVED if ours else Verdict.LOST
         self.obj = obj
         return Verdict.AGAIN
+
+
+class PlaceStandIn(Write):
+    """`status`: what the status is to say, and maybe more."""
+
+    def __init__(self, stand_in: StandIn, status: Object) -> None:
+        self.key = f"{stand_in.kind.plural}/{stand_in.key}"
+        self.stand_in, self.status = stand_in, status
+        self._space, _, self._name = stand_in.key.rpartition("/")
+
+    async def send(self, api: Connection) -> Object:
+        body = {"metadata": {"uid": self.stand_in.pod["metadata"]["uid"]}, "status": self.status}
+        kind, manager = self.stand_in.kind, labels.FIELD_MANAGER
+        return await api.patch(kind, self._name, body, self._space, subresource="status", fieldManager=manager)
+
+    async def read(self, api: Connection) -> Object:
+        return await api.get(self.stand_in.kind, self._name, self._space)
+
+    def judge(self, obj: Object) -> Verdict:
+        meta, there = obj["metadata"], obj.get("status") or {}
+        if meta["uid"] != self.stand_in.pod["metadata"]["uid"] or "deletionTimestamp" in meta:
+            return Verdict.GONE
+        written = all(there.get(name) == said for name, said in self.status.items())
+        return Verdict.ACHIEVED if written else Verdict.AGAIN
 
 
 def gated(spec: Object) -> bool:

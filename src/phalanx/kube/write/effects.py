@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
+from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.capacity.node_allocations import NodeAllocations
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.kube.gang.effects import Member
+from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import RecordKey
 from phalanx.kube.write.events import EventReporter, ReportRate
 from phalanx.kube.write.job_effects import JobWrites
@@ -31,6 +33,7 @@ class ApiEffects:
         informers: Callable[[Kind], Informer],
         *,
         allocations: NodeAllocations,
+        dialects: DialectWatch,
         flavors: Mapping[str, Flavor],
         timeouts: GangTimeouts,
         report_rate: ReportRate,
@@ -49,7 +52,7 @@ class ApiEffects:
         self.may_write = _may_write(fence)
         self.reporter = EventReporter(api, clock, report_rate, self.may_write)
         self.jobs = JobWrites(self.writer, informers, flavors, conclude, key)
-        self.pods = PodWrites(self.writer, informers, conclude, key)
+        self.pods = PodWrites(self.writer, informers, conclude, key, dialects)
         self._clock, self._tell, self._conclude = clock, tell, conclude
         self._unused: dict[str, set[str]] = {}  # of each object (uid), what was said
 
@@ -60,7 +63,8 @@ class ApiEffects:
         self._tell(event)
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        self.reporter.event(about, reason, text, warning=warning)
+        if not (isinstance(about, Pod) and about.stands_in):  # of its object the dialect tells
+            self.reporter.event(about, reason, text, warning=warning)
 
     def tell_invalid(self, kind: Kind, obj: Object, why: str) -> None:
         """Tell people that the object cannot be read."""

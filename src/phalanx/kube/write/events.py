@@ -189,7 +189,8 @@ def _said(about: BatchJob | Pod) -> str:
 
 def _waiting(gang: GangLifecycle) -> Iterator[BatchJob | Pod]:
     """Return whom a reason is written on: the Jobs of a gang that waits, and its pods that wait unbound (for us: what
-    another scheduler binds, that one explains)."""
+    another scheduler binds, that one explains; and of what stands in for an object its dialect tells)."""
     if isinstance(gang.state, Waiting):
         yield from (job for job in list(gang.jobs.values()) if job.ours and not job.finished)
-    yield from (pod for pod in list(gang.pods.values()) if not pod.node and not pod.going and not pod.pinned)
+    unbound = (pod for pod in list(gang.pods.values()) if not pod.node and not pod.going)
+    yield from (pod for pod in unbound if not (pod.pinned or pod.stands_in))

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from phalanx.client.connection import Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import PODS, VOLUME_CLAIMS, Kind
+from phalanx.kube.capacity.dialect_watch import DialectWatch
+from phalanx.kube.capacity.node_parts import node_and_part
 from phalanx.kube.gang.effects import Answer, Answered
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
-from phalanx.kube.write.binding import BindPod, PinPod
+from phalanx.kube.write.binding import BindPod, PinPod, PlaceStandIn
 from phalanx.kube.write.eviction import EvictPod, MarkPod, ReadDisruptionBudgets
 from phalanx.kube.write.volume_claim import SelectNode
 from phalanx.kube.write.writer import Writer
@@ -21,7 +23,8 @@ log = logging.getLogger(__name__)
 
 
 class PodWrites:
-    """The `PodEffects` of gangs. `conclude` has a gang look at what came of a write."""
+    """The `PodEffects` of gangs. `conclude` has a gang look at what came of a write. `dialects`: what they have to say
+    where a pod is placed."""
 
     def __init__(
         self,
@@ -29,18 +32,24 @@ class PodWrites:
         informers: Callable[[Kind], Informer],
         conclude: Callable[[str], None],
         key: RecordKey | None,
+        dialects: DialectWatch,
     ) -> None:
         self._writer, self._informers, self._conclude, self._key = writer, informers, conclude, key
+        self._dialects = dialects
         # By preemptor: what is asked about its victims, and who waits for the answer.
         self._budgets: dict[str, tuple[ReadDisruptionBudgets, list[Callable[[str], None]]]] = {}
 
     def bind(
         self, gang: str, pod: Pod, node: str, devices: tuple[str, ...], record: StartRecord | None, answered: Answered
     ) -> None:
+        if (placed := self._dialects.placed(pod.uid, node)) is not None:
+            self._writer.put(PlaceStandIn(*placed), self._done(gang, answered, placed[0].kind))
+            return
         if record is not None and self._key is not None:
             record = self._key.sign(record, pod.uid)
-        pin = PinPod(pod, node, self._informers(PODS).objects[pod.key], devices) if pod.pinned else None
-        self._writer.put(pin or BindPod(pod, node, record, devices), self._done(gang, answered))
+        said, machine = self._dialects.at_binding(node), node_and_part(node)[0]
+        pin = PinPod(pod, machine, self._informers(PODS).objects[pod.key], devices) if pod.pinned else None
+        self._writer.put(pin or BindPod(pod, machine, record, devices, said), self._done(gang, answered))
 
     def select_node(self, pod: Pod, node: str) -> None:
         def done(answer: Answer, obj: Object | None, text: str) -> None:
@@ -52,7 +61,7 @@ class PodWrites:
         for name in pod.unplaced:
             claim = self._informers(VOLUME_CLAIMS).objects.get(f"{pod.namespace}/{name}")
             if claim is not None:
-                self._writer.put(SelectNode(claim, node), done)
+                self._writer.put(SelectNode(claim, node_and_part(node)[0]), done)
 
     def read_budgets(self, gang: str, by: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
         def heard(objection: str) -> None:
@@ -95,10 +104,10 @@ class PodWrites:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _done(self, gang: str, answered: Answered) -> Callable[[Answer, Object | None, str], None]:
+    def _done(self, gang: str, answered: Answered, kind: Kind = PODS) -> Callable[[Answer, Object | None, str], None]:
         def done(answer: Answer, obj: Object | None, text: str) -> None:
             if obj is not None and obj.get("kind") != "Status":  # which answers bindings and evictions
-                self._informers(PODS).observe(obj)
+                self._informers(kind).observe(obj)
             answered(answer, text)
             self._conclude(gang)
 

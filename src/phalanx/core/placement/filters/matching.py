@@ -130,7 +130,7 @@ def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
     """Return whether one of the tolerations tolerates the taint, as Toleration.ToleratesTaint of k8s.io/api/core/v1."""
     return any(
         (not toleration.effect or toleration.effect == taint.effect)
-        and (not toleration.key or toleration.key == taint.key)
+        and (toleration.key == taint.key or not (toleration.key or taint.by_name))
         and (
             toleration.operator == "Exists"
             or (toleration.operator in {"", "Equal"} and toleration.value == taint.value)

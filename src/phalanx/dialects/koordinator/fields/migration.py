@@ -12,7 +12,7 @@ from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.fields.notes import notes
 from phalanx.dialects.koordinator.fields.tables import TABLES
 from phalanx.dialects.koordinator.gang.claims import words
-from phalanx.dialects.koordinator.quota.tree import KoordinatorDefinitions, define
+from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions, define
 
 _GROUPS = tuple(
     f"{group}/" for group in (kinds.SIGS, kinds.SCHEDULING, kinds.SLO, "quota.koordinator.sh", "config.koordinator.sh")
@@ -51,7 +51,7 @@ def _by_kind(objects: Iterable[Object]) -> dict[Kind, dict[str, Object]]:
     return found
 
 
-def _moved(obj: Object, defined: KoordinatorDefinitions) -> Moved | None:
+def _moved(obj: Object, defined: QuotaDefinitions) -> Moved | None:
     kind, name = str(obj.get("kind")), str(obj["metadata"].get("name") or obj["metadata"].get("generateName"))
     if str(obj.get("apiVersion", "")).startswith(_GROUPS) and kind in TABLES:
         said = (*_faults(kind, name, defined), *notes(kind, obj))
@@ -80,7 +80,7 @@ def _template(obj: Object) -> Mapping[str, Any] | None:
     return found if isinstance(found, Mapping) else None
 
 
-def _becomes(kind: str, obj: Object, defined: KoordinatorDefinitions) -> str:
+def _becomes(kind: str, obj: Object, defined: QuotaDefinitions) -> str:
     name = str(obj["metadata"].get("name"))
     match kind:
         case "ElasticQuota":
@@ -90,12 +90,14 @@ def _becomes(kind: str, obj: Object, defined: KoordinatorDefinitions) -> str:
             return f"the queue {kinds.tree_quota(name)}{above}"
         case "ElasticQuotaProfile":
             return f"the queue {kinds.tree_quota(str((obj.get('spec') or {}).get('quotaName')))}, where it has no quota"
+        case "Reservation":
+            return "room on one node, kept for its owners"
         case "PodGroup":
             return f"a gang of {(obj.get('spec') or {}).get('minMember', 0)} pods"
     return "nothing"
 
 
-def _faults(kind: str, name: str, defined: KoordinatorDefinitions) -> Iterator[str]:
+def _faults(kind: str, name: str, defined: QuotaDefinitions) -> Iterator[str]:
     if kind != "ElasticQuota" or name not in defined.quotas:
         return
     parent = defined.quotas[name].parent

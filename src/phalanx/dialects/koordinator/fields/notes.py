@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from phalanx.dialects.frame.dialect import Ignored, Object, unused
 from phalanx.dialects.koordinator import kinds
-from phalanx.dialects.koordinator.fields.tables import NODE_WORDS, POD_WORDS, PROFILE_WORDS, QUOTA_WORDS, TABLES
+from phalanx.dialects.koordinator.fields.tables import (
+    NODE_WORDS,
+    POD_WORDS,
+    PROFILE_WORDS,
+    QUOTA_WORDS,
+    RESERVATION_WORDS,
+    TABLES,
+)
 
 _PREFIXES = (
     "koordinator.sh/",
@@ -16,7 +23,7 @@ _PREFIXES = (
     "node.koordinator.sh/",
     "pod.koordinator.sh/",
 )
-_WHOLE = frozenset({"Reservation", "PodMigrationJob", "ScheduleExplanation", "ClusterNetworkTopology"})
+_WHOLE = frozenset({"PodMigrationJob", "ScheduleExplanation", "ClusterNetworkTopology"})
 
 
 def notes(kind: str, obj: Object) -> Iterator[str]:
@@ -30,6 +37,8 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
             yield from _words(obj, NODE_WORDS)
         case "ElasticQuota":
             yield from _words(obj, QUOTA_WORDS)
+        case "Reservation":
+            yield from _words(obj, RESERVATION_WORDS)
         case "ClusterColocationProfile":
             yield from _words(obj, PROFILE_WORDS)
         case _:

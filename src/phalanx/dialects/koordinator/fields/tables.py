@@ -13,7 +13,7 @@ from phalanx.dialects.koordinator import kinds
 
 _WAITS = Ignored("a gang that waits holds nothing meanwhile, so nothing has to be let go or sent back")
 _AGENT = Ignored("it is for koordlet, the agent on nodes, and Koordinator's manager")
-_RESERVES = Ignored("room is not kept for pods to come: a gang starts whole, and advance reservations keep whole nodes")
+_OWNS = Ignored("kept room is for owners alone, and Reservations keep it, not pods")
 _CHANGES = "the pod, as it is created, on `phalanx up`; on a cluster nothing changes pods"
 _MIGRATES = Ignored("running pods are not moved by objects; queues say where jobs may be: preemption.consolidate")
 _EXPLAINS = Ignored("`phalanx explain` says why a job waits")
@@ -66,26 +66,24 @@ COLOCATION_PROFILE: Mapping[str, Use] = {
     "spec.patch": Ignored("say it in the template of the pods"),
     "status": Ignored("nothing is written into it there either"),
 }
-_FENCE = Ignored("a Reservation of ours (phalanx.dev/v1) is of whole nodes, for users, groups or queues")
+_AFTERWARDS = Ignored("running pods are not put under a reservation afterwards")
 RESERVATION: Mapping[str, Use] = {
-    "spec.template": _RESERVES,
-    "spec.owners": _FENCE,
-    "spec.ttl": Ignored("a reservation of ours has a start and an end"),
-    "spec.expires": Ignored("a reservation of ours has a start and an end"),
-    "spec.allocateOnce": Ignored(
-        "a job that must have its room at once is a gang; it needs no room kept before it comes"
-    ),
-    "spec.allocatePolicy": _RESERVES,
-    "spec.preAllocation": Ignored("running pods are not put under a reservation afterwards"),
-    "spec.preAllocationPolicy": Ignored("running pods are not put under a reservation afterwards"),
-    "spec.unschedulable": _RESERVES,
-    "spec.taints": Ignored("who may use a reservation of ours is said in it"),
-    "status.phase": Ignored("empty, as of one that has no place yet"),
-    "status.conditions": Answered("Scheduled, False, Unschedulable, with why"),
-    "status.nodeName": _RESERVES,
-    "status.allocatable": _RESERVES,
-    "status.allocated": _RESERVES,
-    "status.currentOwners": _RESERVES,
+    "spec.template": Becomes("NodePart.allocatable", "its requests are kept where such a pod could go"),
+    "spec.owners": Becomes("PartUse.names", "`object`, `controller` and `labelSelector` of pods"),
+    "spec.ttl": Becomes("Reservation.expires_s", "from its creation, 24h if it says nothing; it has Failed then"),
+    "spec.expires": Becomes("Reservation.expires_s"),
+    "spec.allocateOnce": Becomes("Reservation.once", "when its owner has come the rest of its room is anybody's"),
+    "spec.allocatePolicy": Ignored("as Restricted: a pod that does not fit into what is kept goes elsewhere"),
+    "spec.preAllocation": _AFTERWARDS,
+    "spec.preAllocationPolicy": _AFTERWARDS,
+    "spec.unschedulable": Becomes("NodePart.closed"),
+    "spec.taints": Becomes("PartUse.names", "of who tolerates them in its reservation-affinity"),
+    "status.phase": Answered("none, or Pending, until it has its room; Available, Succeeded, Failed"),
+    "status.conditions": Answered("Scheduled, with why it waits, and Ready"),
+    "status.nodeName": Answered(),
+    "status.allocatable": Answered(),
+    "status.allocated": Answered("of what is kept, what its owners ask for"),
+    "status.currentOwners": Answered(),
 }
 _ITS = "spec.devices[]"
 DEVICE: Mapping[str, Use] = {
@@ -162,7 +160,7 @@ POD_WORDS: Mapping[str, Use] = {
     f"{kinds.QUOTA}tree-id": _TREES,
     f"{_K}qosClass": Becomes("–", "what does not go with the priority is refused; nodes do not read it"),
     f"{_K}priority-class": Becomes("–", "for that refusal; the priority is that of the pod's PriorityClass"),
-    f"{_K}priority": Ignored("its own scheduler's queue does not read it either"),
+    kinds.PRIORITY: Ignored("its own scheduler's queue does not read it either"),
     "kubernetes.io/batch-cpu": _BATCH,
     "kubernetes.io/batch-memory": _BATCH,
     f"{_S}resource-spec": _BIND,
@@ -172,11 +170,12 @@ POD_WORDS: Mapping[str, Use] = {
     f"{_S}device-joint-allocate": _DEVICES,
     f"{_S}gpu-partition-spec": _DEVICES,
     f"{_S}device-allocated": _DEVICES,
-    f"{_S}reservation-affinity": _RESERVES,
-    f"{_S}reservation-ignored": _RESERVES,
-    f"{_S}exact-match-reservation": _RESERVES,
-    f"{_S}operating-mode": _RESERVES,
-    f"{_S}reservation-owners": _RESERVES,
+    kinds.AFFINITY: Becomes("PartUse", "by name or by labels, with tolerations; required then, and not beside others"),
+    kinds.EXACT: Becomes("PartUse.names", "of these resources they hold as much as the pod asks for"),
+    kinds.ALLOCATED: Answered("with the binding"),
+    f"{_S}reservation-ignored": _OWNS,
+    f"{_S}operating-mode": _OWNS,
+    f"{_S}reservation-owners": _OWNS,
     f"{_S}eviction-cost": _MIGRATES,
     f"{_S}soft-eviction": _MIGRATES,
     f"{_K}eviction-enabled": _MIGRATES,
@@ -211,6 +210,13 @@ QUOTA_WORDS: Mapping[str, Use] = {
     f"{_Q}non-preemptible-used": Answered(),
     f"{_Q}guaranteed": Ignored("behind a feature gate there"),
     f"{_Q}allocated": Ignored("behind a feature gate there"),
+}
+RESERVATION_WORDS: Mapping[str, Use] = {
+    kinds.PRIORITY: Becomes("Job.priority", "of one whose template states none; else it is first"),
+    f"{_S}reservation-order": Ignored("among what is kept for a pod it goes where least is left"),
+    f"{_S}reservation-restricted-options": Ignored("all that is kept is what an owner may have of it"),
+    f"{_S}pre-allocation-required": _AFTERWARDS,
+    f"{_S}can-preempt": Ignored("nobody gives way to a Reservation"),
 }
 _N = "node.koordinator.sh/"
 PROFILE_WORDS: Mapping[str, Use] = {"config.koordinator.sh/skip-update-resources": _RENAMES}

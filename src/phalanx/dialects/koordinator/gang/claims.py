@@ -17,7 +17,7 @@ import msgspec
 
 from phalanx.dialects.frame.dialect import Claim, Object, Objects, RoleClaim, Said
 from phalanx.dialects.koordinator import kinds
-from phalanx.dialects.koordinator.quota.tree import KoordinatorDefinitions
+from phalanx.dialects.koordinator.definitions import KoordinatorDefinitions
 from phalanx.model.reason import Reason, ReasonCode
 
 _OURS = "phalanx.dev/"
@@ -29,15 +29,12 @@ _MARK, _ALONE, _TOGETHER = f"{kinds.SIGS}:", "koordinator:", "koordinator-group:
 _MOST_GANGS = 64  # of one group
 OBJECT = kinds.GROUP_LABEL  # the PodGroup of a pod, among its words
 _LEAST = "koordinator/min-available"  # what a pod says of a gang without an object
-_OTHERS = frozenset({"default-scheduler", "phalanx"})  # who names these is Koordinator's by its words alone
 
 
 def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     """Return what a pod says, in our words; empty: it is for another scheduler."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
-    if _JOB in labels or not (
-        scheduler == kinds.SCHEDULER_NAME or (scheduler in _OTHERS and _is_theirs(labels, notes))
-    ):
+    if not kinds.is_theirs(meta, scheduler):
         return _NOTHING
     quota = str(labels.get(kinds.QUOTA_NAME) or "")
     found = {_QUEUE: kinds.said_quota(str(meta.get("namespace") or "default"), quota)}
@@ -60,7 +57,7 @@ def claim(defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Clai
     if gang.startswith(_TOGETHER):
         return _of_group(queue, gang.removeprefix(_TOGETHER).split(","), said.options)
     if not gang.startswith((_MARK, _ALONE)):
-        return Claim(queue=queue, silent=not queue)
+        return Claim(queue=queue, silent=not queue and not defined.reservations)
     if group := said.options.get(OBJECT):
         return _of_object(queue, group, objects.get(kinds.POD_GROUPS, {}).get(f"{said.namespace}/{group}"))
     name = gang.removeprefix(_ALONE)
@@ -77,10 +74,6 @@ def gang_of(group: Object) -> str:
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
-
-
-def _is_theirs(labels: Mapping[str, Any], notes: Mapping[str, Any]) -> bool:
-    return kinds.GANG_NAME in notes or kinds.QUOTA_NAME in labels
 
 
 def _gang(labels: Mapping[str, Any], notes: Mapping[str, Any], namespace: str) -> dict[str, str]:

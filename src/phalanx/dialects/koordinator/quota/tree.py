@@ -53,7 +53,7 @@ class ElasticQuota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KoordinatorDefinitions(Definitions):
+class QuotaDefinitions(Definitions):
     """`quotas`: by name. `by_namespace`: namespace -> the quota of pods that name none."""
 
     quotas: Mapping[str, ElasticQuota] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class KoordinatorDefinitions(Definitions):
         return name if name in self.quotas else self.by_namespace.get(namespace, kinds.DEFAULT)
 
 
-def define(objects: Objects) -> KoordinatorDefinitions:
+def define(objects: Objects) -> QuotaDefinitions:
     """Return the queues of all ElasticQuotas, with the built-in ones."""
     found: dict[str, ElasticQuota] = {}
     there = objects.get(kinds.ELASTIC_QUOTAS, {})
@@ -76,10 +76,10 @@ def define(objects: Objects) -> KoordinatorDefinitions:
     for name in profile_roots(objects.get(kinds.QUOTA_PROFILES, {}).values()):
         found.setdefault(name, ElasticQuota(name=name, key="", parent=kinds.ROOT, is_parent=True))
     if not found:
-        return KoordinatorDefinitions()
+        return QuotaDefinitions()
     for name in _BUILT_IN:
         found.setdefault(name, ElasticQuota(name=name, key="", parent=kinds.ROOT, is_parent=name == kinds.ROOT))
-    return KoordinatorDefinitions(
+    return QuotaDefinitions(
         queues=tuple(_queue(quota) for quota in found.values()), quotas=found, by_namespace=_by_namespace(found)
     )
 

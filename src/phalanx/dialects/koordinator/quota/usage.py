@@ -17,7 +17,7 @@ from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.quota.runtime import children, requests, runtimes
-from phalanx.dialects.koordinator.quota.tree import KoordinatorDefinitions
+from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions
 
 _OVER = frozenset({"Succeeded", "Failed"})
 
@@ -43,7 +43,7 @@ class Use:
                 mine[resource] = mine.get(resource, 0) + amount
 
 
-def answers(defined: KoordinatorDefinitions, everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
+def answers(defined: QuotaDefinitions, everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
     """Yield the status and the annotations of every ElasticQuota."""
     if not defined.quotas:
         return

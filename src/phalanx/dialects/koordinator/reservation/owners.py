@@ -1,0 +1,106 @@
+"""Which pods may use a Reservation: its owners, as far as they choose no other.
+
+Of an entry of `owners` all that it says holds, of several entries one. A pod that names a Reservation in its
+`reservation-affinity` uses that one alone; one that selects them by labels uses none but these. What a Reservation is
+tainted with the pod tolerates there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from phalanx.dialects.frame.dialect import Object, PartUse
+from phalanx.dialects.frame.pod_requests import Asked, pod_requests
+from phalanx.dialects.frame.selectors import selects
+from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.koordinator.quota.tree import read_json
+from phalanx.dialects.koordinator.reservation.spec import Reservation
+
+_ORDER = ("Gt", "Lt")
+_NEEDS = frozenset({"name", "requiredDuringSchedulingIgnoredDuringExecution", "reservationSelector"})
+_NOTHING: Mapping[str, Any] = {}
+
+
+def part_use(pod: Object, kept: Iterable[Reservation]) -> PartUse | None:
+    """Return which of these the pod may use; None: none, and it asks for none."""
+    notes = pod["metadata"].get("annotations") or _NOTHING
+    wants = read_json(notes.get(kinds.AFFINITY))
+    wants = wants if isinstance(wants, Mapping) else _NOTHING
+    names = tuple(one.part for one in kept if _owns(pod, one) and _wanted(wants, one) and _is_exact(pod, one))
+    required = bool(_NEEDS.intersection(key for key, said in wants.items() if said))
+    return PartUse(names=names, required=required) if names or required else None
+
+
+def _owns(pod: Object, reservation: Reservation) -> bool:
+    return any(_is_owner(pod, one) for one in reservation.owners)
+
+
+def _is_owner(pod: Object, entry: Object) -> bool:
+    meta = pod["metadata"]
+    named, controller, selector = entry.get("object"), entry.get("controller"), entry.get("labelSelector")
+    if named and not _says(meta, named, ("uid", "name", "namespace")):
+        return False
+    if controller and not _is_controlled(meta, controller):
+        return False
+    return selector is None or selects(selector, meta.get("labels") or {})
+
+
+def _is_controlled(meta: Object, controller: Object) -> bool:
+    if controller.get("namespace") and controller["namespace"] != meta.get("namespace"):
+        return False
+    parts = ("controller", "uid", "name", "kind", "apiVersion")
+    return any(_says(owner, controller, parts) for owner in meta.get("ownerReferences") or ())
+
+
+def _says(has: Mapping[str, Any], said: Mapping[str, Any], parts: Iterable[str]) -> bool:
+    return all(has.get(part) == said[part] for part in parts if said.get(part))
+
+
+def _wanted(wants: Mapping[str, Any], reservation: Reservation) -> bool:
+    if wants.get("name"):
+        return bool(wants["name"] == reservation.name)
+    if not selects({"matchLabels": wants.get("reservationSelector") or {}}, reservation.labels):
+        return False
+    required = wants.get("requiredDuringSchedulingIgnoredDuringExecution") or _NOTHING
+    terms = required.get("reservationSelectorTerms")
+    if terms is not None and not any(_matches(term, reservation.labels) for term in terms):
+        return False
+    hard = (taint for taint in reservation.taints if taint.get("effect") != "PreferNoSchedule")
+    return all(any(_tolerates(one, taint) for one in wants.get("tolerations") or ()) for taint in hard)
+
+
+def _matches(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """As a NodeSelectorTerm over the Reservation's labels; one that is empty matches nothing."""
+    said = term.get("matchExpressions") or ()
+    simple = [one for one in said if one.get("operator") not in _ORDER]
+    if not said or not selects({"matchExpressions": simple}, labels):
+        return False
+    return all(_compares(one, labels) for one in said if one.get("operator") in _ORDER)
+
+
+def _compares(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    try:
+        has, said = int(labels[str(expression["key"])]), int(expression["values"][0])
+    except (LookupError, TypeError, ValueError):
+        return False
+    return has > said if expression["operator"] == "Gt" else has < said
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Object) -> bool:
+    """As `ToleratesTaint` of k8s.io/api/core/v1."""
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
+        return False
+    return toleration.get("operator") == "Exists" or (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def _is_exact(pod: Object, reservation: Reservation) -> bool:
+    """A pod may ask for Reservations that hold just as much as it needs of some resources."""
+    said = read_json((pod["metadata"].get("annotations") or _NOTHING).get(kinds.EXACT))
+    named = said.get("resourceNames") if isinstance(said, Mapping) else None
+    if not named:
+        return True
+    asks: Asked = pod_requests(pod.get("spec") or {})
+    return all(asks.get(str(name), 0) == reservation.holds.get(str(name), 0) for name in named)

@@ -1,0 +1,86 @@
+"""What a Reservation says, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from phalanx.client.moment import MomentError, read_moment
+from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.pod_requests import Asked, pod_requests
+from phalanx.dialects.schema.fields import Misread, duration_s
+from phalanx.model.pod import PODS
+
+_DAY_S = 86_400.0  # it expires after that long, if it says nothing
+_PODS = 16  # of its node's pods, where it neither says so many nor is for one owner alone
+AVAILABLE, SUCCEEDED, FAILED = "Available", "Succeeded", "Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A Reservation. `node`: where it has its room; empty: it waits for it. `holds`: what is kept there. `once`: for
+    one owner. `expires_s`: when it ends (seconds since the epoch)."""
+
+    name: str
+    uid: str
+    phase: str = ""
+    node: str = ""
+    holds: Asked = field(default_factory=dict)
+    once: bool = True
+    closed: bool = False
+    expires_s: float = inf
+    labels: Mapping[str, str] = field(default_factory=dict)
+    owners: tuple[Object, ...] = ()
+    taints: tuple[Object, ...] = ()
+
+    @property
+    def part(self) -> str:
+        """Return the name of what it keeps: another's, where a Reservation of that name comes again."""
+        return f"{self.name}.{self.uid[:8]}"
+
+    @property
+    def waits(self) -> bool:
+        return self.phase not in (AVAILABLE, SUCCEEDED, FAILED)
+
+    @property
+    def keeps(self) -> bool:
+        """Return whether it keeps room."""
+        return self.phase == AVAILABLE and bool(self.node)
+
+
+def read_reservation(obj: Object) -> Reservation:
+    """Return what the object says; what cannot be read counts as not said."""
+    meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    once = spec.get("allocateOnce") is not False
+    asks = pod_requests((spec.get("template") or {}).get("spec") or {})
+    return Reservation(
+        name=str(meta["name"]),
+        uid=str(meta["uid"]),
+        phase=str(status.get("phase") or ""),
+        node=str(status.get("nodeName") or ""),
+        holds={**asks, PODS: 1 if once else asks.get(PODS, _PODS)},
+        once=once,
+        closed=spec.get("unschedulable") is True,
+        expires_s=_expires_s(meta, spec),
+        labels={str(key): str(text) for key, text in (meta.get("labels") or {}).items()},
+        owners=_mappings(spec.get("owners")),
+        taints=_mappings(spec.get("taints")),
+    )
+
+
+def _expires_s(meta: Object, spec: Object) -> float:
+    """Lifetime 0 is for ever, whatever else is said."""
+    try:
+        ttl_s = _DAY_S if spec.get("ttl") is None else duration_s(str(spec["ttl"]))
+        if ttl_s <= 0:
+            return inf
+        if spec.get("expires") is not None:
+            return read_moment(spec["expires"])
+        return read_moment(meta["creationTimestamp"]) + ttl_s
+    except (MomentError, Misread, LookupError):
+        return inf
+
+
+def _mappings(listed: object) -> tuple[Object, ...]:
+    return tuple(one for one in listed if isinstance(one, dict)) if isinstance(listed, Iterable) else ()

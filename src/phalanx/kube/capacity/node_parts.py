@@ -1,0 +1,79 @@
+"""Parts of nodes that are kept for some pods: each is told to the core as a node of its own, and its node as smaller.
+
+So what is kept cannot be given twice, a gang may be placed partly in it, and the core need not know of any of this. A
+part is named `NODE/PART`, which is no name that a node can have; the API sees NODE, and which part a pod is in stands
+on the pod, in `phalanx.dev/part`. A part repels, by a taint, whoever may not use it; those who may rather go there than
+to other nodes. It has the labels of its node, and its readiness. When a part is no more, its node is whole again, and
+the pods that ran in it are read anew, as on the node itself.
+
+Which devices a part has by name is not known: a node with parts counts them off, and so does who is in a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import msgspec
+
+from phalanx.dialects.frame.dialect import NodePart, PartUse
+from phalanx.kube.read.labels import PART
+from phalanx.kube.read.pod import Pod
+from phalanx.model.node import Node, Taint
+from phalanx.model.pod import NodePreference, Operator, Requirement, Shape, Toleration, amounts
+
+_RATHER = 100  # the highest weight that a preference may have
+
+
+def name_of(node: str, part: str) -> str:
+    """Return the name of the part as a node."""
+    return f"{node}/{part}"
+
+
+def node_and_part(name: str) -> tuple[str, str]:
+    """Return the node as the API has it, and the part of it; empty: it is the node itself."""
+    node, _, part = name.partition("/")
+    return node, part
+
+
+def split(node: Node, parts: Iterable[NodePart]) -> Iterator[Node]:
+    """Yield the node, less its parts, then each part."""
+    parts = tuple(parts)
+    left = dict(node.allocatable)
+    for part in parts:
+        for resource, amount in part.allocatable:
+            left[resource] = max(0, left.get(resource, 0) - amount)
+    yield node if not parts else replace(node, allocatable=amounts(left))
+    for part in parts:
+        yield Node(
+            name=name_of(node.name, part.name),
+            allocatable=part.allocatable,
+            labels=tuple(sorted((*node.labels, (PART, part.name)))),
+            taints=(*node.taints, Taint(PART, part.name, by_name=True)),
+            unschedulable=node.unschedulable or part.closed,
+            ready=node.ready,
+        )
+
+
+def in_parts(pod: Pod, use: PartUse | None, name: str, part: NodePart | None) -> Pod:
+    """Return the pod, which may use these parts, and was put into that one. `part`: None where it is no more."""
+    if use is None and not name:
+        return pod
+    shape = pod.shape if use is None else _using(pod.shape, use)
+    there = part is not None and part.node == pod.node
+    return msgspec.structs.replace(pod, shape=shape, part=name, node=name_of(pod.node, name) if there else pod.node)
+
+
+def _using(shape: Shape, use: PartUse) -> Shape:
+    there = Requirement(PART, Operator.IN, use.names)
+    opened = tuple(Toleration(key=PART, value=name) for name in use.names)
+    affinity = shape.affinity
+    if use.required:
+        affinity = tuple((*term, there) for term in shape.affinity or ((),))
+    rather = (NodePreference(_RATHER, (there,)),) if use.names and not use.required else ()
+    return replace(
+        shape,
+        affinity=affinity,
+        tolerations=(*shape.tolerations, *opened),
+        preferences=(*shape.preferences, *rather),
+    )
