@@ -17,6 +17,7 @@ ON = frozenset({kinds.NAME, "scheduler-plugins"})
 LABEL = "pod-group.scheduling.sigs.k8s.io"
 GANG = "gang.scheduling.koordinator.sh"
 QUOTA = "quota.scheduling.koordinator.sh"
+GPU_MEMORY = "koordinator.sh/gpu-memory"
 
 
 def stage_with(cpu: int = 8) -> Stage:
@@ -228,3 +229,41 @@ def test_gangs_of_a_group_start_together_or_not_at_all() -> None:
             await stage.until(lambda: {"a0", "a1"} & set(stage.api.bound()) != set())
 
     play(scene())
+
+
+def test_parts_of_gpus_are_given_by_name_and_said_to_the_hooks_of_nodes() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        gpus = [{"type": "gpu", "minor": minor, "health": True, "resources": {GPU_MEMORY: "16Gi"}} for minor in (0, 1)]
+        stage.api.put(kinds.DEVICES, {"metadata": {"name": "n1"}, "spec": {"devices": gpus}})
+
+        def asking(name: str, **asks: int) -> Object:
+            found = pod(name)
+            requests = found["spec"]["containers"][0]["resources"]["requests"]
+            requests |= {f"koordinator.sh/{key.replace('_', '-')}": amount for key, amount in asks.items()}
+            return found
+
+        stage.put(asking("half", gpu=50), asking("third", gpu=30), asking("alone", gpu_core=50))
+        async with stage.scheduler():
+            await stage.until(lambda: {"half", "third"} <= set(stage.api.bound()))
+            stage.put(asking("whole", gpu=100), asking("late", gpu=100))
+            await stage.until(lambda: "whole" in stage.api.bound() or "late" in stage.api.bound())
+            await stage.until(lambda: "invalid resource device requests" in reason(stage, "pod:alone"))
+            await settle(stage)
+        assert len(stage.api.bound()) == 3
+        minors = {name: given(stage, name) for name in stage.api.bound()}
+        assert minors["half"] == minors["third"]
+        assert set(map(str, minors.values())) == {"[0]", "[1]"}
+        async with stage.scheduler():
+            await settle(stage)
+            assert len(stage.api.bound()) == 3  # it is known who has which
+            stage.finish("half")
+            stage.finish("third")
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+
+    play(scene())
+
+
+def given(stage: Stage, name: str) -> list[int]:
+    notes = stage.api.objects[PODS][f"default/{name}"]["metadata"]["annotations"]
+    return [int(one["minor"]) for one in json.loads(notes[f"{kinds.SCHEDULING}/device-allocated"])["gpu"]]

@@ -33,7 +33,7 @@ from phalanx.client.kind import NODES
 from phalanx.client.quantity import amount
 from phalanx.dialects.appwrapper.wrapping import WRAPPINGS
 from phalanx.dialects.enabled import DIALECTS as FRAMED
-from phalanx.dialects.koordinator.colocation import COLOCATION
+from phalanx.dialects.koordinator.webhooks.colocation import COLOCATION
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from phalanx.client.kind import Kind
 from phalanx.client.tally import Family
 from phalanx.model.job import Outcome
-from phalanx.model.node import Flavor, Topology, Zone
-from phalanx.model.pod import Amounts, Toleration
+from phalanx.model.node import Device, Flavor, Topology, Zone
+from phalanx.model.pod import Amounts, DeviceShare, Toleration
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 
@@ -52,6 +52,17 @@ class PartUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceAsk:
+    """The devices that a pod asks for in words of a dialect, `instead` of those of its resources: so many `whole` ones,
+    and a share. `wrong`: why nothing can be given for them."""
+
+    instead: frozenset[str]
+    whole: Amounts = ()
+    share: DeviceShare | None = None
+    wrong: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
     """A pod that stands for an object which wants room without one: it waits and is placed as a pod is, but there is
     none, and where it goes is written into the status of the object (`Definitions.placed`). `pod`: as the API would
@@ -77,7 +88,7 @@ class Definitions:
     stand_ins: tuple[StandIn, ...] = ()
 
     def places(self) -> Hashable:
-        """Return what `node_labels` and `node_zones` follow from."""
+        """Return what `node_labels`, `node_zones` and `node_devices` follow from."""
         return ()
 
     def node_zones(self, node: str) -> tuple[Zone, ...]:
@@ -96,8 +107,17 @@ class Definitions:
         """Return the status of an object that was given room on a node. `now`: as a metav1.Time."""
         return {}
 
-    def at_binding(self, part: str) -> Mapping[str, str]:
-        """Return the annotations that a pod is given with its place in that part of a node."""
+    def node_devices(self, node: str) -> tuple[Device, ...]:
+        """Return the devices of a node that does not list any itself."""
+        return ()
+
+    def device_ask(self, pod: Object) -> DeviceAsk | None:
+        """Return what the pod asks of devices in words of the dialect; None: nothing."""
+        return None
+
+    def at_binding(self, pod: Object, node: str, part: str, devices: tuple[str, ...]) -> Mapping[str, str]:
+        """Return the annotations that a pod is given with its place on a node: in that part of it (empty: in none),
+        with these devices."""
         return {}
 
 

@@ -5,10 +5,10 @@ Rooms, lowest first:
     kinds         its kinds, labels and annotations, and the names that its queues have in our tree
     quota/        ElasticQuota and ElasticQuotaProfile: our queue tree, and what is used of it
     reservation/  room that is kept for owners
-    definitions   quotas and Reservations together
+    devices       which devices nodes have, and pods are given
+    definitions   quotas, Reservations and devices together
     gang/         which pods are one gang, what its PodGroup says of it
-    admission     what its webhooks refuse, as admission policies
-    colocation    what its pod webhook does for a profile, as admission policies
+    webhooks/     what its webhooks refuse and change, as admission policies
     fields/       what becomes of every field, label and annotation, on objects and before they move
     dialect       all of it, as `frame.Dialect`
 

@@ -1,25 +1,39 @@
-"""All that Koordinator's definitions say: the tree of quotas, and the Reservations that have not ended."""
+"""All that Koordinator's definitions say: the tree of quotas, Reservations that have not ended, devices of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
-from phalanx.dialects.frame.dialect import Object, Objects, PartUse, StandIn
+from phalanx.dialects.frame.dialect import DeviceAsk, Object, Objects, PartUse, StandIn
 from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.koordinator.devices import allocated, device_ask, read_devices
 from phalanx.dialects.koordinator.quota import tree
 from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions
 from phalanx.dialects.koordinator.reservation import owners, room
 from phalanx.dialects.koordinator.reservation.spec import Reservation, read_reservation
+from phalanx.model.node import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KoordinatorDefinitions(QuotaDefinitions):
-    """`reservations`: those that wait for room, or keep some, by name."""
+    """`reservations`: those that wait for room, or keep some, by name. `devices`: what the Devices list, by node; a pod
+    is told apart from others by its devices where there are any."""
 
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
+    devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+    listed: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)
+
+    def places(self) -> Hashable:
+        return tuple(sorted(self.devices.items()))
+
+    def node_devices(self, node: str) -> tuple[Device, ...]:
+        return self.devices.get(node, ())
+
+    def device_ask(self, pod: Object) -> DeviceAsk | None:
+        return device_ask(pod) if self.devices else None
 
     def part_use(self, pod: Object) -> PartUse | None:
         if not kinds.is_theirs(pod["metadata"], str((pod.get("spec") or {}).get("schedulerName") or "")):
@@ -29,11 +43,14 @@ class KoordinatorDefinitions(QuotaDefinitions):
     def placed(self, stand_in: StandIn, node: str, now: str) -> Object:
         return room.available(self.reservations[stand_in.key], node, now)
 
-    def at_binding(self, part: str) -> Mapping[str, str]:
+    def at_binding(self, pod: Object, node: str, part: str, devices: tuple[str, ...]) -> Mapping[str, str]:
+        found = dict[str, str]()
         kept = next((one for one in self.reservations.values() if one.part == part), None)
-        if kept is None:
-            return {}
-        return {kinds.ALLOCATED: msgspec.json.encode({"name": kept.name, "uid": kept.uid}).decode()}
+        if kept is not None:
+            found[kinds.ALLOCATED] = msgspec.json.encode({"name": kept.name, "uid": kept.uid}).decode()
+        if devices and (text := allocated(pod, self.listed.get(node, ()), devices)):
+            found[kinds.DEVICES_ALLOCATED] = text
+        return found
 
 
 def define(objects: Objects) -> KoordinatorDefinitions:
@@ -47,5 +64,11 @@ def define(objects: Objects) -> KoordinatorDefinitions:
         by_namespace=quotas.by_namespace,
         parts=tuple(room.part(one) for one in read.values() if one.keeps),
         stand_ins=tuple(room.stand_in(there[name], one) for name, one in read.items() if one.waits),
+        devices={node: read_devices(obj) for node, obj in objects.get(kinds.DEVICES, {}).items()},
+        listed={node: _listed(obj) for node, obj in objects.get(kinds.DEVICES, {}).items()},
         reservations={name: one for name, one in read.items() if one.waits or one.keeps},
     )
+
+
+def _listed(obj: Object) -> tuple[Object, ...]:
+    return tuple((obj.get("spec") or {}).get("devices") or ())

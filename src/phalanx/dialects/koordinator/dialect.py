@@ -8,12 +8,12 @@ from typing import Any, Final
 from phalanx.client.kind import NODES, Kind
 from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
 from phalanx.dialects.koordinator import definitions, kinds
-from phalanx.dialects.koordinator.admission import POLICIES
 from phalanx.dialects.koordinator.definitions import KoordinatorDefinitions
 from phalanx.dialects.koordinator.fields import notes
 from phalanx.dialects.koordinator.gang import claims, pod_groups
 from phalanx.dialects.koordinator.quota import profiles, usage
 from phalanx.dialects.koordinator.reservation import statuses
+from phalanx.dialects.koordinator.webhooks.refusals import POLICIES
 
 
 class Koordinator:
@@ -26,6 +26,7 @@ class Koordinator:
         kinds.QUOTA_PROFILES,
         kinds.COLOCATION_PROFILES,
         kinds.RESERVATIONS,
+        kinds.DEVICES,
         kinds.MIGRATION_JOBS,
         kinds.NETWORK_TOPOLOGIES,
         kinds.EXPLANATIONS,

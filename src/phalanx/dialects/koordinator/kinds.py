@@ -25,12 +25,14 @@ ELASTIC_QUOTAS = _kind(SIGS, "elasticquotas", "ElasticQuota", namespaced=True)
 QUOTA_PROFILES = _kind("quota.koordinator.sh", "elasticquotaprofiles", "ElasticQuotaProfile", namespaced=True)
 COLOCATION_PROFILES = _kind("config.koordinator.sh", "clustercolocationprofiles", "ClusterColocationProfile")
 RESERVATIONS = _kind(SCHEDULING, "reservations", "Reservation")
+DEVICES = _kind(SCHEDULING, "devices", "Device")
 MIGRATION_JOBS = _kind(SCHEDULING, "podmigrationjobs", "PodMigrationJob")
 NETWORK_TOPOLOGIES = _kind(SCHEDULING, "clusternetworktopologies", "ClusterNetworkTopology")
 EXPLANATIONS = _kind(SCHEDULING, "scheduleexplanations", "ScheduleExplanation", namespaced=True)
 
-AFFINITY, EXACT, ALLOCATED = (
-    f"{SCHEDULING}/{word}" for word in ("reservation-affinity", "exact-match-reservation", "reservation-allocated")
+AFFINITY, EXACT, ALLOCATED, DEVICES_ALLOCATED = (
+    f"{SCHEDULING}/{word}"
+    for word in ("reservation-affinity", "exact-match-reservation", "reservation-allocated", "device-allocated")
 )
 PRIORITY = "koordinator.sh/priority"
 

@@ -8,6 +8,7 @@ parts that definitions keep (`node_parts`), and pods may use these.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,13 +19,15 @@ from phalanx.client.connection import Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.client.moment import write_moment
-from phalanx.dialects.frame.dialect import READ_BACK, Claim, Definitions, Dialect, NodePart, Said, StandIn
+from phalanx.dialects.frame.dialect import READ_BACK, Claim, Definitions, DeviceAsk, Dialect, NodePart, Said, StandIn
 from phalanx.kube.capacity.node_parts import in_parts, node_and_part, split
 from phalanx.kube.read.labels import PART
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.queue import QueueCache
 from phalanx.model.event import Event, TopologiesSeen
 from phalanx.model.node import Node
+from phalanx.model.pod import amounts
+from phalanx.model.reason import Reason, ReasonCode
 
 log = logging.getLogger(__name__)
 
@@ -187,28 +190,36 @@ class DialectWatch:
                     self.stand_ins[uid] = (dialect, new[uid])
                 pods = [one.pod if one is not None else None for one in (old.get(uid), new.get(uid))]
                 yield Change(kind=PODS, old=pods[0], new=pods[1])
-        for pod in (self._objects(PODS) or {}).values() if before.parts != now.parts else ():
-            if PART in (pod["metadata"].get("annotations") or {}) or before.part_use(pod) != now.part_use(pod):
+        if before.parts == now.parts and before.places() == now.places():
+            return
+        for pod in (self._objects(PODS) or {}).values():
+            is_in_part = PART in (pod["metadata"].get("annotations") or {})
+            other_use = before.part_use(pod) != now.part_use(pod) or before.device_ask(pod) != now.device_ask(pod)
+            if is_in_part or other_use:
                 yield Change(kind=PODS, old=pod, new=pod)
 
-    def in_parts(self, pod: Pod, obj: Object) -> Pod:
-        """Return the pod with the parts of nodes that it may use, on the part that it is in."""
+    def as_defined(self, pod: Pod, obj: Object) -> Pod:
+        """Return the pod with the parts of nodes that it may use, on the part that it is in, and with what it asks of
+        devices in words of a dialect."""
         if pod.uid in self.stand_ins:
             asks = self.stand_ins[pod.uid][1].asks
             return msgspec.structs.replace(pod, stands_in=True, shape=replace(pod.shape, requests=asks))
         if not pod.ours:
             return pod
+        asked = next((ask for each in self.defined.values() if (ask := each.device_ask(obj)) is not None), None)
+        if asked is not None:
+            pod = _with_devices(pod, asked)
         name = (obj["metadata"].get("annotations") or _NOTHING).get(PART, "")
         uses = (use for each in self.defined.values() if (use := each.part_use(obj)) is not None)
         return in_parts(pod, next(uses, None), name, self._parts.get(name))
 
-    def at_binding(self, node: str) -> Mapping[str, str]:
+    def at_binding(self, pod: Object, node: str, devices: tuple[str, ...]) -> Mapping[str, str]:
         """Return the annotations that a pod is given with its place on that node, or part of one."""
-        part = node_and_part(node)[1]
-        found = dict[str, str]()
-        for each in self.defined.values() if part else ():
-            found |= each.at_binding(part)
-        return {**found, PART: part} if part else found
+        machine, part = node_and_part(node)
+        found = {PART: part} if part else dict[str, str]()
+        for each in self.defined.values() if part or devices else ():
+            found |= each.at_binding(pod, machine, part, devices)
+        return found
 
     def placed(self, uid: str, node: str) -> tuple[StandIn, Object] | None:
         """Return the object that a stand-in stands for, and its status once that has room on a node; None: it is
@@ -223,14 +234,20 @@ class DialectWatch:
         return split(node, [part for part in self._parts.values() if part.node == node.name])
 
     def with_places(self, node: Node) -> Node:
-        """Return the node with its labels of declared topologies, and with its zones as definitions have them."""
-        found, zones = dict[str, str](), node.zones
+        """Return the node with its labels of declared topologies, and with its zones and devices as definitions have
+        them."""
+        found, zones, devices = dict[str, str](), node.zones, node.devices
         for each in self.defined.values():
             found |= each.node_labels(node.name, dict(node.labels))
             zones = zones or each.node_zones(node.name)
-        if not found and zones is node.zones:
+            devices = devices or each.node_devices(node.name)
+        if not found and zones is node.zones and devices is node.devices:
             return node
-        return replace(node, labels=tuple(sorted({**dict(node.labels), **found}.items())), zones=zones)
+        has = dict(node.allocatable)
+        if devices is not node.devices:  # who lists them need not count them
+            has = {**Counter(device.resource for device in devices), **has}
+        said = tuple(sorted({**dict(node.labels), **found}.items()))
+        return replace(node, labels=said, zones=zones, devices=devices, allocatable=amounts(has))
 
     def forget(self, gang: str) -> None:
         """The gang is no more."""
@@ -249,6 +266,16 @@ class DialectWatch:
         if about is not None:
             self._about[gang] = about
             self._gangs_about.setdefault(about, set()).add(gang)
+
+
+def _with_devices(pod: Pod, asked: DeviceAsk) -> Pod:
+    if asked.wrong:
+        return msgspec.structs.replace(pod, obstacle=Reason(code=ReasonCode.INVALID, text=asked.wrong))
+    others = {name: amount for name, amount in pod.shape.requests if name not in asked.instead}
+    for name, amount in asked.whole:
+        others[name] = others.get(name, 0) + amount
+    share = asked.share or pod.shape.share
+    return msgspec.structs.replace(pod, shape=replace(pod.shape, requests=amounts(others), share=share))
 
 
 def _is_answer(dialect: Dialect[Any], change: Change) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from phalanx.kube.capacity.node_parts import node_and_part
 from phalanx.kube.gang.barrier import (
     barrier_timeout_reason,
     binding_timeout_reason,
@@ -342,7 +341,7 @@ class GangLifecycle:
 
     def _tell_started(self, parts: StartedParts) -> None:
         first = next(iter(self.jobs.values()), None) or next(iter(self.pods.values()), None)
-        nodes = [node_and_part(seat.node)[0] for _, seat in parts.start.seats.all() if seat.bound]
+        nodes = [seat.machine for _, seat in parts.start.seats.all() if seat.bound]
         where = nodes[0] if len(set(nodes)) == 1 else f"{len(set(nodes))} nodes"
         what = "its pod" if len(nodes) == 1 else f"its {len(nodes)} pods, together,"
         if first is not None:

@@ -68,7 +68,7 @@ class ClusterWatch:
             self.capacity.allocations,
             gang_of=self._gang,
             changed=mark,
-            in_parts=self.capacity.dialects.in_parts,
+            as_defined=self.capacity.dialects.as_defined,
         )
 
     def subscribe(self) -> None:

@@ -27,7 +27,8 @@ from phalanx.model.pod import Amounts
 
 class WorkloadWatch:
     """Jobs and pods, routed to their gangs. `gang_of`: the gang of that id, which is made if there is none. `changed`:
-    called with a gang that something changed for. `in_parts`: a pod, on the part of its node that it is in."""
+    called with a gang that something changed for. `as_defined`: a pod, with what
+    definitions say of it."""
 
     def __init__(
         self,
@@ -37,10 +38,10 @@ class WorkloadWatch:
         *,
         gang_of: Callable[[str], GangLifecycle],
         changed: Callable[[str], None],
-        in_parts: Callable[[Pod, Object], Pod],
+        as_defined: Callable[[Pod, Object], Pod],
     ) -> None:
         self._caches, self._storage, self._allocations = caches, storage, allocations
-        self._gang_of, self._changed, self._in_parts = gang_of, changed, in_parts
+        self._gang_of, self._changed, self._as_defined = gang_of, changed, as_defined
         self._ancestors = Ancestors(lambda: caches.job_kinds, caches.objects)
         self._members: dict[str, tuple[str, ...]] = {}  # uid of an object -> the members of a gang that it is
         self._job_gang: dict[str, GangLifecycle] = {}  # Job uid -> its gang
@@ -148,7 +149,7 @@ class WorkloadWatch:
         admission = self._caches.admission
         owner = self._ancestors.owner(new["metadata"], admission)
         pod = read_pod(new, admission.shapes, admission.answers_to, owner, admission.words, admission.alone)
-        return self._in_parts(self._storage.pod(pod), new)
+        return self._as_defined(self._storage.pod(pod), new)
 
     def _lose_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)

@@ -47,8 +47,9 @@ class PodWrites:
             return
         if record is not None and self._key is not None:
             record = self._key.sign(record, pod.uid)
-        said, machine = self._dialects.at_binding(node), node_and_part(node)[0]
-        pin = PinPod(pod, machine, self._informers(PODS).objects[pod.key], devices) if pod.pinned else None
+        obj, machine = self._informers(PODS).objects.get(pod.key, {}), node_and_part(node)[0]
+        said = self._dialects.at_binding(obj, node, devices)
+        pin = PinPod(pod, machine, obj, devices) if pod.pinned else None
         self._writer.put(pin or BindPod(pod, machine, record, devices, said), self._done(gang, answered))
 
     def select_node(self, pod: Pod, node: str) -> None:

@@ -92,6 +92,8 @@ def _becomes(kind: str, obj: Object, defined: QuotaDefinitions) -> str:
             return f"the queue {kinds.tree_quota(str((obj.get('spec') or {}).get('quotaName')))}, where it has no quota"
         case "Reservation":
             return "room on one node, kept for its owners"
+        case "Device":
+            return f"the devices of the node {name}"
         case "PodGroup":
             return f"a gang of {(obj.get('spec') or {}).get('minMember', 0)} pods"
     return "nothing"

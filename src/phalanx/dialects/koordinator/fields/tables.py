@@ -18,7 +18,8 @@ _CHANGES = "the pod, as it is created, on `phalanx up`; on a cluster nothing cha
 _MIGRATES = Ignored("running pods are not moved by objects; queues say where jobs may be: preemption.consolidate")
 _EXPLAINS = Ignored("`phalanx explain` says why a job waits")
 _GATHER = Ignored("pods go close to each other by phalanx.dev/closeness, whose levels the policy names")
-_DEVICES = Ignored("devices of nodes, and who has which, are read from the annotation phalanx.dev/devices")
+_NEAR = Ignored("a pod's devices, GPUs and cards, come from one NUMA zone if one has them all, else from few")
+_PARTITIONS = Ignored("any GPUs of the node may be given together, rather those of one NUMA zone")
 _BIND = Ignored("cpus are bound by kubelet, by its own policy; zones are looked at: phalanx.dev/zones of nodes")
 _LOAD = Ignored("what pods ask for is what counts, not what they use")
 _BATCH = Ignored("the name of a resource like any other: nodes that say how much they have of it run such pods")
@@ -87,18 +88,16 @@ RESERVATION: Mapping[str, Use] = {
 }
 _ITS = "spec.devices[]"
 DEVICE: Mapping[str, Use] = {
-    f"{_ITS}.type": _DEVICES,
-    f"{_ITS}.id": _DEVICES,
-    f"{_ITS}.minor": _DEVICES,
-    f"{_ITS}.moduleID": _DEVICES,
-    f"{_ITS}.health": Ignored(
-        "a device that is not healthy is not in the node's allocatable, as device plugins say it"
-    ),
-    f"{_ITS}.conditions": Ignored("a device that is not healthy is not in the node's allocatable"),
-    f"{_ITS}.resources": Ignored("what pods may ask of a node is the node's allocatable"),
+    f"{_ITS}.type": Becomes("Device.resource", "GPUs count as nvidia.com/gpu, or as their vendor's plugin calls them"),
+    f"{_ITS}.id": Becomes("device-allocated"),
+    f"{_ITS}.minor": Becomes("Device.name"),
+    f"{_ITS}.moduleID": Ignored("GPUs are told apart by their minors"),
+    f"{_ITS}.health": Becomes("Node.devices", "one that is not healthy is not the node's"),
+    f"{_ITS}.conditions": Ignored("what `health` says counts"),
+    f"{_ITS}.resources": Becomes("Device.memory_bytes", "koordinator.sh/gpu-memory; parts of the rest are hundredths"),
     f"{_ITS}.labels": Ignored("pods choose nodes by their labels, not devices"),
-    f"{_ITS}.topology": Ignored("GPUs that are close to each other: the annotation phalanx.dev/devices says the links"),
-    f"{_ITS}.vfGroups": Ignored("network cards are whole resources of the node"),
+    f"{_ITS}.topology": Becomes("Device.zone", "`nodeID`; PCIe switches are not told apart"),
+    f"{_ITS}.vfGroups": Ignored("a part of a card is hundredths of it, none of its virtual functions"),
     "status.allocations": Ignored("who has which device stands on the pods; upstream writes nothing here either"),
 }
 _MEASURES = Ignored("it is for koordlet, which measures; nothing measures nodes for the scheduler")
@@ -166,10 +165,10 @@ POD_WORDS: Mapping[str, Use] = {
     f"{_S}resource-spec": _BIND,
     f"{_S}numa-topology-spec": _BIND,
     f"{_S}resource-status": Ignored("it is not written: cpus are bound by kubelet"),
-    f"{_S}device-allocate-hint": _DEVICES,
-    f"{_S}device-joint-allocate": _DEVICES,
-    f"{_S}gpu-partition-spec": _DEVICES,
-    f"{_S}device-allocated": _DEVICES,
+    f"{_S}device-allocate-hint": _NEAR,
+    f"{_S}device-joint-allocate": _NEAR,
+    f"{_S}gpu-partition-spec": _PARTITIONS,
+    kinds.DEVICES_ALLOCATED: Answered("with the binding, of devices that a Device lists"),
     kinds.AFFINITY: Becomes("PartUse", "by name or by labels, with tolerations; required then, and not beside others"),
     kinds.EXACT: Becomes("PartUse.names", "of these resources they hold as much as the pod asks for"),
     kinds.ALLOCATED: Answered("with the binding"),
@@ -227,7 +226,7 @@ NODE_WORDS: Mapping[str, Use] = {
     f"{_N}numa-topology-policy": _BIND,
     f"{_N}cpu-bind-policy": _BIND,
     f"{_N}numa-allocate-strategy": _BIND,
-    f"{_N}gpu-partition-policy": _DEVICES,
+    f"{_N}gpu-partition-policy": _PARTITIONS,
     f"{_N}gpu-model": Becomes("–", "a label like any other: selectors read it"),
     f"{_N}gpu-vendor": Becomes("–", "a label like any other: selectors read it"),
     f"{_N}gpu-driver-version": Becomes("–", "a label like any other: selectors read it"),

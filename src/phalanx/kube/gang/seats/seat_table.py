@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from phalanx.kube.capacity.node_parts import node_and_part
 from phalanx.kube.gang.spec.gang_spec import BarePods, FuturePods, JobPods, PodSource
 from phalanx.kube.read.labels import ROLE
 from phalanx.kube.read.pod import Pod
@@ -30,6 +31,11 @@ class Seat:
     ready: bool = False  # taken by a pod that could be bound, and planned; or bound
     reached: bool = False
     refusals: int = 0
+
+    @property
+    def machine(self) -> str:
+        """Return its node as the API has it, of which it may be in a part."""
+        return node_and_part(self.node)[0]
 
 
 @dataclass(slots=True)

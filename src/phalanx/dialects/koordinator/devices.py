@@ -1,0 +1,146 @@
+"""Koordinator's Devices: which devices a node has by name, what pods ask of them in percent, and which they are given.
+
+A Device has the name of its node, and lists GPUs, RDMA cards and FPGAs by their minors; those that are healthy are the
+node's, each in its NUMA zone, unless the node lists some itself (`phalanx.dev/devices`). Requests count devices in
+hundredths: below 100 they are a part of one, above it so many whole ones. `gpu.shared` says over how many devices the
+rest is spread. What a pod was given is written with its binding, as Koordinator's hooks on nodes read it.
+
+GPUs count as `nvidia.com/gpu`, or as what their vendor's plugin calls them.
+
+Source: pkg/scheduler/plugins/deviceshare and apis/extension/device_share.go of v1.8.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from phalanx.client.quantity import QuantityError, whole
+from phalanx.dialects.frame.dialect import DeviceAsk, Object
+from phalanx.dialects.frame.pod_requests import Asked, pod_requests
+from phalanx.dialects.frame.quantities import quantity
+from phalanx.model.node import Device
+from phalanx.model.pod import MAX_DEVICES, DeviceShare, amounts
+
+_K = "koordinator.sh/"
+GPU, CORE, RATIO, MEMORY, SHARED = (
+    f"{_K}{word}" for word in ("gpu", "gpu-core", "gpu-memory-ratio", "gpu-memory", "gpu.shared")
+)
+_GPU_WORDS = frozenset({GPU, CORE, RATIO, MEMORY, SHARED})
+_COUNTED = {"rdma": f"{_K}rdma", "fpga": f"{_K}fpga"}  # of a type, the resource that counts it
+_ALL = 1000  # thousandths
+_VENDOR = "node.koordinator.sh/gpu-vendor"
+_GPUS, _OF_VENDORS = "nvidia.com/gpu", {"amd": "amd.com/gpu", "hygon": "dcu.com/gpu"}
+_VALID = ({GPU}, {MEMORY}, {RATIO}, {CORE, MEMORY}, {CORE, RATIO})  # each but the first also with `SHARED`
+_NOTHING: Mapping[str, Any] = {}
+
+
+def read_devices(obj: Object) -> tuple[Device, ...]:
+    """Return the healthy devices that a Device lists."""
+    vendor = str((obj["metadata"].get("labels") or _NOTHING).get(_VENDOR, ""))
+    listed = (obj.get("spec") or _NOTHING).get("devices") or ()
+    found = (_device(one, _OF_VENDORS.get(vendor, _GPUS)) for one in listed if one.get("health"))
+    return tuple(one for one in found if one is not None)
+
+
+def device_ask(pod: Object) -> DeviceAsk | None:
+    """Return what the pod asks of devices in Koordinator's words; None: nothing."""
+    asks = pod_requests(pod.get("spec") or {})
+    words = {name: amount for name, amount in asks.items() if name in _GPU_WORDS and amount}
+    cards = {name: asks[name] for name in _COUNTED.values() if asks.get(name)}
+    if not words and not cards:
+        return None
+    instead, gpus = frozenset({*words, *cards}), _gpus(words) if words else None
+    if isinstance(gpus, str):
+        return DeviceAsk(instead=instead, wrong=gpus)
+    entire, shares = dict[str, int](), [gpus] if gpus is not None and gpus.milli != _ALL else []
+    if gpus is not None and not shares:
+        entire[_GPUS] = gpus.count
+    for name, percent in cards.items():
+        if percent % 100 and percent > 100:
+            return DeviceAsk(instead=instead, wrong=f"invalid resource unit {name}: {percent}")
+        if percent % 100:
+            shares.append(DeviceShare(resource=name, milli=percent * 10))
+        else:
+            entire[name] = percent // 100
+    if len(shares) > 1:
+        parts = ", ".join(one.resource for one in shares)
+        return DeviceAsk(instead=instead, wrong=f"it asks parts of several kinds of device ({parts}): ask whole ones")
+    return DeviceAsk(instead=instead, whole=amounts(entire), share=shares[0] if shares else None)
+
+
+def allocated(pod: Object, node: Iterable[Object], names: Iterable[str]) -> str:
+    """Return what the annotation `device-allocated` says of a pod that was given these devices; empty: it was given
+    none. `node`: the devices of its node, as its Device lists them."""
+    given, asks = frozenset(names), pod_requests(pod.get("spec") or {})
+    found: dict[str, list[Object]] = {}
+    for one in node:
+        if name_of(one) in given:
+            entry = {"minor": one.get("minor", 0), "resources": _share_of(one, asks)}
+            entry |= {"id": one["id"]} if one.get("id") else {}
+            found.setdefault(str(one.get("type")), []).append(entry)
+    return msgspec.json.encode(found).decode() if found else ""
+
+
+def name_of(device: Object) -> str:
+    """Return the name of a device among those of its node."""
+    kind, minor = str(device.get("type")), device.get("minor", 0)
+    return str(minor) if kind == "gpu" else f"{kind}-{minor}"
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _device(listed: Object, gpus: str) -> Device | None:
+    kind, zone = str(listed.get("type")), (listed.get("topology") or _NOTHING).get("nodeID", -1)
+    resource = gpus if kind == "gpu" else _COUNTED.get(kind)
+    if resource is None:
+        return None
+    size = _bytes((listed.get("resources") or _NOTHING).get(MEMORY, 0))
+    zone_name = str(zone) if isinstance(zone, int) and zone >= 0 else ""
+    return Device(name=name_of(listed), resource=resource, memory_bytes=size, zone=zone_name)
+
+
+def _gpus(words: Asked) -> DeviceShare | str:
+    """Return the part of each of so many GPUs, all of it in thousandths for whole ones; or what is wrong."""
+    named, count = set(words) - {SHARED}, words.get(SHARED, 1)
+    if named not in _VALID or (SHARED in words and named == {GPU}):
+        return f"invalid resource device requests: [{' '.join(sorted(words))}]"
+    percent = max(words.get(name, 0) for name in (GPU, CORE, RATIO))
+    if count > MAX_DEVICES or any(words.get(name, 0) % count for name in (CORE, RATIO)) or percent > 100 * MAX_DEVICES:
+        return f"invalid resource device requests: [{' '.join(sorted(words))}]"
+    if MEMORY in words:
+        return DeviceShare(resource=_GPUS, memory_bytes=words[MEMORY] // count, count=count)
+    percent //= count
+    if percent > 100 and (percent % 100 or SHARED in words):
+        return f"invalid resource unit: {percent} of a hundred of a GPU"
+    if percent >= 100:
+        return DeviceShare(resource=_GPUS, milli=_ALL, count=count * percent // 100)
+    return DeviceShare(resource=_GPUS, milli=percent * 10, count=count)
+
+
+def _share_of(device: Object, asks: Asked) -> dict[str, str]:
+    """Return what of one device the pod has."""
+    kind = str(device.get("type"))
+    if kind != "gpu":
+        name = _COUNTED.get(kind, kind)
+        return {name: str(min(100, asks.get(name, 100)))}
+    size, count = _bytes((device.get("resources") or _NOTHING).get(MEMORY, 0)), asks.get(SHARED, 1)
+    words = {name: asks[name] // count for name in (CORE, RATIO, MEMORY) if asks.get(name)}
+    if not words:
+        words = dict.fromkeys((CORE, RATIO), asks.get(GPU, 100))
+    words = {name: amount if name == MEMORY else min(100, amount) for name, amount in words.items()}
+    if MEMORY not in words:
+        words[MEMORY] = size * words[RATIO] // 100
+    elif size:
+        words[RATIO] = words[MEMORY] * 100 // size
+    return {name: quantity("memory" if name == MEMORY else name, amount) for name, amount in sorted(words.items())}
+
+
+def _bytes(text: Any) -> int:
+    try:
+        return max(0, whole(text))
+    except (QuantityError, TypeError):
+        return 0
