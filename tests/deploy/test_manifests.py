@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
+from phalanx.aggregation.front_proxy import CONFIG_MAP
+from phalanx.cli.commands.visibility import CALLED, READ
+from phalanx.cli.commands.visibility import SERVICE as SERVED_AS
 from phalanx.client.kind import JOBS, Kind
 from phalanx.dialects.enabled import DIALECTS, RIVALS
 from phalanx.kube.install.admission_policy import (
@@ -35,7 +38,7 @@ from phalanx.kube.leader.lease import NAME as LEASE
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED
 from phalanx.kube.status.usage import NAME as USAGE
-from phalanx.webhook.trust import CONFIGURATION, SECRET
+from phalanx.webhook.trust import CALLED_AS_WEBHOOK
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -153,8 +156,12 @@ MADE_BY_THE_MANIFESTS = {
 }
 
 
-SCHEDULER = (DEPLOY / "base" / "rbac.yaml", *sorted(DEPLOY.glob("components/*/rbac.yaml")))
 IN_FRONT = DEPLOY / "overlays" / "webhook"
+PASSED_ON = DEPLOY / "components" / "kueue-visibility"  # has an account of its own
+SCHEDULER = (
+    DEPLOY / "base" / "rbac.yaml",
+    *(path for path in sorted(DEPLOY.glob("components/*/rbac.yaml")) if path.parent != PASSED_ON),
+)
 
 
 def rules(paths: Iterable[Path] = SCHEDULER) -> Iterator[Any]:
@@ -226,10 +233,10 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
 
 def test_the_webhook_may_do_what_its_code_does_with_two_objects_and_nothing_else() -> None:
     wanted = {right for path in sorted(KUBE.with_name("webhook").glob("*.py")) for right in calls(path)}
+    wanted |= {(verb, WEBHOOKS.group, WEBHOOKS.plural) for verb in ("get", "update")}
     assert granted([IN_FRONT / "rbac.yaml"]) == wanted
-    assert {resource for _, _, resource in wanted} == {"secrets", WEBHOOKS.plural}
     named = [tuple(rule["resourceNames"]) for rule in rules([IN_FRONT / "rbac.yaml"])]
-    assert named == [(SECRET,), (CONFIGURATION,)]
+    assert named == [(CALLED_AS_WEBHOOK.kept_in,), CALLED_AS_WEBHOOK.names]
 
 
 def test_who_calls_the_webhook_finds_it() -> None:
@@ -243,7 +250,7 @@ def test_who_calls_the_webhook_finds_it() -> None:
         "path": PATH,
     }
     assert (service["metadata"]["name"], service["metadata"]["namespace"]) == (SERVICE, SERVICE_NAMESPACE)
-    assert made["Secret"]["metadata"] == {"name": SECRET, "namespace": SERVICE_NAMESPACE}
+    assert made["Secret"]["metadata"] == {"name": CALLED_AS_WEBHOOK.kept_in, "namespace": SERVICE_NAMESPACE}
     pod = deployment["spec"]["template"]
     assert service["spec"]["selector"] == pod["metadata"]["labels"]
     assert made["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
@@ -263,6 +270,48 @@ def test_the_webhook_is_guarded_as_the_scheduler_is() -> None:
     assert ours["securityContext"] == theirs["securityContext"]
     assert ours["containers"][0]["securityContext"] == theirs["containers"][0]["securityContext"]
     assert ours["serviceAccountName"] != theirs["serviceAccountName"]
+
+
+# --- the visibility API ----------------------------------------------------------------------------------------------
+
+
+def test_the_visibility_api_may_do_what_its_code_does_and_nothing_else() -> None:
+    paths = (*sorted(KUBE.with_name("aggregation").glob("*.py")), KUBE.with_name("webhook") / "trust.py")
+    wanted = {right for path in paths for right in calls(path)}
+    wanted |= {(verb, kind.group, kind.plural) for kind in READ for verb in ("list", "watch")}
+    wanted |= {(verb, CALLED.kind.group, CALLED.kind.plural) for verb in ("get", "update")}
+    assert granted([PASSED_ON / "rbac.yaml"]) == wanted
+    named = [tuple(rule["resourceNames"]) for rule in rules([PASSED_ON / "rbac.yaml"]) if "resourceNames" in rule]
+    assert named == [(CALLED.kept_in,), (CONFIG_MAP,), tuple(sorted(CALLED.names))]
+
+
+def test_api_servers_that_pass_requests_on_find_who_answers() -> None:
+    made = {each["kind"]: each for each in objects(PASSED_ON / "visibility.yaml")}
+    services = objects(PASSED_ON / "api.yaml")
+    assert sorted(each["metadata"]["name"] for each in services) == sorted(CALLED.names)
+    for each in services:
+        said, service = each["spec"], made["Service"]
+        assert each["metadata"]["name"] == f"{said['version']}.{said['group']}"
+        meta, port = service["metadata"], service["spec"]["ports"][0]["port"]
+        assert said["service"] == {"name": meta["name"], "namespace": meta["namespace"], "port": port}
+        assert "caBundle" not in said, "applying it again must not take away whom to trust"
+    assert made["Service"]["metadata"]["name"] == SERVED_AS
+    assert made["Secret"]["metadata"]["name"] == CALLED.kept_in
+    pod = made["Deployment"]["spec"]["template"]
+    for kind in ("PodDisruptionBudget", "NetworkPolicy"):
+        selector = made[kind]["spec"]
+        assert selector.get("selector", selector.get("podSelector"))["matchLabels"] == pod["metadata"]["labels"]
+    assert made["Service"]["spec"]["selector"] == pod["metadata"]["labels"]
+    (container,) = pod["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert {port["targetPort"] for port in made["Service"]["spec"]["ports"]} == set(ports)
+    assert container["args"][0] == "visibility"
+    assert f"$(POD_IP):{ports['visibility']}" in container["args"]
+    assert made["NetworkPolicy"]["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": ports["visibility"]}]
+    theirs = one("scheduler.yaml", "Deployment")["spec"]["template"]["spec"]
+    assert pod["spec"]["securityContext"] == theirs["securityContext"]
+    assert container["securityContext"] == theirs["containers"][0]["securityContext"]
+    assert pod["spec"]["serviceAccountName"] != theirs["serviceAccountName"]
 
 
 # --- the rest --------------------------------------------------------------------------------------------------------

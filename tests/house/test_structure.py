@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "ledger": {"model"},
     "embedded": {"client"},
     "webhook": {"client", "kube", "metrics", "embedded"},  # of embedded what an API server does with a policy
+    "aggregation": {"client", "embedded", "webhook"},  # of embedded discovery, of webhook its certificates
     "metrics": {"model", "state", "client"},  # of client its counts; a world around the world counts what happens
     "loop": {"model", "state", "core"},
     "web": {"model"},

@@ -14,7 +14,7 @@ from phalanx.client.connection import Connection
 from phalanx.kube.install.admission_policy import INSTALLED, WEBHOOK, WEBHOOKS
 from phalanx.metrics.admissions import Admissions
 from phalanx.webhook.serving import Answerer, serving, show, tls_context
-from phalanx.webhook.trust import SECRET, Keeper
+from phalanx.webhook.trust import CALLED_AS_WEBHOOK, Keeper
 from tests.embedded.apiserver.inprocess import InProcess
 from tests.webhook.reviews import CREATED, QUEUE, UPDATED, Case, signed
 
@@ -76,7 +76,7 @@ async def by_webhook(data: Path, admissions: Admissions) -> dict[str, Any]:
             url = {"url": f"https://127.0.0.1:{port}{hook['clientConfig']['service']['path']}"}
             await server.make(f"{GROUP}/{WEBHOOKS.plural}", {**WEBHOOK, "webhooks": [{**hook, "clientConfig": url}]})
             secrets = "/api/v1/namespaces/default/secrets"
-            await server.make(secrets, {"metadata": {"name": SECRET}, "type": "Opaque"})
+            await server.make(secrets, {"metadata": {"name": CALLED_AS_WEBHOOK.kept_in}, "type": "Opaque"})
             api: Connection = Direct(server)  # type: ignore[assignment]  # it answers as a connection does
             now = lambda: dt.datetime.now(dt.UTC)  # noqa: E731 (it is passed on, not called)
             keeper = Keeper(api, "default", ["127.0.0.1"], lambda pair: show(context, pair), now)

@@ -42,6 +42,7 @@ COMMANDS = {
     "backup": (CLUSTER, "Write a cluster of this machine into a file, while it runs."),
     "restore": (CLUSTER, "Put a cluster of this machine back from such a file."),
     "webhook": (CLUSTER, "Make Jobs ours, for API servers before Kubernetes 1.36."),
+    "visibility": (CLUSTER, "Answer Kueue's visibility API in a cluster."),
     "slurm": (WORK, "Slurm's commands: install sbatch, squeue and others."),
     "run": (WORK, "Run a command as a Job, show its output, end with its exit code."),
     "submit": (WORK, "Queue Jobs from files, or one made from a command."),

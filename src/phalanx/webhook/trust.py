@@ -1,5 +1,6 @@
 """Why an API server believes us: an authority of our own, its certificate in the configuration that makes the API
-server call us, and a certificate of it that we serve with.
+server call us, and a certificate of it that we serve with. The configuration is what `Called` says: that of a webhook,
+or the APIServices of an aggregated API.
 
 The authority lives in a Secret that all replicas share (`ca.crt`: its certificate, and after it those of earlier ones
 that are still valid; `ca.key`). Who finds it missing, or with less than a third of its life left, makes the next; the
@@ -17,7 +18,8 @@ import asyncio
 import base64
 import datetime as dt
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 from cryptography import x509
@@ -25,16 +27,35 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
-from phalanx.client.kind import SECRETS
+from phalanx.client.kind import SECRETS, Kind
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server, read_pair
 from phalanx.kube.install.admission_policy import WEBHOOK, WEBHOOKS
 
 log = logging.getLogger(__name__)
 
-SECRET, CONFIGURATION = "phalanx-webhook", str(WEBHOOK["metadata"]["name"])
 AUTHORITY_LIFE, SERVED_LIFE = dt.timedelta(days=365), dt.timedelta(days=30)
 PAUSE_S = 15.0  # who replaces the configuration takes the bundle out of it: until then labelled Jobs are refused
-_CURE = "deploy/overlays/webhook makes it, and the right to it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """The objects by which API servers call us. `kept_in`: the Secret of the authority. `kind`, `names`: of the
+    configuration. `told`: the parts of one that have a `caBundle`. `made_by`: what installs all of them."""
+
+    kept_in: str
+    kind: Kind
+    names: tuple[str, ...]
+    told: Callable[[Object], Iterable[Object]]
+    made_by: str
+
+
+CALLED_AS_WEBHOOK = Called(
+    kept_in="phalanx-webhook",
+    kind=WEBHOOKS,
+    names=(str(WEBHOOK["metadata"]["name"]),),
+    told=lambda configuration: [hook["clientConfig"] for hook in configuration.get("webhooks") or ()],
+    made_by="deploy/overlays/webhook",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +70,8 @@ class Authority:
         return b"".join(one.public_bytes(Encoding.PEM) for one in self.trusted)
 
 
-def read_authority(data: Object) -> Authority | None:
-    """Of a Secret's data; None if there is none. What cannot be read is as if it were not there, and is replaced."""
+def read_authority(data: Object, secret: str) -> Authority | None:
+    """Of that Secret's data; None if there is none. What cannot be read is as if it were not there, and is replaced."""
     try:
         bundle, key = (base64.b64decode(data[name]) for name in ("ca.crt", "ca.key"))
         trusted = tuple(x509.load_pem_x509_certificates(bundle))
@@ -58,15 +79,15 @@ def read_authority(data: Object) -> Authority | None:
     except KeyError:
         return None
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        log.warning("the authority in Secret %s is not as we write it, and is made anew: %s", SECRET, error)
+        log.warning("the authority in Secret %s is not as we write it, and is made anew: %s", secret, error)
         return None
 
 
-def renewed(authority: Authority | None, now: dt.datetime) -> Authority | None:
+def renewed(authority: Authority | None, secret: str, now: dt.datetime) -> Authority | None:
     """Return the next one, which trusts the last while it is valid; None if it is not time yet."""
     if authority is not None and not is_ending(authority.pair.certificate, now):
         return None
-    pair = make_authority(f"phalanx-webhook-ca-{now:%Y-%m-%d}", now, AUTHORITY_LIFE)
+    pair = make_authority(f"{secret}-ca-{now:%Y-%m-%d}", now, AUTHORITY_LIFE)
     before = authority.trusted if authority is not None else ()
     valid = (one for one in before if one.not_valid_after_utc > now)
     return Authority(pair, (pair.certificate, *valid))
@@ -89,8 +110,10 @@ class Keeper:
         names: Sequence[str],
         serve: Callable[[Pair], None],
         now: Callable[[], dt.datetime],
+        called: Called = CALLED_AS_WEBHOOK,
     ) -> None:
         self._api, self._namespace, self._names, self._serve, self._now = api, namespace, names, serve, now
+        self._called = called
         self._served: Pair | None = None
         self._failure = ""
 
@@ -121,9 +144,10 @@ class Keeper:
     async def step(self) -> None:
         """Once. Raises ApiError."""
         # The configuration is read before the Secret: who then writes into it what is older is refused.
-        configuration = await _found(WEBHOOKS.name, self._api.get(WEBHOOKS, CONFIGURATION))
+        kind = self._called.kind
+        configurations = [await self._found(kind.name, self._api.get(kind, name)) for name in self._called.names]
         authority = await self._authority()
-        was_trusted = await self._publish(authority, configuration)
+        was_trusted = all([await self._publish(authority, one) for one in configurations])
         if self._is_due(authority, was_trusted):
             self._take(authority)
 
@@ -138,15 +162,16 @@ class Keeper:
         return self._served.certificate.not_valid_after_utc
 
     def _take(self, authority: Authority) -> None:
-        served = make_server(authority.pair, "phalanx-webhook", self._names, self._now(), SERVED_LIFE)
+        served = make_server(authority.pair, self._called.kept_in, self._names, self._now(), SERVED_LIFE)
         self._serve(served)
         self._served = served
         log.info("serving with a certificate that is valid until %s", self._served_end())
 
     async def _authority(self) -> Authority:
-        secret = await _found(f"Secret {self._namespace}/{SECRET}", self._api.get(SECRETS, SECRET, self._namespace))
-        authority = read_authority(secret.get("data") or {})
-        following = renewed(authority, self._now())
+        name = self._called.kept_in
+        secret = await self._found(f"Secret {self._namespace}/{name}", self._api.get(SECRETS, name, self._namespace))
+        authority = read_authority(secret.get("data") or {}, name)
+        following = renewed(authority, name, self._now())
         if following is None:
             assert authority is not None
             return authority
@@ -164,23 +189,24 @@ class Keeper:
     async def _publish(self, authority: Authority, configuration: Object) -> bool:
         """The configuration trusts the authority from now on; whether it did before."""
         wanted = base64.b64encode(authority.bundle).decode()
-        hooks = configuration.get("webhooks") or []
-        if all(hook["clientConfig"].get("caBundle") == wanted for hook in hooks):
+        if all(part.get("caBundle") == wanted for part in self._called.told(configuration)):
             return True
-        told = [{**hook, "clientConfig": {**hook["clientConfig"], "caBundle": wanted}} for hook in hooks]
+        changed = deepcopy(configuration)
+        for part in self._called.told(changed):
+            part["caBundle"] = wanted
         try:
-            await self._api.replace(WEBHOOKS, {**configuration, "webhooks": told})
+            await self._api.replace(self._called.kind, changed)
         except ApiRefusal as error:
             if error.code != 409:  # somebody wrote it meanwhile: the next step reads what
                 raise
         return False
 
-
-async def _found(what: str, call: Awaitable[Object]) -> Object:
-    try:
-        return await call
-    except ApiRefusal as error:
-        raise ApiRefusal(error.code, error.reason, f"{what}: {error.message}; {_CURE}", error.details) from error
+    async def _found(self, what: str, call: Awaitable[Object]) -> Object:
+        cure = f"{self._called.made_by} makes it, and the right to it"
+        try:
+            return await call
+        except ApiRefusal as error:
+            raise ApiRefusal(error.code, error.reason, f"{what}: {error.message}; {cure}", error.details) from error
 
 
 def _of(authority: Authority, served: Pair) -> bool:

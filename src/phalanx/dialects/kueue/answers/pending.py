@@ -6,14 +6,18 @@
 Positions count from 0. Those that are known not to fit stand in it, too; those that nobody wants to run (`active:
 false`) do not.
 
+The scheduler answers from the jobs that it knows (`visible`). Who knows the objects alone answers from the Workloads
+(`of_workloads`): the order is the same where Workloads came in the order of their jobs.
+
 Source: apis/visibility/v1beta2, pkg/visibility/storage of v0.19.2.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypedDict
 
 from phalanx.dialects.frame.dialect import Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
@@ -26,6 +30,54 @@ DEFAULT_LIMIT, MOST = 1000, 100_000
 _META = ("name", "namespace", "creationTimestamp", "ownerReferences")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A Workload that waits. `local`: `namespace/name` of its LocalQueue. `arrived`: what orders those of one priority.
+    `metadata`: of the Workload."""
+
+    local: str
+    priority: int
+    arrived: tuple[str | float, ...]
+    metadata: Object
+
+
+class LeanMeta(TypedDict, total=False):
+    """`annotations`: a watch says there that all that was there is told."""
+
+    annotations: dict[str, str]
+    name: str
+    namespace: str
+    creationTimestamp: str | None
+    ownerReferences: list[Object]
+    resourceVersion: str
+    uid: str
+
+
+class LeanSpec(TypedDict, total=False):
+    queueName: str
+    clusterQueue: str
+    priority: int | None
+    active: bool | None
+
+
+class LeanStatus(TypedDict, total=False):
+    conditions: list[Object]
+
+
+class Lean(TypedDict, total=False):
+    """The fields of Workloads, LocalQueues and ClusterQueues that `of_workloads` reads. The last three are those of
+    a Status, which ends a watch."""
+
+    apiVersion: str
+    kind: str
+    metadata: LeanMeta
+    spec: LeanSpec
+    status: LeanStatus
+    code: int
+    reason: str
+    message: str
+
+
 def visible(
     defined: KueueDefinitions,
     everyone: Iterable[Told],
@@ -34,24 +86,23 @@ def visible(
     query: Mapping[str, str],
 ) -> Object:
     """Return what is answered to a path below the group: a PendingWorkloadsSummary, or a Status that says why not."""
-    match path:
-        case (version, "clusterqueues", name, "pendingworkloads"):
-            queue, local, there = name, "", name in defined.cluster_queues
-        case (version, "namespaces", namespace, "localqueues", name, "pendingworkloads"):
-            local = f"{namespace}/{name}"
-            found = defined.local_queues.get(local)
-            queue, there = (found.cluster_queue if found is not None else ""), found is not None
-        case _:
-            return status(404, "NotFound", "the server could not find the requested resource")
-    if not there:
-        return status(404, "NotFound", f'{path[-3]}.{GROUP} "{name}" not found')
-    try:
-        limit, offset = _number(query, "limit", DEFAULT_LIMIT), _number(query, "offset", 0)
-    except ValueError as error:
-        return status(400, "BadRequest", str(error))
-    waiting = _waiting(defined, queue, everyone, objects)
-    items = [item for item, own in waiting if not local or own == local][offset : offset + min(limit, MOST)]
-    return {"kind": "PendingWorkloadsSummary", "apiVersion": f"{GROUP}/{version}", "metadata": {}, "items": items}
+    queues = {key: found.cluster_queue for key, found in defined.local_queues.items()}
+    waiting = lambda queue: _of_jobs(defined, queue, everyone, objects)  # noqa: E731 (it is passed on, not called)
+    return _summary(queues, defined.cluster_queues, waiting, path, query)
+
+
+def of_workloads(objects: Objects, path: tuple[str, ...], query: Mapping[str, str]) -> Object:
+    """Return the same from the Workloads, LocalQueues and ClusterQueues that there are."""
+    spec = {key: found.get("spec") or {} for key, found in objects[kinds.LOCAL_QUEUES].items()}
+    queues = {key: str(found.get("clusterQueue") or "") for key, found in spec.items()}
+
+    def waiting(queue: str) -> Iterable[Waiting]:
+        for found in objects[kinds.WORKLOADS].values():
+            one = _of_workload(found)
+            if one is not None and queues.get(one.local) == queue:
+                yield one
+
+    return _summary(queues, objects[kinds.CLUSTER_QUEUES], waiting, path, query)
 
 
 def status(code: int, reason: str, message: str) -> Object:
@@ -60,36 +111,81 @@ def status(code: int, reason: str, message: str) -> Object:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **words}
 
 
-def _waiting(
-    defined: KueueDefinitions, queue: str, everyone: Iterable[Told], objects: Objects
-) -> list[tuple[Object, str]]:
-    """All that wait in a ClusterQueue, in order; each with `namespace/name` of its LocalQueue."""
-    waiting = [
-        told
-        for told in everyone
-        if told.stage is Stage.WAITING
-        and kinds.cluster_queue_of(told.queue) == queue
-        and not incomplete(told)
-        and not deactivated(told)
-    ]
-    waiting.sort(key=lambda told: (-told.priority, told.created_s, told.id))
-    workloads = objects.get(kinds.WORKLOADS, {})
+def _summary(
+    queues: Mapping[str, str],
+    cluster_queues: Container[str],
+    waiting: Callable[[str], Iterable[Waiting]],
+    path: tuple[str, ...],
+    query: Mapping[str, str],
+) -> Object:
+    """`queues`: the ClusterQueue of each LocalQueue. `waiting`: those that wait in a ClusterQueue, in any order."""
+    match path:
+        case (version, "clusterqueues", name, "pendingworkloads"):
+            queue, local, there = name, "", name in cluster_queues
+        case (version, "namespaces", namespace, "localqueues", name, "pendingworkloads"):
+            local = f"{namespace}/{name}"
+            queue, there = queues.get(local, ""), local in queues
+        case _:
+            return status(404, "NotFound", "the server could not find the requested resource")
+    if not there:
+        return status(404, "NotFound", f'{path[-3]}.{GROUP} "{name}" not found')
+    try:
+        limit, offset = _number(query, "limit", DEFAULT_LIMIT), _number(query, "offset", 0)
+    except ValueError as error:
+        return status(400, "BadRequest", str(error))
+    placed = [one for one in _placed(waiting(queue)) if not local or one[0].local == local]
+    items = [_item(*one) for one in placed[offset : offset + min(limit, MOST)]]
+    return {"kind": "PendingWorkloadsSummary", "apiVersion": f"{GROUP}/{version}", "metadata": {}, "items": items}
+
+
+def _placed(waiting: Iterable[Waiting]) -> Iterable[tuple[Waiting, int, int]]:
+    """All that wait in a ClusterQueue, in order; each with its place there, and in its LocalQueue."""
     before: Counter[str] = Counter()
-    found = []
-    for position, told in enumerate(waiting):
+    for position, one in enumerate(sorted(waiting, key=lambda one: (-one.priority, one.arrived))):
+        yield one, position, before[one.local]
+        before[one.local] += 1
+
+
+def _item(one: Waiting, position: int, local_position: int) -> Object:
+    return {
+        "metadata": {key: one.metadata[key] for key in _META if key in one.metadata},
+        "priority": one.priority,
+        "localQueueName": one.local.partition("/")[2],
+        "positionInClusterQueue": position,
+        "positionInLocalQueue": local_position,
+    }
+
+
+def _of_jobs(defined: KueueDefinitions, queue: str, everyone: Iterable[Told], objects: Objects) -> Iterable[Waiting]:
+    workloads = objects.get(kinds.WORKLOADS, {})
+    for told in everyone:
+        if told.stage is not Stage.WAITING or kinds.cluster_queue_of(told.queue) != queue:
+            continue
+        if incomplete(told) or deactivated(told):
+            continue
         meta = (workloads.get(key_of(defined, told)) or {}).get("metadata") or {}
         name = str((told.owners[0]["metadata"].get("labels") or {}).get(kinds.QUEUE_LABEL, ""))
-        local = f"{told.namespace}/{name}"
-        item = {
-            "metadata": {key: meta[key] for key in _META if key in meta},
-            "priority": told.priority,
-            "localQueueName": name,
-            "positionInClusterQueue": position,
-            "positionInLocalQueue": before[local],
-        }
-        before[local] += 1
-        found.append((item, local))
-    return found
+        yield Waiting(
+            local=f"{told.namespace}/{name}",
+            priority=told.priority,
+            arrived=(told.created_s, told.id),
+            metadata=meta,
+        )
+
+
+def _of_workload(found: Object) -> Waiting | None:
+    """None: it does not wait, or no job names it."""
+    meta, spec = found["metadata"], found.get("spec") or {}
+    said = {one.get("type"): one.get("status") for one in (found.get("status") or {}).get("conditions") or ()}
+    owners = meta.get("ownerReferences") or ()
+    if not owners or spec.get("active") is False or "True" in (said.get("QuotaReserved"), said.get("Finished")):
+        return None
+    return Waiting(
+        local=f"{meta.get('namespace', '')}/{spec.get('queueName') or ''}",
+        priority=int(spec.get("priority") or 0),
+        arrived=(str(meta.get("creationTimestamp") or ""), str(meta.get("namespace")), str(owners[0].get("name"))),
+        metadata=meta,
+    )
 
 
 def _number(query: Mapping[str, str], name: str, default: int) -> int:

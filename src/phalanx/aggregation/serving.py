@@ -1,0 +1,210 @@
+"""The port that API servers pass requests on to: HTTPS for them alone, discovery, and one view.
+
+Who shows no certificate of the front proxy's authority gets no further than the handshake, so nobody but API servers
+costs more than that. Certificate and authority change while the port is open: every handshake begins with those that
+count then, and none is resumed from one before.
+
+What is asked for is found in what a view makes of the objects; who asks, and whether he may, comes first.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from phalanx.aggregation.access import Access
+from phalanx.aggregation.front_proxy import FrontProxy
+from phalanx.client.connection import ApiError as Unanswered
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbidden
+from phalanx.embedded.apiserver.auth.authority import Pair
+from phalanx.embedded.apiserver.registry.catalogue import Catalogue
+from phalanx.embedded.apiserver.transport import negotiation
+from phalanx.errors import PhalanxError
+from phalanx.webhook.serving import show, tls_context
+
+Object = dict[str, Any]
+# Path below the group, query -> the answer; None: it is not known yet.
+View = Callable[[tuple[str, ...], Mapping[str, str]], Object | None]
+
+
+class Handshakes:
+    """The TLS of the port. `context`: what it listens with. Nobody gets in before certificate and authority are there.
+
+    A context that was handed to OpenSSL keeps every authority that it was ever told, so each change makes a new one,
+    to which a connection is turned as it begins (the callback is called whether or not it names a server)."""
+
+    def __init__(self) -> None:
+        self.context = _strict()
+        self.context.sni_callback = self._begin
+        self._pair: Pair | None = None
+        self._authority = ""
+        self._now: ssl.SSLContext | None = None
+
+    def show(self, pair: Pair) -> None:
+        """From now on, connections are shown this certificate."""
+        self._pair = pair
+        self._renew()
+
+    def believe(self, authority: str) -> None:
+        """From now on, connections are let in that show a certificate of these authorities (PEM). Raises ValueError."""
+        try:
+            _strict().load_verify_locations(cadata=authority)
+        except ssl.SSLError as error:
+            raise ValueError(f"the authority of the front proxy is no certificate in PEM: {error}") from error
+        self._authority = authority
+        self._renew()
+
+    def _renew(self) -> None:
+        if self._pair is None or not self._authority:
+            return
+        context = _strict()
+        context.load_verify_locations(cadata=self._authority)
+        show(context, self._pair)
+        self._now = context
+
+    def _begin(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> int | None:
+        if self._now is None:
+            return int(ssl.AlertDescription.ALERT_DESCRIPTION_INTERNAL_ERROR)
+        connection.context = self._now
+        return None
+
+
+def _strict() -> ssl.SSLContext:
+    """Certificates on both sides, and no session that outlives them."""
+    context = tls_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+@dataclass(slots=True)
+class _Served:
+    """The resources that `Catalogue` tells of: they never change."""
+
+    resources: Sequence[Resource]
+    generation: int = 0
+
+
+class Answerer:
+    """The answers to requests. `proxy`: whom to believe; None: nobody yet. `count`: told the code of each."""
+
+    def __init__(
+        self,
+        resources: Sequence[Resource],
+        view: View,
+        access: Access,
+        proxy: Callable[[], FrontProxy | None],
+        count: Callable[[int], None],
+    ) -> None:
+        self._resources, self._view, self._access = resources, view, access
+        self._proxy, self._count = proxy, count
+        self._catalogue = Catalogue(_Served(resources))
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            answer = await self._answer(request)
+        except ApiError as error:
+            answer = _json(error.status(), error.code)
+        self._count(answer.status)
+        return answer
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        proxy = self._proxy()
+        asker = None if proxy is None else proxy.asker(_common_name(request), request.headers.items())
+        if asker is None:
+            raise ApiError(401, "Unauthorized", "Unauthorized")
+        if request.method != "GET":
+            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        path = request.path.rstrip("/")
+        asked = self._resource(path)
+        try:
+            allowed, why = await self._access.verdict(asker, asked, path)
+        except Unanswered as error:
+            raise ApiError(
+                503, "ServiceUnavailable", f"the API server does not say whether you may: {error}", retry_after_s=1
+            ) from error
+        if not allowed:
+            raise _refusal(asker.name, asked, path, why)
+        if asked is None:
+            return self._discovered(request, path)
+        found = self._view(tuple(path.split("/")[3:]), dict(request.query))
+        if found is None:
+            raise ApiError(503, "ServiceUnavailable", "the Workloads are not all read yet. Try again.", retry_after_s=1)
+        return _json(found, int(found.get("code", 500)) if found.get("kind") == "Status" else 200)
+
+    def _resource(self, path: str) -> dict[str, str] | None:
+        """Return what the path names, as a SubjectAccessReview says it; None: it names no object."""
+        match path.split("/"):
+            case ["", "apis", group, version, plural, name, sub]:
+                namespace = ""
+            case ["", "apis", group, version, "namespaces", namespace, plural, name, sub]:
+                pass
+            case _:
+                return None
+        for one in self._resources:
+            if (one.group, one.version, one.plural) == (group, version, plural) and one.namespaced is bool(namespace):
+                place = {"namespace": namespace} if namespace else {}
+                return {
+                    "group": group,
+                    "version": version,
+                    "resource": plural,
+                    "subresource": sub,
+                    "name": name,
+                } | place
+        return None
+
+    def _discovered(self, request: web.BaseRequest, path: str) -> web.Response:
+        accept = negotiation.accepted(request.headers.get("accept", ""))
+        found = self._catalogue.answer(path, accept)
+        if found is None:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+        return web.Response(body=found.body, headers={"content-type": found.media, "etag": found.etag})
+
+
+def _refusal(user: str, asked: Mapping[str, str] | None, path: str, why: str) -> ApiError:
+    tail = f": {why}" if why else ""
+    if asked is None:
+        return ApiError(403, "Forbidden", f'forbidden: User "{user}" cannot get path "{path}"{tail}', details={})
+    space = f' in the namespace "{asked["namespace"]}"' if "namespace" in asked else " at the cluster scope"
+    what = f"{asked['resource']}/{asked['subresource']}"
+    words = f'User "{user}" cannot get resource "{what}" in API group "{asked["group"]}"{space}{tail}'
+    return forbidden(asked["group"], asked["resource"], asked["name"], words)
+
+
+def _common_name(request: web.BaseRequest) -> str:
+    """Of the certificate that was shown, and verified in the handshake; empty: it has none."""
+    found = None if request.transport is None else request.transport.get_extra_info("peercert")
+    pairs = (pair for part in (found or {}).get("subject", ()) for pair in part)
+    return next((str(value) for name, value in pairs if name == "commonName"), "")
+
+
+def _json(value: Any, code: int) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), status=code, content_type="application/json")
+
+
+@asynccontextmanager
+async def serving(where: tuple[str, int], handshakes: Handshakes, answerer: Answerer) -> AsyncIterator[int]:
+    """Inside, it is served there; the port (0 in `where` takes any free one). Raises PhalanxError if it is taken."""
+    runner = web.ServerRunner(web.Server(answerer, access_log=None), shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, *where, ssl_context=handshakes.context)
+        try:
+            await site.start()
+        except OSError as error:
+            host, port = where
+            raise PhalanxError(
+                f"cannot listen on {host} port {port}: {error.strerror or error}. Name another address with "
+                "--address HOST:PORT, or stop whoever holds this one."
+            ) from error
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,143 @@
+"""`phalanx visibility`: Kueue's visibility API in a cluster, as an aggregated API server."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+from phalanx.aggregation.access import Access
+from phalanx.aggregation.belief import Belief
+from phalanx.aggregation.serving import Answerer, Handshakes, Object, serving
+from phalanx.cli.cluster.target import Target, connected
+from phalanx.cli.terminal.output import note
+from phalanx.cli.terminal.stopping import until_stopped
+from phalanx.client.connection import Connection
+from phalanx.client.informer import Informer
+from phalanx.client.kind import Kind
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.answers.pending import GROUP, Lean, of_workloads
+from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED
+from phalanx.metrics import serving as monitoring
+from phalanx.metrics.collector import registry
+from phalanx.metrics.passed_on import PassedOn
+from phalanx.webhook.trust import Called, Keeper
+
+READ: Final = (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.WORKLOADS)
+API_SERVICES: Final = Kind(group="apiregistration.k8s.io", plural="apiservices", name="APIService", namespaced=False)
+SERVICE: Final = "phalanx-visibility"
+CALLED: Final = Called(
+    kept_in=SERVICE,
+    kind=API_SERVICES,
+    names=tuple(f"{one.version}.{GROUP}" for one in AGGREGATED if one.kind == "ClusterQueue"),
+    told=lambda service: [service["spec"]],
+    made_by="deploy/components/kueue-visibility",
+)
+
+
+def visibility(
+    *,
+    address: str,
+    target: Target | None = None,
+    namespace: str = "phalanx-system",
+    metrics_address: str | None = None,
+    verbose: bool = False,
+) -> None:
+    """Answer Kueue's visibility API in a cluster, until Ctrl-C: which Workloads wait, in which place.
+
+    An aggregated API server: the API servers of the cluster pass on to it what is asked of
+    visibility.kueue.x-k8s.io, so `kubectl get --raw` and kueuectl find it where Kueue's own is. It answers from the
+    Workloads, LocalQueues and ClusterQueues that there are, needs no scheduler, and changes none of them.
+    deploy/components/kueue-visibility runs two of them, both of which answer.
+
+    Who asks is believed of API servers alone, by the front proxy's certificates (the ConfigMap
+    extension-apiserver-authentication in kube-system says which), and whether he may is asked of the API server. Its
+    own certificate it makes and renews by itself, as the webhook does.
+
+    For example:
+
+        phalanx visibility --address 0.0.0.0:8443
+
+    Parameters
+    ----------
+    address
+        Where API servers reach it, HOST:PORT.
+    namespace
+        Where its Secret is, and the Service phalanx-visibility, for whose name the certificate is made.
+    metrics_address
+        Serve /metrics (for Prometheus), /healthz and /readyz there, over plain HTTP and without a token.
+    verbose
+        Say more on standard error.
+    """
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    where = monitoring.address(address)
+    watched = None if metrics_address is None else monitoring.address(metrics_address)
+    asyncio.run(_serve(target, namespace, where, watched))
+
+
+async def _serve(
+    target: Target | None, namespace: str, where: tuple[str, int], watched: tuple[str, int] | None
+) -> None:
+    async with connected(target) as api, visible(api, namespace, where) as seen, _monitored(watched, seen):
+        note(f"answering at https://{monitoring.place((where[0], seen.port))}/apis/{GROUP}; Ctrl-C stops it")
+        await until_stopped(seen.keep())
+
+
+class Visible:
+    """The aggregated API server of one process. `port`: where it listens."""
+
+    def __init__(self, api: Connection, namespace: str, host: str) -> None:
+        self.port = 0
+        self.counts = PassedOn()
+        self.handshakes = Handshakes()
+        self.belief = Belief(api, self.handshakes.believe)
+        names = [f"{SERVICE}.{namespace}.svc", host]
+        self.keeper = Keeper(
+            api, namespace, names, self.handshakes.show, lambda: dt.datetime.now(dt.UTC), called=CALLED
+        )
+        self.counts.ends_s = lambda: self.keeper.ends_s
+        self._caches = {kind: Informer(api, kind, lean=Lean) for kind in READ}
+        access = Access(api, time.monotonic)
+        self.answerer = Answerer(AGGREGATED, self._view, access, lambda: self.belief.proxy, self.counts.count)
+
+    def wrong(self) -> str:
+        """Return why nobody is answered; empty: nothing."""
+        unread = next((kind.plural for kind, cache in self._caches.items() if not cache.synced.is_set()), "")
+        return self.belief.wrong() or self.keeper.wrong() or (f"{unread} are not read yet" if unread else "")
+
+    async def keep(self) -> None:
+        """For ever: what it answers from, its certificate, and whom to believe."""
+        async with asyncio.TaskGroup() as group:
+            for cache in self._caches.values():
+                group.create_task(cache.run())
+            group.create_task(self.keeper.keep())
+            group.create_task(self.belief.keep())
+
+    def _view(self, path: tuple[str, ...], query: Mapping[str, str]) -> Object | None:
+        if not all(cache.synced.is_set() for cache in self._caches.values()):
+            return None
+        return of_workloads({kind: cache.objects for kind, cache in self._caches.items()}, path, query)
+
+
+@asynccontextmanager
+async def visible(api: Connection, namespace: str, where: tuple[str, int]) -> AsyncIterator[Visible]:
+    """Inside, the port is open; whoever enters also keeps it (`Visible.keep`). Raises PhalanxError."""
+    found = Visible(api, namespace, where[0])
+    async with serving(where, found.handshakes, found.answerer) as found.port:
+        yield found
+
+
+@asynccontextmanager
+async def _monitored(where: tuple[str, int] | None, seen: Visible) -> AsyncIterator[None]:
+    if where is None:
+        yield
+        return
+    async with monitoring.serving(where, registry(seen.counts), lambda: "", seen.wrong) as port:
+        note(f"metrics at {monitoring.url((where[0], port))}")
+        yield
