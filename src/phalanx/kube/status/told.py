@@ -151,15 +151,17 @@ def _source(pod: Pod) -> PodSource:
 
 
 def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
-    """How many pods of a role its start has seats for, and the flavor of these."""
+    """How many pods of a role its start has given nodes, and the flavor of these. A pod that it was given and that is
+    made anew counts; one that its job asks for since does not before it has a node."""
     if gang.parts is None:
         return 0, ""
     start = gang.parts.start
     at = start.seats.role_of(source)
     if at is None:
         return 0, ""
-    flavors = start.record.flavors
-    return len(start.seats.rows[at].seats), flavors[at] if at < len(flavors) else ""
+    flavors, row = start.record.flavors, start.seats.rows[at]
+    placed = sum(bool(seat.node) for seat in row.seats.values())
+    return max(placed, min(len(row.seats), row.least)), flavors[at] if at < len(flavors) else ""
 
 
 def _places(gang: GangLifecycle, source: PodSource, objects: Caches) -> tuple[tuple[Mapping[str, str], int], ...]:

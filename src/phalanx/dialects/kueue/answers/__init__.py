@@ -6,6 +6,7 @@ Rooms, lowest first:
     readiness   the conditions that follow how its pods do
     topology    what pod sets ask for of a Topology, and where they are
     names       which Workload is which gang's
+    sizes       a Workload that follows its job
     workloads   the Workload of a job, and its status
     statuses    the status of ClusterQueue, LocalQueue and Cohort
     figures     its metrics

@@ -18,6 +18,7 @@ from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
+from phalanx.dialects.kueue.answers.sizes import grows
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
 from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue, Node, weight_of
 
@@ -56,7 +57,7 @@ def uses(defined: KueueDefinitions, everyone: Iterable[Told]) -> tuple[dict[str,
 
 
 def _enter(use: Use, told: Told, node: Node | None) -> None:
-    use.pending += told.stage is Stage.WAITING
+    use.pending += told.stage is Stage.WAITING or grows(told)
     admitted = told.stage in _ADMITTED
     if not admitted and told.stage is not Stage.RESERVED:
         return

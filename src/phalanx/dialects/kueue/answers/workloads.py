@@ -18,7 +18,7 @@ from phalanx.dialects.frame.dialect import Answer, Eviction, Object, Objects, Po
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.kueue import gangs, kinds
-from phalanx.dialects.kueue.answers import readiness
+from phalanx.dialects.kueue.answers import readiness, sizes
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import IS_GROUP, key_of, serving_set
 from phalanx.dialects.kueue.answers.topology import topology_assignment, topology_request
@@ -94,11 +94,15 @@ def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) 
         said = Conditions(status["conditions"], now, 1)
         said.set(_TARGET, True, *why)
         status["conditions"] = said.all()
+    body = _body(defined, told)
+    spec = sizes.changes(told, there, body["spec"]) if there and gangs.PREBUILT not in told.options else {}
+    if why is not None:
+        spec["active"] = False
     return Answer(
         kind=kinds.WORKLOADS,
         key=key,
-        body=_body(defined, told),
-        spec={"active": False} if why is not None else None,
+        body=body,
+        spec=spec or None,
         status=status,
         again_s=min((at_s for at_s in (None if over else end_s, again_s) if at_s is not None), default=None),
     )
@@ -333,16 +337,18 @@ def _counted(old: Mapping[str, Any], cause: str, below: str) -> Object:
 
 
 def _reserved(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
-    """Return the admission: as it was, if its quota was reserved before."""
+    """Return the admission: as it was, if its quota was reserved before and its job has as many pods."""
     queue = kinds.cluster_queue_of(told.queue)
     for kind in ("Evicted", "Preempted"):
         if said.is_true(kind):
             said.set(kind, False, "QuotaReserved", f"Previously: {said.message(kind)}")
     begun = said.is_true("QuotaReserved")
     said.set("QuotaReserved", True, "QuotaReserved", f"Quota reserved in ClusterQueue {queue}")
-    if begun and before:
+    given = before["podSetAssignments"] if begun and before else ()
+    counts = sizes.counts(told, given)
+    if begun and before and counts == {str(one["name"]): one["count"] for one in given}:
         return before
-    return {"clusterQueue": queue, "podSetAssignments": list(_assignments(defined, told))}
+    return {"clusterQueue": queue, "podSetAssignments": list(_assignments(defined, told, counts))}
 
 
 def _admitted(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
@@ -352,10 +358,10 @@ def _admitted(defined: KueueDefinitions, told: Told, before: Object | None, said
     return found
 
 
-def _assignments(defined: KueueDefinitions, told: Told) -> Iterator[Object]:
+def _assignments(defined: KueueDefinitions, told: Told, counts: Mapping[str, int]) -> Iterator[Object]:
     covered = _covered(defined, told)
     for each in told.pod_sets:
-        usage = _total(each.request, each.placed, covered)
+        usage = _total(each.request, counts[each.name], covered)
         found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
         flavor = kinds.flavor_of(each.flavor)
         levels = next((defined.levels[part] for part in flavor.split(JOIN) if part in defined.levels), ())
@@ -363,7 +369,7 @@ def _assignments(defined: KueueDefinitions, told: Told) -> Iterator[Object]:
         yield {
             **({"topologyAssignment": placed} if placed is not None else {}),
             "name": each.name,
-            "count": each.placed,
+            "count": counts[each.name],
             "flavors": {name: found.node.flavor_of(flavor, name) if found is not None else flavor for name in usage},
             "resourceUsage": usage,
         }

@@ -157,7 +157,7 @@ WORDS: Mapping[str, Use] = {
     "retriable-in-group": Becomes(
         "phalanx.dev/replaces-failed", "`false`: the share of a pod that failed is free at once"
     ),
-    "elastic-job": Ignored("a Job that asks for more parallelism gets what there is room for, pod by pod"),
+    "elastic-job": Becomes("Role.count", "more as there is room, pod by pod, and fewer at once; its Workload follows"),
     "prebuilt-workload-name": Becomes(
         "Claim.blocked", "waits for that Workload and takes it over; OutOfSync where it asks for other pods"
     ),
