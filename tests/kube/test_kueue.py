@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.client.kind import NAMESPACES, PODS
+from phalanx.client.kind import JOBS, NAMESPACES, PODS
 from phalanx.dialects.frame.dialect import Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
@@ -97,6 +97,47 @@ def test_what_runs_gives_way_to_a_higher_class_and_its_workload_says_why() -> No
             assert workload(stage, "low")["status"]["schedulingStats"]["evictions"][0]["count"] == 1
             assert "admission" not in workload(stage, "low")["status"]
             assert workload(stage, "urgent")["spec"]["priority"] == 10
+
+    play(scene())
+
+
+def test_a_job_that_is_gated_waits_until_nobody_gates_it() -> None:
+    async def scene() -> None:
+        stage = stage_with(3)
+        gated = job("one", 1)
+        gated["metadata"]["annotations"] = {"kueue.x-k8s.io/admission-gated-by": "budget,quota.example/check"}
+        stage.put(gated)
+        stage.put(job("two", 1))
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "one").get("QuotaReserved") == "False AdmissionGated")
+            await stage.until(lambda: conditions(stage, "two").get("Admitted") == "True Admitted")
+            assert "Admission is gated by: budget, quota.example/check" in stage.reason("one")
+            stage.change("one", {}, {"kueue.x-k8s.io/admission-gated-by": "budget"})
+            await settle(stage)
+            assert len(stage.api.bound()) == 1
+            stage.change("one", {}, {"kueue.x-k8s.io/admission-gated-by": ""})
+            await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
+
+    play(scene())
+
+
+def test_a_class_called_default_is_that_of_jobs_that_name_none() -> None:
+    async def scene() -> None:
+        stage = stage_with(1)
+        for name, value in (("default", 5), ("low", 1)):
+            stage.api.put(kinds.PRIORITY_CLASSES, named(name, value=value))
+        stage.put(job("runs", 1))
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "runs").get("Admitted") == "True Admitted")
+            stage.put(job("low", 1, priority_class="low"))
+            await stage.until(lambda: bool(workload(stage, "low")))
+            stage.put(job("plain", 1))
+            await stage.until(lambda: bool(workload(stage, "plain")))
+            spec = workload(stage, "plain")["spec"]
+            named_by = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "default"}
+            assert (spec["priority"], spec["priorityClassRef"]) == (5, named_by)
+            stage.api.drop(JOBS, "default/runs")
+            await stage.until(lambda: conditions(stage, "plain").get("Admitted") == "True Admitted")
 
     play(scene())
 

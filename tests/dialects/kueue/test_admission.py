@@ -178,6 +178,16 @@ def test_a_job_that_leaves_its_queue_while_it_runs_is_refused(server: ServerProc
     assert change(server, JOBS, "leaves", {"metadata": {"labels": {f"{PREFIX}queue-name": None}}}) == 403
 
 
+def test_gates_of_a_job_can_only_become_fewer(server: ServerProcess) -> None:
+    send(server, JOBS, job("gated", {"queue-name": "l"}, {"admission-gated-by": "a,b"}))
+    send(server, JOBS, job("free", {"queue-name": "l"}))
+    for name, gates, code in (("gated", "a,c", 403), ("gated", "b", 0), ("gated", "a,b", 403), ("free", "a", 403)):
+        said = change(server, JOBS, name, {"metadata": {"annotations": {f"{PREFIX}admission-gated-by": gates}}})
+        assert (said if isinstance(said, int) else 0) == code, (name, gates)
+    gone = {"metadata": {"annotations": {f"{PREFIX}admission-gated-by": None}}}
+    assert isinstance(change(server, JOBS, "gated", gone), dict)
+
+
 @pytest.mark.parametrize("kind", [JOBS, *(k for k in FRAMEWORKS if k not in SIGNED_BY_THEIR_DIALECT)], ids=str)
 def test_a_job_says_who_put_it_into_its_queue(server: ServerProcess, kind: Kind) -> None:
     if kind is not JOBS:

@@ -65,9 +65,9 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     ]
     (said,) = notes("Workload", {"metadata": {}, "spec": {"preemptionGates": [{"name": "g"}]}})
     assert said.startswith("spec.preemptionGates has no effect: ")
-    words = {"kueue.x-k8s.io/queue-name": "l", "kueue.x-k8s.io/admission-gated-by": "a", "kueue.x-k8s.io/odd": "1"}
+    words = {"kueue.x-k8s.io/queue-name": "l", "kueue.x-k8s.io/pod-group-serving": "true", "kueue.x-k8s.io/odd": "1"}
     assert [text.partition(":")[0] for text in notes("Job", {"metadata": {"annotations": words}})] == [
-        "kueue.x-k8s.io/admission-gated-by has no effect",
+        "kueue.x-k8s.io/pod-group-serving has no effect",
         "kueue.x-k8s.io/odd is not known here, and has no effect",
     ]
     template = {"metadata": {"annotations": {"kueue.x-k8s.io/priority-boost": "1"}}}

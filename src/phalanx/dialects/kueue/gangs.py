@@ -29,6 +29,7 @@ RETRIABLE = f"{kinds.PREFIX}retriable-in-group"
 GROUP_COUNT = f"{kinds.PREFIX}pod-group-total-count"
 LAYERS = f"{kinds.PREFIX}podset-slice-required-topology-constraints"
 PREBUILT = f"{kinds.PREFIX}prebuilt-workload-name"
+GATED = f"{kinds.PREFIX}admission-gated-by"
 EVICTED_AS = ("TerminationTarget", "WorkloadEvicted")  # type and reason, of pods
 ROLE_HASH = f"{kinds.PREFIX}role-hash"
 # Of a group of pods that a set makes: the set's name, which group it is of a LeaderWorkerSet, a StatefulSet's uid.
@@ -55,6 +56,8 @@ def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
         found[MAX_EXECUTION] = str(limit)
     if prebuilt := annotations.get(PREBUILT) or labels.get(PREBUILT):
         found[PREBUILT] = str(prebuilt)
+    if gates := annotations.get(GATED):
+        found[GATED] = str(gates)
     if kind == "Pod":
         return found | _of_pod(meta, labels, annotations) | _topology(annotations)
     template: Mapping[str, Any] = meta.get("template") or _NOTHING

@@ -32,6 +32,7 @@ LEADER_WORKER_SETS = Kind(
 
 QUEUE_LABEL = f"{PREFIX}queue-name"
 PRIORITY_LABEL = f"{PREFIX}priority-class"
+DEFAULT_CLASS = "default"  # the WorkloadPriorityClass of jobs that name none, where there is one
 
 _CLUSTER_QUEUE, _LOCAL_QUEUE, _COHORT, _FLAVOR = "clusterqueue/", "localqueue/", "cohort/", "resourceflavor/"
 

@@ -35,6 +35,7 @@ _TARGET = "DeactivationTarget"
 _PAST = "accumulatedPastExecutionTimeSeconds"
 _KEPT = ("admission", "admissionChecks", "reclaimablePods", "requeueState", "schedulingStats", _PAST)
 _UNSPOKEN = frozenset({ReasonCode.BEHIND_HEAD, ReasonCode.WAITING_FOR_MEMBERS})
+_HELD_AS = {"deactivated": "Deactivated", "gated": "AdmissionGated"}
 _UNWEIGHED = frozenset({ReasonCode.QUEUE_HELD, ReasonCode.QUEUE_UNKNOWN})  # its quota was not looked at
 
 
@@ -134,7 +135,8 @@ def _end_s(told: Told, there: Object, status: Mapping[str, Any]) -> float | None
 def _body(defined: KueueDefinitions, told: Told) -> Object:
     space, _, name = key_of(defined, told).partition("/")
     group = told.kind == "PodGroup"
-    priority_class = told.options.get(kinds.PRIORITY_LABEL)
+    default = kinds.DEFAULT_CLASS if kinds.DEFAULT_CLASS in defined.priorities else None
+    priority_class = told.options.get(kinds.PRIORITY_LABEL, default)
     local = (told.owners[0]["metadata"].get("labels") or {}).get(kinds.QUEUE_LABEL, "")
     spec: Object = {
         "active": True,
@@ -302,8 +304,8 @@ def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
 
 
 def _why(defined: KueueDefinitions, told: Told, reason: Reason) -> str:
-    if reason.code is ReasonCode.HELD and reason.numbers.get("by") == "deactivated":
-        return "Deactivated"
+    if reason.code is ReasonCode.HELD and (held := _HELD_AS.get(str(reason.numbers.get("by")))):
+        return held
     found = word(reason.code, Peer.KUEUE)
     if found == "WaitingForQuota" and _exceeds(defined, told):
         return "ExceedsMaxQuota"

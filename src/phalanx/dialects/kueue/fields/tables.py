@@ -161,7 +161,7 @@ WORDS: Mapping[str, Use] = {
     "prebuilt-workload-name": Becomes(
         "Claim.blocked", "waits for that Workload and takes it over; OutOfSync where it asks for other pods"
     ),
-    "admission-gated-by": Ignored("hold a job with phalanx.dev/hold"),
+    "admission-gated-by": Becomes("Claim.blocked", "of jobs, pods too: it waits until no name is left"),
     "podset-required-topology": Becomes("Role.closeness", "required; the level is the node label"),
     "podset-preferred-topology": Becomes("Role.closeness", "preferred; then the coarser levels of its Topology"),
     "podset-unconstrained-topology": Becomes("Role.shape", "anywhere, as without it"),

@@ -103,8 +103,15 @@ def label_checks(suspend: tuple[str, ...], name: str) -> dict[str, str]:
     }
 
 
+_OLD_NOTES = "oldObject.metadata.annotations"
+_GATES = f'{_label("admission-gated-by", _NOTES)}.split(",")'
+_OLD_GATES = f'{_label("admission-gated-by", _OLD_NOTES)}.split(",")'
 _JOB_CHECKS = {
     **label_checks(("suspend",), "Job"),
+    "kueue.x-k8s.io/admission-gated-by can only lose names": (
+        f'request.operation != "UPDATE" || !({_has("admission-gated-by", _NOTES)}) || '
+        f"(({_has('admission-gated-by', _OLD_NOTES)}) && {_GATES}.all(gate, gate in {_OLD_GATES}))"
+    ),
     "kueue.x-k8s.io/job-min-parallelism is a whole number above 0 and below parallelism": (
         f"!({_has('job-min-parallelism', _NOTES)}) || "
         f'({_label("job-min-parallelism", _NOTES)}.matches("^[1-9][0-9]{{0,8}}$") && '

@@ -23,7 +23,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
     key = kinds.local_queue_of(said.queue)
     if not key:
         return None
-    priority = defined.priorities.get(said.options.get(kinds.PRIORITY_LABEL, ""))
+    priority = defined.priorities.get(said.options.get(kinds.PRIORITY_LABEL, kinds.DEFAULT_CLASS))
     local = defined.local_queues.get(key)
     if local is None:
         text = f"LocalQueue {key.partition('/')[2]} of namespace {said.namespace} does not exist"
@@ -88,6 +88,9 @@ def _drains(defined: KueueDefinitions, local: LocalQueue) -> bool:
 
 
 def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reason | None:
+    if gates := [name.strip() for name in said.options.get(gangs.GATED, "").split(",") if name.strip()]:
+        text = f"Admission is gated by: {', '.join(gates)}; whoever put a name into {gangs.GATED} takes it out"
+        return Reason(code=ReasonCode.HELD, text=text, numbers={"by": "gated"})
     if local.stop_policy != "None":
         text = f"LocalQueue {local.name} is stopped"
         return Reason(code=ReasonCode.QUEUE_HELD, text=text, numbers={"by": "local-queue"})
