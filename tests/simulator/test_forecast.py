@@ -16,11 +16,11 @@ LOG = Path(__file__).parent / "data" / "kth-sp2-4000.swf.gz"
 @pytest.mark.slow
 def test_expected_starts_hold_on_a_log() -> None:
     """The aims are of whole logs (docs/decisions/0025-expected-starts.md); 4,000 jobs vary more."""
-    command = [sys.executable, "benchmarks/forecast.py", "--trace", str(LOG), "--every", "9"]
+    command = [sys.executable, "benchmarks/forecast.py", "--trace", str(LOG), "--every", "15"]
     found = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
-    assert found["compared"] > 150
+    assert found["compared"] > 100
     assert found["learned"]["median_relative_error"] < 0.4 < found["limits"]["median_relative_error"]
     assert found["learned"]["p90_relative_error"] < 3.0
-    assert 0.35 < found["learned"]["too_late"] < 0.6
+    assert 0.3 < found["learned"]["too_late"] < 0.6
     assert 0.4 < found["within_50"] < 0.6
     assert 0.82 < found["within_90"] < 0.97
