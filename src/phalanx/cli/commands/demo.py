@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.text import Text
 
 from phalanx.cli.local.data_directory import DataDirectory
+from phalanx.cli.local.draining import drain
 from phalanx.cli.local.local_cluster import Machines, running
-from phalanx.cli.local.local_pods import drain
 from phalanx.cli.terminal.output import note, print_json
 from phalanx.cli.terminal.stopping import stop_wish
 from phalanx.client.connection import Connection

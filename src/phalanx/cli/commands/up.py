@@ -1,4 +1,8 @@
-"""`phalanx up`: a Kubernetes on this machine, until Ctrl-C."""
+"""`phalanx up`: a Kubernetes on this machine, until Ctrl-C.
+
+This process starts others and keeps them alive. What few starts ask for (a policy, a recording, metrics, pods to end)
+is imported where it is asked for: it is most of the scheduler, and would double the time until the first line.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,13 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from phalanx.cli.files.policy_file import settings_of
-from phalanx.cli.files.recording import require_recordable
 from phalanx.cli.local.data_directory import DataDirectory, chosen_directory
 from phalanx.cli.local.local_cluster import LocalCluster, Machines, free_port, running
-from phalanx.cli.local.local_pods import cordon, drain, running_pods
+from phalanx.cli.local.local_pods import cordon, running_pods
 from phalanx.cli.terminal.output import counted
 from phalanx.cli.terminal.stopping import stop_wish
 from phalanx.client.connection import ApiError, Connection
 from phalanx.client.kind import NODES
-from phalanx.metrics.serving import address, url
 
 _ENFORCED = (
     "ResourceLimitsEnforced",
@@ -72,10 +73,8 @@ async def up(
         When it stops, end the pods that run on this machine too. Their Jobs are queued again for the next `up`.
     """
     directory = chosen_directory(data, os.environ)
-    settings_of(policy)  # what is wrong with it is said before anything starts
-    if record is not None:
-        require_recordable(record)
-    metrics = None if metrics_address is None else _chosen(address(metrics_address))
+    _check(policy, record)
+    metrics = None if metrics_address is None else _chosen(metrics_address)
     with stop_wish() as wish:
         ready = asyncio.Event()
         cluster = running(directory, port, machines or Machines(), _say, _options(policy, record, metrics))
@@ -89,9 +88,23 @@ async def up(
             await serving
 
 
-def _chosen(where: tuple[str, int]) -> tuple[str, int]:
+def _check(policy: Path | None, record: Path | None) -> None:
+    """Raises PhalanxError for a file that the control plane would stop at: it is said before anything starts."""
+    if policy is not None:
+        from phalanx.cli.files.policy_file import settings_of
+
+        settings_of(policy)
+    if record is not None:
+        from phalanx.cli.files.recording import require_recordable
+
+        require_recordable(record)
+
+
+def _chosen(metrics_address: str) -> tuple[str, int]:
     """With a free port in place of 0: after a crash the metrics must come back where they were."""
-    host, port = where
+    from phalanx.metrics.serving import address
+
+    host, port = address(metrics_address)
     return host, port or free_port()
 
 
@@ -137,7 +150,7 @@ async def _unenforced(cluster: LocalCluster) -> str:
 
 def _greet(cluster: LocalCluster, metrics: tuple[str, int] | None, unenforced: str) -> None:
     kubeconfig = cluster.directory.kubeconfig
-    also = f"\n  metrics     {url(metrics)}" if metrics is not None else ""
+    also = _metrics_line(metrics) if metrics is not None else ""
     _say(
         f"""ready
 
@@ -155,16 +168,24 @@ Ctrl-C stops it; running pods go on, and the next `phalanx up` finds them."""
     )
 
 
+def _metrics_line(metrics: tuple[str, int]) -> str:
+    from phalanx.metrics.serving import url
+
+    return f"\n  metrics     {url(metrics)}"
+
+
 async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
     """Count the pods that go on, or end them; the sentence that says so."""
     try:
         async with await Connection.open(cluster.directory.kubeconfig) as connection:
-            if stop_pods:
+            pods = await running_pods(connection)
+            if stop_pods and pods:
+                from phalanx.cli.local.draining import drain
+
                 ended, nodes = await drain(connection, _say)
                 await cluster.stop_control_plane()  # before it can start anything in their place
                 await cordon(connection, nodes, unschedulable=False)
                 return f"stopped; ended {counted(ended, 'pod')}"
-            pods = await running_pods(connection)
     except ApiError as error:
         return f"stopped; the API did not say which pods are running ({error})"
     if not pods:

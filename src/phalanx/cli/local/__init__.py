@@ -4,5 +4,6 @@ data_directory  whose it is, and what lies in it
 backup          a cluster in one file, and back
 supervisor      child processes: kept alive, and none outlives its parent
 local_pods      pods that are processes of this machine
+draining        … ended, as `kubectl drain` does it
 local_cluster   the API server and the control plane on one data directory
 """

@@ -1,21 +1,9 @@
-"""The pods that are real processes on this machine: counted, or ended as `kubectl drain` does it."""
+"""The pods that are real processes on this machine, and their nodes."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable
-from typing import Any
-
-from phalanx.client.connection import ApiRefusal, Connection, Object
-from phalanx.client.kind import JOBS, NODES, PODS, Kind
-from phalanx.kube.read.labels import ADMITTED
-from phalanx.kube.read.template.admission import AdmissionDefaults
-from phalanx.kube.read.workload.adapter import BATCH_JOB, FRAMEWORK_KINDS, JobAdapter
-from phalanx.kube.read.workload.ancestors import Ancestors
-
-_PATIENCE_S = 60.0
-_LOOK_S = 0.2
+from phalanx.client.connection import Connection, Object
+from phalanx.client.kind import NODES, PODS
 
 
 async def running_pods(connection: Connection) -> list[Object]:
@@ -30,84 +18,10 @@ def is_simulated(node: Object) -> bool:
     return str((node["metadata"].get("labels") or {}).get("phalanx.dev/simulated", "")).lower() == "true"
 
 
-async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[int, list[str]]:
-    """End them: their nodes are cordoned, so that nothing starts in their place, and stay so. (how many, the nodes).
-
-    Jobs and training jobs go back to their queue: suspended, their pods end without counting as failures. Other pods
-    are deleted. Waits for the pods' own grace, a minute at most, and says which are left."""
-    pods = await running_pods(connection)
-    nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
-    await cordon(connection, nodes, unschedulable=True)
-    owners = await _owners(connection)
-    above = [(pod, _job_of(pod, owners)) for pod in pods]
-    jobs = {(job[0].kind, pod["metadata"]["namespace"], job[1]): job[0] for pod, job in above if job}
-    await asyncio.gather(
-        *(_requeue(connection, form, namespace, name) for (_, namespace, name), form in jobs.items()),
-        *(_delete(connection, pod) for pod, job in above if not job),
-    )
-    left = await _outlast(connection)
-    if left:
-        names = ", ".join(pod["metadata"]["name"] for pod in left)
-        tell(f"{len(left)} pods are still ending after {_PATIENCE_S:g} s: {names}")
-    return len(pods) - len(left), nodes
-
-
 async def cordon(connection: Connection, nodes: list[str], *, unschedulable: bool) -> None:
     """As `kubectl cordon` and `uncordon`."""
     for name in nodes:
         await connection.patch(NODES, name, {"spec": {"unschedulable": unschedulable or None}})
-
-
-async def _outlast(connection: Connection) -> list[Object]:
-    """Wait until no pod is left, or patience is; those that are left."""
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while True:
-        left = await running_pods(connection)
-        if not left or time.monotonic() > deadline_s:
-            return left
-        await asyncio.sleep(_LOOK_S)
-
-
-async def _owners(connection: Connection) -> Ancestors:
-    """Return whom pods were made for: Jobs, and the frameworks' jobs that are served."""
-    found: dict[Kind, dict[str, Object]] = {}
-    for kind in (JOBS, *FRAMEWORK_KINDS):
-        try:
-            listed = (await connection.list(kind))["items"]
-        except ApiRefusal as error:
-            if error.code != 404:
-                raise
-            continue
-        found[kind] = {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in listed}
-    return Ancestors(lambda: tuple(found), lambda kind: found[kind])
-
-
-def _job_of(pod: Object, owners: Ancestors) -> tuple[JobAdapter, str] | None:
-    """Return what is suspended for it to end, by name: the framework's job that we started it with, or its Job."""
-    meta = pod["metadata"]
-    above = owners.of(meta)
-    if above is not None and ADMITTED in (above.obj["metadata"].get("annotations") or {}):
-        return JobAdapter(above.kind, above.role or above.kind.name), above.obj["metadata"]["name"]
-    owner = owners.owner(meta, AdmissionDefaults()) if above is None else None
-    return (BATCH_JOB, owner.name) if owner is not None else None
-
-
-async def _requeue(connection: Connection, form: JobAdapter, namespace: str, name: str) -> None:
-    spec, words = form.suspension(), {ADMITTED: None}
-    try:
-        await connection.patch(form.kind, name, {"spec": spec, "metadata": {"annotations": words}}, namespace)
-    except ApiRefusal as error:
-        if error.code != 404:
-            raise
-
-
-async def _delete(connection: Connection, pod: dict[str, Any]) -> None:
-    meta = pod["metadata"]
-    try:
-        await connection.delete(PODS, meta["name"], meta["namespace"], {"preconditions": {"uid": meta["uid"]}})
-    except ApiRefusal as error:
-        if error.code not in {404, 409}:
-            raise
 
 
 def _over(pod: Object) -> bool:

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from phalanx.cli.files.manifest import Document, refusal
-from phalanx.cli.views.job_view import written
+from phalanx.cli.terminal.output import amounts_text
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import JOBS, NODES, PODS, PRIORITY_CLASSES, Kind
 from phalanx.errors import PhalanxError
@@ -157,7 +157,7 @@ def beyond(asks: Amounts, nodes: list[Node]) -> str:
                 f"one of its pods asks {format_amount(name, amount)} {name}, but the largest node has "
                 f"{format_amount(name, most)}; it waits until a larger node joins. Ask less, or delete it."
             )
-    return f"no single node has all that one of its pods asks ({written(asks)}); it waits until such a node joins"
+    return f"no single node has all that one of its pods asks ({amounts_text(asks)}); it waits until such a node joins"
 
 
 def queue_of(obj: Object) -> str | None:

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from phalanx.model.pod import PODS, Amounts, format_amount
+
 _STYLES = {
     "running": "green",
     "ready": "green",
@@ -81,3 +83,11 @@ def duration(seconds: float) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 pod`, `2 pods`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def amounts_text(amounts: Amounts) -> str:
+    """`4 cpu, 8Gi memory`."""
+    return (
+        ", ".join(f"{format_amount(name, value)} {name}" for name, value in amounts if (name, value) != (PODS, 1))
+        or "nothing"
+    )

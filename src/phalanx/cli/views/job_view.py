@@ -12,7 +12,7 @@ from typing import Any
 from phalanx.cli.cluster.ending import failure, in_brief, pod_failure
 from phalanx.cli.cluster.job_watch import complaints
 from phalanx.cli.cluster.live_state import Snapshot
-from phalanx.cli.terminal.output import counted, duration
+from phalanx.cli.terminal.output import amounts_text, counted, duration
 from phalanx.cli.views.expected_start import interval, said, start_record
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
@@ -24,7 +24,7 @@ from phalanx.kube.read.workload.adapter import TRAINING_KINDS, adapters
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.job import GangSize, Role
 from phalanx.model.plan import Start
-from phalanx.model.pod import PODS, Amounts, format_amount
+from phalanx.model.pod import format_amount
 from phalanx.model.reason import Reason, StartForecast, format_time
 from phalanx.report.queue_status import queue_positions
 from phalanx.state.cluster import JobRecord, time_limit_s
@@ -169,14 +169,6 @@ def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
     return {**view.record(), "expected_start": start_record(_start(view, snapshot))}
 
 
-def written(amounts: Amounts) -> str:
-    """`4 cpu, 8Gi memory`."""
-    return (
-        ", ".join(f"{format_amount(name, value)} {name}" for name, value in amounts if (name, value) != (PODS, 1))
-        or "nothing"
-    )
-
-
 def _places(nodes: dict[str, int]) -> str:
     """`a x4, b, c and 7 more nodes`."""
     shown = [f"{node} x{pods}" if pods > 1 else node for node, pods in sorted(nodes.items())[:_NODES_SHOWN]]
@@ -215,7 +207,7 @@ def _role_lines(roles: Sequence[Role]) -> Iterator[str]:
         yield "roles"
     for role in roles:
         together = "start together" if role.minimum == role.count else f"of which {role.minimum} must start together"
-        yield f"  {role.name or 'pods'}: {role.count} x ({written(role.shape.requests)}), {together}"
+        yield f"  {role.name or 'pods'}: {role.count} x ({amounts_text(role.shape.requests)}), {together}"
 
 
 def _limit_lines(view: JobView, now_s: float) -> Iterator[str]:

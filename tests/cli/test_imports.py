@@ -1,0 +1,18 @@
+"""Commands that only hand something over start quickly: they import no scheduler and no database."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "phalanx.core", "phalanx.state", "sqlalchemy")
+
+
+@pytest.mark.parametrize("command", ["submit", "run", "up"])
+def test_it_imports_no_scheduler_and_no_database(command: str) -> None:
+    program = f"import sys, phalanx.cli.commands.{command}; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert f"phalanx.cli.commands.{command}" in modules
+    assert not {one for one in modules if one.startswith(HEAVY)}
