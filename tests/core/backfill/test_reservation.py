@@ -157,8 +157,11 @@ def test_easy_the_first_that_waits_is_not_delayed_by_those_behind(seed: int, ord
             assert world.starts[job.id] == world.expected[job.id]
 
 
-def test_easy_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_expected_at_another_time() -> None:
-    world = Exact(Policy(backfill=Backfill.EASY), nodes=1, cpus=8)
+@pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
+def test_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_expected_at_another_time(
+    backfill: Backfill,
+) -> None:
+    world = Exact(Policy(backfill=backfill), nodes=1, cpus=8)
     asked = {"a": (4, 100.0), "b": (2, 80.0), "c": (1, 90.0), "first": (8, 10.0), "behind": (1, 200.0)}
     for at_s, (name, (cpus, limit_s)) in enumerate(asked.items()):
         shape = Shape(requests=amounts({"cpu": 1000 * cpus}))

@@ -2,9 +2,10 @@
 
 Rooms, lowest first:
 
-    advance      advance reservations and maintenance: nodes that are closed to a job for a time
-    shadow_time  the earliest start of a gang, from when running jobs are expected to end
-    one_node     the same where there is but one node
-    profile      free capacity over time, with every reservation in it: conservative backfill
-    reservation  the cycle's reservations: EASY and conservative backfill
+    advance           advance reservations and maintenance: nodes that are closed to a job for a time
+    shadow_time       the earliest start of a gang, from when running jobs are expected to end
+    one_node          the same where there is but one node
+    profile           free capacity over time, with every reservation in it: conservative backfill
+    one_node_profile  the same where there is but one node
+    reservation       the cycle's reservations: EASY and conservative backfill
 """

@@ -99,9 +99,9 @@ class OneNode:
 
     def change(self, held: HeldCapacity, sign: int) -> None:
         """More, or less, is left at the shadow time."""
-        for resource, amounts in held.amounts.items():
+        for resource, amount in held.in_all.items():
             if resource in self.left:
-                self.left[resource] += sign * int(amounts.sum())
+                self.left[resource] += sign * amount
 
     def kept(self) -> Free:
         """Return what is left, by row."""

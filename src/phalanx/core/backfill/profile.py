@@ -21,12 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.backfill import advance
-from phalanx.core.backfill.one_node import alone
 from phalanx.core.backfill.shadow_time import Free, HeldCapacity, Release, draft_over, held_by_placements
 from phalanx.core.placement import gang as gangs
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching
-from phalanx.model.job import Job, Placement
+from phalanx.model.job import Job
 from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster
 
@@ -57,7 +56,6 @@ class CapacityProfile:
             for resource, column in free.items()
         }
         self.unused: list[int] = []
-        self.known: dict[Gang, HeldCapacity | None] = {}  # what `only_held` has said
         self.counts: dict[Demand, NDArray[np.int64]] = {}
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
@@ -73,31 +71,13 @@ class CapacityProfile:
         long = ((firsts < stops) & (times[stops] >= times[firsts] + runs_s)).nonzero()[0]
         stretches = zip(firsts[long].tolist(), stops[long].tolist(), strict=True)
         possible = (at for first, stop in stretches for at in range(first, stop) if times[stop] >= times[at] + runs_s)
-        only = self.only_held(gang)
         for at in islice(possible, TRIES):
             end_s = float(times[at]) + runs_s
-            held = only or self.placed(job, gang, at, end_s)
+            stop = max(at + 1, int(self.times.searchsorted(end_s)))
+            held = placed(self.cluster, self.draft, gang, self.least(job, at, stop, end_s))
             if held is not None:
                 return PlannedRun(float(times[at]), end_s, held)
         return None
-
-    def placed(self, job: Job, gang: Gang, start: int, end_s: float) -> HeldCapacity | None:
-        """Return what the gang holds if it is placed on what is free for the job from level `start` to `end_s`; None:
-        it cannot be."""
-        stop = max(start + 1, int(self.times.searchsorted(end_s)))
-        found = gangs.place(draft_over(self.draft, self.least(job, start, stop, end_s)), gang)
-        return held_by_placements(self.cluster.columns, gang, found) if isinstance(found, list) else None
-
-    def only_held(self, gang: Gang) -> HeldCapacity | None:
-        """Return what the gang holds if there is but one node and its pods are unconstrained, so that counting decides;
-        else None."""
-        if gang not in self.known:
-            columns = self.cluster.columns
-            plain = alone(self.cluster, self.draft) and not self.cluster.reservations and len(gang.roles) == 1
-            plain = plain and gang.rigid and gang.simple and self.draft.ordinary(gang.demands[0])
-            pods = [Placement(0, 0, columns.names[int(self.draft.rows[0])])] * gang.minimums[0] if plain else []
-            self.known[gang] = held_by_placements(columns, gang, pods) if plain else None
-        return self.known[gang]
 
     def is_short(self, gang: Gang, end_s: float) -> bool:
         """Return whether at some time before `end_s` there is too little for the gang, of one role, by counting."""
@@ -189,6 +169,12 @@ class CapacityProfile:
         assert most is not None  # every pod asks one of `pods`
         total: NDArray[np.int64] = most.sum(axis=1)
         return total
+
+
+def placed(cluster: Cluster, draft: Draft, gang: Gang, free: Free) -> HeldCapacity | None:
+    """Return what the gang holds if it is placed on what is free; None: it cannot be."""
+    found = gangs.place(draft_over(draft, free), gang)
+    return held_by_placements(cluster.columns, gang, found) if isinstance(found, list) else None
 
 
 def merged(times: list[float], most: int) -> list[float]:

@@ -32,6 +32,7 @@ import numpy as np
 
 from phalanx.core.backfill import advance
 from phalanx.core.backfill.one_node import OneNode, alone
+from phalanx.core.backfill.one_node_profile import OneNodeProfile
 from phalanx.core.backfill.profile import CapacityProfile, PlannedRun
 from phalanx.core.backfill.shadow_time import (
     Free,
@@ -120,11 +121,14 @@ class BackfillForecast:
             self.wanted = self.patience = max(0, policy.backfill_depth)
         else:
             self.wanted, self.patience = int(easy), UNFORESEEN
-        easy = easy and not cluster.reservations
-        self.one = OneNode(cluster, draft, now_s) if easy and alone(cluster, draft) else None
+        self.one = OneNode(cluster, draft, now_s) if easy and self.is_alone() else None
         self.free: Free = {}  # EASY: what is left at the shadow time beside the first
-        self.profile: CapacityProfile | None = None  # CONSERVATIVE
+        self.profile: CapacityProfile | OneNodeProfile | None = None  # CONSERVATIVE
         self.open = self.wanted > 0  # the next request that finds no room would get a reservation
+
+    def is_alone(self) -> bool:
+        """Return whether the cluster is one node, which is never closed."""
+        return not self.cluster.reservations and alone(self.cluster, self.draft)
 
     def place(self, request: Request, gang: Gang) -> PlacementOutcome:
         """Return the gang's placements, taken from the draft, if that delays no reservation; else why not."""
@@ -132,16 +136,23 @@ class BackfillForecast:
             return gangs.place(self.draft, gang)
         record = self.cluster.jobs[request.job]
         end_s = self.ends(record, request)
-        if self.one is not None and gang.rigid:  # it is counting alone that tells
-            if end_s <= self.one.shadow_s or self.one.fits(gang):
-                return gangs.place(self.draft, gang)
-            return self.beyond(record, gang, end_s)
+        if (enough := self.counted(gang, end_s)) is not None:
+            return gangs.place(self.draft, gang) if enough else self.beyond(record, gang, end_s)
         kept = self.kept(record.job, end_s)
         if kept is None:
             return gangs.place(self.draft, gang)
         with limited_to(self.draft, kept):
             outcome = gangs.place(self.draft, gang)
         return outcome if isinstance(outcome, list) else self.beyond(record, gang, end_s)
+
+    def counted(self, gang: Gang, end_s: float) -> bool | None:
+        """Return whether there is enough for the gang until `end_s` beside what is reserved, where counting alone
+        decides; None: placing does."""
+        if self.one is not None and gang.rigid:
+            return end_s <= self.one.shadow_s or self.one.fits(gang)
+        if isinstance(self.profile, OneNodeProfile) and self.profile.asked(gang).held is not None:
+            return not self.profile.is_short(gang, end_s)
+        return None
 
     def grant(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> None:
         """Enter what the cycle granted a job in the forecast too."""
@@ -295,25 +306,31 @@ class BackfillForecast:
         return WouldDelayReservation(self.why(record.job, end_s))
 
     def keeps_out(self, request: Request, gang: Gang, told: Reason) -> bool:
-        """Return whether by counting the gang, which is unconstrained, finds too little beside the first reservation,
-        which is not moved any more, and is not over by its start."""
-        if not self.reservations or self.may_move or self.profile is not None:
+        """Return whether by counting the gang, which is unconstrained, finds too little beside the reservations, of
+        which none is moved any more, and would be told the same as it was."""
+        if self.may_move or self.cluster.reservations or len(gang.roles) != 1 or not gang.simple:
             return False
-        demand, minimum, start_s = gang.demands[0], gang.minimums[0], self.reservations[0].run.start_s
-        if self.cluster.reservations or len(gang.roles) != 1 or not gang.simple:
+        demand, minimum = gang.demands[0], gang.minimums[0]
+        end_s = self.ends(self.cluster.jobs[request.job], request)
+        first = self.first_before(end_s)
+        if first is None or not self.draft.ordinary(demand):
             return False
-        if self.ends(self.cluster.jobs[request.job], request) <= start_s or not self.draft.ordinary(demand):
-            return False
-        if self.one is not None:
+        if (enough := self.counted(gang, end_s)) is not None:
             said = told.numbers
-            same = said.get("for") == self.reservations[0].request.job and said.get("until_s") == start_s
-            return same and not self.one.fits(gang) and self.draft.room(demand) >= minimum
+            same = said.get("for") == first.request.job and said.get("until_s") == first.run.start_s
+            return same and not enough and self.draft.room(demand) >= minimum
+        if self.profile is not None:
+            return False
         if gang not in self.kept_out:
             with limited_to(self.draft, self.free):
                 if self.draft.room(demand) >= minimum:
                     return False
             self.kept_out.add(gang)
         return True
+
+    def first_before(self, end_s: float) -> BackfillReservation | None:
+        """Return the first reservation that begins before that time."""
+        return next((each for each in self.reservations if each.run.start_s < end_s), None)
 
     def shuts_out(self, request: Request, gang: Gang) -> bool:
         """Return whether by counting the reservations that there are leave too little for the gang to start now, under
@@ -355,7 +372,7 @@ class BackfillForecast:
             if self.cluster.reservations
             else None
         )
-        hold = next((each for each in self.reservations if each.run.start_s < end_s), None)
+        hold = self.first_before(end_s)
         if hold is not None and (shut is None or hold.run.start_s < shut.start_s):
             start_s = hold.run.start_s
             expected = f"expected to start at {format_time(start_s, self.now_s)}"
@@ -418,8 +435,9 @@ class BackfillForecast:
     def in_profile(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
         """Return the gang's earliest run beside all reservations, under CONSERVATIVE."""
         if self.profile is None:
+            kind = OneNodeProfile if self.is_alone() else CapacityProfile
             free = free_by_row(self.draft)
-            self.profile = CapacityProfile(self.cluster, self.draft, self.now_s, free, list(self.releases()))
+            self.profile = kind(self.cluster, self.draft, self.now_s, free, list(self.releases()))
         return self.profile.earliest_run(job, gang, runs_s)
 
     def ends_in_order(self) -> Sequence[tuple[float, str]]:

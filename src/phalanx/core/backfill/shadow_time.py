@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from phalanx.core.placement.draft import SHUT, Draft
 from phalanx.core.placement.filters import matching, node_resources
+from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.pod import MAX_AMOUNT, PODS, Amounts
 from phalanx.state.classes import Gang
@@ -32,12 +33,17 @@ FIRST_BLOCK = 16  # releases looked at first; then twice as many each time
 PLENTY = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeldCapacity:
     """The rows that a job holds, each once, and per resource how much on each of them."""
 
     rows: NDArray[np.intp]
     amounts: dict[str, NDArray[np.int64]]
+
+    @lazy
+    def in_all(self) -> dict[str, int]:
+        """Return per resource how much on all rows together."""
+        return {resource: int(amounts.sum()) for resource, amounts in self.amounts.items()}
 
     def add_to(self, free: Free, sign: int) -> None:
         """Add (`sign` 1) or subtract (-1) what is held."""

@@ -131,7 +131,7 @@ class Reserving:
     def keeps_out_still(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Return whether the cell was told that its room is kept, and is sure to be told the same again."""
         state = self.state
-        if self.greedy or self.may_reserve or state.pending.cells.told[line.cell] != KEPT or line in state.rest:
+        if "forecast" not in self.__dict__ or state.pending.cells.told[line.cell] != KEPT or line in state.rest:
             return False
         key, told = line.key, line.reason
         plain = key.kind == Kind.JOB and key.gang.rigid and self.cluster.tree.branches[key.queue].unbounded
