@@ -10,7 +10,8 @@ queue NAME parent=up order=fair strict weight=2 weight:gpu=3 priority=1 borrow=n
 flavor NAME label:pool=spot tolerate:spot
 reservation NAME from=100 to=200 nodes=a,b users=u groups=g queues=q magnetic
 policy backfill=easy backfill-order=shortest depth=10 score=spread levels=zone,rack,host half-life=3600
-       formula=classic factor:age=1000 max-age=60 qos:high=10 factor:resource:cpu=5 small-first billing:gpu=1
+       formula=classic factor:age=1000 max-age=60 qos:high=10 factor:resource:cpu=5 small-first
+       size-relative-to-time billing:gpu=1
 """
 
 from __future__ import annotations
@@ -195,6 +196,7 @@ def policy(words: Words) -> Policy:
             qos_values=weights(words, "qos:"),
             resources=tuple((name.removeprefix("resource:"), float(value)) for name, value in resources.items()),
             small_first=words.flag("small-first"),
+            size_relative_to_time=words.flag("size-relative-to-time"),
             **named,
         ),
     )

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from phalanx.errors import PhalanxError
+from phalanx.slurm.accounts.multifactor import job_size
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Account, Association, Partition, Qos, Site, Weights
 from phalanx.slurm.commands.jobs import sprio
@@ -116,6 +117,18 @@ def test_a_job_ages_until_it_is_old_enough_and_one_that_is_held_has_none() -> No
     assert (half.age, old.age) == (0.5, 1.0)
     held = Job(number=1, ask=JOBS[0].ask, state="PENDING", held=True)
     assert sprio.Line(held, old, WEIGHTS).priority == 0
+
+
+def test_size_relative_to_time_is_the_greater_part_for_each_minute_of_the_limit() -> None:
+    """By the formula in Slurm's documentation and source; no real Slurm was asked."""
+    found, told = read_conf("PriorityWeightJobSize=6000\nPriorityFlags=SMALL_RELATIVE_TO_TIME\n")
+    assert [one.taken for one in told] == [True, True]
+
+    def size(limit_min: int | None, weights: Weights = found.weights) -> float:
+        return job_size(2, 16, 8, 512, limit_min, weights)  # a quarter of the nodes, less of the CPUs
+
+    assert (size(60), size(1), size(0), size(None)) == (0.25 / 60, 0.25, 0.25, 0.0)
+    assert size(60, msgspec.structs.replace(found.weights, favor_small=True)) == 1.0 - 0.25 / 60
 
 
 def test_weights_come_from_the_slurm_conf() -> None:

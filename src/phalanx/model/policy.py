@@ -44,7 +44,7 @@ class ScoringStrategy(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityWeights:
     """The weights of Slurm's multifactor priority. All factors lie between 0 and 1; `max_age_s` is the age that counts
-    1."""
+    1. `size_relative_to_time`: the size counts for each minute of the time limit (SMALL_RELATIVE_TO_TIME)."""
 
     age: float = 0.0
     size: float = 0.0
@@ -55,6 +55,7 @@ class PriorityWeights:
     max_age_s: float = 7 * 86400.0
     qos_values: Weights = ()  # QOS-like class -> its priority
     small_first: bool = False
+    size_relative_to_time: bool = False
 
 
 class FairShareFormula(StrEnum):

@@ -33,7 +33,7 @@ from phalanx.model.event import Event, QueueSeen, UsageTold
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
 from phalanx.model.policy import Policy, PriorityWeights
-from phalanx.model.queue import PARENT, Queue, QueueOrder
+from phalanx.model.queue import PARENT, Limits, Queue, QueueOrder
 from tests.core import builders as a
 from tests.core.order.test_fair_tree import CAPTURES, formula_of
 
@@ -181,6 +181,19 @@ def test_a_job_is_as_large_as_the_fewest_nodes_that_could_hold_it() -> None:
     assert priority(Policy(factors=PriorityWeights(size=100)), "wide", wide, *nodes) == 75
     assert priority(Policy(factors=PriorityWeights(size=100, small_first=True)), "wide", wide, *nodes) == 25
     assert priority(Policy(factors=PriorityWeights(resources=(("cpu", 100.0),))), "wide", wide, *nodes) == 75
+
+
+def test_size_relative_to_time_is_the_greatest_part_for_each_minute_of_the_limit() -> None:
+    nodes = [a.node(f"n{number}", cpu=4000) for number in range(4)]
+    hour = a_job("hour", a.role(count=4, cpu=1000), limit_s=3600.0)  # a node of four
+    said = PriorityWeights(size=6000, size_relative_to_time=True)
+    assert priority(Policy(factors=said), "hour", hour, *nodes) == pytest.approx(25)
+    assert priority(Policy(factors=said), "hour", replace(hour, limit_s=30.0), *nodes) == 1500  # a minute at least
+    assert priority(Policy(factors=said), "hour", replace(hour, limit_s=None), *nodes) == 0
+    small = replace(said, small_first=True)
+    assert priority(Policy(factors=small), "hour", hour, *nodes) == pytest.approx(6000 - 25)
+    limited = replace(FACTORED, per_job=Limits(wall_s=3600.0))
+    assert priority(Policy(factors=said), "hour", replace(hour, limit_s=None), *nodes, QueueSeen(limited)) == 25
 
 
 def test_fair_share_is_that_of_the_user_in_the_queue() -> None:

@@ -4,10 +4,11 @@
 
 (https://slurm.schedmd.com/priority_multifactor.html; the weights are `Policy.factors`.) *age*: how long the job has
 been able to start, until `max_age_s` counts as 1. *fair share*: `core.order.fair_tree`. *size*: the mean of its part of
-the nodes and its part of the cpus; with `small_first`, what is missing to 1. *queue* and *qos*: its priority over the
-highest one there is. *part*: what is asked of a resource over what the cluster has. *own*: the job's priority as it
-stands, in place of Slurm's site factor. Slurm truncates the sum to a whole number from 0, which `displayed_priority`
-does; for ordering it is left as it is, so that weights may be small.
+the nodes and its part of the cpus; with `size_relative_to_time` (Slurm's SMALL_RELATIVE_TO_TIME), its greatest part of
+any resource over the time limit in minutes, 0 without a limit; with `small_first`, what is missing to 1. *queue* and
+*qos*: its priority over the highest one there is. *part*: what is asked of a resource over what the cluster has. *own*:
+the job's priority as it stands, in place of Slurm's site factor. Slurm truncates the sum to a whole number from 0,
+which `displayed_priority` does; for ordering it is left as it is, so that weights may be small.
 
 A job asks pods, not nodes: its nodes are the fewest that its minimum could need, by the largest amount of each resource
 that any node has.
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +31,9 @@ from phalanx.model.job import Job
 from phalanx.model.pod import CPU
 from phalanx.model.policy import Policy, PriorityWeights
 from phalanx.state.classes import Gang
-from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
 
+MINUTE_S = 60.0
 HIGHEST = 2**32 - 1  # Slurm's priorities are unsigned integers of 32 bits
 
 
@@ -73,10 +75,9 @@ def age(waited_s: float, max_age_s: float) -> float:
     return max(0.0, min(1.0, waited_s / max_age_s))
 
 
-def size(nodes: float, cpus: float, *, small_first: bool = False) -> float:
-    """Return the size factor. `nodes`, `cpus`: the parts asked for of all."""
-    mean = (min(1.0, nodes) + min(1.0, cpus)) / 2
-    return 1.0 - mean if small_first else mean
+def size(nodes: float, cpus: float) -> float:
+    """Return the size. `nodes`, `cpus`: the parts asked for of all."""
+    return (min(1.0, nodes) + min(1.0, cpus)) / 2
 
 
 def fraction(some: float, whole: float) -> float:
@@ -104,7 +105,7 @@ class MultifactorPriority:
         return PriorityFactors(
             age=age(self.now_s - eligible_s, factors.max_age_s),
             fair_share=self.fair_share(job) if factors.fair_share else 0.0,
-            size=size_of,
+            size=self._size_factor(size_of, time_limit_s(self.cluster, job)),
             queue=self._factor_of_queue(self.cluster.queue_of(job)),
             qos=fraction(self._qos.get(job.qos, 0.0), max(self._qos.values(), default=0.0)),
             resources=asked,
@@ -129,7 +130,10 @@ class MultifactorPriority:
         qos = np.array([fraction(self._qos.get(name, 0.0), most) for name in pending.qos_names()])
         found = columns.priority[cells] + factors.age * ages
         found = found + factors.fair_share * np.array(shares)[of_row]
-        found = found + factors.size * np.array([size for size, _ in asked])[number]
+        sizes = np.array([size for size, _ in asked])[number]
+        if factors.size_relative_to_time:
+            sizes = sizes / np.maximum(1.0, columns.limit_s[cells] / MINUTE_S)
+        found = found + factors.size * (1.0 - sizes if factors.small_first else sizes)
         found = found + factors.queue * np.array([self._factor_of_queue(each.queue) for each in whose])[of_row]
         found = found + factors.qos * qos[columns.qos[cells]]
         weighted = [
@@ -184,16 +188,25 @@ class MultifactorPriority:
         queue = self.cluster.queues.get(name)
         return fraction(queue.priority if queue else 0, self._highest_queue)
 
+    def _size_factor(self, size: float, limit_s: float | None) -> float:
+        factors = self.policy.factors
+        if factors.size_relative_to_time:
+            size /= inf if limit_s is None else max(1.0, limit_s / MINUTE_S)
+        return 1.0 - size if factors.small_first else size
+
     def _asked(self, gang: Gang) -> tuple[float, tuple[tuple[str, float], ...]]:
-        """Return the size factor of the gang, and the parts that it asks for."""
+        """Return the size of the gang, and the parts that it asks for."""
         known = self._asks.get(gang)
         if known is None:
             amounts, whole = gang.asked(), self._whole
             parts = tuple(
                 (resource, fraction(amount, whole.get(resource, (0, 0))[0])) for resource, amount in amounts.items()
             )
-            nodes = fraction(self._fewest_nodes(amounts), self._nodes)
-            by_size = size(nodes, dict(parts).get(CPU, 0.0), small_first=self.policy.factors.small_first)
+            if self.policy.factors.size_relative_to_time:
+                by_size = max((part for _, part in parts), default=0.0)
+            else:
+                nodes = fraction(self._fewest_nodes(amounts), self._nodes)
+                by_size = size(nodes, dict(parts).get(CPU, 0.0))
             known = self._asks[gang] = (by_size, parts)
         return known
 

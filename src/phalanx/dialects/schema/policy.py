@@ -67,6 +67,7 @@ def _factors(said: Fields) -> PriorityWeights:
         max_age_s=said.seconds("maxAge", _FACTORS.max_age_s),
         qos_values=said.weights("qosValues"),
         small_first=said.flag("smallFirst"),
+        size_relative_to_time=said.flag("sizeRelativeToTime"),
     )
     said.done()
     return found

@@ -30,12 +30,15 @@ class Factors:
     nice: int = 0
 
 
-def job_size(nodes: int, cpus: int, all_nodes: int, all_cpus: int, *, favor_small: bool = False) -> float:
-    """The mean of its parts of all nodes and of all CPUs."""
+def job_size(nodes: int, cpus: int, all_nodes: int, all_cpus: int, limit_min: int | None, weights: Weights) -> float:
+    """The mean of its parts of all nodes and of all CPUs; relative to time, the greater of them for each minute of its
+    limit (0 without one)."""
     if not all_nodes or not all_cpus:
         return 0.0
     found = (nodes / all_nodes + cpus / all_cpus) / 2
-    return 1.0 - found if favor_small else found
+    if weights.relative_to_time:
+        found = 0.0 if limit_min is None else max(nodes / all_nodes, cpus / all_cpus) / max(1, limit_min)
+    return 1.0 - found if weights.favor_small else found
 
 
 def weighted(factors: Factors, weights: Weights) -> dict[str, float]:

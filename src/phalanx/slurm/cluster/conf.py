@@ -133,6 +133,9 @@ def _flag(site: Site, flag: str, tell: Tell) -> None:
         case "NO_FAIR_TREE":
             site.classic = True
             tell(said, "the classic formula in sshare and sprio; that of the scheduler is the policy's: classic")
+        case "SMALL_RELATIVE_TO_TIME":
+            site.weights.relative_to_time = True
+            tell(said, "sizes over time limits in sprio; those of the scheduler are the policy's sizeRelativeToTime")
         case "DEPTH_OBLIVIOUS":
             tell(said, "not offered: on a real Slurm it favours users far over their part; Fair Tree stays", False)
         case _:

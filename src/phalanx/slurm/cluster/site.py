@@ -19,7 +19,8 @@ FEATURE = "feature.slurm.phalanx.dev/"  # on nodes: Slurm's features
 
 
 class Weights(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """As in slurm.conf. `max_age_s`: the age that counts 1. `tres`: by Slurm's names of resources."""
+    """As in slurm.conf. `max_age_s`: the age that counts 1. `tres`: by Slurm's names of resources. `relative_to_time`:
+    the flag SMALL_RELATIVE_TO_TIME."""
 
     age: int = 0
     assoc: int = 0
@@ -30,6 +31,7 @@ class Weights(msgspec.Struct, kw_only=True, omit_defaults=True):
     tres: dict[str, float] = {}
     max_age_s: int = 7 * 86400
     favor_small: bool = False
+    relative_to_time: bool = False
 
     @property
     def any(self) -> bool:

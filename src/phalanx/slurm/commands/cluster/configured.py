@@ -34,6 +34,7 @@ def _settings(here: Site) -> list[tuple[str, str]]:
         "Licenses": ",".join(f"{name}:{count}" for name, count in sorted(here.licenses.items())),
         "MailProg": here.mail_program, "MaxArraySize": str(here.max_array), "MinJobAge": f"{here.keep_s} sec",
         "PriorityFavorSmall": "Yes" if weights.favor_small else "No",
+        "PriorityFlags": "SMALL_RELATIVE_TO_TIME" if weights.relative_to_time else "",
         "PriorityMaxAge": times.long_elapsed(weights.max_age_s),
         "PriorityType": "priority/multifactor" if weights.any else "priority/basic",
         "PriorityWeightAge": str(weights.age), "PriorityWeightAssoc": str(weights.assoc),

@@ -100,9 +100,7 @@ def factors(
     return Factors(
         age=min(1.0, held_s / weights.max_age_s) if weights.max_age_s else 0.0,
         fair_share=shares.get((ask.account, ask.user), 0.0),
-        job_size=job_size(
-            ask.node_count, ask.cpus, len(every), sum(one.cpus for one in every), favor_small=weights.favor_small
-        ),
+        job_size=job_size(ask.node_count, ask.cpus, len(every), sum(one.cpus for one in every), ask.limit_min, weights),
         partition=_part(partition.priority if partition is not None else 0, (one.priority for one in here.all)),
         qos=_part(
             here.qos[ask.qos].priority if ask.qos in here.qos else 0, (one.priority for one in here.qos.values())
