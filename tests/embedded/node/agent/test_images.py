@@ -285,3 +285,31 @@ def test_a_killed_supervisor_takes_its_container_along(api_server: ServerProcess
         assert "supervisor of this container was killed" in pod["status"]["message"]
 
     scenario(api_server, test)
+
+
+def test_nothing_is_made_on_a_machine_that_is_shared_in_roots_name(api_server: ServerProcess, tmp_path: Path) -> None:
+    """Who may look into a directory of the machine can have it mounted, but what he may not make there is not made."""
+    if os.geteuid() != 0:
+        pytest.skip("pods of other users can be started by root alone")
+    place = tmp_path / "etc"
+    place.mkdir(mode=0o755)
+    for folder in (*tmp_path.parents, tmp_path):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    volumes = [{"name": "v", "hostPath": {"path": str(place)}}, {"name": "e", "emptyDir": {}}]
+    mount = {"name": "v", "mountPath": "/mnt"}
+    made = {"below": {"name": "e", "mountPath": "/mnt/cron"}, "beside": {"name": "e", "mountPath": "/own/new"}}
+
+    async def test(api: Client) -> None:
+        notes = {"phalanx.dev/uid": str(ADA), "phalanx.dev/gid": str(ADA)}
+        await api.connection.patch(NAMESPACES, api.namespace, {"metadata": {"annotations": notes}})
+        await api.run(box("true", volumeMounts=[mount, made["below"]]), name="below", volumes=volumes)
+        await api.run(box("true", volumeMounts=[mount], workingDir="/mnt/here"), name="here", volumes=volumes)
+        for name, what in (("below", "/mnt/cron: Permission denied"), ("here", "/mnt/here: Permission denied")):
+            assert what in (await api.phase("Failed", name))["status"]["message"]
+        text = await said(
+            api, "ls /own; stat -c %u .", volumes=volumes, box={"volumeMounts": [made["beside"]], "workingDir": "/a/b"}
+        )
+        assert text == "new\n0"  # in a root of its own
+
+    scenario(api_server, test, shared=True)
+    assert list(place.iterdir()) == []

@@ -7,7 +7,7 @@ from its bounding set, so that no program in the image can regain them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -102,3 +102,13 @@ def rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
         libc.setfsuid(os.geteuid())
         libc.setfsgid(os.getegid())
         os.setgroups(before)
+
+
+@contextmanager
+def rights_at(path: str, volumes: Iterable[str], spec: dict[str, Any]) -> Iterator[None]:
+    """What is made at `path`, in a root of the program's own, is made by root; below what is mounted there (`volumes`),
+    which may be the machine's, with the rights of a confined program's user."""
+    real = os.path.realpath(path)
+    below = any(real.startswith(os.path.realpath(one).rstrip("/") + "/") for one in volumes)
+    with rights_of_user(spec if below else {}):
+        yield

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from phalanx.embedded.node.container.shim.namespaces import fork_below_init, has_own_processes, isolate
-from phalanx.embedded.node.container.shim.privileges import become_user, give_up_new_rights, home
+from phalanx.embedded.node.container.shim.privileges import become_user, give_up_new_rights, home, rights_at
 from phalanx.embedded.node.container.shim.syscalls import (
     PR_SET_PDEATHSIG,
     Refused,
@@ -44,7 +44,8 @@ def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended
     if spec.get("tty"):
         _take_terminal(spec)
     if spec.get("root") is not None:  # as OCI runtimes do: config.md, "cwd"
-        step(f"making the working directory {spec['cwd']}", lambda: os.makedirs(spec["cwd"], exist_ok=True))
+        with rights_at(spec["cwd"], (one["target"] for one in spec["mounts"]), spec):
+            step(f"making the working directory {spec['cwd']}", lambda: os.makedirs(spec["cwd"], exist_ok=True))
     become_user(spec)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would clear it
     if not has_own_processes(spec) and os.getppid() != shim:

@@ -2,7 +2,8 @@
 
 What comes from the machine (volumes, device files, /sys) is taken as copies of mounts while the machine's own root is
 still there; then the image's tree becomes the root and the machine's is let go of. Only after that are the copies put
-in their places, so that whatever an image has there, links above all, leads nowhere but into itself.
+in their places, so that whatever an image has there, links above all, leads nowhere but into itself. Of a confined
+program nothing is made in a volume, which may be a directory of the machine, but with its user's rights.
 
 Of the machine a container sees what OCI runtime-spec, config-linux.md, lists: /proc of its own processes, /sys
 read-only, the usual files of /dev and its own devices. What of /proc and /sys tells of the machine is hidden, and what
@@ -16,6 +17,7 @@ import stat
 from contextlib import suppress
 from typing import Any
 
+from phalanx.embedded.node.container.shim.privileges import rights_at
 from phalanx.embedded.node.container.shim.syscalls import (
     MNT_DETACH,
     MS_BIND,
@@ -66,8 +68,9 @@ def make_root(spec: dict[str, Any], volumes: list[tuple[int, dict[str, Any]]]) -
     attach("mounting /sys", system, "/sys")
     if not user_namespace:
         _hide(spec)
-    for tree, target in copies:
-        step(f"making the mount point {target}", lambda tree=tree, target=target: _point(os.fstat(tree), target))
+    for number, (tree, target) in enumerate(copies):
+        with rights_at(target, (one for _, one in copies[:number]), spec):
+            step(f"making the mount point {target}", lambda tree=tree, target=target: _point(os.fstat(tree), target))
         attach(f"mounting {target}", tree, target)
         os.close(tree)
     if root["read_only"]:
