@@ -2,6 +2,9 @@
 
 Without a probe a container is ready as soon as it runs. A probe's verdict changes only after so many equal results as
 its thresholds say.
+
+Probes are connections of the agent's. Where that is root, who reaches every pod, a confined container's probes ask its
+own pod alone, and no redirection is followed: else a user could send root to what others' pods listen on.
 """
 
 from __future__ import annotations
@@ -90,12 +93,21 @@ async def check(probe: Object, attempt: Attempt, address: str, container: Object
         case {"exec": {"command": command}}:
             code, output = await execute(attempt, command, timeout_s)
             return code == 0, output.strip()
+        case {"httpGet": said} | {"tcpSocket": said} if (
+            attempt.spec.confined and (said.get("host") or address) != address
+        ):
+            words = "is not the pod's own address: other hosts are not probed on a machine that is shared"
+            return False, f"{said['host']} {words}"
         case {"httpGet": get}:
             return await _http_get(get, address, container, timeout_s)
         case {"tcpSocket": tcp}:
             return await _connect(tcp.get("host") or address, _port(tcp["port"], container), timeout_s)
         case _:
             return False, f"unsupported probe type: {', '.join(probe)}"
+
+
+def _is_elsewhere(said: Object, address: str) -> bool:
+    return (said.get("host") or address) != address
 
 
 async def _http_get(get: Object, address: str, container: Object, timeout_s: float) -> tuple[bool, str]:
@@ -106,7 +118,7 @@ async def _http_get(get: Object, address: str, container: Object, timeout_s: flo
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(url, headers=headers, ssl=False) as got,
+            session.get(url, headers=headers, ssl=False, allow_redirects=False) as got,
         ):
             good = 200 <= got.status < 400
             return good, "" if good else f"HTTP probe failed with statuscode: {got.status}"
