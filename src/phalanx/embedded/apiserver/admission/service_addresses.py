@@ -14,6 +14,7 @@ from phalanx.embedded.apiserver.registry.kinds.workloads.service import HEADLESS
 
 ADDRESSES = IPv4Network("10.96.0.0/16")
 FIRST = 10  # the ones before are for what a cluster itself needs: the API, DNS
+_API = "10.96.0.1"  # of the service `kubernetes`, which every cluster has and which is no object here
 NODE_PORTS = range(30000, 32768)
 
 
@@ -26,7 +27,7 @@ def allocate(service: Object, before: Object, others: Iterable[Object]) -> None:
     place = (meta.get("namespace"), meta.get("name"))
     rest = [one["spec"] for one in others if (one["metadata"].get("namespace"), one["metadata"]["name"]) != place]
     if spec.get("clusterIP") != HEADLESS and not before.get("clusterIP"):
-        _address(service, {one.get("clusterIP") for one in rest})
+        _address(service, {_API, *(one.get("clusterIP") for one in rest)})
     if spec.get("type") in ("NodePort", "LoadBalancer"):
         taken = {port["nodePort"] for one in rest for port in one.get("ports", ()) if port.get("nodePort")}
         _node_ports(service, taken)

@@ -106,7 +106,7 @@ class Naming:
 
     def _forwards(self) -> Mapping[Place, Targets]:
         api = (self._server.hostname or "", self._server.port or _HTTPS)
-        found: dict[Place, Targets] = {(self._home.api_address, _HTTPS): (api,)}
+        found: dict[Place, Targets] = {}
         pods = self._addressed()
         for service in self._services.objects.values():
             if address := self._home.service_address(service["spec"].get("clusterIP") or ""):
@@ -114,7 +114,7 @@ class Naming:
                 for port in service["spec"].get("ports") or ():
                     if (port.get("protocol") or "TCP") == "TCP":
                         found[address, port["port"]] = _targets(port, behind)
-        return found
+        return found | {(self._home.api_address, _HTTPS): (api,)}  # whatever address a service was given once
 
 
 def _targets(port: Mapping[str, Any], behind: Sequence[tuple[Object, str]]) -> Targets:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from tests.embedded.apiserver.registry.kinds.writes import (
     Cluster,
     Object,
@@ -95,6 +96,11 @@ def test_two_services_never_share_an_address() -> None:
     first = create("services", service() | {"metadata": {"name": "b"}})
     cluster = Cluster(objects={("", "services"): [first]})
     assert create("services", service(), cluster=cluster)["spec"]["clusterIP"] != first["spec"]["clusterIP"]
+
+
+def test_nobody_has_the_address_at_which_pods_reach_the_api() -> None:
+    with pytest.raises(ApiError, match=r"failed to allocate IP 10\.96\.0\.1: provided IP is already allocated"):
+        create("services", service(clusterIP="10.96.0.1"))
 
 
 def test_a_headless_service_keeps_none() -> None:
