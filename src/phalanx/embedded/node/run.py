@@ -130,7 +130,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         cgroups=cgroups,
         home=home,
         naming=Naming(name, home, connection.server, settings.pods_dir, pods, informers(SERVICES)),
-        fence=await _fence(settings),
+        fence=await _fence(settings, home),
         images=ImageStore(settings.data_dir),
         isolation=isolation,
         owners=Owners(informers(NAMESPACES)) if settings.shared else None,
@@ -321,14 +321,14 @@ def _isolation_conditions(around: Surroundings) -> Iterator[tuple[str, str, str,
         yield _network_condition(around.fence)
 
 
-async def _fence(settings: NodeSettings) -> Fence | None:
+async def _fence(settings: NodeSettings, home: Networks) -> Fence | None:
     if not settings.shared:
         return None
     if not settings.fenced:
         with suppress(PhalanxError):  # then there are none to take away
             await take_down()
         return None
-    fence = Fence()
+    fence = Fence(home.services)
     await fence.try_out()
     return fence
 

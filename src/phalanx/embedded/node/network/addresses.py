@@ -56,6 +56,11 @@ class Networks:
         return str(_SERVICES + self._offset + within)
 
     @property
+    def services(self) -> str:
+        """The network of the services' addresses."""
+        return f"{_SERVICES + self._offset}/16"
+
+    @property
     def api_address(self) -> str:
         """Of the service `kubernetes`."""
         return self.service_address("10.96.0.1")

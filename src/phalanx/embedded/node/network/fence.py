@@ -5,6 +5,9 @@ knows whose a socket is, though: a connection over the loopback device is given 
 and the answer of a *fenced* user's listener (the second packet of TCP, sent in the listener's name) is dropped unless
 the mark is his own. So nobody's but his own processes ever get through, whatever address he listens on.
 
+The address of a pod is answered by its user alone, and that of a service by root, who forwards what arrives there: a
+listener on all addresses is none at these, and whoever binds one first has nothing of it.
+
 Connections of root are a stranger's, too, for what runs as root forwards those of users (services, `kubectl
 port-forward`, probes). Those to the address of a pod count as the pod's user's: they were asked of the API.
 
@@ -39,7 +42,12 @@ _CHAINS = """\
         type filter hook output priority filter; policy accept;
         oifname != "lo" accept
         tcp flags & (syn | ack) == syn jump calls
-        tcp flags & (syn | ack) == (syn | ack) ct mark != 0 meta skuid @fenced meta skuid . ct mark != @own drop
+        tcp flags & (syn | ack) == (syn | ack) jump answers
+    }
+    chain answers {
+        ip saddr @addresses ip saddr . meta skuid != @homes drop
+        ip saddr SERVICES meta skuid != 0 drop
+        ct mark != 0 meta skuid @fenced meta skuid . ct mark != @own drop
     }
     chain calls {
         ct mark set STRANGER
@@ -59,22 +67,25 @@ class Fenced:
     address: str = ""
 
 
-def rules(pods: Iterable[Fenced]) -> str:
-    """Return the rules, which take the place of those before them at once, as nft(8) reads them."""
+def rules(pods: Iterable[Fenced], services: str) -> str:
+    """Return the rules, which take the place of those before them at once, as nft(8) reads them. `services`: the
+    network of their addresses."""
     known = list(pods)
     users = sorted({one.user for one in known} - {0})
     marks = {user: f"{_OF_USER | user:#x}" for user in users}
-    addresses = sorted((one.address, marks[one.user]) for one in known if one.address and one.user)
+    homes = sorted((one.address, one.user) for one in known if one.address and one.user)
     return "".join(
         (
             f"table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{\n",
             _named("set fenced", "uid", map(str, users)),
             _named("set own", "uid . mark", (f"{user} . {mark}" for user, mark in marks.items())),
             _named("map callers", "uid : mark", (f"{user} : {mark}" for user, mark in marks.items())),
-            _named("map pods", "ipv4_addr : mark", (f"{address} : {mark}" for address, mark in addresses)),
+            _named("map pods", "ipv4_addr : mark", (f"{address} : {marks[user]}" for address, user in homes)),
+            _named("set addresses", "ipv4_addr", (address for address, _ in homes)),
+            _named("set homes", "ipv4_addr . uid", (f"{address} . {user}" for address, user in homes)),
             f"    ct timeout brief {{ protocol tcp; l3proto ip; policy = {{ {_BRIEF} }}; }}\n",
             f"    ct timeout brief6 {{ protocol tcp; l3proto ip6; policy = {{ {_BRIEF} }}; }}\n",
-            _CHAINS.replace("STRANGER", str(_STRANGER)),
+            _CHAINS.replace("STRANGER", str(_STRANGER)).replace("SERVICES", services),
             "}\n",
         )
     )
@@ -88,11 +99,11 @@ def _named(what: str, sort: str, elements: Iterable[str]) -> str:
 class Fence:
     """The rules as they are in force. `refusal`: why there are none."""
 
-    def __init__(self, claim: Path = _CLAIM) -> None:
-        """`claim`: whoever has locked it writes the rules."""
+    def __init__(self, services: str, claim: Path = _CLAIM) -> None:
+        """`services`: the network of their addresses. `claim`: whoever has locked it writes the rules."""
         self.refusal = ""
         self._pods: dict[str, Fenced] = {}  # by uid
-        self._in_force = ""
+        self._services, self._in_force = services, ""
         self._lock, self._claim, self._claimed = asyncio.Lock(), claim, -1
 
     async def try_out(self) -> None:
@@ -100,7 +111,7 @@ class Fence:
         be in force."""
         try:
             self._claimed = _lock(self._claim)
-            await _nft(rules([Fenced(user=1, address="127.64.0.1")]), "--check", "-f", "-")
+            await _nft(rules([Fenced(user=1, address="127.64.0.1")], self._services), "--check", "-f", "-")
         except PhalanxError as error:
             self.refusal = str(error)
 
@@ -151,7 +162,7 @@ class Fence:
             await self._load_known()
 
     async def _load_known(self) -> None:
-        text = rules(self._pods.values())
+        text = rules(self._pods.values(), self._services)
         if text != self._in_force:
             await _load(text)
             self._in_force = text
