@@ -106,8 +106,8 @@ def rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def rights_at(path: str, volumes: Iterable[str], spec: dict[str, Any]) -> Iterator[None]:
-    """What is made at `path`, in a root of the program's own, is made by root; below what is mounted there (`volumes`),
-    which may be the machine's, with the rights of a confined program's user."""
+    """Files at `path`, in a root of the program's own, are made by root; below what is mounted there (`volumes`), which
+    may be the machine's, with the rights of a confined program's user."""
     real = os.path.realpath(path)
     below = any(real.startswith(os.path.realpath(one).rstrip("/") + "/") for one in volumes)
     with rights_of_user(spec if below else {}):
