@@ -192,6 +192,32 @@ def test_a_claims_volume_is_given_without_what_is_in_it(tmp_path: Path) -> None:
     assert elsewhere.stat().st_uid == 0
 
 
+def test_a_volume_in_memory_is_nothing_that_somebody_else_has_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may write to /dev/shm, and the uid of a pod is known long before it starts."""
+    memory, machine = tmp_path / "shm", tmp_path / "etc"
+    for folder in (memory, machine):
+        folder.mkdir(mode=0o755)
+    monkeypatch.setattr(volumes, "_MEMORY", memory)
+    place = set_up(tmp_path / "r", emptyDir={"medium": "Memory"})
+    [root] = memory.iterdir()
+    assert mode(root) == 0o700  # so that nobody looks, or puts anything, below
+    assert place.resolve().parent == root
+    volumes.remove(tmp_path / "r")
+    assert list(memory.iterdir()) == []
+    root.symlink_to(machine)
+    with pytest.raises(ConfigError, match="was made by somebody else"):
+        set_up(tmp_path / "s", emptyDir={"medium": "Memory"})
+    assert (mode(machine), list(machine.iterdir())) == (0o755, [])
+    root.unlink()
+    root.mkdir(mode=0o777)
+    if os.geteuid() == 0:
+        os.chown(root, 51234, 51234)
+        with pytest.raises(ConfigError, match="was made by somebody else"):
+            set_up(tmp_path / "s", emptyDir={"medium": "Memory"})
+
+
 def test_what_a_pod_left_in_its_volume_changes_no_file_of_the_machine(tmp_path: Path) -> None:
     victim, root = tmp_path / "victim", tmp_path / "r"
     victim.touch(mode=0o644)

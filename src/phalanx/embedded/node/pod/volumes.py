@@ -2,14 +2,16 @@
 
 Files of ConfigMaps, Secrets and the downward API are written once, before the first container starts, below a
 directory that only the agent's user may enter; a container sees them through its mounts. A tmpfs (emptyDir with medium
-Memory) lies in /dev/shm.
+Memory) lies in /dev/shm, where anybody may write: below a directory that we have made, which only we may enter.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +39,10 @@ async def set_up(pod: Object, root: Path, allocatable: Mapping[str, str], look_u
 def give(root: Path, user: int, group: int) -> None:
     """Make every file of the pod's volumes its user's; `root` itself stays ours. Raises OSError."""
     for place in root.iterdir() if root.exists() else ():
-        if place.is_symlink() and place.resolve().parent != _MEMORY:  # a volume that stays
+        if place.is_symlink() and not _is_in_memory(place.resolve()):  # a volume that stays
             _give_claimed(place.resolve(), root, user, group)
             continue
-        if place.is_symlink():  # into memory, where others could look
-            place = place.resolve()
-            place.chmod(0o700)
+        place = place.resolve()
         os.chown(place, user, group)
         for folder, folders, files in os.walk(place):
             for name in (*folders, *files):
@@ -88,8 +88,10 @@ def check_paths_of_machine(pod: Object) -> None:
 def remove(root: Path) -> None:
     """All of a pod's volumes, those in memory included."""
     for link in [place for place in root.iterdir() if place.is_symlink()] if root.exists() else ():
-        if link.resolve().parent == _MEMORY:
-            shutil.rmtree(link.resolve(), ignore_errors=True)
+        if _is_in_memory(real := link.resolve()):
+            shutil.rmtree(real, ignore_errors=True)
+            with suppress(OSError):  # others of the pod are still there
+                real.parent.rmdir()
         link.unlink()  # a claim's volume stays, and nothing that is done to the rest may follow the link
     forget_tree(root)
 
@@ -236,13 +238,28 @@ def _link(place: Path, path: str) -> None:
 
 def _make_empty(place: Path, in_memory: bool, uid: str) -> None:
     if in_memory and _MEMORY.is_dir() and not place.is_symlink():
-        real = _MEMORY / f"phalanx-{uid}-{place.name}"
-        real.mkdir(mode=0o777, exist_ok=True)
+        real = _own_folder(_MEMORY / f"phalanx-{uid}") / place.name
+        real.mkdir(exist_ok=True)
         real.chmod(0o777)
         place.symlink_to(real)
     elif not place.is_symlink():
         place.mkdir(exist_ok=True)
         place.chmod(0o777)
+
+
+def _own_folder(place: Path) -> Path:
+    """Make a directory that only we may enter. Raises ConfigError where somebody was there first: the uid of a pod is
+    known long before it starts."""
+    with suppress(FileExistsError):
+        place.mkdir(mode=0o700)
+    found = place.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != 0o700:
+        raise ConfigError(f"{place} was made by somebody else; remove it")
+    return place
+
+
+def _is_in_memory(real: Path) -> bool:
+    return _MEMORY in (real.parent, real.parent.parent)  # where earlier versions had them, too
 
 
 def _check_host_path(source: Object) -> None:
