@@ -207,7 +207,7 @@ def test_a_queue_that_a_rule_made_is_shown_with_its_template_while_it_is_used() 
         ("v1/partition/default/node/none", 404),
         ("v1/partition/default/usage/user/none", 404),
         ("v1/partition/default/applications/strange", 400),
-        ("v1/events/batch", 404),
+        ("v1/events/stream", 404),
     ],
 )
 def test_what_is_not_there_is_an_error_in_its_form(path: str, code: int) -> None:
@@ -224,6 +224,7 @@ def test_the_page_says_which_fields_are_left_out() -> None:
 # --- on `phalanx up` --------------------------------------------------------------------------------------------------
 
 MAPS, NAMESPACES = Kind(plural="configmaps", name="ConfigMap"), Kind(plural="namespaces", name="Namespace")
+VALIDATE = "/ws/v1/validate-conf"
 APPLICATIONS = f"/ws/v1/partition/default/queue/{X}/applications"
 
 
@@ -249,8 +250,17 @@ def test_who_may_reads_them_on_up(simulated: Up) -> None:
                 await api.request("GET", "/ws/v1/partition/default/queue/root.none")
             assert refused.value.code == 404
             with pytest.raises(ApiRefusal) as refused:
-                await api.request("POST", "/ws/v1/validate-conf", body={})
+                await api.request("POST", "/ws/v1/clusters", body={})
             assert refused.value.code == 405
+            checked = [await api.request("POST", VALIDATE, body=body) for body in ({"partitions": []}, {"queues": []})]
+            assert [one["allowed"] for one in checked] == [True, False]
+            assert checked[1]["reason"].startswith("line 1: there is no field 'queues'")
+            with pytest.raises(ApiRefusal) as refused:
+                await api.request("POST", VALIDATE, body={"partitions": "x" * 2**20})
+            assert refused.value.code == 413
+            events = (await api.request("GET", "/ws/v1/events/batch"))["EventRecords"]
+            assert [one["eventChangeDetail"] for one in events if one["objectID"] == "spark"][:2] == [203, 201]
+            assert isinstance(await api.request("GET", "/ws/v1/history/apps"), list)
 
     asyncio.run(scene())
     as_reader = ("--as", "system:serviceaccount:default:reader")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from phalanx.dialects.appwrapper.dialect import APP_WRAPPER_DIALECT
-from phalanx.dialects.frame.dialect import Dialect, Figures, View
+from phalanx.dialects.frame.dialect import Dialect, Figures, Journal, View
 from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
 from phalanx.dialects.kai.dialect import KAI
 from phalanx.dialects.koordinator.dialect import KOORDINATOR
@@ -19,8 +19,9 @@ from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.scheduler_plugins.dialect import SCHEDULER_PLUGINS
 from phalanx.dialects.volcano.dialect import VOLCANO
 from phalanx.dialects.yunikorn.dialect import YUNIKORN
+from phalanx.dialects.yunikorn.journal import Journal as YuniKornJournal
 from phalanx.dialects.yunikorn.rest import PATH as YUNIKORN_REST
-from phalanx.dialects.yunikorn.rest import dashboards
+from phalanx.dialects.yunikorn.rest import VALIDATE, dashboards, validated
 
 DIALECTS: Final[Mapping[str, Dialect[Any]]] = {
     KUEUE.name: KUEUE,
@@ -37,11 +38,15 @@ ON_CLUSTERS: Final = (*(name for name in DIALECTS if name != APP_WRAPPER_DIALECT
 
 
 FIGURES: Final[Mapping[str, Callable[[], Figures[Any]]]] = {KUEUE.name: KueueFigures}
+# What makes one, of the id of a process that no other has.
+JOURNALS: Final[Mapping[str, Callable[[str], Journal]]] = {YUNIKORN.name: YuniKornJournal}
 # By API group, or by the first part of a path that is of no group.
 VIEWS: Final[Mapping[str, tuple[str, View[Any]]]] = {
     KUEUE_VISIBILITY: (KUEUE.name, visible),
     YUNIKORN_REST: (YUNIKORN.name, dashboards),
 }
+# By path: what a text is answered that is posted there to be checked, whatever the scheduler knows.
+CHECKS: Final[Mapping[str, Callable[[bytes], dict[str, Any]]]] = {VALIDATE: validated}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

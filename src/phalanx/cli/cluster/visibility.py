@@ -19,8 +19,10 @@ import msgspec
 from aiohttp import web
 
 from phalanx.client.connection import Object
+from phalanx.dialects.enabled import CHECKS
 
 SOCKET = "scheduler.sock"
+_MOST_BYTES = 2 * 2**20  # of what is checked; the API server passes less on
 # API group (or first part of the path), path below it, query -> how the answer is found
 Ask = Callable[[], Object | list[Object]]
 Views = Callable[[str, tuple[str, ...], Mapping[str, str]], Ask | None]
@@ -46,9 +48,19 @@ async def visible(folder: Path | None, views: Views) -> AsyncIterator[None]:
             code, body = await asyncio.to_thread(_written, ask)
         return web.Response(body=body, status=code, content_type="application/json")
 
-    app = web.Application()
+    async def check(request: web.Request) -> web.Response:
+        checked = CHECKS.get(request.match_info["path"])
+        if checked is None:
+            raise web.HTTPNotFound
+        text = await request.read()
+        async with turn:
+            _, body = await asyncio.to_thread(_written, lambda: checked(text))
+        return web.Response(body=body, content_type="application/json")
+
+    app = web.Application(client_max_size=_MOST_BYTES)
     app.router.add_get("/apis/{path:.+}", answer)
     app.router.add_get("/{path:ws/.+}", answer)
+    app.router.add_post("/{path:ws/.+}", check)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     file = _entered(folder)

@@ -14,7 +14,7 @@ What of an object has no effect is never dropped in silence: every field stands 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -355,6 +355,17 @@ class Figures(Protocol[Read]):
 
     def families(self) -> Iterable[Family]:
         """Return the metrics as they were last looked at; this costs what there are queues, not what there are jobs."""
+
+
+class Journal(Protocol):
+    """The memory of what happened to the gangs of a dialect, for those who ask later. It is kept while the process
+    leads, and has bounds."""
+
+    def saw(self, before: Told | None, after: Told | None, now_s: float) -> None:
+        """Note how a gang was told, and how it is told now; None: it was, or is, not there."""
+
+    def view(self, path: Sequence[str], query: Mapping[str, str], now_s: float) -> Object | list[Object] | None:
+        """Return what is answered to a path as of `View`; None: the view answers it."""
 
 
 class View(Protocol[Read]):

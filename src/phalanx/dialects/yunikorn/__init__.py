@@ -7,6 +7,7 @@ placement/      which queue an application gets by the placement rules, and queu
 limits          what users and groups may have in a queue
 gangs           what pods say, in our words
 dialect         the three parts of the frame
+journal         what happened: its events and history
 rest            its REST paths, for dashboards
 
 YuniKorn applies a file whole or not at all; so it is here. Each complaint has the line that it is about.

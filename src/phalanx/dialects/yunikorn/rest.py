@@ -4,6 +4,7 @@
     /ws/v1/partition/default/queues, /queue/NAME, /placementrules, /nodes, /node/NAME, /applications/STATE
     /ws/v1/partition/default/queue/NAME/applications[/STATE], /application/ID
     /ws/v1/partition/default/usage/users, /user/NAME, /groups, /group/NAME
+    POST /ws/v1/validate-conf: a queues.yaml, which is taken or refused as the ConfigMap would be
 
 An answer is made of the configuration and of the pods that were told. Times are nanoseconds since the epoch, `vcore` is
 in thousandths, all else in whole units. An application is all pods of one id in one queue; its state follows from its
@@ -25,17 +26,32 @@ from phalanx import __version__
 from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Object, Objects, Told
 from phalanx.dialects.frame.pod_requests import amounts as kubernetes_amounts
-from phalanx.dialects.frame.pod_requests import pod_requests
-from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, amounts, least
-from phalanx.dialects.yunikorn.configuration import Branch, ChildTemplate, Configuration, Partition, PlacementRule
+from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, amounts, least, read
+from phalanx.dialects.yunikorn.configuration import (
+    Branch,
+    ChildTemplate,
+    Configuration,
+    ConfigurationError,
+    Partition,
+    PlacementRule,
+)
 from phalanx.dialects.yunikorn.dialect import YuniKornDefinitions
 from phalanx.dialects.yunikorn.gangs import GROUPS, QUEUE_PREFIX, TASK_GROUP, USER, application_id
+from phalanx.dialects.yunikorn.journal import (
+    application_state,
+    error,
+    has_node,
+    is_over,
+    is_refused,
+    resource_of,
+    theirs,
+)
 from phalanx.dialects.yunikorn.limits import counted_group, limits_of
 from phalanx.dialects.yunikorn.queues import properties_of, whole
 from phalanx.model.queue import Limits
-from phalanx.model.reason import ReasonCode
 
 PATH: Final = "ws"
+VALIDATE: Final = f"{PATH}/v1/validate-conf"
 LEFT_OUT: Final[Mapping[str, str]] = {
     "clusters: `startTime`": "the decisions know no clock",
     "partitions: `lastStateTransitionTime`, `quotaPreemptionEnabled`": "it is always Active; a quota that is cut waits",
@@ -49,7 +65,6 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "nodes: `attributes`, `rackName`": "labels are on the node",
 }
 _MISSING = "there is no such path here; see docs/dialects/yunikorn.md for those that are answered"
-_OVER = ("Succeeded", "Failed")
 _ACTIVE, _REJECTED, _COMPLETED = ("Accepted", "Running"), "Rejected", "Completed"
 _NONE = Configuration(partitions=(Partition(name=DEFAULT_PARTITION, queues=(Branch(name="root", submit_acl="*"),)),))
 _NS = 10**9
@@ -87,9 +102,13 @@ def dashboards(
     return error(404, _MISSING)
 
 
-def error(code: int, message: str) -> Object:
-    """Return an error in YuniKorn's form."""
-    return {"status_code": code, "message": message, "description": message}
+def validated(body: bytes) -> Object:
+    """Return what is answered to a file that is posted to be checked."""
+    try:
+        read(body.decode("utf-8", "replace"))
+    except ConfigurationError as fault:
+        return {"allowed": False, "reason": str(fault)}
+    return {"allowed": True}
 
 
 # --- inside: what is seen ---------------------------------------------------------------------------------------------
@@ -117,11 +136,9 @@ class _Application:
 
     @property
     def state(self) -> str:
-        if self.allocations:
-            return "Running"
-        if not self.requests:
-            return _COMPLETED
-        return _REJECTED if self.rejected else "Accepted"
+        return application_state(
+            running=bool(self.allocations), waiting=bool(self.requests), refused=bool(self.rejected)
+        )
 
     def json(self) -> Object:
         return {
@@ -212,7 +229,7 @@ def _applications(defined: YuniKornDefinitions, everyone: Iterable[Told]) -> tup
     theirs = {ours: full for full, ours in defined.named.items()}
     found: dict[tuple[str, str], _Application] = {}
     for told in everyone:
-        refused = told.reason is not None and told.reason.code is ReasonCode.INVALID
+        refused = is_refused(told)
         queue = theirs.get(told.queue, "") if defined.named or defined.fault else "root"
         name = told.queue.removeprefix(QUEUE_PREFIX)
         if not queue and not refused and defined.made(name, told.namespace) is not None:
@@ -247,19 +264,19 @@ def _applications(defined: YuniKornDefinitions, everyone: Iterable[Told]) -> tup
 
 def _enter(application: _Application, pod: Object, at_ns: int) -> None:
     meta, spec = pod["metadata"], pod.get("spec") or {}
-    if (pod.get("status") or {}).get("phase") in _OVER:
+    if is_over(pod):
         return
     tags = {"kubernetes.io/meta/namespace": meta["namespace"], "kubernetes.io/meta/podName": meta["name"]}
     shown = {
         "allocationKey": meta["uid"],
         "allocationTags": tags,
         "requestTime": at_ns,
-        "resource": {**_theirs(pod_requests(spec)), "pods": 1},
+        "resource": resource_of(pod),
         "priority": str(spec.get("priority") or 0),
         "applicationId": application.id,
         "taskGroupName": str((meta.get("annotations") or {}).get(TASK_GROUP, "")),
     }
-    if spec.get("nodeName"):
+    if has_node(pod):
         application.allocations.append({**shown, "nodeId": spec["nodeName"], "placeholder": False})
     else:
         application.requests.append({**shown, "placeholder": False})
@@ -510,7 +527,7 @@ def _usage(below: Mapping[str, Sequence[_Application]], queue: str, limits: Mapp
         "queuePath": queue,
         "resourceUsage": _sum(one.used for one in inside),
         "runningApplications": [one.id for one in inside if one.state == "Running"],
-        "maxResources": _theirs(dict(most.resources)),
+        "maxResources": theirs(dict(most.resources)),
         "maxApplications": most.running or 0,
         "children": [_usage(below, child, limits) for child in children],
     }
@@ -536,12 +553,8 @@ def _health(defined: YuniKornDefinitions) -> Object:
 # --- inside: amounts --------------------------------------------------------------------------------------------------
 
 
-def _theirs(amounts: Mapping[str, int]) -> Resources:
-    return {"vcore" if name == "cpu" else name: amount for name, amount in amounts.items()}
-
-
 def _allocatable(node: Object) -> Resources:
-    return _theirs(kubernetes_amounts((node.get("status") or {}).get("allocatable")))
+    return theirs(kubernetes_amounts((node.get("status") or {}).get("allocatable")))
 
 
 def _sum(parts: Iterable[Mapping[str, int]]) -> Resources:

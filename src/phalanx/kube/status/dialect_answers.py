@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -21,8 +22,8 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.client.tally import Family
-from phalanx.dialects.enabled import FIGURES, VIEWS
-from phalanx.dialects.frame.dialect import Answer, Eviction, Figures, Stage, Told
+from phalanx.dialects.enabled import FIGURES, JOURNALS, VIEWS
+from phalanx.dialects.frame.dialect import Answer, Eviction, Figures, Journal, Stage, Told
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.preemption import Departure
@@ -62,6 +63,10 @@ class DialectAnswers:
         self._timers: dict[str, float] = {}  # gang or dialect -> when it is looked at again
         self._refused: dict[tuple[Kind, str], tuple[str, Answer]] = {}  # with the uid of what it was written to
         self._figures: dict[str, Figures[Any]] = {}
+        instance = str(uuid.uuid4())
+        self._journals: dict[str, Journal] = {
+            name: JOURNALS[name](instance) for name in watch.dialects if name in JOURNALS
+        }
         self._news = asyncio.Event()
 
     def touch(self, gang: str) -> None:
@@ -96,6 +101,9 @@ class DialectAnswers:
         name, view = VIEWS.get(group, ("", None))
         if view is None or name not in self._watch.defined:
             return None
+        journal = self._journals.get(name)
+        if journal is not None and (noted := journal.view(path, query, self._now_s())) is not None:
+            return lambda: noted
         objects = {**self._objects(self._watch.dialects[name].answer_kinds), NODES: self._cache(NODES)}
         copies = {kind: dict(found) for kind, found in objects.items()}
         return partial(view, self._watch.defined[name], list(self._told[name].values()), copies, path, query)
@@ -129,6 +137,8 @@ class DialectAnswers:
         if name is None or name not in self._watch.defined:
             return ()
         told, known = self._look(id, self._told[name].get(id)), self._told[name]
+        if name in self._journals:
+            self._journals[name].saw(known.get(id), told, self._now_s())
         if told is None:
             for each in (self._reasons, self._departures, self._pods, known):
                 each.pop(id, None)

@@ -1,0 +1,218 @@
+"""What happened to YuniKorn's applications, for those who ask later: its events, and its history minute by minute.
+
+    /ws/v1/events/batch?start=&count=           records from that id on, 10,000 at most; the last 10,000 are kept
+    /ws/v1/history/apps, /ws/v1/history/containers    how many applications and pods had nodes, each minute of a day
+
+A record follows from how a gang's pods were told before and after. It is kept while the process leads, and is gone
+with it: who reads on finds another `InstanceUUID`, and begins anew. Samples are made when somebody asks or something
+changes; in between nothing did, so a minute's figure is what it was when the minute ended.
+
+Source: si.proto (EventRecord) of apache/yunikorn-scheduler-interface; pkg/events, pkg/webservice (getEvents,
+getApplicationHistory) and pkg/metrics/history of apache/yunikorn-core (1.9).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from phalanx.dialects.frame.dialect import Eviction, Object, Told
+from phalanx.dialects.frame.pod_requests import pod_requests
+from phalanx.dialects.yunikorn.gangs import QUEUE_PREFIX, application_id
+from phalanx.model.reason import ReasonCode
+
+MOST_RECORDS: Final = 10_000
+_MOST_SAMPLES: Final = 24 * 60
+_MINUTE_S, _NS = 60, 10**9
+_OVER = ("Succeeded", "Failed")
+_APP, _NODE, _QUEUE = 2, 3, 4  # EventRecord.Type
+_SET, _ADD, _REMOVE = 1, 2, 3  # EventRecord.ChangeType
+_NO_DETAIL, _REQUEST_CANCEL, _REQUEST_ALLOC = 0, 100, 101  # EventRecord.ChangeDetail, also below
+_APP_ALLOC, _APP_REQUEST, _APP_NEW = 200, 201, 203
+_STATES: Mapping[str, int] = {"Rejected": 202, "Accepted": 204, "Running": 206, "Completed": 208}
+_NODE_ALLOC, _QUEUE_APP, _ALLOC_CANCEL, _ALLOC_PREEMPT = 303, 405, 500, 501
+
+
+class Figures(NamedTuple):
+    """The figures at the end of a minute: applications of which pods have nodes, and these pods."""
+
+    at_s: int
+    applications: int
+    pods: int
+
+
+class Journal:
+    """`frame.Journal` of YuniKorn. `instance`: tells its ids from those of another process."""
+
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
+        self._records: deque[Object] = deque(maxlen=MOST_RECORDS)
+        self._said = 0  # so many records there have been
+        self._on_nodes: dict[str, int] = {}  # gang -> its pods that have nodes, where there are any
+        self._samples: deque[Figures] = deque(maxlen=_MOST_SAMPLES)
+        self._next_s: int | None = None  # when the minute ends
+
+    def saw(self, before: Told | None, after: Told | None, now_s: float) -> None:
+        """Note how a gang was told, and how it is told now; None: it was, or is, not there."""
+        self._sample(now_s)
+        either = after or before
+        if either is None:
+            return
+        self._on_nodes.pop(either.id, None)
+        if after is not None and (pods := sum(has_node(pod) for pod in after.owners)):
+            self._on_nodes[after.id] = pods
+        for type_, about, change, detail, more in _changes(before, after):
+            record = {"type": type_, "objectID": about, "timestampNano": int(now_s * _NS), "eventChangeType": change}
+            self._records.append(record | ({"eventChangeDetail": detail} if detail else {}) | more)
+            self._said += 1
+
+    def view(self, path: Sequence[str], query: Mapping[str, str], now_s: float) -> Object | list[Object] | None:
+        """Return what is answered to a path below `/ws`; None: it is of no journal."""
+        match tuple(path):
+            case ("v1", "events", "batch"):
+                return self._batch(query)
+            case ("v1", "history", "apps"):
+                return [_sampled(one, "totalApplications", one.applications) for one in self._sampled(now_s)]
+            case ("v1", "history", "containers"):
+                return [_sampled(one, "totalContainers", one.pods) for one in self._sampled(now_s)]
+        return None
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _batch(self, query: Mapping[str, str]) -> Object:
+        numbers = {}
+        for name, least in (("start", 0), ("count", 1)):
+            text = query.get(name, "")
+            if text and not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) >= least):
+                return error(400, f"{name}={text[:40]!r} is no whole number from {least}")
+            numbers[name] = int(text) if text else None
+        lowest = self._said - len(self._records)
+        start, count = numbers["start"] or 0, min(numbers["count"] or MOST_RECORDS, MOST_RECORDS)
+        records = list(self._records)[start - lowest :][:count] if start >= lowest else []
+        return {
+            "InstanceUUID": self._instance,
+            "LowestID": lowest,
+            "HighestID": max(0, self._said - 1),
+            "EventRecords": records,
+        }
+
+    def _sampled(self, now_s: float) -> list[Figures]:
+        self._sample(now_s)
+        return list(self._samples)
+
+    def _sample(self, now_s: float) -> None:
+        """Note what held until now for each minute that has ended since."""
+        if self._next_s is None:
+            self._next_s = int(now_s) + _MINUTE_S
+            return
+        gone = int(now_s - self._next_s) // _MINUTE_S - _MOST_SAMPLES
+        self._next_s += max(0, gone) * _MINUTE_S  # of more than a day the last is kept
+        while self._next_s <= now_s:
+            self._samples.append(Figures(self._next_s, len(self._on_nodes), sum(self._on_nodes.values())))
+            self._next_s += _MINUTE_S
+
+
+def error(code: int, message: str) -> Object:
+    """Return an error in YuniKorn's form."""
+    return {"status_code": code, "message": message, "description": message}
+
+
+def theirs(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return amounts under YuniKorn's names."""
+    return {"vcore" if name == "cpu" else name: amount for name, amount in amounts.items()}
+
+
+def resource_of(pod: Object) -> dict[str, int]:
+    """Return what a pod asks for, itself among it."""
+    return {**theirs(pod_requests(pod.get("spec") or {})), "pods": 1}
+
+
+def is_over(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in _OVER
+
+
+def has_node(pod: Object) -> bool:
+    """Return whether a pod has a node that it has not left."""
+    return bool((pod.get("spec") or {}).get("nodeName")) and not is_over(pod)
+
+
+def is_refused(told: Told) -> bool:
+    return told.reason is not None and told.reason.code is ReasonCode.INVALID
+
+
+def application_state(*, running: bool, waiting: bool, refused: bool) -> str:
+    """Return the state of an application of which pods run, or wait."""
+    if running:
+        return "Running"
+    if not waiting:
+        return "Completed"
+    return "Rejected" if refused else "Accepted"
+
+
+# --- what follows from two tellings -----------------------------------------------------------------------------------
+
+# type, id of what it is about, change, detail, and what else is said
+_Change = tuple[int, str, int, int, dict[str, Any]]
+
+
+def _changes(before: Told | None, after: Told | None) -> Iterator[_Change]:
+    either = after or before
+    if either is None or not either.owners:
+        return
+    application, queue = application_id(either.owners[0]["metadata"]), either.queue.removeprefix(QUEUE_PREFIX)
+    if before is None:
+        yield _APP, application, _ADD, _APP_NEW, {}
+        yield _QUEUE, queue, _ADD, _QUEUE_APP, {"referenceID": application}
+    old, new = (_by_uid(told) for told in (before, after))
+    left = _ALLOC_PREEMPT if _is_preempted(after.evicted if after is not None else None) else _ALLOC_CANCEL
+    for uid in old | new:
+        yield from _of_pod(application, uid, old.get(uid), new.get(uid), left)
+    states = [_state(told) for told in (before, after)]
+    if states[0] != states[1] and states[1]:
+        yield _APP, application, _SET, _STATES[states[1]], {}
+    if after is None:
+        yield _QUEUE, queue, _REMOVE, _QUEUE_APP, {"referenceID": application}
+        yield _APP, application, _REMOVE, _NO_DETAIL, {}
+
+
+def _of_pod(application: str, uid: str, old: Object | None, new: Object | None, left: int) -> Iterator[_Change]:
+    pod = new or old or {}
+    said = {"referenceID": uid, "resource": {"resources": {k: {"value": v} for k, v in resource_of(pod).items()}}}
+    had, has = (one is not None and has_node(one) for one in (old, new))
+    waited, waits = (one is not None and not has_node(one) and not is_over(one) for one in (old, new))
+    node = str((pod.get("spec") or {}).get("nodeName") or (old or {}).get("spec", {}).get("nodeName") or "")
+    if old is None and (has or waits):
+        yield _APP, application, _ADD, _APP_REQUEST, said
+        waited = True
+    if waited and not waits:
+        yield _APP, application, _REMOVE, _REQUEST_ALLOC if has else _REQUEST_CANCEL, said
+    if has and not had:
+        yield _APP, application, _ADD, _APP_ALLOC, said
+        yield _NODE, node, _ADD, _NODE_ALLOC, said
+    if had and not has:
+        yield _APP, application, _REMOVE, left, said
+        yield _NODE, node, _REMOVE, _NODE_ALLOC, said
+
+
+def _by_uid(told: Told | None) -> dict[str, Object]:
+    return {pod["metadata"]["uid"]: pod for pod in told.owners} if told is not None else {}
+
+
+def _is_preempted(evicted: Eviction | None) -> bool:
+    return evicted is not None and evicted.preempted
+
+
+def _state(told: Told | None) -> str:
+    """Return the state of an application; empty: it is not there."""
+    if told is None:
+        return ""
+    running, waiting = (
+        any(map(has_node, told.owners)),
+        any(not has_node(pod) and not is_over(pod) for pod in told.owners),
+    )
+    return application_state(running=running, waiting=waiting, refused=is_refused(told))
+
+
+def _sampled(one: Figures, name: str, count: int) -> Object:
+    return {"timestamp": one.at_s * _NS, name: str(count)}
