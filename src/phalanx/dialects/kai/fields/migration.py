@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from phalanx.client.kind import PRIORITY_CLASSES, Kind
 from phalanx.dialects.frame.dialect import Object
-from phalanx.dialects.frame.moved import Moved
+from phalanx.dialects.frame.moved import Moved, each_moved
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.fields.notes import notes
 from phalanx.dialects.kai.fields.tables import TABLES
@@ -30,9 +30,7 @@ STEPS = (
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
     """Return what each of these objects becomes, in their order. Those that have nothing to do with KAI are left
     out."""
-    found = [obj for obj in objects if isinstance(obj.get("metadata"), Mapping)]
-    defined = define(_by_kind(found))
-    return tuple(one for obj in found if (one := _moved(obj, defined)) is not None)
+    return each_moved(objects, lambda found: define(_by_kind(found)), _moved)
 
 
 def _by_kind(objects: Iterable[Object]) -> dict[Kind, dict[str, Object]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
-from phalanx.dialects.frame.moved import Moved
+from phalanx.dialects.frame.moved import Moved, each_moved
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.fields.notes import notes
 from phalanx.dialects.koordinator.fields.tables import TABLES
@@ -33,9 +33,7 @@ STEPS = (
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
     """Return what each of these objects becomes, in their order. Those that have nothing to do with Koordinator are
     left out."""
-    found = [obj for obj in objects if isinstance(obj.get("metadata"), Mapping)]
-    defined = define(_by_kind(found))
-    return tuple(one for obj in found if (one := _moved(obj, defined)) is not None)
+    return each_moved(objects, lambda found: define(_by_kind(found)), _moved)
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
