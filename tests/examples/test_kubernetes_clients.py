@@ -15,6 +15,7 @@ HEAVY = {
     "kubernetes/torchx": "two replicas of a Volcano Job ended well and told so, on 2 hosts; another was cancelled",
     "kubernetes/kubeflow": "a function was trained on 2 nodes of a TrainJob; one failed; a running one was deleted",
     "kubernetes/airflow": "a DAG ended well: a Job of two pods and a pod, both admitted by a LocalQueue",
+    "kubernetes/dask": "a KubeCluster of two workers computed squares, and grew to 3; Dask's operator made its pods",
     "kubernetes/codeflare-sdk": "two RayClusters of a LocalQueue were admitted, the second when the first was deleted",
     "kubernetes/kubeflow-training": "a PyTorchJob ended well on 3 hosts; one failed; a running one was deleted",
 }
