@@ -49,6 +49,9 @@ def declare(text: str, *, refused: bool = False) -> tuple[Option, ...]:
     return tuple(found)
 
 
+_LAUNCHING = ("sbatch", "salloc", "srun")  # which end with 255 for an option that they do not know
+
+
 class Reader:
     """Reads command lines of one command. `hint`: it says where help is after an unknown option."""
 
@@ -124,7 +127,7 @@ class Reader:
 
     def _fail(self, text: str) -> NoReturn:
         hint = f'\nTry "{self._command} --help" for more information' if self._hint else ""
-        raise Usage(f"{self._command}: {text}{hint}")
+        raise Usage(f"{self._command}: {text}{hint}", 255 if self._command in _LAUNCHING else 1)
 
 
 def say(text: str) -> None:

@@ -35,6 +35,10 @@ ALSO = {
     "maxtrespj": "maxtres", "maxwalldurationperjob": "maxwall", "maxwallpj": "maxwall", "maxsubmit": "maxsubmitjobs",
     "grpsubmit": "grpsubmitjobs", "maxsubmitjob": "maxsubmitjobs", "maxjob": "maxjobs",
 }  # fmt: skip
+_COUNTS = {
+    "grpjobs": "GrpJobs", "grpsubmitjobs": "GrpSubmitJobs", "maxjobs": "MaxJobs", "maxsubmitjobs": "MaxSubmitJobs",
+    "maxjobsperuser": "MaxJobsPerUser", "maxsubmitjobsperuser": "MaxSubmitJobsPerUser",
+}  # fmt: skip
 _TRES = ("cpu", "mem", "node", "gres/gpu")
 _RESOURCES = {"cpu": "cpu", "mem": "memory", "gres/gpu": "nvidia.com/gpu"}
 NONE = "-1"  # takes a limit away
@@ -46,7 +50,9 @@ class LimitError(PhalanxError):
 
 def unknown(name: str, value: str) -> Usage:
     """Return what sacctmgr says of an option or a value that it does not know."""
-    return Usage(f" Unknown option: {name}={value}\n Use keyword 'where' to modify condition")
+    known = _COUNTS.get(ALSO.get(name, name))
+    why = f"sacctmgr: error: Invalid value for {known} ({value})\n" if known is not None else ""
+    return Usage(f"{why} Unknown option: {name}={value}\n Use keyword 'where' to modify condition")
 
 
 def written(name: str, value: str) -> str:
@@ -61,7 +67,7 @@ def written(name: str, value: str) -> str:
                 minutes = times.read_limit_min(value)
                 return "" if minutes is None else times.long_elapsed(minutes * 60)
             case _:
-                return str(int(value))
+                return str(amounts.read_count(value))
     except (ValueError, amounts.AmountError, times.TimeError):
         raise LimitError(f"{name}={value}") from None
 
@@ -80,7 +86,7 @@ def changed(before: dict[str, str], kinds: dict[str, str], name: str, value: str
                 minutes = times.read_limit_min(value)
                 text = "" if minutes is None else times.long_elapsed(minutes * 60)
             case _:
-                text = str(int(value))
+                text = str(amounts.read_count(value))
     except (ValueError, amounts.AmountError, times.TimeError):
         raise LimitError(f"{name}={value}") from None
     return {key: one for key, one in {**before, name: text}.items() if one}

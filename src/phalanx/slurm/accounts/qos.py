@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from phalanx.slurm.accounts import limits
@@ -25,7 +26,7 @@ def change_qos(here: Site, qos: Qos, change: Mapping[str, str]) -> None:
             except limits.LimitError:
                 raise limits.unknown(key, value) from None
         elif name == "priority":
-            qos.priority = int(value)
+            qos.priority = int(_number("Priority", value, whole=True))
         elif name == "description":
             qos.description = value
         elif name in ("flags", "flags+"):
@@ -39,9 +40,16 @@ def change_qos(here: Site, qos: Qos, change: Mapping[str, str]) -> None:
                 if one not in here.qos:
                     raise limits.unknown(key, value)
         elif name == "usagefactor":
-            qos.usage_factor = float(value)
+            qos.usage_factor = _number("UsageFactor", value, whole=False)
         else:
             raise Usage(f"sacctmgr: error: {key} is not supported by Phalanx (docs/guide/slurm.md)")
+
+
+def _number(name: str, value: str, *, whole: bool) -> float:
+    """Raises Usage."""
+    if re.fullmatch(r"\d{1,9}" if whole else r"\d{1,9}(\.\d*)?", value) is None:
+        raise Usage(f"sacctmgr: error: Invalid value for {name} ({value})\n You didn't give me anything to set")
+    return float(value)
 
 
 NO_FLAG = "-1"

@@ -15,6 +15,7 @@ import msgspec
 from phalanx.slurm.cluster.api import Api, Object
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import PREFIX
+from phalanx.slurm.jobs.chosen import is_user
 from phalanx.slurm.jobs.nodes import nodes
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.hostlist import compress, expand
@@ -84,7 +85,7 @@ def create(api: Api, here: Site, said: dict[str, str]) -> str:
     name = said.get("reservationname") or said.get("reservation") or _name(api, said)
     now_s = time.time()
     if "starttime" not in said:
-        raise Usage("Error: Reservation needs a starttime")
+        raise Usage("scontrol: error: A start time must be given.  No reservation created.")
     if not {"users", "user", "accounts", "account"} & said.keys():
         raise Usage("Error: Either Users/Groups and/or Accounts must be specified.  No reservation created.")
     start_s = _moment(said["starttime"], now_s)
@@ -153,6 +154,8 @@ def _change(api: Api, here: Site, made: Reservation, said: dict[str, str], doing
     users, accounts = said.get("users", said.get("user")), said.get("accounts", said.get("account"))
     if users is not None:
         made.users = [one for one in users.split(",") if one]
+        if any(not one.lstrip("-").isdigit() and not is_user(one.lstrip("-")) for one in made.users):
+            raise Usage(f"{doing}Invalid user id")
     if accounts is not None:
         made.accounts = [one for one in accounts.split(",") if one]
     for one in made.accounts:
@@ -200,7 +203,10 @@ def _choose_nodes(api: Api, here: Site, made: Reservation, said: dict[str, str],
                         f"{doing}Node count specification invalid")  # fmt: skip
         made.nodes = usable[:wanted]
     else:
-        raise Usage("Error: A reservation must include Nodes, NodeCnt, CoreCnt or Licenses.  No reservation created.")
+        raise Usage(
+            "scontrol: error: CoreCnt, Nodes, NodeCnt, BurstBuffer, Licenses or Watts must be specified.  "
+            "No reservation created."
+        )
     made.cores = sum(one.cpus for one in every if one.name in made.nodes)
 
 
@@ -211,7 +217,9 @@ def _end(said: dict[str, str], start_s: float, now_s: float, before_s: float | N
         try:
             minutes = times.read_limit_min(said["duration"])
         except times.TimeError:
-            raise Usage(f"Invalid duration: {said['duration']}") from None
+            raise Usage(
+                f"scontrol: error: Invalid duration duration={said['duration']}.  No reservation created."
+            ) from None
         return start_s + (365 * 24 * 60 if minutes is None else minutes) * 60
     if before_s is None:
         raise Usage("Error: Reservation needs a duration or an endtime")

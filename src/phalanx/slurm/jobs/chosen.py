@@ -118,14 +118,24 @@ def _user(text: str) -> str:
     return text
 
 
+def is_user(name: str) -> bool:
+    """Return whether the operating system knows that user."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
 def read_states(text: str) -> frozenset[str] | None:
     """Long states from long or short ones; None: all. Raises KeyError with the one that is unknown."""
     long = {short: state for state, short in SHORT.items()}
     found = set()
-    for word in text.upper().split(","):
+    for said in text.split(","):
+        word = said.upper()
         if word == "ALL":
             return None
         if word not in long and word not in SHORT:
-            raise KeyError(word)
+            raise KeyError(said)
         found.add(long.get(word, word))
     return frozenset(found)

@@ -37,8 +37,8 @@ def hardware(api: Api, partition: site.Partition | None) -> Hardware:
     """The largest node that the job may have."""
     from phalanx.slurm.jobs.nodes import nodes
 
-    names = set(partition.nodes) if partition is not None else set()
-    found = [node for node in nodes(api) if not names or node.name in names]
+    names, every = set(partition.nodes) if partition is not None else set(), nodes(api)
+    found = [node for node in every if not names or node.name in names]
     if not found:
         return Hardware(cpus=1 << 20, memory_mib=1 << 40, gpus=1 << 20, nodes=1)
     return Hardware(
@@ -46,6 +46,8 @@ def hardware(api: Api, partition: site.Partition | None) -> Hardware:
         memory_mib=max(node.memory_mib for node in found),
         gpus=max(node.gpus for node in found),
         nodes=len(found),
+        names=frozenset(node.name for node in every),
+        features=frozenset(feature for node in every for feature in node.features),
     )
 
 

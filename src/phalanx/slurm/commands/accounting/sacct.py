@@ -75,6 +75,10 @@ def run(words: Sequence[str]) -> int:
         _print_fields()
         return 0
     columns = _columns(said)
+    try:
+        read_states(said.get("state") or "ALL")
+    except KeyError as error:
+        raise Usage(f"sacct: fatal: unrecognized job state value '{error.args[0]}'") from None
     lines = _lines(said)
     _print(columns, lines, said)
     return 0
@@ -217,10 +221,7 @@ def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float
         return False
     text = said.get("state")
     if text:
-        try:
-            states = read_states(text)
-        except KeyError as error:
-            raise Usage(f"sacct: fatal: unrecognized job state value '{error.args[0]}'") from None
+        states = read_states(text)
         if states is not None and job.state not in states:
             return False
         if said.get("endtime") is None and (not job.live or job.eligible_s is None):

@@ -62,6 +62,7 @@ _REFUSED = (
     "wait_job",
 )
 _NOT_SHOWN = ("assoc_mgr", "assoc", "burstbuffer", "bb", "dwstat", "federation", "fed", "frontend", "slurmd")
+_PARTITION_STATES = ("UP", "DOWN", "DRAIN", "INACTIVE")
 _DENIED = "Access/permission denied for job "
 
 
@@ -101,6 +102,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def _show(words: Sequence[str], oneline: bool, details: bool) -> int:
+    if not words:
+        raise Usage("too few arguments for keyword:show")
     what, *names = [*words, ""]
     name = names[0] if names else ""
     match what.lower():
@@ -244,7 +247,7 @@ def _named(api: Api, text: str) -> list[Job]:
     try:
         ids = tuple(read_ids(text.removeprefix("jobid=").removeprefix("JobId=")))
     except NoJob:
-        raise Usage(f"Invalid job id {text}") from None
+        raise Usage(f"Invalid job id specified for job {text}") from None
     asked = Chosen(ids=ids)
     found = [job for job in jobs(api, asked.numbers) if asked.has(job)]
     if not found:
@@ -255,7 +258,7 @@ def _named(api: Api, text: str) -> list[Job]:
 
 def _hold(words: Sequence[str], hold: str) -> int:
     if not words:
-        raise Usage("scontrol: error: too few arguments for keyword:hold")
+        raise Usage("too few arguments for keyword:hold")
     api, status = Api.open(), 0
     for job in [job for word in words for job in _named(api, word)]:
         if job.state != "PENDING":
@@ -361,12 +364,14 @@ def _delete(words: Sequence[str]) -> int:
 
 
 def _update(words: Sequence[str]) -> int:
+    if not words:
+        raise Usage("too few arguments for update keyword")
     pairs = [word.partition("=") for word in words]
     said = {name.lower(): value for name, equals, value in pairs if equals}
     if len(words) >= 2 and words[0].lower() == "job":
         said = {"jobid": words[1], **said}
-    if "jobid" in said:
-        return _update_job(said.pop("jobid"), said)
+    if named := next((name for name in ("jobid", "job") if name in said), None):
+        return _update_job(said.pop(named), said)
     if "nodename" in said:
         return _update_node(said.pop("nodename"), said)
     if "reservationname" in said or "reservation" in said:
@@ -379,7 +384,8 @@ def _update(words: Sequence[str]) -> int:
     if "partitionname" in said:
         return _update_partition(said.pop("partitionname"), said)
     raise Usage(
-        "scontrol: error: No valid entity in update command\nInput line must include JobId, NodeName or PartitionName"
+        "No valid entity in update command\nInput line must include "
+        '"NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'
     )
 
 
@@ -426,14 +432,16 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str]) -> dependency.Ne
             case "priority":
                 _prioritize(job, ask, value)
             case "nice":
-                ask.nice = int(value or 100)
+                ask.nice = _nice(value)
             case "starttime" | "eligibletime":
                 ask.begin_s = _at(value)
             case "deadline":
                 ask.deadline_s = _at(value)
             case "arraytaskthrottle":
-                ask.throttle = int(value)
+                ask.throttle = _count("ArrayTaskThrottle", value)
             case "qos":
+                if value not in site.load(api).qos:
+                    raise Refusal("Invalid qos specification")
                 ask.qos = value
             case "dependency":
                 needs = dependency.read(api, value, job.ask.task, job.number)
@@ -446,7 +454,7 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str]) -> dependency.Ne
 def _prioritize(job: Job, ask: Ask, value: str) -> None:
     """0 holds it; another is reached by its nice value."""
     if not value.isdigit():
-        raise Usage(f'Invalid Priority value: "{value}"')
+        raise Usage(f"scontrol: error: Invalid Priority value: {value}")
     wanted = int(value)
     if os.getuid() != 0 and wanted > job.priority:
         raise Refusal("Access/permission denied")
@@ -458,11 +466,24 @@ def _prioritize(job: Job, ask: Ask, value: str) -> None:
         ask.nice += job.priority - wanted
 
 
+def _count(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Usage(f'Invalid {name} value: "{text}"')
+    return int(text)
+
+
+def _nice(text: str) -> int:
+    found = _count("Nice", text.removeprefix("-")) if text else 100
+    if text.startswith("-") and os.getuid() != 0:
+        raise Refusal("Access/permission denied")
+    return -found if text.startswith("-") else found
+
+
 def _minutes(text: str) -> int | None:
     try:
         return times.read_limit_min(text)
     except times.TimeError:
-        raise Usage(f"scontrol: error: Invalid TimeLimit value: {text}") from None
+        raise Usage("scontrol: error: Invalid TimeLimit value") from None
 
 
 def _at(text: str) -> float:
@@ -527,7 +548,7 @@ def _update_node(text: str, said: dict[str, str]) -> int:
             f"scontrol: error: of a node only State=DRAIN|RESUME and Reason can be changed here, not {said or state}"
         )
     if state in ("DRAIN", "DOWN") and not reason:
-        raise Usage("You must specify a reason when DOWNING a node. Request denied")
+        raise Usage("You must specify a reason when DOWNING or DRAINING a node. Request denied")
     by = pwd.getpwuid(os.getuid()).pw_name
     drains = state in ("DRAIN", "DOWN")
     annotations: Object = {
@@ -557,13 +578,19 @@ def _update_partition(name: str, said: dict[str, str]) -> int:
     for key, value in said.items():
         match key:
             case "state":
+                if value.upper() not in _PARTITION_STATES:
+                    raise Usage(
+                        f"scontrol: error: Invalid input: state={value}\n"
+                        "scontrol: error: Acceptable State values are UP, DOWN, DRAIN and INACTIVE\n"
+                        "slurm_update error: No error"
+                    )
                 partition.state = value.upper()
             case "maxtime":
                 partition.max_min = _minutes(value)
             case "defaulttime":
                 partition.default_min = _minutes(value)
             case "maxnodes":
-                partition.max_nodes = None if value.upper() == "UNLIMITED" else int(value)
+                partition.max_nodes = None if value.upper() == "UNLIMITED" else _count("MaxNodes", value)
             case _:
                 raise Usage(f"scontrol: error: Update of {key} is not supported by Phalanx (docs/guide/slurm.md)")
     here.partitions = here.all

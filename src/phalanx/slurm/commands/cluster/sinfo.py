@@ -77,6 +77,9 @@ def run(words: Sequence[str]) -> int:
         rows = [row for row in rows if any(one.node.reason for one in row.seen)]
         rows = _reasons(rows)
     form = said.get("format") or _default(said)
+    for match in _FORM.finditer(form):
+        if match[3] not in _FIELDS:
+            say(f"Invalid node format specification: {match[3]}")
     _print(form, rows, said)
     return 0
 
@@ -196,7 +199,7 @@ def _shown(row: Row, letter: str) -> str:
 
 
 def _filled(form: str, text_of: Callable[[str], str], widths: Mapping[str, int]) -> str:
-    return _FORM.sub(lambda match: _fit(match, text_of(match[3]), widths), form)
+    return _FORM.sub(lambda match: _fit(match, text_of(match[3]), widths) if match[3] in _FIELDS else match[0], form)
 
 
 def _widest(heading: str, names: Iterable[str]) -> int:

@@ -8,7 +8,7 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.control import running
 from phalanx.slurm.control.cancelling import cancel_all
-from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, read_ids, read_states
+from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, is_user, read_ids, read_states
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.signals import number_of
 from phalanx.slurm.options import Reader, Usage, declare, say
@@ -19,6 +19,7 @@ OPTIONS = declare(
     "user,u= usage verbose,v version,V"
 ) + declare("clusters,M= ctld cron interactive,i reservation,R= sibling= wckey=", refused=True)
 _READER = Reader("scancel", OPTIONS)
+_DENIED = 210  # what Slurm ends with where it may not: its error's number, as far as an exit code holds it
 _ENDING = ("TERM", "SIGTERM", "15", "KILL", "SIGKILL", "9")
 
 
@@ -32,17 +33,21 @@ def run(words: Sequence[str]) -> int:
     signal = (said.get("signal") or "TERM").upper()
     number = number_of(signal)
     if number is None:
-        raise Usage(f"scancel: error: Unknown job signal: {said['signal']}")
+        raise Usage(f"Unknown job signal: {said['signal']}")
+    for user in (said.get("user") or "").split(","):
+        if user and not user.isdigit() and not is_user(user):
+            raise Usage(f"scancel: error: Invalid user name: {user}")
     asked = _asked(said, arguments)
     if asked == Chosen():
         raise Usage("scancel: error: No job identification provided")
     api = Api.open()
     found = [job for job in jobs(api, asked.numbers) if job.live and asked.has(job)]
     status = 0
-    for gone in _missing(asked, jobs(api, asked.numbers, places=False) if asked.ids else []):
+    told = signal not in _ENDING or "verbose" in said  # of ending what is not there Slurm says nothing
+    for gone in _missing(asked, jobs(api, asked.numbers, places=False)) if told and asked.ids else ():
         if "quiet" not in said:
             say(f"scancel: error: Kill job error on job id {gone}: Invalid job id specified")
-        status = 1
+        status = max(status, int(signal not in _ENDING))
     for job in found if signal not in _ENDING or "batch" in said else ():
         status = max(status, _signal(api, job, number, said))
     alone = any(one.offset for one in asked.ids)
@@ -80,7 +85,8 @@ def _asked(said: Mapping[str, str | None], arguments: Sequence[str]) -> Chosen:
         try:
             states = read_states(text) or frozenset()
         except KeyError:
-            raise Usage(f"scancel: error: Invalid job state string: {text}") from None
+            valid = "Valid job states are PENDING, RUNNING, and SUSPENDED"
+            raise Usage(f"Invalid job state specified: {text}\n{valid}") from None
     asked = chosen(said, states)
     return Chosen(
         ids=tuple(ids), users=asked.users, accounts=asked.accounts, partitions=asked.partitions, qos=asked.qos,
@@ -120,4 +126,4 @@ def _cancel(api: Api, found: Sequence[Job], *, now: bool, alone: bool) -> int:
         stay.append(job)
 
     cancel_all(api, going, refused, now=now)
-    return int(len(going) < len(found) or bool(stay))
+    return _DENIED if len(going) < len(found) or stay else 0

@@ -54,12 +54,12 @@ def run(words: Sequence[str]) -> int:
     api = Api.open()
     here = site.load(api)
     form = _form(said, here.weights)
+    lines = [] if "weights" in said else found(api, here, said)
     if "noheader" not in said:
         print(_filled(form, lambda letter: _FIELDS[letter][0]))
     if "weights" in said:
         print(_filled(form, lambda letter: _weight(letter, here.weights)))
-        return 0
-    for line in found(api, here, said):
+    for line in lines:
         print(_filled(form, lambda letter, line=line: _FIELDS[letter][1](line)))  # type: ignore[misc]  # bound now
     return 0
 

@@ -10,10 +10,10 @@ from typing import Any
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs import fields
-from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, read_states
+from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, is_user, read_states
 from phalanx.slurm.jobs.view import LIVE, SHORT, Job, jobs
 from phalanx.slurm.notation import times
-from phalanx.slurm.notation.hostlist import compress
+from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Reader, Usage, declare, say
 
 OPTIONS = declare(
@@ -48,7 +48,7 @@ def run(words: Sequence[str]) -> int:
     if "usage" in said or "help" in said:
         say("Usage: squeue [OPTIONS]\n" + " ".join(f"--{one.name}" for one in OPTIONS if not one.refused))
         return 0
-    every_s = float(said.get("iterate") or 0)
+    every_s = _every_s(said.get("iterate"))
     api = Api.open()
     while True:
         status = _show(api, said)
@@ -57,8 +57,15 @@ def run(words: Sequence[str]) -> int:
         time.sleep(every_s)
 
 
+def _every_s(text: str | None) -> float:
+    if text is not None and not text.isdigit():
+        raise Usage(f"squeue: error: --iterate={text}")
+    return float(text or 0)
+
+
 def _show(api: Api, said: Mapping[str, str | None]) -> int:
     asked = _asked(said)
+    _require_known(api, said)
     found = _found(api, said, asked)
     if asked.ids and not found and not _known(api, asked):
         raise Usage("slurm_load_jobs error: Invalid job id specified")
@@ -80,6 +87,22 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
     if lines:
         print("\n".join(lines), flush=True)
     return 0
+
+
+def _require_known(api: Api, said: Mapping[str, str | None]) -> None:
+    """Tell of users that nobody is; refuse unknown nodes and keys of order. Raises Usage."""
+    for user in (said.get("user") or "").split(","):
+        if user and not user.isdigit() and not is_user(user):
+            say(f"squeue: error: Invalid user: {user}\n")
+    for key in (said.get("sort") or "").split(","):
+        if (letter := key.strip().lstrip("+-")) and letter not in _KEYS:
+            raise Usage(f"squeue: error: Invalid sort specification: {said['sort']}")
+    if text := said.get("nodelist"):
+        from phalanx.slurm.jobs.nodes import nodes
+
+        there = {node.name for node in nodes(api)}
+        if missing := [name for name in expand(text) if name not in there]:
+            raise Usage(f"squeue: error: Invalid node name {missing[0]}")
 
 
 def _asked(said: Mapping[str, str | None]) -> Chosen:

@@ -30,6 +30,8 @@ def read_optional(ask: Ask, said: Options, site: Site, node_mib: int) -> None:
     ask.contiguous = "contiguous" in said
     if ask.contiguous and ask.node_count > 1:
         raise Usage("sbatch: error: --contiguous with several nodes is not supported by Phalanx (docs/guide/slurm.md)")
+    if said.get("exclusive") not in (None, "user", "mcs"):
+        raise Usage("sbatch: error: Invalid --exclusive specification", 255)
     ask.overcommit, ask.oversubscribe = "overcommit" in said, "oversubscribe" in said
     ask.preferred = said.get("prefer") or ""
     ask.least_min = _least(said)

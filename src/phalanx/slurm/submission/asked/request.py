@@ -27,14 +27,18 @@ from phalanx.slurm.submission.asked.optional import FAILED, read_optional
 CONFIGURATION = "Requested node configuration is not available"
 _ENVIRONMENT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _VALUE_BYTES = 120_000
+_FEATURE_NAME = re.compile(r"[^&|,\[\]()*]+")
 _MOST = 1_000_000  # tasks, or cpus of one
 
 Options = Mapping[str, str | None]
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest node of the partition, and how many there are: CPUs, MiB, GPUs."""
+    """The largest node of the partition, and how many there are: CPUs, MiB, GPUs. `names` and `features`: of all
+    nodes; none: they are not known."""
 
+    names: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
     cpus: int = 1
     memory_mib: int = 1
     gpus: int = 0
@@ -158,6 +162,8 @@ def _account(said: Options, site: Site, user: str) -> str:
 
 def _qos(said: Options, site: Site, ask: Ask) -> str:
     theirs = next((one for one in site.users.get(ask.user, ()) if one.account == ask.account), None)
+    if said.get("qos") == "":
+        raise fails("Invalid qos specification")
     wanted = said.get("qos") or (theirs.default_qos if theirs is not None else "") or "normal"
     if theirs is not None and theirs.qos and wanted not in theirs.qos:
         raise fails("Invalid qos specification")
@@ -176,7 +182,7 @@ def _number(said: Options, name: str, default: int, least: int = 1) -> int:
     except ValueError:
         number = least - 1
     if not least <= number <= _MOST:
-        raise Usage(f'sbatch: error: Invalid numeric value "{text}" for --{name}.', 255)
+        raise Usage(f'sbatch: error: Invalid numeric value "{text}" for --{name}.')
     return number
 
 
@@ -188,9 +194,7 @@ def _size(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -> 
         try:
             ask.nodes, ask.max_nodes = amounts.read_range(text)
         except amounts.AmountError:
-            raise Usage(
-                f'sbatch: error: "{text}" is not a valid node count\nsbatch: error: invalid node count `{text}\'', 255
-            ) from None
+            raise _wrong_nodes(text) from None
         ask.said_nodes = True
     elif len(ask.wanted) > 1:
         ask.nodes = len(ask.wanted)
@@ -203,6 +207,16 @@ def _size(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -> 
         ask.nodes = ask.tasks
     _memory(ask, said, partition, hardware)
     _gpus(ask, said)
+
+
+def _wrong_nodes(text: str) -> Usage:
+    """Return what Slurm says of a number of nodes that cannot be."""
+    least, dash, most = text.partition("-")
+    if text == "0":
+        return fails("Node count specification invalid")
+    if dash and least.isdigit() and most.isdigit() and int(least) > int(most):
+        return Usage(f"sbatch: error: Maximum node count {most} is less than minimum node count {least}", 255)
+    return Usage(f'sbatch: error: "{text}" is not a valid node count', 255)
 
 
 def _memory(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -> None:
@@ -277,8 +291,9 @@ def _moment(said: Options, name: str, now_s: float) -> float | None:
     try:
         return times.read_moment(text, now_s)
     except times.TimeError:
+        read = len("now+") if text.lower().startswith(("now+", "now-")) else 0  # so far Slurm understood it
         raise Usage(
-            f"Invalid time specification (pos=0): {text}\nsbatch: error: Invalid --{name} specification", 255
+            f"Invalid time specification (pos={read}): {text}\nsbatch: error: Invalid --{name} specification", 255
         ) from None
 
 
@@ -298,13 +313,19 @@ def _check(
     if partition.nodes and set(ask.wanted) - set(partition.nodes):
         known = {node for one in site_partitions for node in one.nodes}
         raise fails(CONFIGURATION if set(ask.wanted) <= known else "Invalid node name specified")
+    if hardware.names and set(ask.excluded) - hardware.names:
+        raise fails("Invalid node name specified")
+    if hardware.names and set(_FEATURE_NAME.findall(ask.features)) - hardware.features:
+        raise fails("Invalid feature specification")
+    if ask.least_min is not None and ask.limit_min is not None and ask.least_min > ask.limit_min:
+        raise fails("Invalid time-min specification (exceeds job's time or other limits)")
     cpus = max(ask.cpus_of_nodes)
     per_node = (ask.memory_mib or 0) * (cpus if ask.per_cpu else 1)
-    if per_node > hardware.memory_mib:
-        raise Usage(f"sbatch: error: Memory specification can not be satisfied\n{FAILED}{CONFIGURATION}")
     if cpus > hardware.cpus:
         what = "CPU count per node can not be satisfied"
         raise Usage(f"sbatch: error: {what}\n{FAILED}{CONFIGURATION}")
+    if per_node > hardware.memory_mib:
+        raise Usage(f"sbatch: error: Memory specification can not be satisfied\n{FAILED}{CONFIGURATION}")
     if ask.gpus_per_node > hardware.gpus and not ask.hold:
         raise fails(CONFIGURATION)
     if ask.exclusive:

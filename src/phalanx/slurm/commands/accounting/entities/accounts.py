@@ -23,6 +23,8 @@ from phalanx.slurm.options import Usage
 
 def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
     names = [one.lower() for one in names_of(said, bare, "name", "names", "account", "accounts")]
+    if not names:
+        raise Usage(" Need name of account to add.")
     parent = said.get("parent", "root").lower()
     if parent != "root" and parent not in here.accounts:
         raise Usage(

@@ -13,7 +13,9 @@ from phalanx.slurm.options import Usage
 
 
 def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
-    fresh = [one for one in names_of(said, bare, "name", "names") if one not in here.qos]
+    if not (names := names_of(said, bare, "name", "names")):
+        raise Usage(" Need name of qos to add.")
+    fresh = [one for one in names if one not in here.qos]
     if not fresh:
         print(" Nothing new added.")
         return 1

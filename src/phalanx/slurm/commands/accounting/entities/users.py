@@ -92,6 +92,9 @@ def modify(api: Api, here: Site, change: dict[str, str], which: dict[str, str], 
             *limits.ALSO,
         },
     )
+    level = change.get("adminlevel", change.get("admin"))
+    if level is not None and level.lower() not in _LEVELS:
+        raise limits.unknown("adminlevel", level)
     wanted = [one for name in names for one in here.users.get(name, ())]
     if not wanted:
         print(NOTHING)
@@ -108,8 +111,8 @@ def modify(api: Api, here: Site, change: dict[str, str], which: dict[str, str], 
                 carry(api, here, one.account)
         if account := change.get("defaultaccount", "").lower():
             make_default(here.users.get(name, []), account)
-        if (level := change.get("adminlevel", change.get("admin"))) is not None:
-            here.admins[name] = _LEVELS.get(level.lower(), "None")
+        if level is not None:
+            here.admins[name] = _LEVELS[level.lower()]
             give_level(api, name, here.admins[name])
     site.store(api, here)
     print("\n".join([" Modified user associations...", *touched] if touched else
