@@ -1,4 +1,5 @@
-"""Sixty scripts through a real Slurm and through Phalanx: states, exit codes, environment, outputs, squeue's lines.
+"""Sixty scripts through a real Slurm and through Phalanx: states, exit codes, environment, outputs, squeue's and
+sacct's lines.
 
 For developers who have a Slurm: PHALANX_SLURM=DIR names the folder with its commands (sbatch, squeue, scontrol), of a
 cluster of one node with 8 CPUs, whose default partition is `batch`, whose numbers are over 1000, and which sees the
@@ -34,6 +35,7 @@ pytestmark = [
 ]
 LINE = "%i|%j|%P|%T|%D|%C|%l|%r"
 FIELDS = ("JobState", "ExitCode", "Restarts", "NumNodes", "NumCPUs", "CPUs/Task", "TimeLimit", "Requeue")
+ROW = "JobID,JobName,Partition,State,ExitCode,DerivedExitCode,AllocCPUS,ReqCPUS,AllocNodes,NTasks,Layout,Timelimit"
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
 # Variables of a cluster's own making: addresses, ports, users' limits, and what a site's plug-ins set.
 OWN = re.compile(r"^(SLURM_(CONF|TASK_PID|LAUNCH_NODE_IPADDR|SRUN_COMM_\w+|STEP_LAUNCHER_PORT|WORKING_CLUSTER|UMASK|PRIO_PROCESS|RLIMIT_\w+|CLUSTER_NAME|NODENAME|JOB_ACCOUNT|JOB_QOS|JOB_START_TIME|JOB_END_TIME)=.*)$")  # fmt: skip # noqa: E501
@@ -68,11 +70,24 @@ class Side:
             found["squeue"] = "\n".join(sorted(lines))
             shown = self.call(f"scontrol show job -o {number}", place).stdout.splitlines()
             found["scontrol"] = "\n".join(sorted(_fields(line) for line in shown))
+            found["sacct"] = self._accounted(number, place)
         for file in sorted(place.iterdir()):
             if file.name != "job.sh":
                 text = file.read_text(errors="replace").splitlines()
                 found[f"file {file.name}"] = "\n".join(line for line in text if OWN.match(line) is None)
         return {_plain(what, number, self): _plain(text, number, self) for what, text in found.items()}
+
+    def _accounted(self, number: str, place: Path) -> str:
+        """What sacct says once it has the end, which both tell it a while after squeue."""
+
+        def ended() -> bool:
+            lines = self.call(f"sacct -n -P -j {number} -o Partition,End", place).stdout.splitlines()
+            # Slurm tells a job's partition some seconds after the rest.
+            return bool(lines) and not (lines[0].startswith("|") or any(line.endswith("|Unknown") for line in lines))
+
+        until(ended, timeout_s=60)
+        lines = self.call(f"sacct -n -P -j {number} -o {ROW}", place).stdout.splitlines()
+        return "\n".join(sorted(re.sub(r"CANCELLED by \d+", "CANCELLED by UID", line) for line in lines))
 
     def _over(self, number: str, place: Path) -> bool:
         states = self.call(f"squeue -h -r -t all -j {number} -o %T", place).stdout.split()

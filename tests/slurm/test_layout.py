@@ -44,7 +44,7 @@ def test_what_is_recorded_of_a_step() -> None:
     step = StepRecord(name="a", start_s=1.0)
     assert step.state == "RUNNING"
     assert [ended(step, code, signal).state for code, signal in ((0, 0), (3, 0), (0, 15), (0, 11))] == [
-        *("COMPLETED", "FAILED", "CANCELLED", "FAILED")
+        *("COMPLETED", "FAILED", "CANCELLED", "CANCELLED")
     ]
     words = {"slurm.phalanx.dev/step.10": '{"name":"b"}', "step.2": '{"name":"a"}', "step.x": "{}", "step.3": "no"}
     assert {number: one.name for number, one in read(words).items()} == {2: "a", 10: "b"}

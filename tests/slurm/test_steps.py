@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -51,7 +52,11 @@ def test_tasks_know_which_they_are(tmp_path: Path) -> None:
         (["--mpi=pmix", "true"], 1, ["--mpi=pmix is not supported", "start the program with mpirun"]),
         (["--mpi=pmi2", "true"], 1, ["--mpi=pmi2 is not supported", "start the program with mpirun"]),
         (["--container-image=x", "true"], 1, ["--container-image of a step is not supported"]),
-        (["-n2", "-K", "sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 6; exec sleep 3000"], 143, ["task 1: Terminated"]),
+        (
+            ["-n2", "-K", "sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 6; exec sleep 3000"],
+            143,
+            ["Terminating StepId=7.0", "task 1: Terminated"],
+        ),
         (
             ["-n2", "-W1", "sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 0; exec sleep 3000"],
             137,
@@ -138,7 +143,42 @@ def test_files_are_named_by_array_and_task(tmp_path: Path) -> None:
     assert srun(tmp_path, "-o", "%A_%a_%j_%t.txt", "echo", "hi", **around).returncode == 0
     assert (tmp_path / "5_3_7_0.txt").read_text() == "hi\n"
     done = srun(tmp_path, "-o", "missing/out", "true")
-    assert (done.returncode, "could not open missing/out: No such file" in done.stderr) == (2, True)
+    assert (done.returncode, done.stderr) == (1, "srun: error: Could not open stdout file: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "seen"),
+    [("none", "0: 0\n1: 0\n"), ("1", "0: 0\n1: 6\n"), ("all", "0: 6\n1: 6\n"), ("in", "0: 3\n1: 3\n")],
+)
+def test_standard_input_goes_where_it_is_said(tmp_path: Path, option: str, seen: str) -> None:
+    (tmp_path / "in").write_text("abc")
+    line = f"echo hello | {shlex.join(SRUN)} -n2 -l -i {option} wc -c | sort"
+    around = {
+        **os.environ,
+        "TMPDIR": str(tmp_path),
+        "SLURM_JOB_ID": "7",
+        "SLURM_CPUS_ON_NODE": "2",
+        "SLURMD_NODENAME": "n",
+    }
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], cwd=tmp_path, env=around, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.stderr) == (seen, "")
+
+
+def test_a_file_is_emptied_once_and_not_for_each_task(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("from before\n")
+    assert srun(tmp_path, "-n2", "-o", "out", "echo", "hi").returncode == 0
+    assert (tmp_path / "out").read_text() == "hi\nhi\n"
+    assert srun(tmp_path, "-o", "out", "--open-mode=append", "echo", "more").returncode == 0
+    assert (tmp_path / "out").read_text() == "hi\nhi\nmore\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "signal", "state"), [(0, 0, "COMPLETED"), (3, 0, "FAILED"), (0, 9, "CANCELLED"), (0, 11, "CANCELLED")]
+)
+def test_a_step_that_a_signal_ended_is_cancelled(code: int, signal: int, state: str) -> None:
+    assert records.ended(StepRecord(start_s=1.0), code, signal).state == state
 
 
 class Jobs(Api):
@@ -170,6 +210,11 @@ def test_steps_that_begin_in_several_places_have_a_number_each() -> None:
     api = Jobs(meanwhile=2)
     assert [records.claim(api, "job", 0, StepRecord(name=name)) for name in ("in the pod", "outside")] == [2, 3]
     assert [one.name for one in records.read(api.notes).values()] == ["", "", "in the pod", "outside"]
+
+
+def test_steps_that_begin_at_once_keep_the_numbers_that_they_were_counted_by() -> None:
+    api = Jobs()
+    assert [records.claim(api, "job", least, StepRecord()) for least in (1, 0)] == [1, 0]
 
 
 def test_a_step_that_may_not_be_recorded_runs_all_the_same() -> None:

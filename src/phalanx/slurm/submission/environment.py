@@ -70,6 +70,10 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
     }
     if ask.kind != BATCH and "no-shell" not in said and not ask.het_offset:
         found["PHALANX_HELD"] = "1"  # by the salloc or srun that asked: without one it ends
+    if ask.overcommit:
+        found["SLURM_OVERCOMMIT"] = "1"
+    if not {"ntasks", "ntasks-per-node"} & said.keys():  # as many as there is room for (measured, 22.05)
+        found["SLURM_TASKS_PER_NODE"] = per_node([cpus // ask.cpus_per_task for cpus in ask.cpus_of_nodes])
     found |= mail_words(ask, site)
     found |= {name: text for name, text in (("PHALANX_PROLOG", site.prolog), ("PHALANX_EPILOG", site.epilog)) if text}
     if ask.memory_mib:

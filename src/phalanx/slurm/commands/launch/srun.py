@@ -129,7 +129,8 @@ def _beside(said: Said, command: Sequence[str], around: Mapping[str, str], job: 
         node=node,
         name=f"{job}.{number}",
         label="label" in said,
-        outputs=_outputs(said, around, job, number),
+        source=lambda task: _source(said, _named(around, job, number), task),
+        outputs=_outputs(said, around, job, number, tasks),
         kill_s=_kill_s(said),
         kill_on_bad_exit="kill-on-bad-exit" in said and bad != "0",
     )
@@ -453,10 +454,29 @@ def _named(around: Mapping[str, str], job: str, number: int) -> Callable[[str | 
     return named
 
 
+def _source(said: Said, named: Callable[[str | None, int], str | None], task: int) -> str | None:
+    """The file that is a task's standard input; None: srun's own."""
+    text = said.get("input")
+    if text is None or text in ("all", str(task)):
+        return None
+    if text.isdigit() or text == "none":
+        return os.devnull
+    return os.path.join(said.get("chdir") or os.getcwd(), named(text, task) or os.devnull)
+
+
 def _outputs(
-    said: Said, around: Mapping[str, str], job: str, number: int
+    said: Said, around: Mapping[str, str], job: str, number: int, tasks: int
 ) -> Callable[[int], tuple[str | None, str | None]]:
+    """Files that all tasks write are emptied here, once. Raises Usage."""
     named = _named(around, job, number)
+    how = os.O_APPEND if (said.get("open-mode") or "").startswith("a") else os.O_TRUNC
+    for option, what in (("output", "stdout"), ("error", "stderr")):
+        for file in {named(said.get(option), task) for task in range(tasks)} - {None, os.devnull}:
+            path = os.path.join(said.get("chdir") or os.getcwd(), file or "")
+            try:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666))
+            except OSError as error:
+                raise Usage(f"srun: error: Could not open {what} file: {error.strerror}") from None
 
     def of(task: int) -> tuple[str | None, str | None]:
         output = named(said.get("output"), task)
@@ -483,11 +503,7 @@ def _streams(
         return path, True
 
     def of(task: int) -> tuple[str | None, tuple[str, bool] | None, tuple[str, bool] | None]:
-        text = said.get("input")
-        source = None if text is None or text == "all" else os.devnull
-        if text is not None and (text == str(task) or not (text.isdigit() or text in ("none", "all"))):
-            source = None if text == str(task) else os.path.join(folder, named(text, task) or os.devnull)
         out = output(said.get("output"), task)
-        return source, out, output(said.get("error"), task) or out
+        return _source(said, named, task), out, output(said.get("error"), task) or out
 
     return of

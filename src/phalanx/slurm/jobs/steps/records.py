@@ -47,7 +47,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             return "RUNNING"
         if self.signal == OUT_OF_MEMORY:
             return "OUT_OF_MEMORY"
-        return "CANCELLED" if self.signal in (9, 15) else "FAILED" if self.code or self.signal else "COMPLETED"
+        return "CANCELLED" if self.signal else "FAILED" if self.code else "COMPLETED"
 
     @property
     def status(self) -> str:
@@ -77,7 +77,8 @@ def claim(api: Api | None, path: str, least: int, record: StepRecord) -> int:
     while api is not None and number < FIRST_UNRECORDED:
         try:
             job = api.get(path)
-            number = max(least, 1 + max(read(job["metadata"].get("annotations") or {}), default=-1))
+            taken = read(job["metadata"].get("annotations") or {})
+            number = least if least not in taken else 1 + max(taken)
             _patch(api, path, number, record, resourceVersion=job["metadata"]["resourceVersion"])
             break
         except Refused as error:

@@ -26,7 +26,7 @@ _PIECE = 65536
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """`command`, `of_task`: the program and the variables of each task. `name`: of the step, `12.0`.
-    `outputs`: task -> files for standard output and error; None: the caller's.
+    `source`: task -> file for standard input; `outputs`: files for standard output and error; None: the caller's.
     `kill_s`: tasks that are left so long after the first has ended are killed; None: never. `kill_on_bad_exit`: one
     that fails takes the others along."""
 
@@ -37,6 +37,7 @@ class Step:
     node: str
     name: str = ""
     label: bool = False
+    source: Callable[[int], str | None] = lambda task: None
     outputs: Callable[[int], tuple[str | None, str | None]] = lambda task: (None, None)
     kill_s: float | None = None
     kill_on_bad_exit: bool = False
@@ -56,13 +57,13 @@ def run(step: Step) -> dict[int, int]:
     previous = {number: signal.signal(number, _forwarder(started, step)) for number in FORWARDED}
     try:
         count = len(step.of_task)
-        inputs = [os.pipe() for _ in range(count)] if count > 1 else []
+        inputs = {task: os.pipe() for task in range(count) if step.source(task) is None} if count > 1 else {}
         for task in range(count):
-            _start(step, task, started, lock, inputs[task][0] if inputs else 0)
-        for read_end, _ in inputs:
+            _start(step, task, started, lock, inputs[task][0] if task in inputs else 0)
+        for read_end, _ in inputs.values():
             os.close(read_end)
         if inputs:
-            threading.Thread(target=_hand_out, args=([end for _, end in inputs],), daemon=True).start()
+            threading.Thread(target=_hand_out, args=([end for _, end in inputs.values()],), daemon=True).start()
         _wait(step, started, report)
     finally:
         for number, handler in previous.items():
@@ -76,13 +77,17 @@ def run(step: Step) -> dict[int, int]:
 def _forwarder(started: _Run, step: Step) -> Callable[[int, FrameType | None], None]:
     def forward(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGTERM and step.name:
-            when = time.strftime("%Y-%m-%dT%H:%M:%S")
-            text = f"slurmstepd-{step.node}: error: *** STEP {step.name} ON {step.node} CANCELLED AT {when} ***\n"
-            os.write(2, text.encode())
+            _tell_cancelled(step)
         for pid in list(started.pids):
             _kill(pid, number)
 
     return forward
+
+
+def _tell_cancelled(step: Step) -> None:
+    when = time.strftime("%Y-%m-%dT%H:%M:%S")
+    text = f"slurmstepd-{step.node}: error: *** STEP {step.name} ON {step.node} CANCELLED AT {when} ***\n"
+    os.write(2, text.encode())
 
 
 def _kill(pid: int, number: int) -> None:
@@ -154,13 +159,15 @@ def _become(
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         os.chdir(step.directory)
+        if (file := step.source(task)) is not None:
+            source = os.open(file, os.O_RDONLY)
         if source:
             os.dup2(source, 0)
-        for number, (file, pipe) in enumerate(zip(files, pipes, strict=True), 1):
+        for number, (target, pipe) in enumerate(zip(files, pipes, strict=True), 1):
             if pipe is not None:
                 os.dup2(pipe[1], number)
-            elif file is not None:
-                os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), number)
+            elif target is not None:
+                os.dup2(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), number)
         around = {**step.environment, **step.of_task[task], "SLURM_TASK_PID": str(os.getpid())}
         what = f"execve(): {told(command[0], step.directory)}"
         os.execvpe(command[0], list(command), around)  # noqa: S606 (that is what srun is for)
@@ -192,6 +199,9 @@ def _wait(step: Step, started: _Run, report: Report) -> None:
         first_s = first_s if first_s is not None else time.monotonic()
         code = started.codes[task] = memory.told(os.waitstatus_to_exitcode(status))
         if report.ended(step.node, task, code):
+            sys.stderr.write(f"srun: launch/slurm: _step_signal: Terminating StepId={step.name}\n")
+            sys.stderr.flush()
+            _tell_cancelled(step)
             _end_all(started, signal.SIGTERM)
 
 
