@@ -231,6 +231,36 @@ def test_gangs_of_a_group_start_together_or_not_at_all() -> None:
     play(scene())
 
 
+def test_pod_groups_of_a_group_start_together_or_not_at_all() -> None:
+    async def scene() -> None:
+        stage = stage_with(4)
+        stage.put(double.pod("other", "2"))
+
+        def grouped(name: str, minimum: int) -> None:
+            notes = {f"{GANG}/groups": '["default/a", "default/b"]'}
+            meta = {"name": name, "namespace": "default", "annotations": notes}
+            stage.api.put(kinds.POD_GROUPS, {"metadata": meta, "spec": {"minMember": minimum}})
+
+        joined = f"koordinator-group:{kinds.SIGS}:a,{kinds.SIGS}:b"
+        stage.put(*(pod(name, labels={LABEL: "a"}) for name in ("a0", "a1")))
+        async with stage.scheduler():
+            await stage.until(lambda: "other" in stage.api.bound())
+            grouped("a", 2)
+            await stage.until(lambda: "the gang b of its group [a, b] has no PodGroup yet" in blocked(stage, joined))
+            grouped("b", 1)
+            await stage.until(lambda: "0 of 1 pods of b exist" in blocked(stage, joined))
+            stage.put(pod("b0", labels={LABEL: "b"}))
+            await settle(stage)
+            assert set(stage.api.bound()) == {"other"}  # two have room, three must
+            assert {status(stage, name)["phase"] for name in "ab"} <= {"PreScheduling", "Scheduling"}
+        async with stage.scheduler():
+            stage.finish("other")
+            await stage.until(lambda: {"a0", "a1", "b0"} <= set(stage.api.bound()))
+            await stage.until(lambda: [status(stage, name).get("scheduled") for name in "ab"] == [2, 1])
+
+    play(scene())
+
+
 def test_parts_of_gpus_are_given_by_name_and_said_to_the_hooks_of_nodes() -> None:
     async def scene() -> None:
         stage = stage_with()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from phalanx.dialects.frame.dialect import DeviceAsk, Object
-from phalanx.dialects.koordinator.devices import allocated, device_ask, read_devices
+from phalanx.dialects.koordinator.definitions.devices import allocated, device_ask, read_devices
 from phalanx.model.node import Device
 from phalanx.model.pod import DeviceShare
 

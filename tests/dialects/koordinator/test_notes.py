@@ -12,9 +12,6 @@ def test_what_has_no_effect_is_said_of_the_object() -> None:
     assert said("PodGroup", spec={"minMember": 1, "scheduleTimeoutSeconds": 5}) == [
         "spec.scheduleTimeoutSeconds has no effect"
     ]
-    assert said("PodGroup", metadata={"annotations": {"gang.scheduling.koordinator.sh/groups": "[]"}}) == [
-        "gang.scheduling.koordinator.sh/groups has no effect on a PodGroup"
-    ]
     assert said("Reservation", spec={"owners": [], "preAllocation": True}) == ["spec.preAllocation has no effect"]
     assert said("ScheduleExplanation", spec={}) == ["it has no effect"]
     assert said("ClusterColocationProfile", spec={"qosClass": "BE", "patch": {}}) == ["spec.patch has no effect"]

@@ -99,6 +99,14 @@ class Definitions:
         """Return the labels of `topologies` that a node has beside its own `labels`."""
         return {}
 
+    def joins(self) -> Hashable:
+        """Return what `words_of` follows from."""
+        return ()
+
+    def words_of(self, pod: Object) -> Mapping[str, str]:
+        """Return words of ours that count of a pod beside those that it says itself (`Dialect.words`)."""
+        return {}
+
     def part_use(self, pod: Object) -> PartUse | None:
         """Return which parts of nodes the pod may use; None: none, and it asks for none."""
         return None

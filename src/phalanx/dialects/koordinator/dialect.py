@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from phalanx.client.kind import NODES, Kind
 from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
-from phalanx.dialects.koordinator import definitions, kinds
-from phalanx.dialects.koordinator.definitions import KoordinatorDefinitions
+from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.koordinator.definitions import groups
+from phalanx.dialects.koordinator.definitions.defined import KoordinatorDefinitions, define
 from phalanx.dialects.koordinator.fields import notes
 from phalanx.dialects.koordinator.gang import claims, pod_groups
 from phalanx.dialects.koordinator.quota import profiles, usage
@@ -22,6 +23,7 @@ class Koordinator:
     name: Final = kinds.NAME
     scheduler_names: Final = frozenset({kinds.SCHEDULER_NAME})
     definition_kinds: Final[tuple[Kind, ...]] = (
+        kinds.POD_GROUPS,
         kinds.ELASTIC_QUOTAS,
         kinds.QUOTA_PROFILES,
         kinds.COLOCATION_PROFILES,
@@ -44,7 +46,7 @@ class Koordinator:
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
 
     def define(self, objects: Objects) -> KoordinatorDefinitions:
-        return definitions.define(objects)
+        return define(objects)
 
     def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         return claims.words(meta, scheduler) if kind == "Pod" else {}
@@ -56,7 +58,7 @@ class Koordinator:
         return notes.notes(kind, obj)
 
     def gang_of(self, answer: Object) -> str:
-        return claims.gang_of(answer)
+        return groups.gang_of(answer)
 
     def answer(self, defined: KoordinatorDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
         return pod_groups.answer(told, objects, now)

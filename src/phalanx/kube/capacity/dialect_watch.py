@@ -83,6 +83,8 @@ class DialectWatch:
             counting = dialect.by_status.get(change.kind, ())
             if change.kind in dialect.definition_kinds and self._differs(change, counting):
                 self._stale[name] = None
+                if (about := dialect.gang_of(change.new or change.old or {})) in self.claimed:
+                    self._mark(about)
                 self.tell_unused(name, change.kind, change.new)
         return bool(self._stale)
 
@@ -190,22 +192,25 @@ class DialectWatch:
                     self.stand_ins[uid] = (dialect, new[uid])
                 pods = [one.pod if one is not None else None for one in (old.get(uid), new.get(uid))]
                 yield Change(kind=PODS, old=pods[0], new=pods[1])
-        if before.parts == now.parts and before.places() == now.places():
+        if before.parts == now.parts and before.places() == now.places() and before.joins() == now.joins():
             return
         for pod in (self._objects(PODS) or {}).values():
             is_in_part = PART in (pod["metadata"].get("annotations") or {})
             other_use = before.part_use(pod) != now.part_use(pod) or before.device_ask(pod) != now.device_ask(pod)
-            if is_in_part or other_use:
+            waits = "nodeName" not in pod["spec"]  # what runs stays in its gang
+            if is_in_part or other_use or (waits and before.words_of(pod) != now.words_of(pod)):
                 yield Change(kind=PODS, old=pod, new=pod)
 
     def as_defined(self, pod: Pod, obj: Object) -> Pod:
-        """Return the pod with the parts of nodes that it may use, on the part that it is in, and with what it asks of
-        devices in words of a dialect."""
+        """Return the pod with the parts of nodes that it may use, on the part that it is in, with what it asks of
+        devices in words of a dialect, and with the words that definitions add to its own."""
         if pod.uid in self.stand_ins:
             asks = self.stand_ins[pod.uid][1].asks
             return msgspec.structs.replace(pod, stands_in=True, shape=replace(pod.shape, requests=asks))
         if not pod.ours:
             return pod
+        if said := {key: text for each in self.defined.values() for key, text in each.words_of(obj).items()}:
+            pod = msgspec.structs.replace(pod, options={**pod.options, **said})
         asked = next((ask for each in self.defined.values() if (ask := each.device_ask(obj)) is not None), None)
         if asked is not None:
             pod = _with_devices(pod, asked)

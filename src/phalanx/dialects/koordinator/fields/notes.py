@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from phalanx.dialects.frame.dialect import Ignored, Object, unused
-from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.fields.tables import (
     NODE_WORDS,
     POD_WORDS,
@@ -31,8 +30,6 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
     match kind:
         case "Pod" | "PodGroup":
             yield from _words(obj, POD_WORDS)
-            if kind == "PodGroup" and kinds.GANG_GROUPS in (obj["metadata"].get("annotations") or {}):
-                yield f"{kinds.GANG_GROUPS} has no effect on a PodGroup: write gang annotations on the pods instead"
         case "Node":
             yield from _words(obj, NODE_WORDS)
         case "ElasticQuota":

@@ -150,7 +150,7 @@ POD_WORDS: Mapping[str, Use] = {
     f"{kinds.GANG}mode": Ignored("Strict and NonStrict differ in who holds nodes while others wait: here nobody does"),
     f"{kinds.GANG}match-policy": Ignored("as once-satisfied: what comes after the start is placed one by one"),
     kinds.GANG_GROUPS: Becomes(
-        "Role", "of pods with gang annotations: gangs of one namespace start together; on a PodGroup it has no effect"
+        "Role", "gangs of one namespace start together, by annotations of their pods or of their PodGroups"
     ),
     f"{kinds.GANG}network-topology-spec": _GATHER,
     f"{kinds.GANG}network-topology-index": _GATHER,

@@ -3,9 +3,6 @@
 A gang is named, in this order, by the label `pod-group.scheduling.sigs.k8s.io` (a PodGroup), by the same with `/name`
 (without an object), or by the annotation `gang.scheduling.koordinator.sh/name`. Of a gang without an object the oldest
 pod counts, whatever the others say.
-
-Gangs without an object whose pods name them together in `groups` are one gang of ours, with a role for each: all of
-them have their minimum, or none starts. They are of one namespace: nobody joins the gangs of another.
 """
 
 from __future__ import annotations
@@ -13,20 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from phalanx.dialects.frame.dialect import Claim, Object, Objects, RoleClaim, Said
 from phalanx.dialects.koordinator import kinds
-from phalanx.dialects.koordinator.definitions import KoordinatorDefinitions
+from phalanx.dialects.koordinator.definitions.defined import KoordinatorDefinitions
+from phalanx.dialects.koordinator.definitions.groups import ALONE, JOB, MARK, ROLE, TOGETHER, together
 from phalanx.model.reason import Reason, ReasonCode
 
 _OURS = "phalanx.dev/"
-_QUEUE, _JOB, _ROLE, _MIN, _PREEMPTIBLE = (
-    f"{_OURS}{word}" for word in ("queue", "job", "role", "min-available", "preemptible")
-)
+_QUEUE, _MIN, _PREEMPTIBLE = (f"{_OURS}{word}" for word in ("queue", "min-available", "preemptible"))
 _NOTHING: Mapping[str, str] = {}
-_MARK, _ALONE, _TOGETHER = f"{kinds.SIGS}:", "koordinator:", "koordinator-group:"  # no Job and no pod has such a name
-_MOST_GANGS = 64  # of one group
 OBJECT = kinds.GROUP_LABEL  # the PodGroup of a pod, among its words
 _LEAST = "koordinator/min-available"  # what a pod says of a gang without an object
 
@@ -53,24 +45,18 @@ def claim(defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Clai
     if quota and defined.quotas[quota].is_parent:
         text = f"the quota {quota} is a parent, which no pod may use: name one below it"
         return Claim(queue=queue, blocked=Reason(code=ReasonCode.INVALID, text=text))
-    gang = said.options.get(_JOB, "")
-    if gang.startswith(_TOGETHER):
-        return _of_group(queue, gang.removeprefix(_TOGETHER).split(","), said.options)
-    if not gang.startswith((_MARK, _ALONE)):
+    gang = said.options.get(JOB, "")
+    if gang.startswith(TOGETHER):
+        return _of_group(queue, gang.removeprefix(TOGETHER).split(","), said, objects.get(kinds.POD_GROUPS, {}))
+    if not gang.startswith((MARK, ALONE)):
         return Claim(queue=queue, silent=not queue and not defined.reservations)
     if group := said.options.get(OBJECT):
         return _of_object(queue, group, objects.get(kinds.POD_GROUPS, {}).get(f"{said.namespace}/{group}"))
-    name = gang.removeprefix(_ALONE)
+    name = gang.removeprefix(ALONE)
     least = _least(name, said.options)
     if isinstance(least, Reason):
         return Claim(queue=queue, blocked=least)
     return Claim(queue=queue, options=_start(least))
-
-
-def gang_of(group: Object) -> str:
-    """Return the gang of a PodGroup's pods."""
-    meta = group.get("metadata") or _NOTHING
-    return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
@@ -78,40 +64,40 @@ def gang_of(group: Object) -> str:
 
 def _gang(labels: Mapping[str, Any], notes: Mapping[str, Any], namespace: str) -> dict[str, str]:
     if group := labels.get(kinds.GROUP_LABEL):
-        return {_JOB: f"{_MARK}{group}", OBJECT: str(group)}
+        return {JOB: f"{MARK}{group}", OBJECT: str(group)}
     if light := labels.get(kinds.LIGHT_LABEL):
-        return {_JOB: f"{_ALONE}{light}", f"{_LEAST}/{light}": str(labels.get(kinds.LIGHT_MIN_LABEL, ""))}
+        return {JOB: f"{ALONE}{light}", f"{_LEAST}/{light}": str(labels.get(kinds.LIGHT_MIN_LABEL, ""))}
     if not (name := str(notes.get(kinds.GANG_NAME) or "")):
         return {}
     said = {f"{_LEAST}/{name}": str(notes.get(kinds.GANG_MIN, ""))}
-    together = _together(notes.get(kinds.GANG_GROUPS), namespace)
-    if name in together and 1 < len(together) <= _MOST_GANGS:
-        return {_JOB: f"{_TOGETHER}{','.join(together)}", _ROLE: name, **said}
-    return {_JOB: f"{_ALONE}{name}", **said}
+    if others := together(notes.get(kinds.GANG_GROUPS), namespace, name):
+        return {JOB: f"{TOGETHER}{','.join(others)}", ROLE: name, **said}
+    return {JOB: f"{ALONE}{name}", **said}
 
 
-def _together(text: Any, namespace: str) -> list[str]:
-    """The gangs of this namespace that `groups` names, by name."""
-    try:
-        named = msgspec.json.decode(str(text), type=list[str]) if text else []
-    except (msgspec.MsgspecError, RecursionError):
-        return []
-    own = f"{namespace}/"
-    return sorted({one.removeprefix(own) for one in named if one.startswith(own) and "," not in one})
-
-
-def _of_group(queue: str, gangs: list[str], options: Mapping[str, str]) -> Claim:
+def _of_group(queue: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Object]) -> Claim:
     """All gangs of a group, each with its minimum."""
     roles = {}
-    for name in gangs:
-        if f"{_LEAST}/{name}" not in options:
-            text = f"the gang {name} of its group [{', '.join(gangs)}] has no pods yet: all of them start together"
-            return Claim(queue=queue, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
-        least = _least(name, options)
+    for gang in gangs:
+        name = gang.removeprefix(MARK)
+        least = _of_one(name, gangs, said, pod_groups if gang.startswith(MARK) else None)
         if isinstance(least, Reason):
             return Claim(queue=queue, blocked=least)
         roles[name] = RoleClaim(minimum=max(1, least))
     return Claim(queue=queue, roles=roles)
+
+
+def _of_one(name: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Object] | None) -> int | Reason:
+    """How many pods of a gang of a group must start, or why nobody knows. `pod_groups`: None if it has no object."""
+    group = pod_groups.get(f"{said.namespace}/{name}") if pod_groups is not None else None
+    if group is not None:
+        return _minimum(group)
+    if pod_groups is None and f"{_LEAST}/{name}" in said.options:
+        return _least(name, said.options)
+    lacks = "has no pods yet" if pod_groups is None else "has no PodGroup yet"
+    names = ", ".join(gang.removeprefix(MARK) for gang in gangs)
+    text = f"the gang {name} of its group [{names}] {lacks}: all of them start together"
+    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text)
 
 
 def _least(name: str, options: Mapping[str, str]) -> int | Reason:
@@ -127,8 +113,12 @@ def _of_object(queue: str, name: str, group: Object | None) -> Claim:
     if group is None:
         text = f"the PodGroup {name} of its pods does not exist yet: create it"
         return Claim(queue=queue, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+    return Claim(queue=queue, options=_start(_minimum(group)))
+
+
+def _minimum(group: Object) -> int:
     said = (group.get("spec") or {}).get("minMember")
-    return Claim(queue=queue, options=_start(said if isinstance(said, int) else 0))
+    return said if isinstance(said, int) else 0
 
 
 def _start(least: int) -> Mapping[str, str]:

@@ -17,15 +17,15 @@ _FINAL = frozenset({"Finished", "Failed"})
 
 
 def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield the status of a gang's PodGroup."""
-    key = f"{told.namespace}/{told.options.get(OBJECT, '')}"
-    if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
-        yield Answer(kind=kinds.POD_GROUPS, key=key, status=status(group, told.owners, now), plain=True)
+    """Yield the status of a gang's PodGroup, or of each of its group."""
+    for key, pods in _of_each(told).items():
+        if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
+            yield Answer(kind=kinds.POD_GROUPS, key=key, status=status(group, pods, now), plain=True)
 
 
 def statuses(everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the status of PodGroups without pods."""
-    with_pods = {f"{told.namespace}/{told.options.get(OBJECT, '')}" for told in everyone}
+    with_pods = {key for told in everyone for key in _of_each(told)}
     for key, group in objects.get(kinds.POD_GROUPS, {}).items():
         if key not in with_pods:
             yield Answer(kind=kinds.POD_GROUPS, key=key, status=status(group, (), now), plain=True)
@@ -55,6 +55,16 @@ def status(group: Object, pods: Iterable[Object], now: str) -> Object:
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _of_each(told: Told) -> dict[str, list[Object]]:
+    """The pods of each PodGroup, by its key."""
+    found: dict[str, list[Object]] = {}
+    for pod in told.owners if OBJECT in told.options else ():
+        name = (pod["metadata"].get("labels") or {}).get(OBJECT)
+        if name:
+            found.setdefault(f"{told.namespace}/{name}", []).append(pod)
+    return found
 
 
 def _phase(old: str, least: int, there: int, *, scheduled: int, running: int, succeeded: int, failed: int) -> str:

@@ -9,7 +9,8 @@ import msgspec
 
 from phalanx.dialects.frame.dialect import DeviceAsk, Object, Objects, PartUse, StandIn
 from phalanx.dialects.koordinator import kinds
-from phalanx.dialects.koordinator.devices import allocated, device_ask, read_devices
+from phalanx.dialects.koordinator.definitions import groups
+from phalanx.dialects.koordinator.definitions.devices import allocated, device_ask, read_devices
 from phalanx.dialects.koordinator.quota import tree
 from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions
 from phalanx.dialects.koordinator.reservation import owners, room
@@ -19,12 +20,13 @@ from phalanx.model.node import Device
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KoordinatorDefinitions(QuotaDefinitions):
-    """`reservations`: those that wait for room, or keep some, by name. `devices`: what the Devices list, by node; a pod
-    is told apart from others by its devices where there are any."""
+    """`reservations`: those that wait for room, or keep some, by name. `devices`: what the Devices list, by node; by
+    name, and `listed` as they are. `groups`: PodGroups, by their key, and those that start with them."""
 
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     listed: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def places(self) -> Hashable:
         return tuple(sorted(self.devices.items()))
@@ -34,6 +36,17 @@ class KoordinatorDefinitions(QuotaDefinitions):
 
     def device_ask(self, pod: Object) -> DeviceAsk | None:
         return device_ask(pod) if self.devices else None
+
+    def joins(self) -> Hashable:
+        return tuple(sorted(self.groups.items()))
+
+    def words_of(self, pod: Object) -> Mapping[str, str]:
+        if not self.groups:
+            return {}
+        meta = pod["metadata"]
+        name = str((meta.get("labels") or {}).get(kinds.GROUP_LABEL, ""))
+        others = self.groups.get(f"{meta.get('namespace')}/{name}")
+        return groups.words(name, others) if others else {}
 
     def part_use(self, pod: Object) -> PartUse | None:
         if not kinds.is_theirs(pod["metadata"], str((pod.get("spec") or {}).get("schedulerName") or "")):
@@ -66,6 +79,7 @@ def define(objects: Objects) -> KoordinatorDefinitions:
         stand_ins=tuple(room.stand_in(there[name], one) for name, one in read.items() if one.waits),
         devices={node: read_devices(obj) for node, obj in objects.get(kinds.DEVICES, {}).items()},
         listed={node: _listed(obj) for node, obj in objects.get(kinds.DEVICES, {}).items()},
+        groups=groups.grouped(objects.get(kinds.POD_GROUPS, {})),
         reservations={name: one for name, one in read.items() if one.waits or one.keeps},
     )
 
