@@ -42,7 +42,7 @@ def phase(stage: Stage, name: str) -> str:
 
 
 def users(stage: Stage, name: str) -> list[str]:
-    return [str(one["name"]) for one in status(stage, name).get("currentOwners") or ()]
+    return sorted(str(one["name"]) for one in status(stage, name).get("currentOwners") or ())
 
 
 def test_kept_room_is_for_its_one_owner_and_then_no_more() -> None:
@@ -138,6 +138,10 @@ def test_owners_rather_use_kept_room_and_some_use_no_other() -> None:
 def test_a_restart_finds_who_is_in_kept_room() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 8)], dialects=ON)
+        stage.put(owner("tied", notes={WANTS: json.dumps({"name": "none"})}))
+        async with stage.scheduler():
+            await settle(stage)
+            assert not stage.api.bound()  # there is no Reservation at all
         reserve(stage, "kept", 4, allocateOnce=False)
         async with stage.scheduler():
             await stage.until(lambda: phase(stage, "kept") == "Available")

@@ -87,6 +87,11 @@ class Definitions:
     parts: tuple[NodePart, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
 
+    @property
+    def about_pods(self) -> bool:
+        """Return whether anything of it is about single pods: `words_of`, `part_use`, `device_ask`."""
+        return False
+
     def places(self) -> Hashable:
         """Return what `node_labels`, `node_zones` and `node_devices` follow from."""
         return ()

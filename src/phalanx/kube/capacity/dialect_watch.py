@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -69,6 +69,7 @@ class DialectWatch:
         self.pods_changed: Callable[[Iterable[Change]], None] = lambda changes: None
         self.stand_ins: dict[str, tuple[str, StandIn]] = {}
         self._parts: dict[str, NodePart] = {}
+        self._about_pods: tuple[Definitions, ...] = ()  # of the definitions, those that say something of single pods
         self._about: dict[str, tuple[Kind, str]] = {}  # gang -> an object that it is about
         self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
         self._stale = dict.fromkeys(self.dialects)
@@ -142,6 +143,7 @@ class DialectWatch:
             yield from self._queues.on_definitions(name, defined, self._clock())
             if defined.topologies != before.topologies:
                 yield TopologiesSeen(tuple(one for each in self.defined.values() for one in each.topologies))
+            self._about_pods = tuple(each for each in self.defined.values() if each.about_pods)
             self._parts = {part.name: part for each in self.defined.values() for part in each.parts}
             if defined.places() != before.places() or defined.parts != before.parts:
                 self.places_changed()
@@ -192,7 +194,7 @@ class DialectWatch:
                     self.stand_ins[uid] = (dialect, new[uid])
                 pods = [one.pod if one is not None else None for one in (old.get(uid), new.get(uid))]
                 yield Change(kind=PODS, old=pods[0], new=pods[1])
-        if before.parts == now.parts and before.places() == now.places() and before.joins() == now.joins():
+        if _about_pods(before) == _about_pods(now):
             return
         for pod in (self._objects(PODS) or {}).values():
             is_in_part = PART in (pod["metadata"].get("annotations") or {})
@@ -207,15 +209,15 @@ class DialectWatch:
         if pod.uid in self.stand_ins:
             asks = self.stand_ins[pod.uid][1].asks
             return msgspec.structs.replace(pod, stands_in=True, shape=replace(pod.shape, requests=asks))
-        if not pod.ours:
+        if not pod.ours or not self._about_pods:
             return pod
-        if said := {key: text for each in self.defined.values() for key, text in each.words_of(obj).items()}:
+        if said := {key: text for each in self._about_pods for key, text in each.words_of(obj).items()}:
             pod = msgspec.structs.replace(pod, options={**pod.options, **said})
-        asked = next((ask for each in self.defined.values() if (ask := each.device_ask(obj)) is not None), None)
+        asked = next((ask for each in self._about_pods if (ask := each.device_ask(obj)) is not None), None)
         if asked is not None:
             pod = _with_devices(pod, asked)
         name = (obj["metadata"].get("annotations") or _NOTHING).get(PART, "")
-        uses = (use for each in self.defined.values() if (use := each.part_use(obj)) is not None)
+        uses = (use for each in self._about_pods if (use := each.part_use(obj)) is not None)
         return in_parts(pod, next(uses, None), name, self._parts.get(name))
 
     def at_binding(self, pod: Object, node: str, devices: tuple[str, ...]) -> Mapping[str, str]:
@@ -271,6 +273,11 @@ class DialectWatch:
         if about is not None:
             self._about[gang] = about
             self._gangs_about.setdefault(about, set()).add(gang)
+
+
+def _about_pods(defined: Definitions) -> Hashable:
+    """Return what follows for single pods from the definitions."""
+    return defined.about_pods, defined.parts, defined.places(), defined.joins()
 
 
 def _with_devices(pod: Pod, asked: DeviceAsk) -> Pod:

@@ -28,6 +28,10 @@ class KoordinatorDefinitions(QuotaDefinitions):
     listed: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @property
+    def about_pods(self) -> bool:
+        return True
+
     def places(self) -> Hashable:
         return tuple(sorted(self.devices.items()))
 
