@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
+
+import pytest
 
 from phalanx.client.kind import NODES, PODS
 from phalanx.client.moment import write_moment
@@ -13,6 +16,7 @@ from tests.kube.double import Object, node
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
 from tests.kube.test_koordinator import ON, group, pod, reason
+from tests.seeds import mostly_slow
 
 LABEL = "pod-group.scheduling.sigs.k8s.io"
 WANTS = f"{kinds.SCHEDULING}/reservation-affinity"
@@ -173,9 +177,78 @@ def test_one_that_expires_or_loses_its_node_has_failed() -> None:
             await stage.until(lambda: phase(stage, "lost") == "Failed")
             assert "stranger" not in stage.api.bound()
             stage.now_s += 61
-            stage.put(pod("news"))
+            reserve(stage, "news", 9)  # time alone brings no turn here
             await stage.until(lambda: phase(stage, "short") == "Failed")
             assert status(stage, "short")["conditions"][-1]["reason"] == "Expired"
-            await stage.until(lambda: bool(stage.api.bound()))
+            await stage.until(lambda: "stranger" in stage.api.bound())
 
+    play(scene())
+
+
+def beyond(stage: Stage) -> list[str]:
+    """Nodes that have given away more than they have: what pods on them ask for, and what is kept there and not used by
+    owners."""
+    left = dict.fromkeys(("n1", "n2"), 6)
+    kept = {
+        str(one["metadata"]["uid"]): [str(one["status"]["nodeName"]), int(one["status"]["allocatable"]["cpu"])]
+        for one in stage.api.objects[kinds.RESERVATIONS].values()
+        if (one.get("status") or {}).get("phase") == "Available"
+    }
+    for one in stage.api.pods():
+        asks, where = int(one["spec"]["containers"][0]["resources"]["requests"]["cpu"]), one["spec"].get("nodeName")
+        if where is None or one["status"]["phase"] != "Pending":
+            continue
+        left[where] -= asks
+        said = json.loads(one["metadata"]["annotations"].get(f"{kinds.SCHEDULING}/reservation-allocated", "{}"))
+        if (mine := kept.get(said.get("uid", ""))) is not None:
+            mine[1] -= asks  # type: ignore[operator]
+    for node_name, unused in kept.values():
+        left[str(node_name)] -= max(0, int(unused))
+    return [name for name, amount in left.items() if amount < 0]
+
+
+@pytest.mark.parametrize("seed", mostly_slow(range(12), fast=3))
+def test_whatever_goes_wrong_kept_room_is_given_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = random.Random(seed)
+    calm = False
+
+    def fault(write: str) -> str | None:
+        return None if calm or dice.random() > 0.15 else dice.choice(["kill", "kill after", "lost", "not today"])
+
+    def happen(stage: Stage, number: int) -> None:
+        waiting = [one for one in stage.api.pods() if one["status"]["phase"] == "Pending"]
+        bound = [one["metadata"]["name"] for one in waiting if one["spec"].get("nodeName")]
+        if bound and (calm or dice.random() < 0.2):
+            stage.finish(dice.choice(bound))
+        if not calm and dice.random() < 0.3:
+            cpu = dice.choice(["1", "2", "3"])
+            stage.put(owner(f"o{number}", cpu) if dice.random() < 0.6 else pod(f"s{number}", cpu))
+        if stage.api.objects[kinds.RESERVATIONS] and dice.random() < (0.5 if calm else 0.05):
+            stage.api.drop(kinds.RESERVATIONS, dice.choice(sorted(stage.api.objects[kinds.RESERVATIONS])))
+        if not calm and dice.random() < 0.15:
+            reserve(
+                stage, f"r{number % 3}{number}", dice.choice([2, 3, 4]), allocateOnce=dice.random() < 0.5, ttl="50s"
+            )
+
+    async def scene() -> None:
+        nonlocal calm
+        stage = Stage(nodes=[node("n1", 6), node("n2", 6)], seed=seed, dialects=ON)
+        stage.fault = fault
+        turns = 0
+
+        def over() -> bool:
+            return calm and all(one["status"]["phase"] == "Succeeded" for one in stage.api.pods())
+
+        while turns < 300 and not over():
+            async with stage.scheduler():
+                while turns < 300 and not stage.killed and not over():
+                    turns += 1
+                    calm = turns > 60
+                    stage.now_s += 1.0
+                    happen(stage, turns)
+                    await stage.turn()
+                    assert not beyond(stage), turns
+        assert over(), stage.api.bound()
+
+    monkeypatch.setattr("phalanx.kube.write.writer._BACKOFF_S", (0.0,))
     play(scene())

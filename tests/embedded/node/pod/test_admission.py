@@ -41,6 +41,7 @@ ALLOCATABLE = {"cpu": 6000, "memory": 8 << 30, "pods": 110, "nvidia.com/gpu": 2}
             "OutOfpods",
             "Node didn't have enough resource: pods, requested: 1, used: 110, capacity: 110",
         ),
+        ({"example.org/licence": "1"}, {}, None, None),  # a resource of the cluster, which no node says it has
         ({"cpu": "0"}, {"cpu": 6500}, None, None),  # an overfull node still takes what asks nothing of it
     ],
 )

@@ -28,6 +28,8 @@ def admit(pod: Object, node: Object, allocatable: Amounts, used: Amounts) -> Rej
     """None if the node takes it. `used` is what the pods taken before ask together."""
     asked = demand(pod["spec"])
     for name in sorted(asked, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)):
+        if name not in allocatable and _is_extended(name):
+            continue  # of the cluster, not of a node (kubelet: removeMissingExtendedResources)
         if asked[name] > 0 and asked[name] + used.get(name, 0) > allocatable.get(name, 0):
             return _short(name, asked[name], used.get(name, 0), allocatable.get(name, 0))
     if not matches_node(pod["spec"], node):
@@ -35,6 +37,11 @@ def admit(pod: Object, node: Object, allocatable: Amounts, used: Amounts) -> Rej
     if not _tolerates(pod["spec"], node):
         return _predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate")
     return None
+
+
+def _is_extended(name: str) -> bool:
+    """Return whether a resource is none of Kubernetes' own (IsExtendedResourceName)."""
+    return "/" in name and "kubernetes.io/" not in name
 
 
 def _short(name: str, asked: int, used: int, capacity: int) -> Rejection:
