@@ -11,6 +11,7 @@ import pytest
 from phalanx.client.kind import NODES, PODS
 from phalanx.client.moment import write_moment
 from phalanx.dialects.koordinator import kinds
+from phalanx.kube.install.definitions import RESERVATIONS
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
@@ -135,6 +136,24 @@ def test_owners_rather_use_kept_room_and_some_use_no_other() -> None:
             stage.finish("any")
             await stage.until(lambda: users(stage, "a") == ["tied"])
             assert "none" not in stage.api.bound()
+
+    play(scene())
+
+
+def test_a_node_in_maintenance_is_so_with_all_that_is_kept_there() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 8)], dialects=ON)
+        reserve(stage, "kept", 4)
+        async with stage.scheduler():
+            await stage.until(lambda: phase(stage, "kept") == "Available")
+            moments = {"start": write_moment(stage.now_s - 10), "end": write_moment(stage.now_s + 1e6)}
+            stage.api.put(RESERVATIONS, {"metadata": {"name": "m"}, "spec": {**moments, "nodes": ["n1"]}})
+            await settle(stage)
+            stage.put(owner("mine"))
+            await settle(stage)
+            assert not stage.api.bound()
+            stage.api.drop(RESERVATIONS, "m")
+            await stage.until(lambda: phase(stage, "kept") == "Succeeded")
 
     play(scene())
 

@@ -211,14 +211,15 @@ class DialectWatch:
             return msgspec.structs.replace(pod, stands_in=True, shape=replace(pod.shape, requests=asks))
         if not pod.ours or not self._about_pods:
             return pod
-        if said := {key: text for each in self._about_pods for key, text in each.words_of(obj).items()}:
-            pod = msgspec.structs.replace(pod, options={**pod.options, **said})
-        asked = next((ask for each in self._about_pods if (ask := each.device_ask(obj)) is not None), None)
-        if asked is not None:
-            pod = _with_devices(pod, asked)
+        use = None
+        for each in self._about_pods:
+            if said := each.words_of(obj):
+                pod = msgspec.structs.replace(pod, options={**pod.options, **said})
+            if (asked := each.device_ask(obj)) is not None:
+                pod = _with_devices(pod, asked)
+            use = use or each.part_use(obj)
         name = (obj["metadata"].get("annotations") or _NOTHING).get(PART, "")
-        uses = (use for each in self._about_pods if (use := each.part_use(obj)) is not None)
-        return in_parts(pod, next(uses, None), name, self._parts.get(name))
+        return in_parts(pod, use, name, self._parts.get(name))
 
     def at_binding(self, pod: Object, node: str, devices: tuple[str, ...]) -> Mapping[str, str]:
         """Return the annotations that a pod is given with its place on that node, or part of one."""

@@ -53,6 +53,8 @@ class KoordinatorDefinitions(QuotaDefinitions):
         return groups.words(name, others) if others else {}
 
     def part_use(self, pod: Object) -> PartUse | None:
+        if not self.parts and kinds.AFFINITY not in (pod["metadata"].get("annotations") or ()):
+            return None
         if not kinds.is_theirs(pod["metadata"], str((pod.get("spec") or {}).get("schedulerName") or "")):
             return None
         return owners.part_use(pod, [one for one in self.reservations.values() if one.keeps and not one.closed])

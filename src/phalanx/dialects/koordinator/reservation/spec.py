@@ -8,7 +8,7 @@ from math import inf
 
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.dialects.frame.dialect import Object
-from phalanx.dialects.frame.pod_requests import Asked, pod_requests
+from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.model.pod import PODS
 
@@ -53,7 +53,8 @@ def read_reservation(obj: Object) -> Reservation:
     """Return what the object says; what cannot be read counts as not said."""
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     once = spec.get("allocateOnce") is not False
-    asks = pod_requests((spec.get("template") or {}).get("spec") or {})
+    given = amounts(status.get("allocatable")) if status.get("phase") == AVAILABLE else None
+    asks = given or pod_requests((spec.get("template") or {}).get("spec") or {})  # what was given stays as it was
     return Reservation(
         name=str(meta["name"]),
         uid=str(meta["uid"]),
