@@ -190,6 +190,15 @@ def the_account_can_do_nothing_else(there: Cluster, account: Path) -> None:
     assert "no labels" in patched("job/low", {"metadata": {"labels": {"phalanx.dev/queue": "other"}}})
     assert "no finalizers" in patched("job/low", {"metadata": {"finalizers": ["mine.example/x"]}})
     assert "what a Job is to complete" in patched("job/low", {"spec": {"backoffLimit": 1}})
+    fewer = {"spec": {"parallelism": 1, "completions": 1}}
+    for name, words in (("stays", {}), ("follows", {"phalanx.dev/completions": "equal-parallelism"})):
+        indexed = job(name, completionMode="Indexed")
+        indexed["metadata"]["annotations"] = {"phalanx.dev/hold": "true", **words}
+        there.apply(indexed)
+    assert "what a Job is to complete" in patched("job/stays", fewer)
+    change = ("patch", "job", "follows", "--type", "merge", "--patch", json.dumps(fewer))
+    there.kubectl(*change, kubeconfig=account)
+    there.kubectl("delete", "job", "stays", "follows")
     template = {"template": {"metadata": {"annotations": {"team": "mine"}}}}
     assert "node selector, tolerations" in patched("job/low", {"spec": template})
     containers = [{"name": "main", "image": "mine"}]

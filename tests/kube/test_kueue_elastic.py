@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.client.kind import JOBS, PODS
 from phalanx.dialects.kueue import kinds
-from tests.dialects.kueue.written import named
+from tests.dialects.kueue.written import cluster_queue, group, named
 from tests.kube.double import Object
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
@@ -102,6 +102,34 @@ def test_a_job_that_started_with_fewer_stays_as_it_was_asked_for() -> None:
             await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
             await stage.until(lambda: queue(stage) == (0, 1, "2", "2"))
             assert sizes(stage, "one") == (4, 2, "2")
+
+    play(scene())
+
+
+def test_completions_that_equal_parallelism_follow_it_and_come_back() -> None:
+    """The Job that was given two of four pods is over with two; when it starts anew it may have all four."""
+
+    async def scene() -> None:
+        stage = stage_with(2, preemption={"withinClusterQueue": "LowerPriority"})
+        stage.api.put(kinds.PRIORITY_CLASSES, named("high", value=10))
+        some = job("one", 4)
+        some["spec"] |= {"completions": 4, "completionMode": "Indexed"}
+        words = {"job-min-parallelism": "1", "job-completions-equal-parallelism": "true"}
+        some["metadata"]["annotations"] = {f"kueue.x-k8s.io/{key}": text for key, text in words.items()}
+        stage.put(some)
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
+            assert asked(stage) == (2, 2)
+            assert sizes(stage, "one") == (4, 2, "2")
+            stage.put(job("urgent", 2, priority_class="high"))
+            await stage.until(lambda: conditions(stage, "urgent").get("Admitted") == "True Admitted")
+            stage.api.put(kinds.CLUSTER_QUEUES, cluster_queue("a", group(f={"cpu": 6})))
+            await stage.until(lambda: asked(stage) == (4, 4))
+            await stage.until(lambda: sizes(stage, "one") == (4, 4, "4"))
+
+    def asked(stage: Stage) -> tuple[int, int]:
+        spec = stage.api.objects[JOBS]["default/one"]["spec"]
+        return spec["parallelism"], spec["completions"]
 
     play(scene())
 

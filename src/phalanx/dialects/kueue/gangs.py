@@ -16,6 +16,7 @@ from phalanx.dialects.kueue import kinds
 
 _OURS = "phalanx.dev/"
 _QUEUE, _MIN, _SIZE, _JOB = (f"{_OURS}{word}" for word in ("queue", "min-available", "size", "job"))
+_COMPLETIONS = f"{_OURS}completions"
 _REPLACES, _ROLE = f"{_OURS}replaces-failed", f"{_OURS}role"
 _LWS = "leaderworkerset.sigs.k8s.io"
 _SUBGROUP, _SUBGROUPS = f"{_OURS}subgroup", f"{_OURS}subgroups"
@@ -23,6 +24,7 @@ _CLOSE, _RATHER_CLOSE, _SLICE = (f"{_OURS}{word}" for word in ("role-closeness",
 _SLICE_WORDS = ("required-topology", "size")
 _NOTHING: Mapping[str, str] = {}
 MIN_PARALLELISM = f"{kinds.PREFIX}job-min-parallelism"
+FOLLOWING = f"{kinds.PREFIX}job-completions-equal-parallelism"
 MAX_EXECUTION = f"{kinds.PREFIX}max-exec-time-seconds"
 GROUP_NAME = f"{kinds.PREFIX}pod-group-name"
 RETRIABLE = f"{kinds.PREFIX}retriable-in-group"
@@ -64,6 +66,8 @@ def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
     found |= _topology(template.get("annotations") or _NOTHING)
     if kind == "Job" and (minimum := annotations.get(MIN_PARALLELISM)):
         found |= {_MIN: str(minimum), _SIZE: "fixed-at-start"}
+    if kind == "Job" and annotations.get(FOLLOWING) == "true":
+        found[_COMPLETIONS] = "equal-parallelism"
     return found
 
 

@@ -188,7 +188,7 @@ def _reclaimable(job: BatchJob) -> int:
 def _size(job: BatchJob) -> int:
     """As Kubernetes' users count: min(parallelism, completions)."""
     wished = job.requested_parallelism
-    return wished if job.completions is None else min(wished, job.completions)
+    return wished if job.completions is None or job.completions_follow else min(wished, job.completions)
 
 
 def _roles(gang: GangLifecycle) -> Iterator[tuple[Role, PodSource]]:

@@ -113,7 +113,7 @@ class ResumeJob(JobPatch):
         words: dict[str, str | None] = {labels.ADMITTED: self.record.text(), labels.REASON: None}
         words |= {name: None for name in (labels.PREEMPTED,) if name in self._words}
         if self.parallelism != self.job.parallelism or labels.PARALLELISM in self._words:
-            spec["parallelism"] = self.parallelism
+            spec |= _counts(self.job, self.parallelism)
             words[labels.PARALLELISM] = parallelism_annotation(self.parallelism, self.job.requested_parallelism)
         self._limit(spec, words)
         template = self._template(words)
@@ -242,7 +242,7 @@ class ResizeJob(JobPatch):
 
     async def send(self, api: Connection) -> Object:
         said = {labels.PARALLELISM: parallelism_annotation(self.parallelism, self.job.requested_parallelism)}
-        return await self.patch(api, self.change({"parallelism": self.parallelism}, said))
+        return await self.patch(api, self.change(_counts(self.job, self.parallelism), said))
 
     def judge(self, obj: Object) -> Verdict:
         if (shown := self.shown(obj)) is None:
@@ -253,6 +253,11 @@ class ResizeJob(JobPatch):
         if spec.get("suspend") or spec.get("parallelism") != self.job.parallelism:
             return Verdict.LOST  # somebody else has said how many since: looked at anew
         return self.rebase(shown, obj)
+
+
+def _counts(job: BatchJob, parallelism: int) -> Object:
+    """The fields that say how many pods a Job runs. Completions may change with the parallelism alone (KEP-3715)."""
+    return {"parallelism": parallelism, **({"completions": parallelism} if job.completions_follow else {})}
 
 
 def _asked(job: Object) -> tuple[Any, ...]:

@@ -147,8 +147,8 @@ WORDS: Mapping[str, Use] = {
     "priority-class": Becomes("Job.priority"),
     "max-exec-time-seconds": Becomes("Workload.spec.maximumExecutionTimeSeconds"),
     "job-min-parallelism": Becomes("Role.minimum", "the largest count that fits runs"),
-    "job-completions-equal-parallelism": Ignored(
-        "completions stay as they are; a Job is refused where Kueue refuses it"
+    "job-completions-equal-parallelism": Becomes(
+        "phalanx.dev/completions", "of Indexed Jobs: an admission with fewer pods is one with as many completions"
     ),
     "pod-group-name": Becomes("Job.id", "a gang of bare pods, with one Workload"),
     "pod-group-total-count": Becomes("Role.minimum", "so many pods must exist, and start together"),

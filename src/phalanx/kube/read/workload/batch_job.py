@@ -33,7 +33,8 @@ class BatchJob:
     manages it. `active_s`: the activeDeadlineSeconds that its user gave it. `outcome`: how it ended, if it did;
     `ended_s`: when (seconds since the epoch), as its status says; 0: it does not. `preempted`: how often it was.
     `adapter`: what of which object it is. `grouped`: its
-    pods name a group of their own, which is the gang unless the Job is queued itself."""
+    pods name a group of their own, which is the gang unless the Job is queued itself. `completions_follow`: its
+    completions are as many as its parallelism, whatever it is given; while it is suspended, as its user asked."""
 
     uid: str
     namespace: str
@@ -63,6 +64,7 @@ class BatchJob:
     options: Mapping[str, str]
     adapter: JobAdapter = BATCH_JOB
     grouped: bool = False
+    completions_follow: bool = False
     ended_s: float = 0.0
 
     @property
@@ -116,6 +118,9 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
     pod = template["spec"]
     parallelism = _number(spec.get("parallelism"), 1)
     with_template = {**meta, "template": template.get("metadata")}
+    options = {**around.words(form.kind.name, with_template, ""), **_said(meta)}
+    requested, completions = _wished(meta, parallelism), _completions(spec)
+    follow = options.get(labels.COMPLETIONS) == labels.EQUAL_PARALLELISM and completions == parallelism
     return BatchJob(
         uid=meta["uid"],
         namespace=meta["namespace"],
@@ -123,8 +128,8 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         resource_version=meta["resourceVersion"],
         suspended=bool(spec.get("suspend")),
         parallelism=parallelism,
-        requested_parallelism=_wished(meta, parallelism),
-        completions=_number(spec["completions"], 1) if spec.get("completions") is not None else None,
+        requested_parallelism=requested,
+        completions=requested if follow and spec.get("suspend") else completions,
         indexed=spec.get("completionMode") == "Indexed",
         succeeded=int(status.get("succeeded") or 0),
         failed=count_indexes(status.get("failedIndexes") or ""),
@@ -142,11 +147,16 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         record=read_start_record(meta.get("annotations")),
         mark=read_preemption_mark(meta.get("annotations")),
         preempted=labels.whole_number((meta.get("annotations") or {}).get(labels.PREEMPTIONS)) or 0,
-        options={**around.words(form.kind.name, with_template, ""), **_said(meta)},
+        options=options,
         adapter=form,
         grouped=_is_grouped(pod, around),
+        completions_follow=follow,
         ended_s=_ended_s(status),
     )
+
+
+def _completions(spec: Object) -> int | None:
+    return _number(spec["completions"], 1) if spec.get("completions") is not None else None
 
 
 def _is_ours_alone(pod: Object, around: AdmissionDefaults) -> bool:
