@@ -17,6 +17,7 @@ HEAVY = {
     "kubernetes/airflow": "a DAG ended well: a Job of two pods and a pod, both admitted by a LocalQueue",
     "kubernetes/dask": "a KubeCluster of two workers computed squares, and grew to 3; Dask's operator made its pods",
     "kubernetes/codeflare-sdk": "two RayClusters of a LocalQueue were admitted, the second when the first was deleted",
+    "kubernetes/metaflow": "a flow ended well: two Jobs were admitted by a LocalQueue, and their results joined",
     "kubernetes/kubeflow-training": "a PyTorchJob ended well on 3 hosts; one failed; a running one was deleted",
 }
 
