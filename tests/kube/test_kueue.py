@@ -111,6 +111,7 @@ def test_a_job_that_is_gated_waits_until_nobody_gates_it() -> None:
         async with stage.scheduler():
             await stage.until(lambda: conditions(stage, "one").get("QuotaReserved") == "False AdmissionGated")
             await stage.until(lambda: conditions(stage, "two").get("Admitted") == "True Admitted")
+            assert "resourceRequests" not in workload(stage, "one")["status"], "its quota was not looked at"
             assert "Admission is gated by: budget, quota.example/check" in stage.reason("one")
             stage.change("one", {}, {"kueue.x-k8s.io/admission-gated-by": "budget"})
             await settle(stage)

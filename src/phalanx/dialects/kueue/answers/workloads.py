@@ -293,7 +293,7 @@ def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
     if told.reason is not None and told.reason.code not in _UNSPOKEN:
         said.set("QuotaReserved", False, _why(defined, told, told.reason), told.reason.text)
         said.set("Admitted", False, "NoReservation", "The workload has no reservation")
-        if told.reason.code not in _UNWEIGHED:
+        if told.reason.code not in _UNWEIGHED and str(told.reason.numbers.get("by")) not in _HELD_AS:
             covered = _covered(defined, told)
             found["resourceRequests"] = [
                 {"name": each.name, "resources": _total(each.request, each.count, covered - {PODS})}
