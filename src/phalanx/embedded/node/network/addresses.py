@@ -93,6 +93,7 @@ def _lock(claim: Path, held: ExitStack) -> None:
     try:
         handle = os.open(claim, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise PhalanxError(f"{claim}, by which a node has its addresses, cannot be opened: {error.strerror}") from None
+        why = f"{claim}, by which a node has its addresses, cannot be opened: {error.strerror}"
+        raise PhalanxError(f"{why}. Let root write to {claim.parent}, or start it as another user") from None
     held.callback(os.close, handle)
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
