@@ -1,4 +1,4 @@
-"""What monitoring sees of a scheduler process: its metrics, whether it is healthy, whether it is ready.
+"""What monitoring sees of our processes, schedulers first: metrics, whether one is healthy, whether it is ready.
 
 *Ready*, leading or standing by: the API server has answered it in the last seconds (both renew or read the lease every
 two). *Healthy*: its event loop answers, and it does not believe that it leads when its lease has run out: such a
@@ -12,12 +12,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from prometheus_client.registry import Collector
+
 from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.tally import Tally
 from phalanx.kube.leader.lease import Lease
 from phalanx.metrics.collector import Scheduler, registry
-from phalanx.metrics.serving import serving, url
+from phalanx.metrics.serving import Verdict, serving, url
 
 SILENT_S = 15.0  # an API server that has not answered for so long is not there
 
@@ -35,6 +37,17 @@ async def monitored(
     async with serving(where, registry(found), lambda: overdue(found), reached) as port:
         note(f"metrics at {url((where[0], port))}")
         yield found
+
+
+@asynccontextmanager
+async def shown(where: tuple[str, int] | None, own: Collector, ready: Verdict) -> AsyncIterator[None]:
+    """The metrics of a process that does not schedule, served at that address inside; None: nowhere."""
+    if where is None:
+        yield
+        return
+    async with serving(where, registry(own), lambda: "", ready) as port:
+        note(f"metrics at {url((where[0], port))}")
+        yield
 
 
 def unreachable(tally: Tally, now_s: float) -> str:

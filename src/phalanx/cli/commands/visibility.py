@@ -14,6 +14,7 @@ from typing import Final
 from phalanx.aggregation.access import Access
 from phalanx.aggregation.belief import Belief
 from phalanx.aggregation.serving import Answerer, Handshakes, Object, serving
+from phalanx.cli.cluster.monitoring import shown
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.terminal.output import note
 from phalanx.cli.terminal.stopping import until_stopped
@@ -24,7 +25,6 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.pending import GROUP, Lean, of_workloads
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED
 from phalanx.metrics import serving as monitoring
-from phalanx.metrics.collector import registry
 from phalanx.metrics.passed_on import PassedOn
 from phalanx.webhook.trust import Called, Keeper
 
@@ -84,7 +84,11 @@ def visibility(
 async def _serve(
     target: Target | None, namespace: str, where: tuple[str, int], watched: tuple[str, int] | None
 ) -> None:
-    async with connected(target) as api, visible(api, namespace, where) as seen, _monitored(watched, seen):
+    async with (
+        connected(target) as api,
+        visible(api, namespace, where) as seen,
+        shown(watched, seen.counts, seen.wrong),
+    ):
         note(f"answering at https://{monitoring.place((where[0], seen.port))}/apis/{GROUP}; Ctrl-C stops it")
         await until_stopped(seen.keep())
 
@@ -131,13 +135,3 @@ async def visible(api: Connection, namespace: str, where: tuple[str, int]) -> As
     found = Visible(api, namespace, where[0])
     async with serving(where, found.handshakes, found.answerer) as found.port:
         yield found
-
-
-@asynccontextmanager
-async def _monitored(where: tuple[str, int] | None, seen: Visible) -> AsyncIterator[None]:
-    if where is None:
-        yield
-        return
-    async with monitoring.serving(where, registry(seen.counts), lambda: "", seen.wrong) as port:
-        note(f"metrics at {monitoring.url((where[0], port))}")
-        yield

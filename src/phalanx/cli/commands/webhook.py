@@ -7,11 +7,11 @@ import datetime as dt
 import logging
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from phalanx.cli.cluster.monitoring import shown
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.terminal.output import note
 from phalanx.cli.terminal.stopping import until_stopped
@@ -20,7 +20,6 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.install.admission_policy import PATH, SERVICE, SERVICE_NAMESPACE
 from phalanx.metrics import serving as monitoring
 from phalanx.metrics.admissions import Admissions
-from phalanx.metrics.collector import registry
 from phalanx.webhook.serving import Answerer, Files, serving, show, tls_context
 from phalanx.webhook.trust import Keeper
 
@@ -110,16 +109,6 @@ async def _serve(
     ready: Verdict,
     keep: Keeping,
 ) -> None:
-    async with _monitored(watched, admissions, ready), serving(where, context, Answerer(admissions)) as port:
+    async with shown(watched, admissions, ready), serving(where, context, Answerer(admissions)) as port:
         note(f"answering at https://{monitoring.place((where[0], port))}{PATH}; Ctrl-C stops it")
         await until_stopped(keep())
-
-
-@asynccontextmanager
-async def _monitored(where: tuple[str, int] | None, admissions: Admissions, ready: Verdict) -> AsyncIterator[None]:
-    if where is None:
-        yield
-        return
-    async with monitoring.serving(where, registry(admissions), lambda: "", ready) as port:
-        note(f"metrics at {monitoring.url((where[0], port))}")
-        yield
