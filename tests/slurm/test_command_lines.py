@@ -18,9 +18,11 @@ from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.ask import ASK, Ask, Asks, read_ask
 from phalanx.slurm.jobs.names import file_name
+from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Reader, Usage, declare
 from phalanx.slurm.submission.asked import script
 from phalanx.slurm.submission.asked.request import Hardware, Request, exported, request
+from phalanx.slurm.submission.environment import variables
 
 READER = Reader("sbatch", declare("time,t= hold,H nice=? nodes,N=") + declare("profile=", refused=True), mixed=False)
 HARDWARE = Hardware(cpus=16, memory_mib=64000, gpus=4, nodes=4)
@@ -37,6 +39,22 @@ SITE = Site(
 def ask(line: str, here: Site = SITE) -> Request:
     said, _ = sbatch._READER.read(line.split())
     return request(dict(said), here, HARDWARE, None, [], "sbatch " + line)
+
+
+@pytest.mark.parametrize(
+    ("line", "tasks"), [("", "1"), ("-c2", "1"), ("--mincpus=4", "4"), ("--exclusive", "16"), ("-n3 -N1", "3")]
+)
+def test_without_a_number_of_tasks_there_are_as_many_as_have_room(line: str, tasks: str) -> None:
+    asked = ask(line)
+    found = variables(1, asked.ask, SITE, asked.said, "", None)
+    assert (found["SLURM_TASKS_PER_NODE"], "SLURM_OVERCOMMIT" in found) == (tasks, False)
+    assert variables(1, ask("-O").ask, SITE, {}, "", None)["SLURM_OVERCOMMIT"] == "1"
+
+
+def test_a_job_that_runs_holds_its_least_cpus() -> None:
+    asked = ask("--mincpus=4").ask
+    assert Job(number=1, ask=asked, state="PENDING").cpus == 1
+    assert Job(number=1, ask=asked, state="RUNNING", start_s=1.0).cpus == 4
 
 
 def test_long_short_joined_and_abbreviated() -> None:

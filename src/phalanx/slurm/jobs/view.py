@@ -89,7 +89,8 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def cpus(self) -> int:
-        """Return what it holds or held: of nodes for itself alone all CPUs. Of one that waits: what it asks."""
+        """Return what it holds or held: of nodes for itself alone all CPUs, of others --mincpus at least. Of one that
+        waits: what it asks."""
         return sum(self.ask.cpus_of_nodes) if self._has_nodes else self.ask.cpus
 
     @property
@@ -98,7 +99,8 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def _has_nodes(self) -> bool:
-        return self.ask.exclusive and self.ask.node_cpus > 0 and self.start_s is not None and self.state != "PENDING"
+        more = (self.ask.exclusive and self.ask.node_cpus > 0) or self.ask.min_cpus > 1
+        return more and self.start_s is not None and self.state != "PENDING"
 
     @property
     def live(self) -> bool:
