@@ -177,10 +177,12 @@ def _changes(before: Told | None, after: Told | None) -> Iterator[_Change]:
 
 
 def _of_pod(application: str, uid: str, old: Object | None, new: Object | None, left: int) -> Iterator[_Change]:
-    pod = new or old or {}
-    said = {"referenceID": uid, "resource": {"resources": {k: {"value": v} for k, v in resource_of(pod).items()}}}
     had, has = (one is not None and has_node(one) for one in (old, new))
     waited, waits = (one is not None and not has_node(one) and not is_over(one) for one in (old, new))
+    if old is not None and (had, waited) == (has, waits):
+        return
+    pod = new or old or {}
+    said = {"referenceID": uid, "resource": {"resources": {k: {"value": v} for k, v in resource_of(pod).items()}}}
     node = str((pod.get("spec") or {}).get("nodeName") or (old or {}).get("spec", {}).get("nodeName") or "")
     if old is None and (has or waits):
         yield _APP, application, _ADD, _APP_REQUEST, said
