@@ -24,8 +24,10 @@ from phalanx.state.pending.cell_queue import Request
 
 def settle(
     context: PreemptionContext, actions: list[Action], request: Request, found: PreemptionPlan, rights: PreemptionPolicy
-) -> None:
-    """Add the plan's actions: what victims leave is given back in the ledger, and the preemptor's place is its own."""
+) -> bool:
+    """Add the plan's actions: what victims leave is given back in the ledger, and the preemptor's place is its own.
+    Return whether no node lacks anything for it, so that it may start in the next cycle: victims go for their ports or
+    devices, for a reservation's sake, or because a place is searched within a budget."""
     cluster, now_s = context.cluster, context.now_s
     record = cluster.jobs[request.job]
     for victim in found.victims:
@@ -46,7 +48,7 @@ def settle(
         actions.append(Start(request.job, record.attempt + 1, found.placements, now_s, flavors, limit_s))
     else:
         actions.append(Nominate(request.job, found.placements, found.offer.flavors, until_s))
-    keep_nomination(context.draft, cluster, found.offer.gang, found.placements)
+    return not keep_nomination(context.draft, cluster, found.offer.gang, found.placements)
 
 
 def grown(actions: list[Action], record: JobRecord, placements: Sequence[Placement], until_s: float) -> Nominate:
@@ -86,8 +88,9 @@ def grace_s(cluster: Cluster, job: str) -> float | None:
     return queue_preemption(cluster, cluster.queue_of(cluster.jobs[job].job)).grace_s
 
 
-def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequence[Placement]) -> None:
-    """Take the nominated capacity on the draft; a node that it makes overfull takes nothing more."""
+def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequence[Placement]) -> bool:
+    """Take the nominated capacity on the draft; a node that it makes overfull takes nothing more. Return whether one
+    is."""
     rows = cluster.columns.row_of
     at = {rows[placement.node] for placement in placements}
     position_of = {
@@ -96,7 +99,8 @@ def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequ
     for placement in placements:
         if (position := position_of.get(rows[placement.node])) is not None:  # else it is overfull, and not laid out
             draft.occupy(position, gang.demands[placement.role], placement.devices)
-    for position in position_of.values():
-        if any(view[position] < 0 for view in draft.views.values()):
-            draft.shut(position)
+    overfull = [each for each in position_of.values() if any(view[each] < 0 for view in draft.views.values())]
+    for position in overfull:
+        draft.shut(position)
     draft.settle()
+    return bool(overfull) or len(position_of) < len(at)

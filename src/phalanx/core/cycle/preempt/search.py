@@ -159,7 +159,9 @@ class CyclePreemption:
         ):
             found = aside.find(replace(context, draft=wider), offers, rights)
         if found is not None:
-            evict.settle(context, self.actions, request, found, rights(context, record.job, found.offer.charge.cost))
+            asks = rights(context, record.job, found.offer.charge.cost)
+            is_free = evict.settle(context, self.actions, request, found, asks)
+            self.put_off = self.put_off or (is_free and not found.at_once)  # the next cycle starts it, if it can
             self.give_up(key)
             return True
         if key.kind == Kind.JOB:
