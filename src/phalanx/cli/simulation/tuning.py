@@ -40,6 +40,15 @@ FIRST: tuple[Settings, ...] = (
     {"backfillOrder": "shortest-learned", "order": "fifo"},
     {"backfillOrder": "shortest-learned", "order": "multifactor", "fairShare": 10_000.0, "maxAge": 5 * 86_400.0},
     {"backfillOrder": "shortest", "order": "multifactor", "fairShare": 1000.0, "maxAge": 86_400.0},
+    {
+        "backfillOrder": "shortest",
+        "order": "multifactor",
+        "maxAge": 20 * 86_400.0,
+        "fairShare": 1.0,
+        "size": 2000.0,
+        "sizeRelativeToTime": True,
+        "smallFirst": False,
+    },
 )
 AGE = 1000.0  # the weight of age; the others count beside it
 HOUR_S, DAY_S = 3600.0, 86_400.0
@@ -270,6 +279,7 @@ def proposed(trial: Any) -> Settings:
         found["fairShare"] = trial.suggest_float("fairShare", 1.0, 100_000.0, log=True)
         found["size"] = trial.suggest_float("size", 1.0, 100_000.0, log=True)
         found["smallFirst"] = trial.suggest_categorical("smallFirst", [True, False])
+        found["sizeRelativeToTime"] = trial.suggest_categorical("sizeRelativeToTime", [True, False])
         found["maxAge"] = trial.suggest_float("maxAge", HOUR_S, 30 * DAY_S, log=True)
         found["halfLife"] = trial.suggest_float("halfLife", HOUR_S, 60 * DAY_S, log=True)
     return found
@@ -285,6 +295,7 @@ def policy_of(settings: Settings, resource: str = CPU) -> dict[str, Any]:
             "fairShare": _rounded(settings["fairShare"]),
             "size": _rounded(settings["size"]),
             "smallFirst": settings["smallFirst"],
+            "sizeRelativeToTime": settings["sizeRelativeToTime"],
         }
         policy["halfLife"] = f"{settings['halfLife']:.0f}s"
         if resource != CPU:
