@@ -120,23 +120,36 @@ def count_few(
 ) -> None:
     """Count all demands but the new ones on all rows, pair by pair: on a few nodes that costs less than to follow what
     changes. `failed`: some class did, so it matters which rows gained anything."""
-    facts, usable = columns.attributes, []
+    for number in known.number_of.values():
+        if number not in new:
+            known.room[number] = 0.0
     for row in columns.row_of.values():
-        free = columns.free_of(row)
-        if facts.ready[row] and min(free.values(), default=0) >= 0:
-            usable.append((row, free))
+        count_row(known, columns, row, columns.free_of(row), 1, gains=failed and row in grown)
+
+
+def count_row(
+    known: Capacity, columns: NodeTable, row: int, free: dict[str, int], sign: int, *, gains: bool = False
+) -> None:
+    """Add (`sign` 1), or subtract (-1), the pods of each demand that the row holds when that is free. `gains`: it is
+    noted of which it holds one."""
+    facts = columns.attributes
+    if not facts.ready[row] or min(free.values(), default=0) < 0:
+        return
     for demand, number in known.number_of.items():
-        if number in new:
-            continue
-        matches = None if matching.matches_all(facts, demand.where) else matching.matching(facts, demand.where)
-        total = 0
-        for row, free in usable:
-            if matches is None or matches[row]:
-                pods = held_by(free, demand.asks)
-                total += pods
-                if failed and pods and row in grown:
-                    known.grown[number] = known.has_grown = True
-        known.room[number] = total
+        pods = held_by(free, demand.asks)
+        if pods and (matching.matches_all(facts, demand.where) or matching.matching(facts, demand.where)[row]):
+            known.room[number] += sign * pods
+            if gains:
+                known.grown[number] = known.has_grown = True
+
+
+def count_changed(known: Capacity, columns: NodeTable, row: int, *, gains: bool) -> None:
+    """Add what the row holds more, or less, of each demand than when it was last counted."""
+    count_row(known, columns, row, {name: int(column[row]) for name, column in known.free.items()}, -1)
+    count_row(known, columns, row, free := columns.free_of(row), 1, gains=gains)
+    if columns.attributes.ready[row]:
+        for resource, amount in free.items():
+            known.free[resource][row] = amount
 
 
 def held_by(amounts: dict[str, int], asks: Amounts) -> int:
@@ -148,7 +161,11 @@ def held_by(amounts: dict[str, int], asks: Amounts) -> int:
 
 
 def since(known: Capacity, columns: NodeTable, changed: Collection[int], grown: Collection[int]) -> None:
-    """Add what the rows that changed hold more, or less."""
+    """Add what the rows that changed hold more, or less; pair by pair where they and the demands are few."""
+    if len(changed) * len(known.number_of) <= FEW:
+        for row in changed:
+            count_changed(known, columns, row, gains=row in grown)
+        return
     rows = np.fromiter(changed, np.intp, len(changed))
     rows = rows[columns.attributes.ready[rows]]
     before = {resource: column[rows] for resource, column in known.free.items()}
