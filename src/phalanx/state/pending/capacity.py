@@ -87,7 +87,6 @@ class Capacity:
             self.asks[self.resources[resource], number] = amount
         self.room[number], self.grown[number] = np.inf, True
         self.has_grown = True
-        self.behind = 0  # rows that changed and are not counted yet: nothing is known then
         self.uncounted[number] = False
         return number
 
