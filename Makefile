@@ -45,7 +45,7 @@ fuzz: setup      ## 100,000 requests of a hostile user, 10,000 seeds of the simu
 ALL_EXAMPLES := mpi,ray,ddp,spark,slurm/submitit,slurm/simple-slurm,slurm/psij,slurm/mpirun,slurm/parsl,slurm/dask-jobqueue
 ALL_EXAMPLES := $(ALL_EXAMPLES),slurm/snakemake,slurm/torchrun,slurm/lightning,kubernetes/torchx
 ALL_EXAMPLES := $(ALL_EXAMPLES),kubernetes/kubeflow,kubernetes/kubeflow-training,kubernetes/codeflare-sdk
-ALL_EXAMPLES := $(ALL_EXAMPLES),kubernetes/airflow,kubernetes/dask,kubernetes/metaflow
+ALL_EXAMPLES := $(ALL_EXAMPLES),kubernetes/airflow,kubernetes/dask,kubernetes/metaflow,kubernetes/prefect
 
 examples: setup  ## every example, none left out, Spark in full, and clients of many packages (installs 4 GB under out/)
 	PHALANX_EXAMPLES=$(ALL_EXAMPLES) $(BIN)/pytest tests/examples -v
