@@ -17,9 +17,13 @@ PAGES = Path(__file__).parents[2] / "docs" / "dialects"
 
 
 def definitions(file: str) -> dict[str, Any]:
-    """kind -> its CustomResourceDefinition."""
-    found = json.loads(resources.files("phalanx.dialects").joinpath(file).read_text())
-    return {body["spec"]["names"]["kind"]: body for body in found}
+    """kind -> its CustomResourceDefinition, with the versions of every group that has a kind of that name."""
+    found: dict[str, Any] = {}
+    for body in json.loads(resources.files("phalanx.dialects").joinpath(file).read_text()):
+        there = found.setdefault(body["spec"]["names"]["kind"], body)
+        if there is not body:
+            there["spec"]["versions"] += body["spec"]["versions"]
+    return found
 
 
 def differences(body: Mapping[str, Any], table: Mapping[str, Use]) -> tuple[set[str], set[str]]:
