@@ -73,3 +73,29 @@ def test_deletes_go_on_when_the_disk_is_full(small_disk: Path) -> None:
             assert [one["metadata"]["name"] for one in items] == ["after"]
 
     asyncio.run(run())
+
+
+def test_a_past_that_is_larger_than_the_room_for_deletions_is_let_go(small_disk: Path) -> None:
+    """What was deleted before is kept for watches, and goes with the first deletion on the full disk."""
+
+    async def run() -> None:
+        async with InProcess.started(small_disk) as api:
+            for number in range(14):
+                await api.make(f"{PATH}/configmaps", config_map(f"c{number}"))
+                assert (await api.ask("DELETE", f"{PATH}/configmaps/c{number}")).code == 200
+            await api.make(f"{PATH}/configmaps", config_map("left"))
+            fill(small_disk)
+            count = 0
+            while (answer := await api.ask("POST", f"{PATH}/configmaps", config_map(f"more{count}"))).code == 201:
+                count += 1  # the log has some room yet
+            assert answer.code == 507
+            assert (await api.ask("DELETE", f"{PATH}/configmaps/left")).code == 200
+
+    asyncio.run(run())
+
+
+def fill(disk: Path) -> None:
+    """Take all the room that is left."""
+    state = os.statvfs(disk)
+    with (disk / "filler").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, state.f_bavail * state.f_frsize)

@@ -93,6 +93,9 @@ class Journal:
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA wal_autocheckpoint = 4000")
         self._db.execute("PRAGMA journal_size_limit = 67108864")
+        # Freed pages are not overwritten with zeros, as Debian's library does by default: on a full disk the log would
+        # have no room for them, and what was deleted could not be let go.
+        self._db.execute("PRAGMA secure_delete = FAST")
         self._db.executescript(_SCHEMA)
         found = self.fact("format", _FORMAT)
         if found != _FORMAT:
