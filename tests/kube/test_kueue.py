@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.client.kind import JOBS, NAMESPACES, PODS
+from phalanx.client.kind import JOBS, NAMESPACES, NODES, PODS
 from phalanx.dialects.frame.dialect import Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
@@ -284,6 +284,37 @@ def test_fair_sharing_of_kueues_own_configuration() -> None:
 
     def share(stage: Stage) -> Any:
         return (stage.api.objects[kinds.CLUSTER_QUEUES]["a"].get("status") or {}).get("fairSharing")
+
+    play(scene())
+
+
+def test_a_resource_that_needs_no_quota_is_not_in_the_admission() -> None:
+    async def scene() -> None:
+        stage = stage_with(3)
+        stage.api.objects[NODES]["n1"]["status"]["allocatable"]["example.com/licence"] = "4"
+        data = {"controller_manager_config.yaml": "resources: {quotaCheckStrategy: IgnoreUndeclared}"}
+        stage.api.put(CONFIGURATIONS, named("kueue-manager-config", "kueue-system", data=data))
+        one = job("one", 2)
+        one["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["example.com/licence"] = "1"
+        stage.put(one)
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
+            (given,) = workload(stage, "one")["status"]["admission"]["podSetAssignments"]
+            assert (given["flavors"], given["resourceUsage"]) == ({"cpu": "f"}, {"cpu": "2"})
+
+    play(scene())
+
+
+def test_a_job_of_a_namespace_that_is_not_managed_starts_as_one_that_names_no_queue() -> None:
+    async def scene() -> None:
+        stage = stage_with(1)
+        data = {"controller_manager_config.yaml": "managedJobsNamespaceSelector: {matchLabels: {team: other}}"}
+        stage.api.put(CONFIGURATIONS, named("kueue-manager-config", "kueue-system", data=data))
+        stage.put(job("one", 2))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            assert stage.cluster.jobs["default/one"].job.queue == "default"
+            assert workload(stage, "one") == {}
 
     play(scene())
 

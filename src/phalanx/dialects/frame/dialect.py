@@ -449,7 +449,7 @@ Use: TypeAlias = Becomes | Ignored | Answered
 def unused(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spec") -> Iterable[str]:
     """Yield what of `values` has no effect here, and why. Lists are looked through; a field's path has `[]` there."""
     for name, value in values.items():
-        here = f"{path}.{name}"
+        here = f"{path}.{name}" if path else name
         match table.get(here):
             case Becomes() | Answered():
                 yield from _inside(value, table, here)

@@ -23,6 +23,7 @@ from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import IS_GROUP, key_of, serving_set
 from phalanx.dialects.kueue.answers.topology import topology_assignment, topology_request
 from phalanx.dialects.kueue.tree import checks, prebuilt
+from phalanx.dialects.kueue.tree.configuration import Configuration
 from phalanx.dialects.kueue.tree.definitions import JOIN, KueueDefinitions
 from phalanx.model.job import Outcome
 from phalanx.model.pod import PODS, Amounts
@@ -294,9 +295,9 @@ def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
         said.set("QuotaReserved", False, _why(defined, told, told.reason), told.reason.text)
         said.set("Admitted", False, "NoReservation", "The workload has no reservation")
         if told.reason.code not in _UNWEIGHED and str(told.reason.numbers.get("by")) not in _HELD_AS:
-            covered = _covered(defined, told)
+            covered, settings = _covered(defined, told), defined.configuration
             found["resourceRequests"] = [
-                {"name": each.name, "resources": _total(each.request, each.count, covered - {PODS})}
+                {"name": each.name, "resources": _total(each.request, each.count, covered - {PODS}, settings)}
                 for each in told.pod_sets
             ]
     readiness.waits(said)
@@ -361,9 +362,9 @@ def _admitted(defined: KueueDefinitions, told: Told, before: Object | None, said
 
 
 def _assignments(defined: KueueDefinitions, told: Told, counts: Mapping[str, int]) -> Iterator[Object]:
-    covered = _covered(defined, told)
+    covered, settings = _covered(defined, told), defined.configuration
     for each in told.pod_sets:
-        usage = _total(each.request, counts[each.name], covered)
+        usage = _total(each.request, counts[each.name], covered, settings)
         found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
         flavor = kinds.flavor_of(each.flavor)
         levels = next((defined.levels[part] for part in flavor.split(JOIN) if part in defined.levels), ())
@@ -382,9 +383,14 @@ def _covered(defined: KueueDefinitions, told: Told) -> frozenset[str]:
     return found.resources if found is not None else frozenset()
 
 
-def _total(request: Amounts, count: int, covered: frozenset[str]) -> dict[str, str]:
-    """By resource, as quantities; `pods` only where a quota counts them."""
-    return {name: quantity(name, each * count) for name, each in request if name != PODS or PODS in covered}
+def _total(request: Amounts, count: int, covered: frozenset[str], settings: Configuration) -> dict[str, str]:
+    """By resource that needs a quota, as quantities; `pods` only where a quota counts them."""
+    counted = settings.counted(dict(request), covered)
+    return {
+        name: quantity(name, each * count)
+        for name, each in request
+        if name in counted and (name != PODS or PODS in covered)
+    }
 
 
 def _evicted(told: Told, eviction: Eviction, said: Conditions) -> None:

@@ -6,14 +6,26 @@ from collections.abc import Iterator, Mapping
 
 from phalanx.dialects.frame.dialect import Ignored, Object, unused
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.fields.tables import TABLES, WORDS
+from phalanx.dialects.kueue.fields.tables import CONFIGURATION, TABLES, WORDS
 from phalanx.dialects.kueue.gangs import LAYERS, layers
+from phalanx.dialects.kueue.tree.configuration import (
+    CONFIGURATIONS,
+    ConfigurationError,
+    decoded,
+    read_configuration,
+    text_of,
+)
+
+_HEAD = ("apiVersion", "kind")
 
 
 def notes(kind: str, obj: Object) -> Iterator[str]:
     """Yield a sentence for each field, label and annotation without effect."""
     if kind in TABLES:
         yield from unused(obj.get("spec") or {}, TABLES[kind])
+        return
+    if kind == CONFIGURATIONS.name:
+        yield from _of_configuration(obj)
         return
     spec = obj.get("spec") or {}
     for meta in (obj["metadata"], (spec.get("template") or {}).get("metadata") or {}):
@@ -24,6 +36,19 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
         if len(several := layers(said)) > 1:
             level, pods = several[-1]
             yield f"{LAYERS}: slices are of one level, so only its innermost layer has an effect ({pods} in a {level})"
+
+
+def _of_configuration(config_map: Object) -> Iterator[str]:
+    """Of a ConfigMap: what of Kueue's Configuration in it has no effect, or why that cannot be read."""
+    if (text := text_of(config_map)) is None:
+        return
+    try:
+        said = decoded(text)
+        read_configuration(said)
+    except ConfigurationError as error:
+        yield f"{error}; Kueue's defaults hold"
+        return
+    yield from unused({key: value for key, value in said.items() if key not in _HEAD}, CONFIGURATION, "")
 
 
 def _word(key: str) -> Iterator[str]:

@@ -196,17 +196,40 @@ TABLES: Mapping[str, Mapping[str, Use]] = {
     "MultiKueueCluster": MULTI_KUEUE_CLUSTER,
     "MultiKueueConfig": MULTI_KUEUE_CONFIG,
 }
+_PROCESS = Ignored("of Kueue's own process")
 CONFIGURATION: Mapping[str, Use] = {
-    "fairSharing.preemptionStrategies": Becomes("QueuePreemption.strategy", "fairSharing turns fair sharing on"),
+    "fairSharing.enable": Becomes("QueueOrder.FAIR", "v1beta1; in v1beta2 fairSharing itself turns fair sharing on"),
+    "fairSharing.preemptionStrategies": Becomes("QueuePreemption.strategy"),
     "waitForPodsReady.timeout": Becomes("Queue.start_timeout_s"),
-    "waitForPodsReady": Ignored("besides its timeout: a start that came to nothing is tried again at times of ours"),
+    "waitForPodsReady.enable": Ignored("it is always on, as since 0.19"),
+    "waitForPodsReady.blockAdmission": Ignored("quota is given together with nodes: no job waits for another's pods"),
+    "waitForPodsReady.recoveryTimeout": Ignored("a pod of a lost node is placed anew by itself"),
+    "waitForPodsReady.requeuingStrategy": Ignored("a start that came to nothing is tried again at times of ours"),
     "resources.excludeResourcePrefixes": Becomes("Claim.blocked", "such a resource needs no quota"),
-    "resources": Ignored("besides excludeResourcePrefixes: resources count as pods ask for them"),
+    "resources.quotaCheckStrategy": Becomes(
+        "Claim.blocked", "IgnoreUndeclared: a resource that its ClusterQueue has no quota of needs none"
+    ),
+    "resources.transformations": Ignored("resources count as pods ask for them"),
+    "resources.deviceClassMappings": Ignored("resource claims have no quota"),
     "admissionFairSharing": _AFS,
     "multiKueue": _MULTI,
-    "managedJobsNamespaceSelector": Ignored("a ClusterQueue's namespaceSelector says whose jobs it takes"),
+    "managedJobsNamespaceSelector": Becomes(
+        "Claim.queue", "a job of another namespace has no Workload, and starts as one that names no queue"
+    ),
     "manageJobsWithoutQueueName": Ignored("a job that names no queue is not queued"),
     "integrations": Ignored("which job kinds are read is the scheduler's option --dialect"),
-    "featureGates": Ignored("they are of Kueue's own process"),
+    "featureGates": _PROCESS,
     "objectRetentionPolicies": Ignored("a Workload goes with its job"),
+    "metrics": Ignored("those by flavor and by LocalQueue need no setting"),
+    "namespace": Ignored("it is kueue-system"),
+    "visibilityServer": _PROCESS,
+    "queueVisibility": Ignored("gone in v1beta2; `phalanx jobs` lists who waits"),
+    "controller": _PROCESS,
+    "clientConnection": _PROCESS,
+    "health": _PROCESS,
+    "webhook": _PROCESS,
+    "leaderElection": _PROCESS,
+    "pprofBindAddress": _PROCESS,
+    "internalCertManagement": _PROCESS,
+    "tls": _PROCESS,
 }

@@ -23,6 +23,9 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
     key = kinds.local_queue_of(said.queue)
     if not key:
         return None
+    labels = defined.namespaces.get(said.namespace)  # None: it is not known yet
+    if labels is not None and not defined.configuration.manages(labels):
+        return Claim(queue="", silent=True)  # as if it named no LocalQueue
     priority = defined.priorities.get(said.options.get(kinds.PRIORITY_LABEL, kinds.DEFAULT_CLASS))
     local = defined.local_queues.get(key)
     if local is None:
@@ -103,7 +106,7 @@ def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reaso
     if not selects(found.node.spec.get("namespaceSelector"), defined.namespaces.get(said.namespace, {})):
         text = f"namespace {said.namespace} does not match the namespaceSelector of ClusterQueue {local.cluster_queue}"
         return Reason(code=ReasonCode.INVALID, text=text)
-    counted = {name for name in said.asks if not name.startswith(defined.configuration.excluded)}
+    counted = defined.configuration.counted(said.asks, found.resources)
     if uncovered := sorted(counted - found.resources - {PODS}):
         text = f"ClusterQueue {local.cluster_queue} has no quota for {', '.join(uncovered)}"
         return Reason(code=ReasonCode.NO_NODE_MATCHES, text=text)

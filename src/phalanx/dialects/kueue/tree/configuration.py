@@ -1,22 +1,23 @@
 """Kueue's `Configuration`, as its controller reads it from the ConfigMap `kueue-manager-config` of `kueue-system`.
 
 What decides about jobs is carried out; what configures Kueue's own process has no effect. Where there is no such
-ConfigMap, Kueue's defaults hold.
+ConfigMap, or it cannot be read, Kueue's defaults hold.
 
-Source: apis/config/v1beta2/configuration_types.go of v0.19.2.
+Sources: apis/config/v1beta2/{configuration_types,defaults}.go of v0.19.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 import msgspec
 import yaml
 
 from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.schema.depth import require_shallow
 from phalanx.dialects.schema.fields import Misread, duration_s
 
@@ -25,19 +26,39 @@ CONFIGURATIONS = Kind(plural="namespaces/kueue-system/configmaps", name="ConfigM
 _KEY = "kueue-system/kueue-manager-config"
 _FILE = "controller_manager_config.yaml"
 START_TIMEOUT_S = 1800.0  # waitForPodsReady.timeout; it is on since 0.19 unless switched off
+_SPACE = "kubernetes.io/metadata.name"
+_MANAGED: Final = {
+    "matchExpressions": [{"key": _SPACE, "operator": "NotIn", "values": ["kube-system", "kueue-system"]}]
+}
+
+
+class ConfigurationError(ValueError):
+    """A fault of the file, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """`fair`: fair sharing is on. `strategies`: its preemption strategies, in order. `start_timeout_s`: how long the
-    pods of an admitted job may take to become ready. `excluded`: prefixes of resources that no quota counts. `fault`:
-    why it cannot be read; Kueue's defaults hold then."""
+    pods of an admitted job may take to become ready. `excluded`: prefixes of resources that no quota counts.
+    `undeclared`: nor are those counted that a ClusterQueue has no quota of. `managed`: selects the namespaces whose
+    jobs are queued. `fault`: why it cannot be read; Kueue's defaults hold then."""
 
     fair: bool = False
     strategies: tuple[str, ...] = ()
     start_timeout_s: float = START_TIMEOUT_S
     excluded: tuple[str, ...] = ()
+    undeclared: bool = False
+    managed: Mapping[str, Any] = field(default_factory=lambda: _MANAGED)
     fault: str = ""
+
+    def manages(self, labels: Mapping[str, str]) -> bool:
+        """Return whether the jobs of a namespace with these labels are queued."""
+        return selects(self.managed, labels)
+
+    def counted(self, asked: Iterable[str], declared: frozenset[str]) -> set[str]:
+        """Return which of these resources need a quota. `declared`: those that the ClusterQueue has one of."""
+        names = {name for name in asked if not name.startswith(self.excluded)}
+        return names & declared if self.undeclared else names
 
 
 DEFAULTS = Configuration()
@@ -45,32 +66,82 @@ DEFAULTS = Configuration()
 
 def configuration(objects: Mapping[str, Object]) -> Configuration:
     """Return the configuration that stands in one of these ConfigMaps (by `namespace/name`)."""
-    text = ((objects.get(_KEY) or {}).get("data") or {}).get(_FILE)
+    text = text_of(objects.get(_KEY) or {})
     if text is None:
         return DEFAULTS
     try:
-        require_shallow(text)
-        said = msgspec.yaml.decode(text)
-    except (yaml.YAMLError, msgspec.MsgspecError, ValueError) as error:
-        return Configuration(fault=f"{_KEY} is no YAML: {error}")
-    if not isinstance(said, Mapping):
-        return Configuration(fault=f"{_KEY} is not a mapping")
-    return read_configuration(said)
+        return read_configuration(decoded(text))
+    except ConfigurationError as error:
+        return Configuration(fault=str(error))
 
 
-def read_configuration(said: Mapping[str, Any]) -> Configuration:
-    """Return what the fields of a Configuration say."""
-    fair = said.get("fairSharing")
-    wait, resources = said.get("waitForPodsReady") or {}, said.get("resources") or {}
-    fault, timeout_s = "", START_TIMEOUT_S
+def text_of(config_map: Object) -> str | None:
+    """Return the file; None: this ConfigMap is another, or has none."""
+    meta = config_map.get("metadata") or {}
+    if f"{meta.get('namespace')}/{meta.get('name')}" != _KEY:
+        return None
+    found = (config_map.get("data") or {}).get(_FILE)
+    return None if found is None else str(found)
+
+
+def decoded(text: str) -> Any:
+    """Return what stands in the file. Raises ConfigurationError: it is no YAML."""
     try:
-        timeout_s = duration_s(wait["timeout"]) if "timeout" in wait else timeout_s
-    except Misread as error:
-        fault = f"waitForPodsReady.timeout: {error}"
+        require_shallow(text)
+        return msgspec.yaml.decode(text)
+    except (yaml.YAMLError, msgspec.MsgspecError, ValueError) as error:
+        raise ConfigurationError(f"{_KEY} is no YAML: {error}") from error
+
+
+class _Expression(msgspec.Struct):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: list[str] = []
+
+
+class _Selector(msgspec.Struct, rename="camel"):
+    match_labels: dict[str, str] = {}
+    match_expressions: list[_Expression] = []
+
+
+class _FairSharing(msgspec.Struct, rename="camel"):
+    enable: bool = True  # of v1beta1
+    preemption_strategies: list[str] = []
+
+
+class _Wait(msgspec.Struct):
+    timeout: Any = None
+
+
+class _Resources(msgspec.Struct, rename="camel"):
+    exclude_resource_prefixes: list[str] = []
+    quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
+
+
+class _Said(msgspec.Struct, rename="camel"):
+    """The fields that are carried out."""
+
+    fair_sharing: _FairSharing | None = None
+    wait_for_pods_ready: _Wait | None = None
+    resources: _Resources | None = None
+    managed_jobs_namespace_selector: _Selector | None = None
+
+
+def read_configuration(document: Any) -> Configuration:
+    """Return what the fields of a Configuration say. Raises ConfigurationError: they are of other types."""
+    try:
+        said = msgspec.convert(document, _Said)
+        timeout = (said.wait_for_pods_ready or _Wait()).timeout
+        timeout_s = START_TIMEOUT_S if timeout is None else duration_s(timeout, ("waitForPodsReady", "timeout"))
+    except (msgspec.ValidationError, Misread) as error:
+        raise ConfigurationError(f"{_KEY} cannot be read: {error}") from error
+    fair, resources = said.fair_sharing, said.resources or _Resources()
+    managed = said.managed_jobs_namespace_selector
     return Configuration(
-        fair=isinstance(fair, Mapping) and fair.get("enable", True) is not False,
-        strategies=tuple(map(str, (fair or {}).get("preemptionStrategies") or ())),
+        fair=fair is not None and fair.enable,
+        strategies=tuple(fair.preemption_strategies) if fair is not None else (),
         start_timeout_s=timeout_s,
-        excluded=tuple(map(str, resources.get("excludeResourcePrefixes") or ())),
-        fault=fault,
+        excluded=tuple(resources.exclude_resource_prefixes),
+        undeclared=resources.quota_check_strategy == "IgnoreUndeclared",
+        managed=_MANAGED if managed is None else msgspec.to_builtins(managed),
     )

@@ -1,0 +1,104 @@
+"""What Kueue's Configuration says of jobs, and what of it has no effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from phalanx.client.kind import NAMESPACES
+from phalanx.dialects.frame.dialect import Claim, Object, Said
+from phalanx.dialects.kueue.dialect import KUEUE
+from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, DEFAULTS, configuration
+from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
+from tests.dialects.kueue.written import cluster_queue, group, local_queue, named, objects
+
+
+def config_map(text: str) -> Object:
+    data = {"controller_manager_config.yaml": text}
+    return named("kueue-manager-config", "kueue-system", data=data)
+
+
+def read(text: str) -> KueueDefinitions:
+    """With a ClusterQueue that has a quota of cpu alone, and the namespaces `default` and `kube-system`."""
+    queues = [cluster_queue("a", group(f={"cpu": 1}))]
+    found = objects(cluster_queues=queues, local_queues=[local_queue("l", "a")])
+    spaces: dict[str, Object] = {}
+    for name in ("default", "kube-system"):
+        spaces[name] = named(name)
+        spaces[name]["metadata"]["labels"] = {"kubernetes.io/metadata.name": name, "team": name}
+    maps = {"kueue-system/kueue-manager-config": config_map(text)}
+    return define({**found, NAMESPACES: spaces, CONFIGURATIONS: maps})
+
+
+def claimed(found: KueueDefinitions, namespace: str = "default", *asks: str) -> Claim:
+    queue = f"localqueue/{namespace}/l"
+    said = Said(gang=f"{namespace}/j", namespace=namespace, queue=queue, options={}, asks=frozenset(asks))
+    claim = KUEUE.claim(found, said, {})
+    assert claim is not None
+    return claim
+
+
+def test_a_resource_without_quota_needs_none_where_the_configuration_says_so() -> None:
+    asks = ("cpu", "example.com/licence")
+    blocked = claimed(read("resources: {quotaCheckStrategy: BlockUndeclared}"), "default", *asks).blocked
+    assert blocked is not None
+    assert blocked.text == "ClusterQueue a has no quota for example.com/licence"
+    for text in ("{quotaCheckStrategy: IgnoreUndeclared}", "{excludeResourcePrefixes: [example.com/]}"):
+        assert claimed(read(f"resources: {text}"), "default", *asks).blocked is None
+
+
+MANAGED: list[tuple[str, str, bool]] = [
+    ("{}", "default", True),
+    ("{}", "kube-system", False),
+    ("managedJobsNamespaceSelector: {}", "kube-system", True),
+    ("managedJobsNamespaceSelector: {matchLabels: {team: other}}", "default", False),
+    ("managedJobsNamespaceSelector: {matchExpressions: [{key: team, operator: Exists}]}", "default", True),
+    ("managedJobsNamespaceSelector: {matchLabels: {team: new}}", "new", True),  # its labels have not come yet
+]
+
+
+@pytest.mark.parametrize(("text", "namespace", "managed"), MANAGED)
+def test_jobs_of_namespaces_that_are_not_managed_are_in_no_queue_of_kueues(
+    text: str, namespace: str, managed: bool
+) -> None:
+    claim = claimed(read(text), namespace)
+    assert (claim.queue == "", claim.silent) == (not managed, not managed)
+
+
+FAULTS: list[tuple[str, str]] = [
+    ("[", "kueue-system/kueue-manager-config is no YAML: "),
+    ("resources: 3", "kueue-system/kueue-manager-config cannot be read: Expected `object | null`, got `int` - at `$."),
+    ("managedJobsNamespaceSelector: {matchExpressions: [{key: a, operator: Like}]}", "kueue-system/kueue-manager-con"),
+    ("waitForPodsReady: {timeout: soon}", "kueue-system/kueue-manager-config cannot be read: waitForPodsReady.timeout"),
+]
+
+
+@pytest.mark.parametrize(("text", "fault"), FAULTS)
+def test_a_configuration_that_cannot_be_read_says_why_and_the_defaults_hold(text: str, fault: str) -> None:
+    found = configuration({"kueue-system/kueue-manager-config": config_map(text)})
+    assert found.fault.startswith(fault)
+    assert (found.fair, found.excluded, found.start_timeout_s) == (False, (), DEFAULTS.start_timeout_s)
+    (said,) = KUEUE.notes(CONFIGURATIONS.name, config_map(text))
+    assert said == f"{found.fault}; Kueue's defaults hold"
+
+
+def test_what_of_the_configuration_has_no_effect_is_said_of_its_config_map() -> None:
+    text = """
+        apiVersion: config.kueue.x-k8s.io/v1beta2
+        kind: Configuration
+        fairSharing: {preemptionStrategies: [LessThanInitialShare]}
+        waitForPodsReady: {timeout: 5m, blockAdmission: true}
+        resources: {excludeResourcePrefixes: [a/], transformations: [{input: x}]}
+        managedJobsNamespaceSelector: {matchLabels: {team: a}}
+        leaderElection: {leaderElect: true}
+        mystery: 1
+    """
+    found: Any = [each.partition(": ")[0] for each in KUEUE.notes(CONFIGURATIONS.name, config_map(text))]
+    assert found == [
+        "waitForPodsReady.blockAdmission has no effect",
+        "resources.transformations has no effect",
+        "leaderElection has no effect",
+        "mystery is not known here, and has no effect",
+    ]
+    assert list(KUEUE.notes(CONFIGURATIONS.name, named("other", "kueue-system", data={}))) == []
