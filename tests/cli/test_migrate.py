@@ -91,7 +91,15 @@ items:
 - {apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: l, namespace: team}, spec: {clusterQueue: a}}
 - {apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: team, labels: {kueue.x-k8s.io/queue-name: l}}}
 - {apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r, namespace: team, labels: {kueue.x-k8s.io/queue-name: l}}}
+- {apiVersion: ray.io/v1, kind: RayService, metadata: {name: s, labels: {kueue.x-k8s.io/queue-name: l}}}
+- {apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: team, labels: {kueue.x-k8s.io/queue-name: l}}}
+- {apiVersion: batch/v1, kind: Job, metadata: {name: u, namespace: kube-system, labels: {kueue.x-k8s.io/queue-name: l}}}
+- {apiVersion: v1, kind: Namespace, metadata: {name: kube-system, labels: {kubernetes.io/metadata.name: kube-system}}}
 - {apiVersion: v1, kind: ConfigMap, metadata: {name: other}}
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: kueue-manager-config, namespace: kueue-system}
+  data: {controller_manager_config.yaml: "{fairSharing: {}, admissionFairSharing: {}}"}
 """
 
 
@@ -109,11 +117,16 @@ def test_each_object_of_kueues_and_what_it_becomes(
         "    it admits nothing as it stands here: Can't admit new workloads: references missing ResourceFlavor(s): g.",
         "LocalQueue l: a name in its namespace for the queue clusterqueue/a",
         "Job j: a job of the queue clusterqueue/a",
-        "RayJob r: nothing",
-        "    jobs of this kind are not read in Kueue's words yet: it is not queued",
+        "RayJob r: a job of the queue clusterqueue/a",
+        "RayService s: nothing",
+        "    jobs of this kind are not read in Kueue's words: it is not queued",
+        "Deployment d: pods of the queue clusterqueue/a",
+        "Job u: a job of no queue: managedJobsNamespaceSelector does not select the namespace kube-system",
+        "ConfigMap kueue-manager-config: these settings",
+        "    admissionFairSharing has no effect: past usage orders jobs by Queue.order: multifactor, on queues of ours",
     ]
     assert call(monkeypatch, "migrate", str(file), "--from", "kueue", "--json") == 0
-    assert len(json.loads(capsys.readouterr().out)["objects"]) == 5
+    assert len(json.loads(capsys.readouterr().out)["objects"]) == 9
 
 
 def test_a_file_without_anything_of_kueues_is_said(

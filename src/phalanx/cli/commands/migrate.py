@@ -67,12 +67,12 @@ def migrate(
 
     All others: manifests, or what `kubectl get -o yaml` printed. Their objects stay as they are, so what is printed is
     what each of them, and each job that names a queue of theirs, becomes; and then what to do in which order. Of
-    Volcano the ConfigMap of its scheduler is read, too.
+    Kueue and Volcano the ConfigMap of the scheduler is read, too.
 
     For example:
 
         phalanx migrate queues.yaml --from yunikorn
-        kubectl get clusterqueues,cohorts,localqueues,resourceflavors,jobs -A -o yaml > now.yaml
+        kubectl get clusterqueues,cohorts,localqueues,resourceflavors,ns,jobs,cm -A -o yaml > now.yaml
         phalanx migrate now.yaml --from kueue
         kubectl get queues.scheduling.volcano.sh,vcjob,cm -A -o yaml > now.yaml
         phalanx migrate now.yaml --from volcano

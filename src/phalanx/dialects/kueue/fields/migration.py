@@ -7,13 +7,16 @@ from collections.abc import Iterable, Iterator
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frame.moved import Moved, each_moved
+from phalanx.dialects.job_kinds import FRAMEWORKS
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.fields.notes import notes
 from phalanx.dialects.kueue.fields.tables import TABLES
+from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, text_of
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
 from phalanx.model.queue import Queue
 
-_JOBS = frozenset({"Job", "Pod", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"})
+_BY_PODS = frozenset({"Pod", "Deployment", "StatefulSet", kinds.LEADER_WORKER_SETS.name})
+_JOBS = frozenset({"Job", *(kind.name for kind in FRAMEWORKS)}) | _BY_PODS
 STEPS = (
     "stop Kueue, which must not run beside us: `kubectl -n kueue-system scale deployment kueue-controller-manager "
     "--replicas=0`, then delete its ValidatingWebhookConfiguration and MutatingWebhookConfiguration, which refuse "
@@ -35,12 +38,13 @@ def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
 
 def _by_kind(objects: Iterable[Object]) -> dict[Kind, dict[str, Object]]:
     by_name = {kind.name: kind for kind in vars(kinds).values() if isinstance(kind, Kind)}
-    by_name[NAMESPACES.name] = NAMESPACES
+    by_name |= {kind.name: kind for kind in (NAMESPACES, CONFIGURATIONS)}
     found: dict[Kind, dict[str, Object]] = {}
     for obj in objects:
         if (kind := by_name.get(str(obj.get("kind")))) is not None:
-            meta = {"namespace": "default", **obj["metadata"]} if kind.namespaced else obj["metadata"]
-            key = f"{meta['namespace']}/{meta.get('name')}" if kind.namespaced else str(meta.get("name"))
+            inside = kind.namespaced or kind == CONFIGURATIONS
+            meta = {"namespace": "default", **obj["metadata"]} if inside else obj["metadata"]
+            key = f"{meta['namespace']}/{meta.get('name')}" if inside else str(meta.get("name"))
             found.setdefault(kind, {})[key] = {**obj, "metadata": meta}
     return found
 
@@ -51,10 +55,12 @@ def _moved(obj: Object, defined: KueueDefinitions) -> Moved | None:
     if theirs and kind in TABLES:
         said = (*_faults(kind, name, defined), *notes(kind, obj))
         return Moved(object=f"{kind} {name}", becomes=_becomes(kind, name, obj, defined), notes=said)
+    if kind == CONFIGURATIONS.name and text_of(obj) is not None:
+        return Moved(object=f"{kind} {name}", becomes="these settings", notes=tuple(notes(kind, obj)))
     if kind in _JOBS and gangs.words(kind, obj["metadata"]):
         return Moved(object=f"{kind} {name}", becomes=_job(obj, defined), notes=tuple(notes(kind, obj)))
     if kinds.QUEUE_LABEL in (obj["metadata"].get("labels") or {}):
-        why = "jobs of this kind are not read in Kueue's words yet: it is not queued"
+        why = "jobs of this kind are not read in Kueue's words: it is not queued"
         return Moved(object=f"{kind} {name}", becomes="nothing", notes=(why,))
     return None
 
@@ -91,8 +97,11 @@ def _faults(kind: str, name: str, defined: KueueDefinitions) -> Iterator[str]:
 
 
 def _job(obj: Object, defined: KueueDefinitions) -> str:
-    meta = obj["metadata"]
-    key = f"{meta.get('namespace') or 'default'}/{meta['labels'][kinds.QUEUE_LABEL]}"
+    meta, what = obj["metadata"], "pods" if obj["kind"] in _BY_PODS else "a job"
+    namespace = meta.get("namespace") or "default"
+    if not defined.manages(namespace):
+        return f"{what} of no queue: managedJobsNamespaceSelector does not select the namespace {namespace}"
+    key = f"{namespace}/{meta['labels'][kinds.QUEUE_LABEL]}"
     local = defined.local_queues.get(key)
     where = f"the queue {kinds.tree_queue(local.cluster_queue)}" if local is not None else f"LocalQueue {key}, not here"
-    return f"a job of {where}"
+    return f"{what} of {where}"

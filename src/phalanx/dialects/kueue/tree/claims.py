@@ -23,8 +23,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
     key = kinds.local_queue_of(said.queue)
     if not key:
         return None
-    labels = defined.namespaces.get(said.namespace)  # None: it is not known yet
-    if labels is not None and not defined.configuration.manages(labels):
+    if not defined.manages(said.namespace):
         return Claim(queue="", silent=True)  # as if it named no LocalQueue
     priority = defined.priorities.get(said.options.get(kinds.PRIORITY_LABEL, kinds.DEFAULT_CLASS))
     local = defined.local_queues.get(key)

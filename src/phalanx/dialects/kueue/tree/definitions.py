@@ -130,6 +130,11 @@ class KueueDefinitions(Definitions):
     own_checks: Mapping[str, Activity] = field(default_factory=dict)
     worker_sets: Mapping[str, str] = field(default_factory=dict)
 
+    def manages(self, namespace: str) -> bool:
+        """Return whether the jobs of a namespace are queued; those of one that is not known yet are."""
+        labels = self.namespaces.get(namespace)
+        return labels is None or self.configuration.manages(labels)
+
     def capacity(self, node: Node) -> dict[Cell, int]:
         """Return what a ClusterQueue could use if nobody else used anything."""
         above, seen = node.parent, {node.name}
