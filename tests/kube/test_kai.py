@@ -113,6 +113,31 @@ def test_what_is_not_preemptible_stays_within_the_quota_and_others_go_over_it() 
     play(scene())
 
 
+def test_quotas_of_children_may_exceed_their_parents_and_each_level_counts() -> None:
+    """A department of 2 with two projects of 2 each, beside another of 2, on 4 cpu. What may not be preempted stays
+    within the quota of each, and the department takes back its two, whichever project asks."""
+
+    async def scene() -> None:
+        stage = stage_with(cpu=4)
+        for name, parent in (("dept", ""), ("other", ""), ("a", "dept"), ("b", "dept"), ("c", "other")):
+            queue(stage, name, parent, cpu={"quota": 2000, "limit": -1, "overQuotaWeight": 1})
+        stage.put(*(pod(f"c{number}", queue="c") for number in range(4)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            for number in range(2):
+                for name in ("a", "b"):
+                    stage.put(pod(f"{name}{number}", queue=name, preemptibility="non-preemptible"))
+            await stage.until(lambda: sum(name.startswith("c") for name in stage.api.bound()) == 2)
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            await settle(stage)
+            assert sum(name.startswith("c") for name in stage.api.bound()) == 2
+            waiting = {"a0", "a1", "b0", "b1"} - set(stage.api.bound())
+            assert len(waiting) == 2
+            assert all(reasons(stage, f"pg-{name}-")[0] == "NonPreemptibleOverQuota" for name in waiting)
+
+    play(scene())
+
+
 def test_a_queue_that_is_not_there_or_has_others_below_it_starts_nothing() -> None:
     async def scene() -> None:
         stage = stage_with()

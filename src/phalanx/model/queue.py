@@ -177,6 +177,8 @@ class Queue:
 
     `gang`: False schedules pod by pod, as kube-scheduler does; jobs may then deadlock each other half-started.
     `strict`: the first job holds up those behind it (Kueue's StrictFIFO), unless it can never fit.
+    `oversubscribed`: its children may be guaranteed more together than it is; each level's guarantee counts by itself
+        (KAI). Else that is a contradiction, and nothing of it starts.
     `priority`: orders queues among their siblings where shares are equal, and is a factor of `MULTIFACTOR`.
     `state_since_s`: when the state was set; a draining queue still starts what was submitted before.
     `accounts`: Slurm's shares of the users in the queue, (user, shares or `PARENT`), for `MULTIFACTOR`; a user who is
@@ -190,6 +192,7 @@ class Queue:
     parent: str = ""
     gang: bool = True
     quotas: tuple[Quota, ...] = ()
+    oversubscribed: bool = False
     fungibility: FlavorFungibility = FlavorFungibility()
     weight: float = 1.0
     weights: Weights = ()  # per resource, instead of `weight`

@@ -482,7 +482,8 @@ def _resolve(branch: Branch, flavors: set[str]) -> None:
     for resource, amount in branch.queue.total.resources:
         branch.limit["", resource] = min(_sane(amount), branch.limit.get(("", resource), MAX_AMOUNT))
     _add_children(branch, below)
-    faults += _child_errors(branch, below)
+    if not branch.queue.oversubscribed:
+        faults += _child_errors(branch, below)
     lends = {(quota.flavor, resource): amount for quota in branch.queue.quotas for resource, amount in quota.lend}
     for key, amount in branch.guaranteed.items():
         if key in lends:

@@ -2,7 +2,8 @@
 
 A quota of -1 is no bound; a limit of -1 neither, and a limit that is absent or 0 is no room at all. Memory is said in
 megabytes of 10^6 bytes, cpu in millicores, gpu in devices. Of both minimum runtimes, which are inherited, the longer
-one spares a job. A queue whose parent is missing is left out with all below it.
+one spares a job. A queue whose parent is missing is left out with all below it. Quotas of children may exceed their
+parent's: each is looked at by itself, from the job's queue up.
 
 Consolidation is off, since a pod that is moved and has no owner would be gone; a word of ours on a queue, for all below
 it too, turns it on as KAI has it.
@@ -141,6 +142,7 @@ def _queue(each: KaiQueue, specs: Mapping[str, Any], shard: Mapping[str, Any], c
         name=kinds.tree_queue(each.name),
         parent=kinds.tree_queue(each.above[0]) if each.above else "",
         quotas=(Quota(guaranteed=_bounds(capped), limit=_bounds(each.limits)),),
+        oversubscribed=True,
         weights=tuple(sorted(weights.items())),
         order=QueueOrder.FAIR,
         priority=PRIORITY if priority is None else int(priority),
