@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 
 from phalanx.dialects.enabled import DIALECTS
@@ -444,6 +445,27 @@ def test_within_a_queue_jobs_give_way_where_the_configuration_says_so() -> None:
             assert "h" not in stage.api.bound()
             configure(stage, "enqueue, allocate, preempt", "priority gang capacity")
             await stage.until(lambda: "h" in stage.api.bound())
+
+    play(scene())
+
+
+@pytest.mark.parametrize(("namespace", "value"), [("kube-system", 1), ("default", 2_000_000_000)])
+def test_nobody_preempts_what_is_of_the_system(namespace: str, value: int) -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 1)], dialects=ON)
+        configure(stage, "enqueue, allocate, preempt", "priority gang conformance capacity")
+        stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "q"}, "spec": {}})
+        stage.api.put(POD_GROUPS, {"metadata": {"name": "dns", "namespace": namespace}, "spec": {"queue": "q"}})
+        system = priority(member("system", "dns"), value)
+        system["metadata"]["namespace"] = namespace
+        group(stage, "high", queue="q")
+        stage.put(system)
+        async with stage.scheduler():
+            await stage.until(lambda: set(stage.api.bound()) == {"system"})
+            stage.put(priority(member("h", "high"), value + 1))
+            await settle(stage)
+            assert set(stage.api.bound()) == {"system"}
+            assert "NoRoom" in reason(stage, "high")
 
     play(scene())
 

@@ -44,6 +44,8 @@ _MARK: Final = "podgroup:"  # no Job and no pod has such a name
 PARTITION: Final = "volcano.sh/partition-id"  # label: the pods of a task with one value are a partition
 _PARTITIONS: Final = "volcano/partition/"  # among the words of a pod: its partition's role -> its task
 _SPARED: Final = "volcano/spared"  # among the words of a pod of a PodGroup: nobody may preempt it
+_SYSTEM: Final = "kube-system"
+_CRITICAL: Final = 2_000_000_000  # from here on the classes of the system are: system-cluster-critical, -node-critical
 OBJECT: Final = "volcano/pod-group"  # the PodGroup of a pod, among its words
 
 
@@ -110,7 +112,7 @@ def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | 
     if (name := said.options.get(OBJECT)) is None:
         if queue is None and said.queue not in defined.names:
             return None
-        return Claim(queue=said.queue if queue is None else queue)
+        return Claim(queue=said.queue if queue is None else queue, options=_sparing(said))
     found = objects.get(kinds.POD_GROUPS, {}).get(f"{said.namespace}/{name}")
     if found is None:
         text = f"the PodGroup {name} of its pods does not exist yet: create it"
@@ -128,8 +130,7 @@ def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | 
         return Claim(queue=queue or theirs, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
     if not _CLOSENESS.isdisjoint(said.options):  # ours count
         options = {}
-    if _SPARED in said.options and _PREEMPTIBLE not in said.options:
-        options[_PREEMPTIBLE] = "false"
+    options |= _sparing(said)
     if groups:
         options[_SUBGROUPS] = msgspec.json.encode(groups).decode()
     return Claim(
@@ -143,6 +144,13 @@ def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | 
             whole={resource: amount for resource, amount in group.whole if resource != PODS},
         ),
     )
+
+
+def _sparing(said: Said) -> Mapping[str, str]:
+    """Return, in our words, that nobody may preempt the gang, where one of its pods says so, or is of the system, as
+    the plug-in conformance has it. A word of ours counts before both."""
+    system = said.namespace == _SYSTEM or said.priority >= _CRITICAL
+    return {_PREEMPTIBLE: "false"} if (system or _SPARED in said.options) and _PREEMPTIBLE not in said.options else {}
 
 
 def closeness(hyper_nodes: HyperNodes, asked: NetworkTopology | None) -> Mapping[str, str]:

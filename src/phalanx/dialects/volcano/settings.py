@@ -44,7 +44,9 @@ SETTINGS: Final[Mapping[str, Use]] = {
     "action shuffle": _MOVED,
     "plugin priority": Becomes("Queue.order", "without it jobs of a queue come by age alone"),
     "plugin gang": Becomes("Role.minimum", _ALWAYS),
-    "plugin conformance": Becomes("the cycle", f"{_ALWAYS}: pods of others, kube-system's too, are never victims"),
+    "plugin conformance": Becomes(
+        "the cycle", f"{_ALWAYS}: pods of kube-system, and of the system's classes, are never victims"
+    ),
     "plugin drf": Becomes("Queue.order", "`fair` between queues; of one queue's jobs priority and age decide"),
     "plugin proportion": Becomes(
         "Queue.weight", "queues share by weight, `reclaim` goes down to that; `deserved` is not read"
