@@ -449,6 +449,26 @@ def test_within_a_queue_jobs_give_way_where_the_configuration_says_so() -> None:
     play(scene())
 
 
+def test_of_a_queue_that_is_not_reclaimable_only_its_own_jobs_take() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 1)], dialects=ON)
+        configure(stage, "enqueue, allocate, preempt, reclaim", "priority gang capacity")
+        stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "kept"}, "spec": {"reclaimable": False}})
+        stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "owed"}, "spec": {"deserved": {"cpu": "1"}}})
+        for name, queue in (("low", "kept"), ("high", "kept"), ("other", "owed")):
+            group(stage, name, queue=queue)
+        stage.put(priority(member("l", "low"), 1))
+        async with stage.scheduler():
+            await stage.until(lambda: set(stage.api.bound()) == {"l"})
+            stage.put(priority(member("o", "other"), 99))
+            await settle(stage)
+            assert set(stage.api.bound()) == {"l"}
+            stage.put(priority(member("h", "high"), 9))
+            await stage.until(lambda: set(stage.api.bound()) == {"h"})
+
+    play(scene())
+
+
 @pytest.mark.parametrize(("namespace", "value"), [("kube-system", 1), ("default", 2_000_000_000)])
 def test_nobody_preempts_what_is_of_the_system(namespace: str, value: int) -> None:
     async def scene() -> None:

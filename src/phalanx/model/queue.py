@@ -71,6 +71,7 @@ class QueuePreemption:
     `within`, `reclaim`, `down_to`: whom jobs of this queue may preempt; `victims`: whom first.
     `borrowing`: they may preempt also while their own queue borrows: victims of lower priority, at most
         `borrowing_threshold` if one is set (Kueue's borrowWithinCohort).
+    `reclaimable`: jobs of other queues may preempt those of this one (Volcano's word).
     `min_run_s`: jobs of this queue are spared until they have run that long.
     `grace_s`: pods of its victims get that long to end; None: as each pod says.
     `hourly_budget`: at most so many of the queue's jobs are preempted in any hour.
@@ -85,6 +86,7 @@ class QueuePreemption:
     victims: VictimOrder = VictimOrder.FAIREST
     borrowing: bool = False
     borrowing_threshold: int | None = None
+    reclaimable: bool = True
     min_run_s: float = 0.0
     grace_s: float | None = None
     hourly_budget: int | None = None

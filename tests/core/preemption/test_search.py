@@ -148,6 +148,7 @@ def random_tree(seed: Random) -> list[Event]:
             reclaim=seed.choice(list(ReclaimWithinCohort)),
             down_to=seed.choice(list(ReclaimFloor)),
             borrowing=seed.random() < 0.3,
+            reclaimable=seed.random() < 0.8,
             min_run_s=seed.choice((0.0, 3.0)),
             hourly_budget=seed.choice((None, 2)),
             delay_s=seed.choice((0.0, 2.0)),

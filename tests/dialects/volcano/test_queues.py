@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.schema.fields import LONGEST_S
 from phalanx.dialects.volcano.definitions.queues import define, fault_of, read_queue
 from phalanx.dialects.volcano.kinds import QUEUES
 from phalanx.model.queue import Queue, QueueState, Quota, ReclaimWithinCohort
@@ -41,7 +40,7 @@ def test_a_queue_that_says_little(spec: Any, state: str, expected: Queue) -> Non
 
 
 def test_a_queue_from_which_nothing_is_reclaimed() -> None:
-    assert read_queue("q", {"reclaimable": False}).preemption.min_run_s == LONGEST_S
+    assert not read_queue("q", {"reclaimable": False}).preemption.reclaimable
 
 
 def test_one_that_cannot_be_read_is_held_and_says_so() -> None:

@@ -19,8 +19,8 @@ The amounts that count are those that the job asks and that either side's guaran
 that the job asks. Rights are looked at step by step: each victim that goes lowers what its queue has, and a queue
 that is back at what is its by right gives no more. (A gang goes whole, so the last step may go below.)
 
-Whoever runs is spared if it may not be preempted, was not run for its queue's `min_run_s`, is told to go already, or
-if its queue's budget of this hour is used up.
+Whoever runs is spared if it may not be preempted, is of another queue that is not reclaimable, was not run for its
+queue's `min_run_s`, is told to go already, or if its queue's budget of this hour is used up.
 """
 
 from __future__ import annotations
@@ -258,6 +258,9 @@ class PreemptionPolicy:
         wants = self.preemption
         if wants.reclaim is ReclaimWithinCohort.NEVER and not wants.borrowing:
             return ()
+        theirs = queue_preemption(self.cluster, queue)
+        if not theirs.reclaimable:
+            return ()
         tie: QueueRelation = self.branch.ties.get(queue) or self._tie(queue)
         keys, found = self._keys(tie) if tie.named else self._asked, []
         if tie.theirs is None or not keys:
@@ -267,10 +270,7 @@ class PreemptionPolicy:
                 found.append(PreemptionRule.RECLAIM)
             elif wants.down_to is ReclaimFloor.FAIR_SHARE and self._would_be_poorer(tie.ours, tie.theirs):
                 found.append(PreemptionRule.FAIR_SHARE)
-        if wants.borrowing and ReclaimFloor.FAIR_SHARE not in (
-            wants.down_to,
-            queue_preemption(self.cluster, queue).down_to,
-        ):
+        if wants.borrowing and ReclaimFloor.FAIR_SHARE not in (wants.down_to, theirs.down_to):
             found.append(PreemptionRule.BORROWING)
         if not found or not all(self._beyond(branch, keys) for branch in tie.way):
             return ()

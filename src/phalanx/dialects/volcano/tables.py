@@ -59,7 +59,7 @@ QUEUE: Mapping[str, Use] = {
     "spec.capability": Becomes("Quota.limit"),
     "spec.deserved": Becomes("Quota.guaranteed", "its jobs reclaim what others borrowed of it"),
     "spec.guarantee.resource": Becomes("Quota.lend", "so much of what is guaranteed is never lent"),
-    "spec.reclaimable": Becomes("Preemption.min_run_s", "`false`: nobody preempts its jobs, its own included"),
+    "spec.reclaimable": Becomes("QueuePreemption.reclaimable", "`false`: jobs of other queues do not preempt its jobs"),
     "spec.parent": Becomes("Queue.parent", "`root` is the unnamed root"),
     "spec.priority": Becomes("Queue.priority"),
     "spec.dequeueStrategy": Becomes(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from phalanx.client.kind import NAMESPACES, PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Definitions, Object, Objects
-from phalanx.dialects.schema.fields import LONGEST_S, Fields, Misread
+from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.dialects.volcano import kinds
 from phalanx.dialects.volcano.definitions.configuration import CONFIGURATIONS, NONE, Configuration, configuration
 from phalanx.dialects.volcano.definitions.hyper_nodes import NO_HYPER_NODES, HyperNodes, read_hyper_nodes
@@ -97,7 +97,6 @@ def read_queue(name: str, spec: Any, state: str = "", how: Configuration = NONE,
     """Return the queue. `state`: that of its status. `inner`: others are below it. Raises Misread."""
     said = Fields(spec, ("spec",))
     parent, quota = said.text("parent"), _quota(said, how)
-    protected = not said.flag("reclaimable", True)
     top = kinds.ROOT if how.fair else ""
     owed = how.reclaims and (bool(quota.guaranteed) or how.proportional)
     own = QueueOrder.PRIORITY if how.by_priority else QueueOrder.FIFO
@@ -113,7 +112,7 @@ def read_queue(name: str, spec: Any, state: str = "", how: Configuration = NONE,
             within=WithinQueue.LOWER if how.preempts else WithinQueue.NEVER,
             reclaim=ReclaimWithinCohort.ANY if owed else ReclaimWithinCohort.NEVER,
             down_to=ReclaimFloor.FAIR_SHARE if how.proportional else ReclaimFloor.GUARANTEE,
-            min_run_s=LONGEST_S if protected else 0.0,
+            reclaimable=said.flag("reclaimable", True),
         ),
         state=_STATES.get(state, QueueState.OPEN),
     )
