@@ -164,6 +164,32 @@ def test_pods_of_a_namespace_stay_within_its_quota() -> None:
     play(scene())
 
 
+def test_what_is_within_min_is_taken_back_whatever_the_priority() -> None:
+    """And no more than that: above its own `min` a namespace takes nothing of another."""
+
+    async def scene() -> None:
+        stage = stage_with(4)
+        for namespace in ("a", "b"):
+            meta = {"name": "q", "namespace": namespace}
+            stage.api.put(kinds.ELASTIC_QUOTAS, {"metadata": meta, "spec": {"min": {"cpu": 2}}})
+        stage.put(*(of(f"a{number}", "a", 100) for number in range(4)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            stage.put(*(of(f"b{number}", "b", 0) for number in range(3)))
+            await stage.until(lambda: sorted(name[0] for name in stage.api.bound()) == ["a", "a", "b", "b"])
+            await settle(stage)
+            assert sorted(name[0] for name in stage.api.bound()) == ["a", "a", "b", "b"]
+
+    play(scene())
+
+
+def of(name: str, namespace: str, priority: int) -> Object:
+    found = pod(name)
+    found["metadata"]["namespace"] = namespace
+    found["spec"]["priority"] = priority
+    return found
+
+
 def test_pods_without_quota_and_group_are_answered_nothing_until_there_is_a_quota() -> None:
     async def scene() -> None:
         stage = stage_with()
