@@ -154,7 +154,9 @@ class Shape:
     `labels`, `namespace`: the pod's own, by which the terms of other pods select it.
     `share`: the part of devices that the pod asks for.
     `aligned`: "required" if all that the pod asks for must come from one NUMA zone of the node, "preferred" if it
-        should."""
+        should.
+    `within`: (label, value) pairs that the node must carry too, as that is where the pod's gang is. The pod itself does
+        not say so: the domains that it is spread over are those of `selector` and `affinity`."""
 
     requests: Amounts
     selector: tuple[tuple[str, str], ...] = ()
@@ -169,6 +171,7 @@ class Shape:
     aligned: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     namespace: str = ""
+    within: tuple[tuple[str, str], ...] = ()
 
 
 MILLI = 1000

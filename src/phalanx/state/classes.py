@@ -31,17 +31,18 @@ MinimumCost: TypeAlias = tuple[tuple[tuple[str, str], Amount], ...]
 
 
 class NodeConstraints:
-    """The node constraints of a pod: its node selector, node affinity and tolerations."""
+    """The node constraints of a pod: its node selector, node affinity and tolerations, and the domain of its gang."""
 
-    __slots__ = ("__weakref__", "affinity", "selector", "tolerations")
+    __slots__ = ("__weakref__", "affinity", "selector", "tolerations", "within")
 
     def __init__(
         self,
         selector: tuple[tuple[str, str], ...],
         affinity: tuple[NodeTerm, ...],
         tolerations: tuple[Toleration, ...],
+        within: tuple[tuple[str, str], ...] = (),
     ) -> None:
-        self.selector, self.affinity, self.tolerations = selector, affinity, tolerations
+        self.selector, self.affinity, self.tolerations, self.within = selector, affinity, tolerations, within
 
 
 class Demand:
@@ -203,7 +204,7 @@ class InternTable:
         return kind
 
     def _where(self, shape: Shape) -> NodeConstraints:
-        key = (shape.selector, shape.affinity, shape.tolerations)
+        key = (shape.selector, shape.affinity, shape.tolerations, shape.within)
         where = self._wheres.get(key)
         if where is None:
             where = self._wheres[key] = NodeConstraints(*key)

@@ -1,7 +1,7 @@
 """Pods of a started gang that want another node: they go where the others of their gang are.
 
 The domain of the others is a set of node labels, so closeness to them becomes part of the pod's own shape: of what was
-required, requirements; of what was preferred, preferences, the finer level the heavier. Two slots with different
+required, labels to be within; of what was preferred, preferences, the finer level the heavier. Two slots with different
 domains are then different demands, stand in different lines, and are counted and explained like any other pod.
 
 The others are those of the job, of each group around the role, of the role, and of the slot's slice, each for its own
@@ -179,8 +179,8 @@ def bound_to_domain(
 
 
 def required(shape: Shape, pairs: tuple[tuple[str, str], ...]) -> Shape:
-    """Return the shape with these labels in its node selector."""
-    return replace(shape, selector=shape.selector + tuple(pair for pair in pairs if pair not in shape.selector))
+    """Return the shape, to be placed within these labels."""
+    return replace(shape, within=tuple(dict.fromkeys((*shape.within, *pairs))))
 
 
 def preferred(shape: Shape, pairs: tuple[tuple[str, str], ...]) -> Shape:

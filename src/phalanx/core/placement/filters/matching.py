@@ -82,6 +82,8 @@ def node_filters(facts: NodeAttributes, where: NodeConstraints) -> Iterator[tupl
         yield "are unschedulable", ~facts.unschedulable
     for key, value in where.selector:
         yield f"do not match the selector {key}={value}", _in(facts, facts.labels.get(key), (value,))
+    for key, value in where.within:
+        yield f"are outside of {key}={value}, where its gang is", _in(facts, facts.labels.get(key), (value,))
     if where.affinity:
         passed = np.zeros(facts.capacity, np.bool_)
         for term in where.affinity:
