@@ -1,6 +1,6 @@
 """A decision on a state that remembers nothing: what was found about classes, cells and searches is forgotten, and
 what nodes hold is counted anew. Only facts are left: who waits, since when, whose turn it is to search for victims, and
-which gangs were searched a place for in vain where that search is within a budget."""
+which gangs were searched a place for in vain, and why, where that search is within a budget."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def without_findings(cluster: Cluster) -> Pending:
             del pending.failed[number]
     pending.cells.told[:] = UNTOLD
     for found in pending.classes:
-        if found is not None:
-            found.reason = None
+        if found is not None and found.number not in pending.failed:
+            found.reason = None  # else it would be tried again to be explained
     for line in pending.lines.values():
         line.reason = None
     pending.searched = {

@@ -208,13 +208,7 @@ def find_ways(cluster: Cluster, number: int) -> None:
     found = pending.classes[number]
     if found is None or found.ways or not found.combination.flavors or not found.combination.whole:
         return
-    gang, roles = found.combination.gang, len(found.combination.gang.roles)
-    counts, ways = found.combination.counts, []
-    for flavors in flavor_assignment.ways_to_give(found.combination.flavors, roles):
-        way = pending.class_of(Combination(cluster.with_flavors(gang, flavors), counts=counts))
-        ways.append(way)
-    found.ways = tuple(dict.fromkeys(ways))
-    for way in found.ways:
-        each = pending.classes[way]
-        assert each is not None  # made just now
-        each.cells += 1
+    gang, counts = found.combination.gang, found.combination.counts
+    given = flavor_assignment.ways_to_give(found.combination.flavors, len(gang.roles))
+    gangs = (cluster.with_flavors(gang, flavors) for flavors in given)
+    pending.give_ways(found, [Combination(each, counts=counts) for each in gangs])

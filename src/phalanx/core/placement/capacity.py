@@ -54,6 +54,7 @@ def bring_up_to_date(cluster: Cluster, *, exact: bool) -> None:
         pending.grown.clear()
         return
     if known.counted_at != (columns.described, len(columns.free)):
+        look_at_failed(cluster)
         everything(known, columns)
         known.counted_at = (columns.described, len(columns.free))
         rows.clear()
@@ -99,7 +100,6 @@ def everything(known: Capacity, columns: NodeTable) -> None:
     known.free = {resource: column.copy() for resource, column in columns.free.items()}
     numbers = [number for number, demand in enumerate(known.demands) if demand is not None]
     count(known, columns, np.array(numbers, np.intp))
-    known.grown[:] = known.has_grown = True
 
 
 def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:

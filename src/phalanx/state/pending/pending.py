@@ -382,6 +382,14 @@ class Pending:
             self._costly[number] = None
         return number
 
+    def give_ways(self, found: PendingClass, ways: Iterable[Combination]) -> None:
+        """Note in which ways the class may be given flavors: it keeps the classes of these pending."""
+        found.ways = tuple(dict.fromkeys(map(self.class_of, ways)))
+        for way in found.ways:
+            each = self.classes[way]
+            assert each is not None  # made just now, if it was not pending
+            each.cells += 1
+
     def _described(self, number: int, combination: Combination) -> PendingClass:
         gang = combination.gang
         if combination.flavors:
@@ -581,13 +589,16 @@ class Pending:
             other._lead(copied, copied.first())
             other.cells.told[copied.cell] = self.cells.told[line.cell]
             other._line_of.update(dict.fromkeys(copied.requests(), copied))
-        for found in self.classes:
-            if found is not None and found.combination in other._class_of:
-                same = other.classes[other._class_of[found.combination]]
-                assert same is not None
-                same.reason, same.stale = found.reason, found.stale
-                if found.number in self.failed:
-                    other.failed[same.number] = None
+        classes = [found for found in self.classes if found is not None]
+        for found in sorted(classes, key=lambda found: not found.ways):  # who has ways makes their classes pending
+            number = other.number_of(found.combination)
+            if number is None or (same := other.classes[number]) is None:
+                continue
+            same.reason, same.stale = found.reason, found.stale
+            other.give_ways(same, [each.combination for way in found.ways if (each := self.classes[way]) is not None])
+            if found.number in self.failed:
+                other.failed[number] = None
+        other.capacity.settle()  # that demands are new to the copy mends nothing for who failed
         other.grown = dict(self.grown)
         return other
 
