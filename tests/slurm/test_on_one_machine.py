@@ -206,6 +206,13 @@ def test_hold_release_update_and_show(shell: Shell) -> None:
     assert "Invalid job id specified" in shell.fails("scontrol show job 999999")
 
 
+def test_steps_are_in_the_accounts_while_their_job_runs(shell: Shell) -> None:
+    job = shell.submit("--wrap 'srun -J first true; srun -J second sleep 3000'")
+    lines = [f"{job}.0|first|COMPLETED", f"{job}.1|second|RUNNING"]
+    until(lambda: shell(f"sacct -n -P -j {job} -o JobID,JobName,State").splitlines()[2:] == lines)
+    assert shell(f"sacct -n -P -j {job}.1 -o JobID,End") == f"{job}.1|Unknown\n"
+
+
 def test_cancelled_jobs_are_cancelled_and_stay_in_the_accounts(shell: Shell) -> None:
     job = shell.submit("-o out.txt --wrap 'trap \"echo term; exit 3\" TERM; echo up; while :; do sleep 0.1; done'")
     until(lambda: (shell.folder / "out.txt").exists() and shell.text("out.txt") == "up\n")

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 import msgspec
 
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import Api, Refused, Unreachable
 from phalanx.slurm.cluster.ledger import ledger_url
 from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, read_ids, read_states
 from phalanx.slurm.jobs.ended import recorded, recorded_of
 from phalanx.slurm.jobs.fields import nodelist
 from phalanx.slurm.jobs.steps.records import StepRecord
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress
@@ -49,6 +49,7 @@ LONG = (
     "TRESUsageInTot,TRESUsageOutMax,TRESUsageOutMaxNode,TRESUsageOutMaxTask,TRESUsageOutAve,TRESUsageOutTot"
 )
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # what a job's group may be called
+_NAMED = 100  # of so many running jobs the server is asked by their numbers, of more for all that it has
 _FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
 
 
@@ -108,6 +109,8 @@ def _lines(said: dict[str, str | None]) -> list[Line]:
     found = [job for job in _recorded(said, window, ids) if _wanted(job, said, window, bool(ids))]
     if ids:
         found = [job for job in found if Chosen(ids=tuple(ids)).has(job)]
+    if "allocations" not in said:
+        _look_up_steps([job for job in found if job.live and job.start_s is not None])
     units = "" if "noconvert" in said else (said.get("units") or "")
     lines: list[Line] = []
     for job in found:
@@ -136,6 +139,21 @@ def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: 
     if ids:
         return recorded_of([one.number for one in ids])
     return recorded(window[0], user=_only_user(said), until_s=window[1])
+
+
+def _look_up_steps(running: Sequence[Job]) -> None:
+    """Give these the steps that their objects tell of: the ledger hears of a job's steps once it is over."""
+    if not running:
+        return
+    numbers = {job.number - job.ask.het_offset for job in running}  # a heterogeneous job's first component has them all
+    try:
+        told = jobs(Api.open(), numbers if len(numbers) <= _NAMED else None, places=False)
+    except (Refused, Unreachable):
+        return  # where only the ledger can be read, it says what it knows
+    steps = {job.number: job.steps for job in told}
+    for job in running:
+        of_all = steps.get(job.number - job.ask.het_offset, {})
+        job.steps |= {number: one for number, one in of_all.items() if job.ask.het_offset in one.components}
 
 
 def _only_user(said: Mapping[str, str | None]) -> str:
