@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.slurm.submission.manifest import launcher
+from tests.cli.upstart import until
 
 
 def launched(folder: Path, out: Path, *, sleeps: str) -> subprocess.CompletedProcess[str]:
@@ -47,6 +49,29 @@ def test_it_does_not_wait_for_ever_nor_without_need(tmp_path: Path, name: str) -
     assert (done.returncode == 0) is ("/" not in name)
     assert (tmp_path / "slept").exists() is ("/" in name)
     assert [*tmp_path.glob("phalanx-slurm.*")] == []  # the script's copy is gone, also where its output has no place
+
+
+@pytest.mark.parametrize("ends", ["exit 12", "trap - TERM; kill $$"])
+def test_a_script_that_ends_as_soon_as_it_is_told_to_has_its_own_exit_code(ends: str, tmp_path: Path) -> None:
+    """SIGTERM goes to the process group, so a script may be over before the launcher has written that it is told."""
+    (tmp_path / "bin").mkdir()
+    # The moment that is written to the output is told once the script has ended.
+    until_gone = 'until grep -qs "^State:.Z" "/proc/$(cat pid)/status"; do /bin/sleep 0.01; done'
+    (tmp_path / "bin" / "date").write_text(f'#!/bin/sh\ntrap "" TERM\n[ "$1" = +%s ] || {until_gone}\necho 0\n')
+    (tmp_path / "bin" / "date").chmod(0o755)
+    script = f"trap '{ends}' TERM; echo $$ > up; mv up pid; while :; do /bin/sleep 0.01; done"
+    environment = {
+        "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "TMPDIR": str(tmp_path), "PHALANX_LAUNCHER": launcher(),
+        "PHALANX_SCRIPT": f"#!/bin/sh\n{script}\n", "PHALANX_WORKDIR": str(tmp_path), "SLURM_JOB_ID": "1",
+        "PHALANX_STDIN": "/dev/null", "PHALANX_STDOUT": str(tmp_path / "out"), "SLURM_JOB_NUM_NODES": "1",
+        "SLURMD_NODENAME": "n1",
+    }  # fmt: skip
+    words = ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"]
+    with subprocess.Popen(words, env=environment, cwd=tmp_path, start_new_session=True) as launched:
+        until((tmp_path / "pid").exists)
+        os.killpg(launched.pid, signal.SIGTERM)
+        assert launched.wait(120) == (12 if ends == "exit 12" else 128 + signal.SIGTERM)
+    assert "slurmstepd-n1: error: *** JOB 1 ON n1 CANCELLED AT 0 ***" in (tmp_path / "out").read_text().splitlines()
 
 
 def _with_daemon(folder: Path, script: str, **environment: str) -> bool:

@@ -3,6 +3,16 @@
 if [ -n "$PHALANX_PROLOG" ]; then
     "$PHALANX_PROLOG" > /dev/null 2>&1 || { echo "prolog failed: $PHALANX_PROLOG gave exit code $?" >&2; exit 1; }
 fi
+# _await PID: wait for a child, and put its exit code into _code. A signal that is trapped ends `wait` as well, with the
+# signal's code, so it is waited again: traps set _caught. 127 then says that the child's own code was known before.
+_await() {
+    _code= _caught=1
+    while [ -n "$_caught" ]; do
+        _caught=
+        wait "$1"; _now=$?
+        [ "$_now" = 127 ] && [ -n "$_code" ] || _code=$_now
+    done
+}
 _epilog=$PHALANX_EPILOG
 [ -n "$_epilog" ] && trap '"$_epilog" > /dev/null 2>&1' EXIT
 # Pods other than the first, and those of an allocation without a script, only hold their part and run steps.
@@ -10,8 +20,9 @@ if [ "${JOB_COMPLETION_INDEX:-0}" != 0 ] || [ -z "$PHALANX_SCRIPT" ]; then
     if [ -n "$PHALANX_PYTHON" ]; then
         [ -z "$_epilog" ] && eval "exec $PHALANX_PYTHON.stepd hold"
         eval "$PHALANX_PYTHON.stepd hold" & _stepd=$!
-        trap 'kill -TERM $_stepd 2> /dev/null' TERM
-        while :; do wait $_stepd; _code=$?; kill -0 $_stepd 2> /dev/null || exit $_code; done
+        trap '_caught=1; kill -TERM $_stepd 2> /dev/null' TERM
+        _await $_stepd
+        exit $_code
     fi
     trap 'exit 0' TERM
     while :; do sleep 3600 & wait $!; done
@@ -84,18 +95,14 @@ _child=$!
 _began=$(date +%s)
 _tell BEGIN Began
 _stop() {
-    _why=$_cause
+    _caught=1 _why=$_cause
     [ -z "$_why" ] && [ "${_limit:-0}" -gt 0 ] && [ $(($(date +%s) - _began)) -ge $((_limit - 1)) ] && _why=" DUE TO TIME LIMIT"
     _err "*** JOB $SLURM_JOB_ID ON $SLURMD_NODENAME CANCELLED AT $(date +%Y-%m-%dT%H:%M:%S)$_why ***" >&5
     kill -TERM $_child 2> /dev/null
 }
 trap _stop TERM
-trap '_cause=" DUE TO JOB REQUEUE"' HUP
-while :; do
-    wait $_child
-    _code=$?
-    kill -0 $_child 2> /dev/null || break
-done
+trap '_caught=1 _cause=" DUE TO JOB REQUEUE"' HUP
+_await $_child
 if [ -n "$_mail" ]; then
     _time="Run time $(_seconds $(($(date +%s) - _began)))"
     if [ "$_code" = 0 ]; then _tell END "Ended, $_time, COMPLETED, ExitCode 0"
