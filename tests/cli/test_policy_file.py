@@ -59,5 +59,6 @@ def test_lists_in_lists_without_end_end_no_process(tmp_path: Path) -> None:
     (file := tmp_path / "deep.yaml").write_text("[" * 100_000)
     with pytest.raises(PhalanxError, match=r"deep\.yaml: this is no YAML: more than 200 lists or mappings"):
         read_placed(file, lambda said: said)
-    found = {"kueue-system/kueue-manager-config": {"data": {"controller_manager_config.yaml": file.read_text()}}}
+    meta, data = {"namespace": "kueue-system", "name": "kueue-manager-config"}, file.read_text()
+    found = {"kueue-system/kueue-manager-config": {"metadata": meta, "data": {"controller_manager_config.yaml": data}}}
     assert "more than 200 lists" in configuration(found).fault

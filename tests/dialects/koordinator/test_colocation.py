@@ -38,7 +38,7 @@ def test_a_probability_is_a_number_or_a_percentage(said: object, wanted: int) ->
 
 def test_a_probability_bounds_the_uid_of_the_request_and_none_makes_no_policy() -> None:
     (_, policy), (_, binding) = COLOCATION.objects(profile("p", probability="50%", qosClass="BE"), {})
-    assert policy["spec"]["matchConditions"][0]["expression"] == 'request.uid < "80000000"'
+    assert policy["spec"]["matchConditions"][0]["expression"] == 'dyn(request).uid < "80000000"'
     assert binding["spec"] == {"policyName": policy["metadata"]["name"]}
     assert not COLOCATION.objects(profile("p", probability=0, qosClass="BE"), {})
     assert not COLOCATION.objects(profile("p", priorityClassName="gone"), {}), "it changes nothing"

@@ -53,9 +53,9 @@ class ColocationProfiles:
             "matchConstraints": {"resourceRules": [_PODS], **{key: each for key, each in selectors.items() if each}},
             "mutations": mutations,
         }
-        if share < _ALL:
+        if share < _ALL:  # the type of `request` has no uid: its value has one, on `phalanx up`, where this is used
             bound = f"{share * 2**32 // _ALL:08x}"
-            policy["matchConditions"] = [{"name": "probability", "expression": f'request.uid < "{bound}"'}]
+            policy["matchConditions"] = [{"name": "probability", "expression": f'dyn(request).uid < "{bound}"'}]
         bodies = (policy, {"policyName": name})
         return tuple(
             (kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, "spec": body})
