@@ -63,6 +63,7 @@ class Plugin:
 
     @asynccontextmanager
     async def serving(self, name: str = "acme.sock") -> AsyncIterator[None]:
+        self.folder.mkdir(mode=0o700, exist_ok=True)  # the node makes it as well: whoever is first
         server = grpc.aio.server()
         handlers = {
             "ListAndWatch": grpc.unary_stream_rpc_method_handler(
