@@ -24,7 +24,7 @@ import numpy as np
 
 from phalanx import loop
 from phalanx.cli.files.setup_file import setup_of
-from phalanx.cli.simulation.cells import Source, workload_of
+from phalanx.cli.study.simulation.cells import Source, workload_of
 from phalanx.model.event import Event, Submitted
 from phalanx.model.job import Phase
 from phalanx.model.plan import Plan

@@ -21,8 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from phalanx.cli.simulation.cells import Cell, Source, run_all, workload_of
-from phalanx.cli.simulation.progress import progress_bar
+from phalanx.cli.study.simulation.cells import Cell, Source, run_all, workload_of
+from phalanx.cli.study.simulation.progress import progress_bar
 
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "benchmarks" / "traces"

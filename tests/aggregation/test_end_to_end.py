@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from phalanx.aggregation.front_proxy import CONFIG_MAP
-from phalanx.cli.commands.visibility import API_SERVICES, CALLED, SERVICE, visible
+from phalanx.cli.commands.in_cluster.visibility import API_SERVICES, CALLED, SERVICE, visible
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import CONFIG_MAPS, CRDS, SECRETS, Kind
 from phalanx.dialects.kueue import kinds

@@ -210,7 +210,7 @@ async def _broken() -> None:
 def test_an_error_out_of_a_group_of_tasks_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("phalanx.cli.commands.nodes.connected", lambda target: _Broken())
+    monkeypatch.setattr("phalanx.cli.commands.status.nodes.connected", lambda target: _Broken())
     assert call(monkeypatch, "nodes") == 1
     assert capsys.readouterr().err == "phalanx: error: what, where, now what\n"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.commands.history import find_ledger, moment
+from phalanx.cli.commands.status.history import find_ledger, moment
 from phalanx.errors import PhalanxError
 from tests.cli.test_up import child
 from tests.cli.upstart import Up, started, until

@@ -10,7 +10,7 @@ import pytest
 HEAVY = ("numpy", "phalanx.core", "phalanx.state", "sqlalchemy")
 
 
-@pytest.mark.parametrize("command", ["submit", "run", "up"])
+@pytest.mark.parametrize("command", ["work.submit", "work.run", "one_machine.up"])
 def test_it_imports_no_scheduler_and_no_database(command: str) -> None:
     program = f"import sys, phalanx.cli.commands.{command}; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()

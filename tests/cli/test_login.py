@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.commands.install import install
-from phalanx.cli.commands.login import login
+from phalanx.cli.commands.one_machine.install import install
+from phalanx.cli.commands.one_machine.login import login
 from phalanx.cli.local.local_cluster import Machines
 from phalanx.errors import PhalanxError
 from phalanx.slurm.main import install as install_commands

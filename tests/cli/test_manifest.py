@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.commands.submit import _create_all, split
+from phalanx.cli.commands.work.submit import _create_all, split
 from phalanx.cli.files.manifest import Document, Request, environment, job, name_of, queued, read_files, refusal
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.errors import PhalanxError

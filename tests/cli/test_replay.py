@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from phalanx import loop
-from phalanx.cli.commands.replay import replay
+from phalanx.cli.commands.study.replay import replay
 from phalanx.cli.files.recording import Recorder, require_recordable, steps
 from phalanx.errors import PhalanxError
 from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Refused, Started, Submitted

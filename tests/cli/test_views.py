@@ -14,7 +14,7 @@ from rich.console import Console
 from phalanx.cli.cluster import job_watch
 from phalanx.cli.cluster.live_state import Snapshot, think
 from phalanx.cli.cluster.target import Target, find_ledger_of
-from phalanx.cli.commands.explain import as_said_by, find
+from phalanx.cli.commands.status.explain import as_said_by, find
 from phalanx.cli.submission.sending import beyond, shut
 from phalanx.cli.terminal.output import counted, duration, table
 from phalanx.cli.views import job_view, node_view, queue_view

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from phalanx.cli.commands.webhook import webhook
+from phalanx.cli.commands.in_cluster.webhook import webhook
 from phalanx.embedded.apiserver.auth.authority import make_authority, make_server
 from phalanx.errors import PhalanxError
 from tests.cli.upstart import PHALANX

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from phalanx.cli.app import build
-from phalanx.cli.commands import whatif as command
-from phalanx.cli.commands.snapshot import write
-from phalanx.cli.commands.whatif import Changes, last_book, whatif
+from phalanx.cli.commands.study import whatif as command
+from phalanx.cli.commands.study.snapshot import write
+from phalanx.cli.commands.study.whatif import Changes, last_book, whatif
 from phalanx.cli.files.recording import step_of
 from phalanx.errors import PhalanxError
 from phalanx.model.event import Adopted, Event, NodeSeen, Occupied, QueueSeen, RunTold, Started, Submitted

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from phalanx.aggregation.front_proxy import CONFIG_MAP
-from phalanx.cli.commands.visibility import CALLED, READ
-from phalanx.cli.commands.visibility import SERVICE as SERVED_AS
+from phalanx.cli.commands.in_cluster.visibility import CALLED, READ
+from phalanx.cli.commands.in_cluster.visibility import SERVICE as SERVED_AS
 from phalanx.client.kind import JOBS, Kind
 from phalanx.dialects.enabled import DIALECTS, RIVALS
 from phalanx.kube.install.admission_policy import (

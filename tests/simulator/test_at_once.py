@@ -12,7 +12,7 @@ import pytest
 
 from phalanx import loop
 from phalanx.cli.files.setup_file import setup_of
-from phalanx.cli.simulation.cells import Source, workload_of
+from phalanx.cli.study.simulation.cells import Source, workload_of
 from phalanx.simulator.run.play import play
 
 CYCLES = 60  # more than any of them takes

@@ -14,8 +14,8 @@ import pytest
 from cyclopts import CycloptsError
 
 from phalanx.cli.app import build
-from phalanx.cli.simulation.cells import Source, workload_of
-from phalanx.cli.simulation.results import combined
+from phalanx.cli.study.simulation.cells import Source, workload_of
+from phalanx.cli.study.simulation.results import combined
 from phalanx.errors import PhalanxError
 from phalanx.simulator.readers import swf
 from phalanx.simulator.schedule.statistic import mean
@@ -326,7 +326,7 @@ def test_faults_of_a_trace_are_told_and_left_out(tmp_path: Path, capsys) -> None
 UNTIL_STOPPED = "while not cells._stop.value: time.sleep(0.01)"
 HUNDREDTH = """
 import os, signal, sys, time
-from phalanx.cli.simulation import cells
+from phalanx.cli.study.simulation import cells
 from phalanx.cli.app import main
 from phalanx.simulator.cluster.world import World
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what is in the background ignore it

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.simulation.cells import Cell, Outcome, Source, run
+from phalanx.cli.study.simulation.cells import Cell, Outcome, Source, run
 from phalanx.simulator.report.chart import duration, round_ticks, time_ticks
 from phalanx.simulator.report.page import longest, opening, page
 from phalanx.simulator.report.picture import BINS, OTHERS, PARTIES, Picture, lowest

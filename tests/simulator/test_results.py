@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.cli.app import build
-from phalanx.cli.simulation.results import whole
+from phalanx.cli.study.simulation.results import whole
 from phalanx.errors import PhalanxError
 from phalanx.simulator.readers import swf
 from tests.simulator.builders import KTH

@@ -12,9 +12,9 @@ import yaml
 
 from phalanx.cli.app import build
 from phalanx.cli.files.setup_file import setup_of
-from phalanx.cli.simulation.cells import Cell, Source
-from phalanx.cli.simulation.options import Tuning
-from phalanx.cli.simulation.tuning import BASELINES, Bounds, Plan, plan_of, policy_of, tuned, written
+from phalanx.cli.study.simulation.cells import Cell, Source
+from phalanx.cli.study.simulation.options import Tuning
+from phalanx.cli.study.simulation.tuning import BASELINES, Bounds, Plan, plan_of, policy_of, tuned, written
 from phalanx.errors import PhalanxError
 from phalanx.model.policy import BackfillOrder
 from phalanx.model.queue import QueueOrder

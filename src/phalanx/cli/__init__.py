@@ -6,8 +6,7 @@ local         a Kubernetes on this machine: its directory, its processes
 cluster       a Kubernetes API: which one, its caches, its scheduler, its state as it is now
 views         state as rows and pages
 submission    Jobs made from options, and sent
-whatif        objects and clusters that are supposed to exist
-simulation    workload files, and many simulations side by side
+study         what would be: clusters that are supposed to exist, simulations
 commands      a module and a function a command
 app           the table of commands, and errors as exit codes
 """

@@ -15,10 +15,14 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from phalanx import __version__
 from phalanx.errors import PhalanxError
 
-CLUSTER = Group("A cluster on this machine", sort_key=1)
-WORK = Group("Work", sort_key=2)
-SIGHT = Group("What runs, what waits, and why", sort_key=3)
-STUDY = Group("What would be", sort_key=4)
+# folder of `commands` -> how the overview calls its commands
+GROUPS = {
+    "one_machine": Group("A cluster on this machine", sort_key=1),
+    "in_cluster": Group("In a cluster", sort_key=2),
+    "work": Group("Work", sort_key=3),
+    "status": Group("What runs, what waits, and why", sort_key=4),
+    "study": Group("What would be", sort_key=5),
+}
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _OVERVIEW = """For example:
@@ -31,33 +35,33 @@ _OVERVIEW = """For example:
 `phalanx COMMAND --help` says more.
 """
 
-# name -> (group, what it does in a line). Each is the function of that name in the module of that name in `commands`.
+# name -> (folder of `commands`, what it does in a line). Each is the function of that name in the module of that name.
 COMMANDS = {
-    "up": (CLUSTER, "Start a Kubernetes on this machine. Ctrl-C stops it."),
-    "login": (CLUSTER, "Become a user of the cluster that this machine shares."),
-    "install": (CLUSTER, "Make a shared cluster of this machine a service of systemd."),
-    "image": (CLUSTER, "Images that containers of this machine run."),
-    "demo": (CLUSTER, "Six applications at once: first pod by pod, then as gangs."),
-    "scheduler": (CLUSTER, "Schedule the jobs of any Kubernetes cluster."),
-    "backup": (CLUSTER, "Write a cluster of this machine into a file, while it runs."),
-    "restore": (CLUSTER, "Put a cluster of this machine back from such a file."),
-    "webhook": (CLUSTER, "Make Jobs ours, for API servers before Kubernetes 1.36."),
-    "visibility": (CLUSTER, "Answer Kueue's visibility API in a cluster."),
-    "slurm": (WORK, "Slurm's commands: install sbatch, squeue and others."),
-    "run": (WORK, "Run a command as a Job, show its output, end with its exit code."),
-    "submit": (WORK, "Queue Jobs from files, or one made from a command."),
-    "jobs": (SIGHT, "What runs, what waits, since when, and why."),
-    "explain": (SIGHT, "Why a job waits, in full."),
-    "history": (SIGHT, "What ran: jobs that are over too, and what each user took."),
-    "ledger": (SIGHT, "The ledger as files: exported, archived, purged."),
-    "nodes": (SIGHT, "What each node has, and who uses it."),
-    "queues": (SIGHT, "The queues, and what is in them."),
-    "replay": (STUDY, "Go through a recording of a scheduler, decision by decision."),
-    "whatif": (STUDY, "See what a change would do, before it is made."),
-    "snapshot": (STUDY, "Write down what a cluster is now."),
-    "migrate": (STUDY, "See what the queues of another scheduler become here."),
-    "import": (STUDY, "Take over the site of another scheduler: Slurm's."),
-    "simulate": (STUDY, "Play traces in virtual time, and compare policies."),
+    "up": ("one_machine", "Start a Kubernetes on this machine. Ctrl-C stops it."),
+    "login": ("one_machine", "Become a user of the cluster that this machine shares."),
+    "install": ("one_machine", "Make a shared cluster of this machine a service of systemd."),
+    "image": ("one_machine", "Images that containers of this machine run."),
+    "demo": ("one_machine", "Six applications at once: first pod by pod, then as gangs."),
+    "backup": ("one_machine", "Write a cluster of this machine into a file, while it runs."),
+    "restore": ("one_machine", "Put a cluster of this machine back from such a file."),
+    "scheduler": ("in_cluster", "Schedule the jobs of any Kubernetes cluster."),
+    "webhook": ("in_cluster", "Make Jobs ours, for API servers before Kubernetes 1.36."),
+    "visibility": ("in_cluster", "Answer Kueue's visibility API in a cluster."),
+    "slurm": ("work", "Slurm's commands: install sbatch, squeue and others."),
+    "run": ("work", "Run a command as a Job, show its output, end with its exit code."),
+    "submit": ("work", "Queue Jobs from files, or one made from a command."),
+    "jobs": ("status", "What runs, what waits, since when, and why."),
+    "explain": ("status", "Why a job waits, in full."),
+    "history": ("status", "What ran: jobs that are over too, and what each user took."),
+    "ledger": ("status", "The ledger as files: exported, archived, purged."),
+    "nodes": ("status", "What each node has, and who uses it."),
+    "queues": ("status", "The queues, and what is in them."),
+    "replay": ("study", "Go through a recording of a scheduler, decision by decision."),
+    "whatif": ("study", "See what a change would do, before it is made."),
+    "snapshot": ("study", "Write down what a cluster is now."),
+    "migrate": ("study", "See what the queues of another scheduler become here."),
+    "import": ("study", "Take over the site of another scheduler: Slurm's."),
+    "simulate": ("study", "Play traces in virtual time, and compare policies."),
 }
 
 
@@ -72,10 +76,11 @@ def build(asked: str = "") -> App:
         default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
     )
     app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
-    for name, (group, line) in COMMANDS.items():
+    for name, (folder, line) in COMMANDS.items():
         room = f"{name}_" if iskeyword(name) else name
-        app.command(f"phalanx.cli.commands.{room}:{room}", name=name, group=group, help=None if name == asked else line)
-    app.command("phalanx.cli.commands.control_plane:control_plane", name="control-plane", show=False)
+        found = f"phalanx.cli.commands.{folder}.{room}:{room}"
+        app.command(found, name=name, group=GROUPS[folder], help=None if name == asked else line)
+    app.command("phalanx.cli.commands.one_machine.control_plane:control_plane", name="control-plane", show=False)
     return app
 
 

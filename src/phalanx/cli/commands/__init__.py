@@ -1,1 +1,9 @@
-"""The commands: module `NAME` has the function `NAME`, which is `phalanx NAME`. `app` imports it when it is called."""
+"""The commands, in the folders of their groups: module `NAME` has the function `NAME`, which is `phalanx NAME`. `app`
+imports it when it is called.
+
+one_machine   a cluster on this machine: started, shared, saved
+in_cluster    servers for any cluster
+work          jobs as they are submitted
+status        what runs, what waits, and why
+study         what would be
+"""

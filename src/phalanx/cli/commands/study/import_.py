@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from phalanx.cli.commands.slurm import label
+from phalanx.cli.commands.work.slurm import label
 from phalanx.cli.terminal.output import note, print_json, print_table
 from phalanx.errors import PhalanxError
 from phalanx.slurm.accounts.dump import read_dump

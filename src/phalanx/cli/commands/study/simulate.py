@@ -14,10 +14,10 @@ from typing import Annotated, TypeVar
 from cyclopts import Parameter
 
 from phalanx.cli.files.setup_file import setup_of
-from phalanx.cli.simulation.cells import Cell, Lost, Outcome, Source, run_all, workload_of
-from phalanx.cli.simulation.options import AtLeastOne, Chance, Given, Results, Tuning
-from phalanx.cli.simulation.progress import progress_bar
-from phalanx.cli.simulation.results import (
+from phalanx.cli.study.simulation.cells import Cell, Lost, Outcome, Source, run_all, workload_of
+from phalanx.cli.study.simulation.options import AtLeastOne, Chance, Given, Results, Tuning
+from phalanx.cli.study.simulation.progress import progress_bar
+from phalanx.cli.study.simulation.results import (
     Row,
     rows_of,
     table_rows,
@@ -27,7 +27,7 @@ from phalanx.cli.simulation.results import (
     write_report,
     write_schedule,
 )
-from phalanx.cli.simulation.tuning import tune
+from phalanx.cli.study.simulation.tuning import tune
 from phalanx.cli.terminal.output import counted, note, print_json_line, print_table
 from phalanx.cli.terminal.stopping import stop_asked
 from phalanx.errors import PhalanxError

@@ -17,8 +17,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any, TextIO
 
-from phalanx.cli.simulation.cells import Outcome
-from phalanx.cli.simulation.options import pyarrow
+from phalanx.cli.study.simulation.cells import Outcome
+from phalanx.cli.study.simulation.options import pyarrow
 from phalanx.errors import PhalanxError
 from phalanx.simulator.report.page import page
 from phalanx.simulator.schedule.schedule import Fate, Schedule

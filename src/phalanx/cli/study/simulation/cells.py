@@ -25,8 +25,8 @@ from typing import Any
 
 from phalanx import loop
 from phalanx.cli.files.setup_file import SUFFIXES, setup_of
-from phalanx.cli.simulation.workload_file import assembled, read_cluster, read_workload
-from phalanx.cli.simulation.workload_nodes import Site
+from phalanx.cli.study.simulation.workload_file import assembled, read_cluster, read_workload
+from phalanx.cli.study.simulation.workload_nodes import Site
 from phalanx.cli.terminal.output import counted
 from phalanx.cli.terminal.stopping import die_with
 from phalanx.errors import PhalanxError

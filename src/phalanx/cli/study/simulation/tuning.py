@@ -22,10 +22,10 @@ from typing import Any, TypeAlias
 import yaml
 
 from phalanx.cli.files.setup_file import SUFFIXES
-from phalanx.cli.simulation.cells import Cell, Outcome, run_all, workload_of
-from phalanx.cli.simulation.options import Tuning, seconds
-from phalanx.cli.simulation.progress import progress_bar
-from phalanx.cli.simulation.results import command, rows_of, table_rows, whole
+from phalanx.cli.study.simulation.cells import Cell, Outcome, run_all, workload_of
+from phalanx.cli.study.simulation.options import Tuning, seconds
+from phalanx.cli.study.simulation.progress import progress_bar
+from phalanx.cli.study.simulation.results import command, rows_of, table_rows, whole
 from phalanx.cli.terminal.output import counted, note, print_table
 from phalanx.cli.terminal.stopping import stop_asked
 from phalanx.errors import PhalanxError

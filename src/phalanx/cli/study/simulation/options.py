@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from phalanx.cli.simulation.cells import Source
+from phalanx.cli.study.simulation.cells import Source
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.simulator.cluster.disturbance import Faults

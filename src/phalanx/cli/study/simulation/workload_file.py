@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phalanx.cli.files.placed_file import read_placed
-from phalanx.cli.simulation.workload_jobs import read_jobs
-from phalanx.cli.simulation.workload_nodes import Site, read_site
-from phalanx.cli.simulation.workload_recipe import read_recipe
+from phalanx.cli.study.simulation.workload_jobs import read_jobs
+from phalanx.cli.study.simulation.workload_nodes import Site, read_site
+from phalanx.cli.study.simulation.workload_recipe import read_recipe
 from phalanx.dialects.schema.fields import Fields
 from phalanx.model.pod import CPU
 from phalanx.simulator.workload.generate import Recipe, generated_name

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import App, Parameter
 
-from phalanx.cli.commands.history import Asked, find_ledger, flat, moment, record
+from phalanx.cli.commands.status.history import Asked, find_ledger, flat, moment, record
 from phalanx.cli.terminal.output import note
 from phalanx.errors import PhalanxError
 from phalanx.ledger.archive import read_archive, write_archive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from phalanx.cli.simulation.workload_jobs import MOST_JOBS, read_closeness, read_shape
+from phalanx.cli.study.simulation.workload_jobs import MOST_JOBS, read_closeness, read_shape
 from phalanx.dialects.schema.fields import Fields, Misread, duration_s
 from phalanx.simulator.workload.draw import (
     AN_HOUR,

@@ -1,0 +1,5 @@
+"""What would be.
+
+whatif        objects and clusters that are supposed to exist
+simulation    workload files, and many simulations side by side
+"""
