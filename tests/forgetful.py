@@ -12,7 +12,8 @@ from phalanx.model.plan import Action, Nominate, Place, Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.pending import UNTOLD, Pending
+from phalanx.state.pending.cell_queue import UNTOLD
+from phalanx.state.pending.pending import Pending
 
 
 @contextmanager

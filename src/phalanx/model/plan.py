@@ -93,7 +93,7 @@ ACTION_NAMES: Final[Mapping[type[Action], str]] = {
 
 
 class Told(NamedTuple):
-    """The message to a cell (`state.pending.pending.ROOM` and its like), and why; `reason` None: as its class is."""
+    """The message to a cell (`state.pending.cell_queue.ROOM` and its like), and why; `reason` None: as its class is."""
 
     told: int
     reason: Reason | None = None

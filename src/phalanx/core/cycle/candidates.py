@@ -23,8 +23,7 @@ from phalanx.core.order.next_job import Draws, SortKey, Tournament
 from phalanx.core.placement import capacity
 from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.cell_queue import CellQueue, Kind, QueuedRequest
-from phalanx.state.pending.pending import UNTOLD
+from phalanx.state.pending.cell_queue import UNTOLD, CellQueue, Kind, QueuedRequest
 
 Cells = NDArray[np.intp]
 Floats = NDArray[np.float64]

@@ -30,8 +30,18 @@ from phalanx.model.plan import Told
 from phalanx.model.reason import ALONE, NEVER, Reason, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import JobRecord
-from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
-from phalanx.state.pending.pending import BEHIND, QUOTA, ROOM, UNTOLD, Combination, PendingClass
+from phalanx.state.pending.cell_queue import (
+    BEHIND,
+    QUOTA,
+    ROOM,
+    UNTOLD,
+    CellKey,
+    CellQueue,
+    Kind,
+    QueuedRequest,
+    Request,
+)
+from phalanx.state.pending.pending import Combination, PendingClass
 
 EXPLAINED = 4  # failures explained in a cycle, at least
 RENEWED = 100  # cycles after which a class is explained anew

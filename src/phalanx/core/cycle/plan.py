@@ -16,8 +16,8 @@ from phalanx.model.plan import Action, Findings, Place, Plan, Start, Wait
 from phalanx.model.reason import NEVER, Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.pod_index import arrival_may_help
-from phalanx.state.pending.cell_queue import Request
-from phalanx.state.pending.pending import KEPT, QUOTA, Deadline
+from phalanx.state.pending.cell_queue import KEPT, QUOTA, Request
+from phalanx.state.pending.pending import Deadline
 from phalanx.state.pending.timers import NEVER_S
 
 

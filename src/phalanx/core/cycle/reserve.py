@@ -19,8 +19,7 @@ from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.policy import Backfill, BackfillOrder
 from phalanx.state.classes import Gang
-from phalanx.state.pending.cell_queue import CellQueue, Kind, QueuedRequest, Request
-from phalanx.state.pending.pending import KEPT
+from phalanx.state.pending.cell_queue import KEPT, CellQueue, Kind, QueuedRequest, Request
 
 
 class Reserving:

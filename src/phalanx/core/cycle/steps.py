@@ -41,8 +41,7 @@ from phalanx.model.job import Placement
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ALONE, NEVER, SHORT, Reason
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
-from phalanx.state.pending.pending import KEPT, ROOM, UNTOLD
+from phalanx.state.pending.cell_queue import KEPT, ROOM, UNTOLD, CellKey, CellQueue, Kind, QueuedRequest, Request
 
 Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason
 

@@ -22,6 +22,9 @@ from phalanx.state.classes import Gang
 
 BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
 
+# What the requests of a cell were told last.
+UNTOLD, ROOM, QUOTA, KEPT, BEHIND = range(5)
+
 
 # (what the order counts most, lower first; arrival; kind; tie): `kind` is before `tie` so that ties are of one type.
 Rank: TypeAlias = tuple[float, float, int, str | int]
