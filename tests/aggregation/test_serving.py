@@ -184,7 +184,7 @@ def test_before_anybody_is_known_nobody_gets_in() -> None:
     async def scene() -> None:
         async with opened() as port:
             handshakes = Handshakes()
-            answerer = Answerer((), lambda path, query: None, None, lambda: None, lambda code: None)  # type: ignore[arg-type]
+            answerer = Answerer((), lambda path, query: None, None, lambda: None, lambda code: None)  # type: ignore[arg-type]  # nobody is asked
             async with serving(("127.0.0.1", 0), handshakes, answerer) as empty:
                 port.port = empty
                 with pytest.raises(aiohttp.ClientError):

@@ -134,7 +134,8 @@ def test_the_data_directory_and_other_kubeconfigs_are_nobodys_to_read(shared: Sh
         file = shared.folder / "pod.json"
         file.write_text(json.dumps(pod))
         shared.call(BOB, KUBECTL, "create", "-f", str(file))
-        until(lambda: shared.call(BOB, KUBECTL, "get", "pod", f"peek-{number}", PHASE).stdout == "Failed")  # noqa: B023
+        ask = (KUBECTL, "get", "pod", f"peek-{number}", PHASE)
+        until(lambda ask=ask: shared.call(BOB, *ask).stdout == "Failed")
         log = shared.call(BOB, KUBECTL, "logs", f"peek-{number}")
         assert "Permission denied" in log.stdout, log
         assert "admin" not in log.stdout, log

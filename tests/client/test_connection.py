@@ -210,5 +210,5 @@ def test_a_call_may_be_made_as_another_user_and_no_name_becomes_a_header_or_anot
     assert seen == [("sue", ["a", "b"])]
     for acting in (("sue\r\nimpersonate-group: system:masters",), ("sue", "a,system:masters"), ("", "a"), ("s\u00fc",)):
         with pytest.raises(PhalanxError, match="nothing was sent"):
-            ask(note, lambda c: c.create(PODS, {}, "default", acting=acting))  # noqa: B023
+            ask(note, lambda c, acting=acting: c.create(PODS, {}, "default", acting=acting))
     assert len(seen) == 1

@@ -379,7 +379,7 @@ def test_a_client_certificate_is_shown_and_one_that_is_renewed_counts(tmp_path: 
             async with await Connection.open(write(tmp_path / "config", user, words)) as connection:
                 await connection.request("GET", "/a")
                 renew(tmp_path, "second")
-                assert await connection._identity.renew(connection._identity.lines)  # type: ignore[union-attr]
+                assert await connection._identity.renew(connection._identity.lines)  # type: ignore[union-attr]  # it has one: it was opened
                 await connection.request("GET", "/a")
             assert seen == ["first", "second"]
 

@@ -25,7 +25,7 @@ async def report(stage: Stage, until: int) -> None:
 
 def quick(stage: Stage) -> None:
     budget = ReportRate(settle_s=0.001, writes_per_s=10_000.0)
-    stage.world.effects.reporter = EventReporter(stage._client, lambda: stage.now_s, budget)  # type: ignore[arg-type]
+    stage.world.effects.reporter = EventReporter(stage._client, lambda: stage.now_s, budget)  # type: ignore[arg-type]  # a double
 
 
 def condition(found: Object) -> Object:

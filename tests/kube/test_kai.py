@@ -149,7 +149,7 @@ def test_a_queue_that_is_not_there_or_has_others_below_it_starts_nothing() -> No
         async with stage.scheduler():
             await stage.until(lambda: set(stage.api.bound()) == {"d"})
             for name in "abc":
-                await stage.until(lambda: reasons(stage, f"pg-{name}-") == ["QueueDoesNotExist", "QueueUnknown"])  # noqa: B023
+                await stage.until(lambda of=f"pg-{name}-": reasons(stage, of) == ["QueueDoesNotExist", "QueueUnknown"])
             await stage.until(
                 lambda: stage.api.objects[kinds.QUEUES]["q"].get("status", {}).get("childQueues") == ["below"]
             )

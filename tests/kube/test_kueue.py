@@ -181,7 +181,7 @@ def test_an_answer_that_cannot_be_made_concerns_that_job_alone() -> None:
         stage.put(job("odd", 1), job("well", 1))
         async with stage.scheduler():
             answer = KUEUE.answer
-            stage.world.watch.capacity.dialects.dialects = {"kueue": Brittle(answer)}  # type: ignore[dict-item]
+            stage.world.watch.capacity.dialects.dialects = {"kueue": Brittle(answer)}  # type: ignore[dict-item]  # one that fails
             await stage.until(lambda: conditions(stage, "well").get("PodsReady") == "False WaitForStart")
             assert workload(stage, "odd") == {}
 

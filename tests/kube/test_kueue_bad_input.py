@@ -112,7 +112,7 @@ def test_a_version_of_a_definition_that_is_not_known(tmp_path: Path, caplog: pyt
             async with open_world(user, informers, KubeSettings(dialects=ON)) as world:
                 deciding = asyncio.ensure_future(loop.run(world, Cluster(), Policy(), time.time))
                 async with asyncio.timeout(120):
-                    while (await user.get(JOBS, "well", "default"))["spec"]["suspend"]:  # noqa: ASYNC110
+                    while (await user.get(JOBS, "well", "default"))["spec"]["suspend"]:  # noqa: ASYNC110 (the server is waited for)
                         await asyncio.sleep(0.05)
                 deciding.cancel()
                 await asyncio.gather(deciding, return_exceptions=True)

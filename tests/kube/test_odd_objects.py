@@ -6,11 +6,12 @@ whatever else raises while an object is taken in concerns that object alone."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 
 import pytest
 from hypothesis import given, settings
 
-from phalanx.client.kind import JOBS, NODES, PODS
+from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
@@ -75,12 +76,12 @@ def test_whatever_a_node_says_is_read(annotations: dict[str, str]) -> None:
 # --- the fence ------------------------------------------------------------------------------------------------------
 
 
-async def beside(*odd: tuple[object, Object]) -> Stage:
+async def beside(*odd: tuple[Kind, Object]) -> Stage:
     """A healthy Job starts beside those objects; then the scheduler is started again, and the next one starts."""
     stage = Stage(nodes=[node("n1", 4)])
     stage.controller.skips = {"odd"}
     for kind, obj in odd:
-        stage.api.put(kind, obj)  # type: ignore[arg-type]
+        stage.api.put(kind, obj)
     for name in ("first", "second"):
         async with stage.scheduler():
             stage.put(job(name, 1))
@@ -117,10 +118,10 @@ def test_odd_nodes_queues_and_specs_end_nobody(spec: object, status: object, que
     play(_quiet(beside((NODES, odd_node), (QUEUES, odd_queue))))
 
 
-async def _quiet(scene: object) -> None:
+async def _quiet(scene: Awaitable[object]) -> None:
     logging.disable(logging.CRITICAL)
     try:
-        await scene  # type: ignore[misc]
+        await scene
     finally:
         logging.disable(logging.NOTSET)
 

@@ -30,7 +30,7 @@ class Leases:
 
 def look(lease: Any, *dialects: str) -> bool:
     """Whether ours may start."""
-    asyncio.run(refuse_beside_rivals(Leases(lease), dialects or ("kueue",), NOW_S))  # type: ignore[arg-type]
+    asyncio.run(refuse_beside_rivals(Leases(lease), dialects or ("kueue",), NOW_S))  # type: ignore[arg-type]  # a double
     return True
 
 
@@ -80,7 +80,7 @@ class Deployments:
 )
 def test_the_scheduler_of_a_dialect_is_found_by_its_deployment(dialect: str, namespace: str, name: str) -> None:
     def look_at(status: Any) -> None:
-        asyncio.run(refuse_beside_rivals(Deployments(namespace, name, status), (dialect,), NOW_S))  # type: ignore[arg-type]
+        asyncio.run(refuse_beside_rivals(Deployments(namespace, name, status), (dialect,), NOW_S))  # type: ignore[arg-type]  # a double
 
     with pytest.raises(RivalRuns, match=rf"1 pods of .*kubectl -n {namespace} scale deployment {name} --replicas=0"):
         look_at({"readyReplicas": 1})
@@ -89,7 +89,7 @@ def test_the_scheduler_of_a_dialect_is_found_by_its_deployment(dialect: str, nam
     with pytest.raises(ApiRefusal):
         look_at(500)
     other = Deployments(namespace, "other", {"readyReplicas": 1})
-    asyncio.run(refuse_beside_rivals(other, (dialect,), NOW_S))  # type: ignore[arg-type]
+    asyncio.run(refuse_beside_rivals(other, (dialect,), NOW_S))  # type: ignore[arg-type]  # a double
     assert other.asked == [(namespace, name)]
 
 

@@ -187,7 +187,7 @@ def killed_at(folder: Path, step: int) -> bool:
         try:
             history(Cluster.read(folder / "cluster.json"), url_of(folder / "ledger.sqlite3"), killed_before(step))
             os._exit(0)
-        except BaseException:
+        except BaseException:  # nothing of the test may go on in the child
             import traceback
 
             traceback.print_exc()

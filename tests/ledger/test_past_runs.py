@@ -36,7 +36,7 @@ def entry(number: int, run_s: float, **others: object) -> JobEntry:
         end_s=end_s,
         starts=(start,),
     )
-    return replace(found, **others)  # type: ignore[arg-type]
+    return replace(found, **others)  # type: ignore[arg-type]  # as an entry has them
 
 
 class Told:

@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
-from phalanx.model.event import Finished, RunTold, Started, Submitted, Ticked
+from phalanx.model.event import Event, Finished, RunTold, Started, Submitted, Ticked
 from phalanx.model.job import Job
 from phalanx.model.plan import Start
 from phalanx.model.policy import Backfill, Policy
@@ -24,8 +24,8 @@ def of(name: str, cpu: int, user: str = "ada", limit_s: float | None = 1000.0, a
     return replace(job(name, role(cpu=cpu), at=at), user=user, limit_s=limit_s)
 
 
-def cycle(book: Cluster, now_s: float, *events: object) -> None:
-    fold(book, [Ticked(now_s), *events])  # type: ignore[list-item]
+def cycle(book: Cluster, now_s: float, *events: Event) -> None:
+    fold(book, [Ticked(now_s), *events])
     plan = decide(book, EASY, now_s)
     fold_plan(book, plan)
     fold(book, [Started(each.job, each.attempt) for each in plan.actions if isinstance(each, Start)])

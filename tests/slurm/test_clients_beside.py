@@ -38,7 +38,7 @@ FIELDS = ("JobState", "ExitCode", "Restarts", "NumNodes", "NumCPUs", "CPUs/Task"
 ROW = "JobID,JobName,Partition,State,ExitCode,DerivedExitCode,AllocCPUS,ReqCPUS,AllocNodes,NTasks,Layout,Timelimit"
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
 # Variables of a cluster's own making: addresses, ports, users' limits, and what a site's plug-ins set.
-OWN = re.compile(r"^(SLURM_(CONF|TASK_PID|LAUNCH_NODE_IPADDR|SRUN_COMM_\w+|STEP_LAUNCHER_PORT|WORKING_CLUSTER|UMASK|PRIO_PROCESS|RLIMIT_\w+|CLUSTER_NAME|NODENAME|JOB_ACCOUNT|JOB_QOS|JOB_START_TIME|JOB_END_TIME)=.*)$")  # fmt: skip # noqa: E501
+OWN = re.compile(r"^(SLURM_(CONF|TASK_PID|LAUNCH_NODE_IPADDR|SRUN_COMM_\w+|STEP_LAUNCHER_PORT|WORKING_CLUSTER|UMASK|PRIO_PROCESS|RLIMIT_\w+|CLUSTER_NAME|NODENAME|JOB_ACCOUNT|JOB_QOS|JOB_START_TIME|JOB_END_TIME)=.*)$")  # fmt: skip # noqa: E501 (one expression)
 KNOWN = {"environment-of-an-array": "SLURM_JOB_ID: Slurm numbers tasks as they start, and the last has the array's own"}
 
 

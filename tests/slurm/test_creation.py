@@ -42,7 +42,7 @@ def parts(count: int) -> list[dict[str, Any]]:
 
 def test_many_are_made_at_once_and_each_once() -> None:
     server, owners = Server(meet=8), list[dict[str, Any]]()
-    create_all(server, parts(100), owners)  # type: ignore[arg-type]
+    create_all(server, parts(100), owners)  # type: ignore[arg-type]  # a double
     assert sorted(server.made) == [one["metadata"]["name"] for one in parts(100)]
     assert sorted(one["name"] for one in owners) == sorted(server.made)
     assert server.connections == 8
@@ -50,7 +50,7 @@ def test_many_are_made_at_once_and_each_once() -> None:
 
 def test_few_are_made_in_their_order() -> None:
     server, owners = Server(), list[dict[str, Any]]()
-    create_all(server, parts(63), owners)  # type: ignore[arg-type]
+    create_all(server, parts(63), owners)  # type: ignore[arg-type]  # a double
     assert (server.connections, server.made) == (1, [one["metadata"]["name"] for one in parts(63)])
     assert owners[0] == {"apiVersion": "batch/v1", "kind": "Job", "name": "slurm-1-0000000", "uid": "u1"}
 
@@ -64,6 +64,6 @@ def test_after_an_error_no_more_are_begun_and_those_that_are_there_are_known(
 ) -> None:
     server, owners = Server(fails_at=20, error=error), list[dict[str, Any]]()
     with pytest.raises(kind, match=words):
-        create_all(server, parts(1000), owners)  # type: ignore[arg-type]
+        create_all(server, parts(1000), owners)  # type: ignore[arg-type]  # a double
     assert 20 <= len(server.made) <= 20 + 8
     assert len(owners) == len(server.made) - 1

@@ -15,6 +15,7 @@ from phalanx.ledger.store import Ledger, url_of
 from phalanx.slurm.cluster.ledger import Book
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.ended import ended, recorded, recorded_of
+from phalanx.slurm.jobs.view import Job
 from tests.ledger.test_store import postgres  # noqa: F401 - a fixture
 
 ASK = Ask(name="wrap", user="ada", uid=1, gid=1, group="g", account="lab", partition="batch")
@@ -45,8 +46,8 @@ def written(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         yield ledger
 
 
-def numbers(found: list[object]) -> list[int]:
-    return [job.number for job in found]  # type: ignore[attr-defined]
+def numbers(found: list[Job]) -> list[int]:
+    return [job.number for job in found]
 
 
 def test_it_reads_what_is_asked_for(written: Ledger) -> None:

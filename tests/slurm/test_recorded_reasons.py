@@ -57,6 +57,6 @@ def test_the_fourth_job_of_a_user_is_over_the_limit() -> None:
     lines = [(user, options, answer) for user, options, answer in RECORDED if "-q lim" in options]
     asks = [msgspec.structs.replace(read(options).ask, user=user) for user, options, _ in lines]
     jobs = [Job(number=at, ask=ask, state="PENDING") for at, ask in enumerate(asks)]
-    refused = [check(OPEN, ask, 1, lambda at=at: jobs[:at]).refused for at, ask in enumerate(asks)]  # type: ignore[misc]
+    refused = [check(OPEN, ask, 1, lambda at=at: jobs[:at]).refused for at, ask in enumerate(asks)]  # type: ignore[misc]  # no type can be told of `at`
     assert refused == ["", "", "", "QOSMaxSubmitJobPerUserLimit"]
     assert lines[3][2].startswith("sbatch: error: QOSMaxSubmitJobPerUserLimit\n")

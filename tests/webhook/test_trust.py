@@ -84,7 +84,7 @@ def signed(certificate: x509.Certificate, by: x509.Certificate) -> bool:
 class Replica:
     def __init__(self, server: Server, clock: list[dt.datetime]) -> None:
         self.shown: list[Pair] = []
-        self.keeper = Keeper(server, "phalanx-system", NAMES, self.shown.append, lambda: clock[0])  # type: ignore[arg-type]
+        self.keeper = Keeper(server, "phalanx-system", NAMES, self.shown.append, lambda: clock[0])  # type: ignore[arg-type]  # a double
 
 
 def test_the_first_certificate_is_believed_and_names_the_service() -> None:

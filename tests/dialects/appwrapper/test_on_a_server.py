@@ -139,7 +139,7 @@ async def what_fails_is_made_again_and_then_removed(api: Connection) -> None:
         await until(lambda: runs(api, "fails"))
         uid = (await api.get(PODS, "fails", SPACE))["metadata"]["uid"]
         await api.patch(PODS, "fails", {"status": {"phase": "Failed"}}, SPACE, "status")
-        await until(lambda: is_gone(api, "fails", uid))  # noqa: B023
+        await until(lambda uid=uid: is_gone(api, "fails", uid))
         assert (await api.get(APP_WRAPPERS, "again", SPACE))["status"]["resettingCount"] == wanted
     await until(lambda: is_in(api, "again", "Failed"))
     assert "fails" not in await names(api, PODS)

@@ -182,7 +182,7 @@ def test_sparks_memory_has_its_overhead() -> None:
     ids=str,
 )
 def test_how_it_ended(form: Framework, status: Object, end: list[str]) -> None:
-    job = {JOB_SET: JOBSET, MPI_JOB: MPI, RAY_JOB: RAY, SPARK: SPARK_PI}[form]  # type: ignore[index]
+    job = {JOB_SET: JOBSET, MPI_JOB: MPI, RAY_JOB: RAY, SPARK: SPARK_PI}[form]  # type: ignore[index]  # these can be keys
     (first, *_) = form.roles(job, None)
     shown = form.view({**job, "status": status}, first, None)["status"]
     assert [one["type"] for one in shown.get("conditions", ())] == end

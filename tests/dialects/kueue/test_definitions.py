@@ -158,7 +158,7 @@ def test_a_gang_is_in_the_cluster_queue_of_its_local_queue() -> None:
     assert found is not None
     assert (found.queue, found.priority, found.blocked) == ("clusterqueue/a", None, None)
     high = said(options={"kueue.x-k8s.io/priority-class": "high"})
-    assert claim(defined(**some, priority_classes=[named("high", value=7)]), high).priority == 7  # type: ignore[union-attr]
+    assert claim(defined(**some, priority_classes=[named("high", value=7)]), high).priority == 7  # type: ignore[union-attr]  # there is one
     assert claim(defined(**some), said(queue="default")) is None
 
 
@@ -235,7 +235,7 @@ def test_of_groups_with_several_flavors_a_job_may_ask_of_one() -> None:
     groups = (group(x={"cpu": 4}, y={"cpu": 1}), group(gpu={"nvidia.com/gpu": 2}))
     some = {"cluster_queues": [cluster_queue("a", *groups)], "local_queues": [local_queue("l", "a")]}
     found = defined(flavors=("x", "y", "gpu"), **some)
-    assert claim(found, said(asks=frozenset({"cpu"}))).blocked is None  # type: ignore[union-attr]
+    assert claim(found, said(asks=frozenset({"cpu"}))).blocked is None  # type: ignore[union-attr]  # there is one
     both = claim(found, said(asks=frozenset({"cpu", "nvidia.com/gpu"})))
     assert both is not None
     assert both.blocked is not None

@@ -207,7 +207,7 @@ def test_of_two_groups_the_one_that_fits_starts(data: Path, name: str, kind: Kin
         big, small = ({f"{what}{number}" for number in range(count)} for what, count in (("big", 4), ("small", 3)))
         await stage.until(lambda placed, waiting: placed == small and big <= waiting)
         async with asyncio.timeout(MOST_S):
-            while (await stage.status(kind, "pg1")).get("phase") != "Running":  # noqa: ASYNC110
+            while (await stage.status(kind, "pg1")).get("phase") != "Running":  # noqa: ASYNC110 (the server is waited for)
                 await asyncio.sleep(0.1)
         assert (await stage.status(kind, "pg1"))["running"] == 3
         assert (await stage.status(kind, "pg2"))["phase"] in ("Scheduling", "PreScheduling")
@@ -265,7 +265,7 @@ def test_a_namespace_with_an_elastic_quota_stays_within_it(data: Path) -> None:
             await stage.pod(f"p{number}", memory(50))
         await stage.until(lambda placed, waiting: len(placed) == 2 and len(waiting) == 1)
         async with asyncio.timeout(MOST_S):
-            while (await stage.status(plugins.ELASTIC_QUOTAS, "quota")) != {"used": {"memory": "100Mi"}}:  # noqa: ASYNC110
+            while (await stage.status(plugins.ELASTIC_QUOTAS, "quota")) != {"used": {"memory": "100Mi"}}:  # noqa: ASYNC110 (the server is waited for)
                 await asyncio.sleep(0.1)
         assert len(await stage.placed()) == 2
 

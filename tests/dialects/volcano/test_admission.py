@@ -97,7 +97,7 @@ def test_what_volcano_refuses(server: ServerProcess, kind: Kind, spec: Object, w
 
 def test_what_volcano_takes(server: ServerProcess) -> None:
     policies = [{"events": ["PodFailed", "PodEvicted"], "action": "RestartJob", "timeout": "10s"}]
-    policies += [{"exitCode": 3, "action": "AbortJob"}]  # type: ignore[dict-item]
+    policies += [{"exitCode": 3, "action": "AbortJob"}]  # type: ignore[dict-item]  # JSON
     tasks = (task("master", 1), task("b", 2, minAvailable=1, dependsOn={"name": ["master"]}, policies=policies))
     assert send(server, JOBS, "taken", job(*tasks, minAvailable=2, policies=policies, plugins={"mpi": []})) == ""
     amounts = {"capability": {"cpu": 4}, "deserved": {"cpu": 2}, "guarantee": {"resource": {"cpu": "500m"}}}

@@ -173,7 +173,7 @@ RUNTIME = {
     "mlPolicy": {"numNodes": 1, "torch": {"numProcPerNode": "auto"}},
     "template": {"spec": {"replicatedJobs": [part("node")]}},
 }
-RUNTIME["template"]["spec"]["replicatedJobs"][0]["template"]["metadata"] = {  # type: ignore[index]
+RUNTIME["template"]["spec"]["replicatedJobs"][0]["template"]["metadata"] = {  # type: ignore[index]  # JSON
     "labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 }
 

@@ -238,8 +238,7 @@ def test_a_debug_container_sees_the_processes_of_its_target_and_has_what_its_pod
             found = pod["status"].get("ephemeralContainerStatuses") or ()
             return next((one["state"] for one in found if one["name"] == name), {})
 
-        ended = lambda pod: all("terminated" in state(pod, name) for name in ("beside", "alone"))  # noqa: E731
-        await api.until(ended)
+        await api.until(lambda pod: all("terminated" in state(pod, name) for name in ("beside", "alone")))
         said = (await api.logs(container="beside")).splitlines()
         assert (said[0], said[1].split()[1]) == (str(ADA), "1")
         assert "sleep 4321" in said[2]

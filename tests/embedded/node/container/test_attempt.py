@@ -19,7 +19,7 @@ PYTHON = sys.executable
 
 
 def spec(*argv: str, **more: object) -> RunSpec:
-    return RunSpec(argv=argv, env={"PATH": os.environ["PATH"]}, **more)  # type: ignore[arg-type]
+    return RunSpec(argv=argv, env={"PATH": os.environ["PATH"]}, **more)  # type: ignore[arg-type]  # as RunSpec has them
 
 
 @pytest.fixture

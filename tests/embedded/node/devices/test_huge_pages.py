@@ -33,4 +33,4 @@ def test_a_volume_of_huge_pages_is_refused_with_words(tmp_path: Path) -> None:
 
     one = pod(volumes=[{"name": "v", "emptyDir": {"medium": "HugePages-2Mi"}}])
     with pytest.raises(ConfigError, match="medium HugePages-2Mi is not supported"):
-        asyncio.run(volumes.set_up(one, tmp_path / "v", {}, nothing, nothing))  # type: ignore[arg-type]
+        asyncio.run(volumes.set_up(one, tmp_path / "v", {}, nothing, nothing))  # type: ignore[arg-type]  # not called

@@ -215,7 +215,7 @@ def test_debian_is_built_by_debootstrap(store: ImageStore, tmp_path: Path, monke
     assert (layer / "etc/debian_version").read_text() == "trixie\n"
     for wrong in ({"suite": "--help"}, {"mirror": "--x"}, {"include": ["-x"]}):
         with pytest.raises(PhalanxError, match="is no"):
-            build_debian(store, "d", **{"suite": "trixie", **wrong})  # type: ignore[arg-type]
+            build_debian(store, "d", **{"suite": "trixie", **wrong})  # type: ignore[arg-type]  # what users write
 
 
 def test_layers_are_there_once_and_go_with_the_last_that_needs_them(store: ImageStore, tmp_path: Path) -> None:

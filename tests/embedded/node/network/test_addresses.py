@@ -59,6 +59,6 @@ def test_no_user_can_take_what_root_claims(tmp_path: Path, monkeypatch: pytest.M
 
 def test_where_root_can_claim_nothing_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    with pytest.raises(PhalanxError, match="by which a node has its addresses, cannot be opened"):  # noqa: SIM117
-        with networks(tmp_path, tmp_path / "none"):
-            pass
+    refused = pytest.raises(PhalanxError, match="by which a node has its addresses, cannot be opened")
+    with refused, networks(tmp_path, tmp_path / "none"):
+        pass

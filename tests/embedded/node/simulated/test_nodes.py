@@ -27,7 +27,7 @@ def scenario(server: ServerProcess, test: Callable[[Client], Coroutine[Any, Any,
 
     async def run() -> None:
         async with client(server, "sim-000", namespace) as api:
-            part = lambda connection, informers: run_simulated_nodes(connection, informers, SETTINGS)  # noqa: E731
+            part = lambda connection, informers: run_simulated_nodes(connection, informers, SETTINGS)  # noqa: E731 (it is passed on)
             async with running(api.connection, part):
                 await registered(api.connection, "sim-001")
                 await test(api)

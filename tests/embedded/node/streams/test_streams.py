@@ -33,7 +33,7 @@ AT = [{"name": "AT", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
 async def kubectl(server: ServerProcess, api: Client, *words: str, given: bytes = b"") -> tuple[int, str, str]:
     command = [KUBECTL, f"--kubeconfig={server.kubeconfig}", f"--namespace={api.namespace}", *words]
     pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
-    process = await asyncio.create_subprocess_exec(*command, **pipes)  # type: ignore[arg-type]
+    process = await asyncio.create_subprocess_exec(*command, **pipes)  # type: ignore[arg-type]  # names of pipes alone
     out, err = await asyncio.wait_for(process.communicate(given), 240)
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()

@@ -46,6 +46,7 @@ ENVIRONMENT = {
     "SBATCH_MEM_PER_GPU": "mem-per-gpu", "SBATCH_CPUS_PER_GPU": "cpus-per-gpu", "SBATCH_SIGNAL": "signal",
 }  # fmt: skip
 _READER = Reader("sbatch", OPTIONS, mixed=False)
+_LOOK_S = 0.2
 
 
 def run(words: Sequence[str]) -> int:
@@ -110,7 +111,7 @@ def _wait(api: Api, numbered: Sequence[int]) -> int:
     highest = 0
     for number in numbered:
         while (end := ending(api, number)) is None:
-            time.sleep(0.2)
+            time.sleep(_LOOK_S)
         highest = max(highest, end)
     sys.stdout.flush()
     return highest

@@ -191,7 +191,7 @@ def _wait(step: Step, started: _Run, report: Report) -> None:
         limited = step.kill_s is not None and first_s is not None and not late
         pid, status = os.waitpid(-1, os.WNOHANG if limited else 0)
         if not pid:
-            time.sleep(0.05)
+            time.sleep(0.05)  # no call waits for an end or a time, whichever is first
             continue
         task = started.pids.pop(pid, None)
         if task is None:

@@ -30,7 +30,7 @@ class Counted(dict[str, Any]):
         Counted.compared += 1
         return super().__eq__(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as of a dict
 
 
 def test_owners_that_are_there_twice_are_dropped_and_not_each_held_against_all() -> None:
