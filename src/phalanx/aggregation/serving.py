@@ -26,7 +26,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbid
 from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.embedded.apiserver.registry.catalogue import Catalogue
 from phalanx.embedded.apiserver.transport import negotiation
-from phalanx.errors import PhalanxError
+from phalanx.metrics.serving import listening
 from phalanx.webhook.serving import show, tls_context
 
 Object = dict[str, Any]
@@ -194,17 +194,5 @@ def _json(value: Any, code: int) -> web.Response:
 async def serving(where: tuple[str, int], handshakes: Handshakes, answerer: Answerer) -> AsyncIterator[int]:
     """Inside, it is served there; the port (0 in `where` takes any free one). Raises PhalanxError if it is taken."""
     runner = web.ServerRunner(web.Server(answerer, access_log=None), shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, *where, ssl_context=handshakes.context)
-        try:
-            await site.start()
-        except OSError as error:
-            host, port = where
-            raise PhalanxError(
-                f"cannot listen on {host} port {port}: {error.strerror or error}. Name another address with "
-                "--address HOST:PORT, or stop whoever holds this one."
-            ) from error
-        yield int(runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
+    async with listening(runner, where, "--address", handshakes.context) as port:
+        yield port

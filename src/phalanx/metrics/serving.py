@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from ipaddress import IPv6Address
+from ssl import SSLContext
 
 from aiohttp import web
 from prometheus_client import exposition
@@ -65,20 +66,34 @@ async def serving(
     app.router.add_get("/healthz", _judged(healthy))
     app.router.add_get("/readyz", _judged(ready))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    async with listening(runner, where, "--metrics-address") as port:
+        yield port
+
+
+@asynccontextmanager
+async def listening(
+    runner: web.BaseRunner, where: tuple[str, int], option: str, tls: SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Inside, the runner serves there; the port. `option`: that of the command that names the address. Raises
+    PhalanxError if it is taken."""
     await runner.setup()
     try:
-        site = web.TCPSite(runner, *where)
         try:
-            await site.start()
+            await web.TCPSite(runner, *where, ssl_context=tls).start()
         except OSError as error:
-            host, port = where
-            raise PhalanxError(
-                f"cannot serve metrics on {host} port {port}: {error.strerror or error}. Name another address with "
-                "--metrics-address HOST:PORT, or stop whoever holds this one."
-            ) from error
+            raise taken(where, option, error) from error
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+def taken(where: tuple[str, int], option: str, error: OSError) -> PhalanxError:
+    """Return what is told where a port cannot be opened."""
+    host, port = where
+    return PhalanxError(
+        f"cannot listen on {host} port {port}: {error.strerror or error}. Name another address with "
+        f"{option} HOST:PORT, or stop whoever holds this one."
+    )
 
 
 def _judged(verdict: Verdict) -> Callable[[web.Request], Awaitable[web.Response]]:

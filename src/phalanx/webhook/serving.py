@@ -26,6 +26,7 @@ from phalanx.embedded.apiserver.transport.request import Response
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.admission_policy import PATH
 from phalanx.metrics.admissions import Admissions
+from phalanx.metrics.serving import taken
 from phalanx.webhook.review import Unreadable, judge, read
 
 log = logging.getLogger(__name__)
@@ -136,14 +137,10 @@ async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: App
             min(opened, key=lambda one: one.active_s).abort()
         return Connection(answerer, opened, LIMITS)
 
-    host, port = where
     try:
-        server = await loop.create_server(accept, host, port, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S)
+        server = await loop.create_server(accept, *where, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S)
     except OSError as error:
-        raise PhalanxError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}. Name another address with "
-            "--address HOST:PORT, or stop whoever holds this one."
-        ) from error
+        raise taken(where, "--address", error) from error
     sweeping = asyncio.ensure_future(_sweep(opened))
     try:
         yield int(server.sockets[0].getsockname()[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -63,6 +64,11 @@ def print_json_line(value: Any) -> None:
     """Print one line: for a stream of them."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
+
+
+def log_to_stderr(level: int) -> None:
+    """Tell what servers log on standard error: a line each, with its time and where it comes from."""
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
 
 def note(text: str) -> None:

@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 import socket
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from phalanx.cli.cluster.scheduling import schedule
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.files.policy_file import Settings, settings_of
 from phalanx.cli.files.recording import require_recordable
-from phalanx.cli.terminal.output import note
+from phalanx.cli.terminal.output import log_to_stderr, note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.dialects.enabled import ON_CLUSTERS
@@ -90,8 +89,7 @@ def scheduler(
     verbose
         Say more on standard error.
     """
-    level = logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    log_to_stderr(logging.INFO if verbose else logging.WARNING)
     settings = replace(settings_of(policy, default_queue), dialects=frozenset(dialect))
     if record is not None:
         require_recordable(record)

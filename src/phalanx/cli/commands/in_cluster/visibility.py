@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,7 +15,7 @@ from phalanx.aggregation.belief import Belief
 from phalanx.aggregation.serving import Answerer, Handshakes, Object, serving
 from phalanx.cli.cluster.monitoring import shown
 from phalanx.cli.cluster.target import Target, connected
-from phalanx.cli.terminal.output import note
+from phalanx.cli.terminal.output import log_to_stderr, note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
@@ -74,8 +73,7 @@ def visibility(
     verbose
         Say more on standard error.
     """
-    level = logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    log_to_stderr(logging.INFO if verbose else logging.WARNING)
     where = monitoring.address(address)
     watched = None if metrics_address is None else monitoring.address(metrics_address)
     asyncio.run(_serve(target, namespace, where, watched))

@@ -6,14 +6,13 @@ import asyncio
 import datetime as dt
 import logging
 import ssl
-import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 from phalanx.cli.cluster.monitoring import shown
 from phalanx.cli.cluster.target import Target, connected
-from phalanx.cli.terminal.output import note
+from phalanx.cli.terminal.output import log_to_stderr, note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.errors import PhalanxError
@@ -70,8 +69,7 @@ def webhook(
     verbose
         Say more on standard error.
     """
-    level = logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    log_to_stderr(logging.INFO if verbose else logging.WARNING)
     where = monitoring.address(address)
     watched = None if metrics_address is None else monitoring.address(metrics_address)
     if (tls_cert is None) != (tls_key is None):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from phalanx.cli.cluster.scheduling import schedule
 from phalanx.cli.files.policy_file import DIALECTS, Settings, settings_of
 from phalanx.cli.local.data_directory import DataDirectory
 from phalanx.cli.local.local_cluster import Machines
+from phalanx.cli.terminal.output import log_to_stderr
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
@@ -72,7 +72,7 @@ def control_plane(
 
         phalanx control-plane --data ~/.phalanx
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    log_to_stderr(logging.INFO)
     gc.set_threshold(50_000, 20, 50)  # a watch makes many objects and few cycles
     settings = replace(settings_of(policy), dialects=DIALECTS)  # nobody else's scheduler is here to answer to a name
     where = None if metrics_address is None else address(metrics_address)
