@@ -118,6 +118,7 @@ class KubeWorld:
             self.watch.capacity.dialects,
             self.gangs,
             informers,
+            gang_of_pod=self.watch.gang_of_pod,
             served=self.caches.watches,
             now_s=clock,
             may_write=self.effects.may_write,
@@ -270,12 +271,15 @@ class KubeWorld:
             yield
 
     def _conclude(self) -> Iterator[None]:
-        """Marked gangs draw their conclusions, one after the other."""
+        """Marked gangs draw their conclusions, one after the other. Of one that is done, pods that are over may still
+        be told, until they are gone."""
         dirty, self._dirty = self._dirty, {}
         for name in dirty:
             yield
             if (gang := self.gangs.get(name)) is not None:
                 self._advance(gang)
+            else:
+                self.answers.touch(name)
 
     def _advance(self, gang: GangLifecycle) -> None:
         """Advance the gang; an exception while it draws its conclusions concerns that gang alone."""

@@ -253,6 +253,7 @@ def test_the_higher_priority_comes_first(
         await stage.until(lambda placed, waiting: low | high <= waiting or high <= placed)
         await stage.delete_pod("holder")
         await stage.until(lambda placed, waiting: placed == high and low <= waiting)
+        assert await stage.placed() == high
 
     play(data, f"higher-{name}-{'gang' if gang else 'pods'}", scene)
 
@@ -429,6 +430,7 @@ def test_kai_preempts_one_whole_device_rather_than_two_halves(data: Path) -> Non
         await stage.until_placed("half1", "half2", "whole")
         await stage.work("build", "team", kind="build")
         await stage.until_placed("half1", "half2", "build")
+        assert await stage.placed() == {"half1", "half2", "build"}
 
     play_kai(data, "halves", scene)
 

@@ -112,6 +112,10 @@ class ClusterWatch:
         piece."""
         yield from self._workloads.read_again(self._take_job, self._take_pod)
 
+    def gang_of_pod(self, uid: str) -> str | None:
+        """Return the gang that a pod belongs to, over or not; None: it is gone, or belongs to none."""
+        return self._workloads.gang_of_pod(uid)
+
     def foreign_pods(self) -> Iterator[Event]:
         """Yield what pods hold that no gang is charged for, as far as it changed."""
         return self._workloads.foreign_pods.events()

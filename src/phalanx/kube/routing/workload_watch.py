@@ -123,6 +123,11 @@ class WorkloadWatch:
 
     # --- pods -----------------------------------------------------------------------------------------------------
 
+    def gang_of_pod(self, uid: str) -> str | None:
+        """Return the gang that a pod belongs to, over or not; None: it is gone, or belongs to none."""
+        gang = self._pod_gang.get(uid)
+        return gang.id if gang is not None else None
+
     def on_pod(self, change: Change) -> None:
         if change.new is None:
             assert change.old is not None
@@ -168,7 +173,7 @@ class WorkloadWatch:
 
     def _route(self, pod: Pod) -> None:
         """To the gang it belongs to."""
-        before, name = self._pod_gang.get(pod.uid), self._gang_of_pod(pod)
+        before, name = self._pod_gang.get(pod.uid), self._named_gang(pod)
         if before is not None and before.id != name:
             before.lose_pod(pod)
             self.foreign_pods.touch(pod.uid)  # what it holds on its node is no gang's now
@@ -179,7 +184,7 @@ class WorkloadWatch:
             gang.see_pod(pod)
             self._changed(gang.id)
 
-    def _gang_of_pod(self, pod: Pod) -> str | None:
+    def _named_gang(self, pod: Pod) -> str | None:
         if pod.owner is not None:
             if (gang := self._job_gang.get(pod.owner[1])) is not None:
                 return gang.id

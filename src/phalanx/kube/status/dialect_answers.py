@@ -40,8 +40,9 @@ _LEISURE = 20.0  # looking at all takes at most a twentieth of the time
 
 
 class DialectAnswers:
-    """The writer of what dialects show of gangs and queues. `run` writes until cancelled. `served`: the kinds that
-    there are caches of. `may_write`: false past the leader's deadline."""
+    """The writer of what dialects show of gangs and queues. `run` writes until cancelled. `gang_of_pod`: the gang that
+    a pod belongs to now, by its uid. `served`: the kinds that there are caches of. `may_write`: false past the leader's
+    deadline."""
 
     def __init__(
         self,
@@ -49,12 +50,13 @@ class DialectAnswers:
         watch: DialectWatch,
         gangs: Mapping[str, GangLifecycle],
         informers: Callable[[Kind], Informer],
+        gang_of_pod: Callable[[str], str | None],
         served: Callable[[Kind], bool],
         now_s: Callable[[], float],
         may_write: Callable[[], bool],
     ) -> None:
         self._api, self._watch, self._gangs, self._informers, self._served = api, watch, gangs, informers, served
-        self._now_s, self._may_write = now_s, may_write
+        self._gang_of_pod, self._now_s, self._may_write = gang_of_pod, now_s, may_write
         self._told: dict[str, dict[str, Told]] = {name: {} for name in watch.dialects}
         self._reasons: dict[str, Reason] = {}
         self._departures: dict[str, Departure] = {}  # those that were told
@@ -168,13 +170,15 @@ class DialectAnswers:
         return tell(gang, self._cache, pods, self._reasons.get(id), eviction)
 
     def _bare_pods(self, id: str) -> list[Object]:
-        """Return those of the gang that there are, oldest first, over or not; of a Job that is not of the gang, too."""
+        """Return those of the gang that there are, oldest first, over or not; of a Job that is not of the gang, too.
+        What belongs to it no more (its Job is gone, its labels say another) is not told, though it may be there."""
         gang = self._gangs.get(id)
         bare = [pod for pod in gang.pods.values() if pod.owner is None or not gang.jobs] if gang is not None else []
-        if bare:
-            self._pods.setdefault(id, {}).update({pod.key: pod.uid for pod in bare})
+        known = {**self._pods.pop(id, {}), **{pod.key: pod.uid for pod in bare}}
+        if known := {key: uid for key, uid in known.items() if self._gang_of_pod(uid) == id}:
+            self._pods[id] = known
         there, cache = [], self._cache(PODS)
-        for key, uid in self._pods.get(id, {}).items():
+        for key, uid in known.items():
             obj = cache.get(key)
             if uid in self._watch.stand_ins:
                 there.append(as_pod(self._watch.stand_ins[uid][1].pod))
