@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -135,3 +136,45 @@ def test_each_minute_of_a_day_has_its_figures() -> None:
     found = history("apps", 780.0 + 10 * 24 * 3600)
     assert (len(found), found[-1]["timestamp"] // 10**9) == (1440, 780 + 10 * 24 * 3600)
     assert journal.view(("v1", "clusters"), {}, NOW_S) is None
+
+
+STREAM = ("v1", "events", "stream")
+
+
+def followed(journal: Journal, **query: str) -> Iterator[Sequence[Any]]:
+    found = journal.stream(STREAM, query)
+    assert found is not None
+    return found
+
+
+def test_a_stream_says_what_was_and_then_what_happens() -> None:
+    journal = Journal("one")
+    journal.saw(None, app(WAITS), NOW_S)
+    lines, news = followed(journal, count="2"), followed(journal)
+    assert next(lines) == next(news) == [{"InstanceUUID": "one"}]
+    assert next(lines) == batch(journal, start="2")["EventRecords"]
+    assert next(lines) == next(news) == []
+    journal.saw(app(WAITS), app(RUNS), NOW_S)
+    assert next(lines) == next(news) == batch(journal, start="4")["EventRecords"]
+    assert next(lines) == next(news) == []
+
+
+def test_a_reader_who_is_too_slow_is_told_so_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journals, "MOST_RECORDS", 10)
+    journal = Journal("one")
+    slow, quick = followed(journal), followed(journal)
+    next(quick)
+    for _ in range(5):
+        journal.saw(None, app(WAITS), NOW_S)
+        assert len(next(quick)) == 4
+    assert next(slow) == [{"InstanceUUID": "one"}]
+    [last] = next(slow)
+    assert "10 records were forgotten" in last["message"]
+    assert list(slow) == []
+
+
+def test_a_stream_of_a_number_that_is_none_is_refused() -> None:
+    journal = Journal("one")
+    assert journal.stream(STREAM, {"count": "-1"}) is None
+    assert journal.view(STREAM, {"count": "-1"}, NOW_S)["status_code"] == 400  # type: ignore[call-overload, index]
+    assert journal.stream(("v1", "events", "batch"), {}) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
@@ -20,6 +20,11 @@ from phalanx.dialects.frame.dialect import Object, Stage, Told
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, NAMESPACE, YUNIKORN, YuniKornDefinitions
 from phalanx.dialects.yunikorn.gangs import GROUPS, QUEUE_PREFIX, USER, words
 from phalanx.dialects.yunikorn.rest import LEFT_OUT, dashboards
+from phalanx.embedded.apiserver.apimachinery.meta.resource import User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.endpoints.subresources.aggregated import MOST_STREAMS_OF_ONE, Aggregated
+from phalanx.embedded.apiserver.transport.negotiation import Accept
+from phalanx.embedded.apiserver.transport.request import Request
 from phalanx.model.reason import Reason, ReasonCode
 from tests.cli.upstart import Up
 from tests.embedded.apiserver.process import ServerProcess
@@ -125,6 +130,7 @@ def test_an_application_is_the_pods_of_one_id_and_its_state_follows_from_them() 
     assert (rejected["applicationState"], rejected["rejectedMessage"]) == ("Rejected", REFUSED.text)
     assert [one["applicationID"] for one in ask("v1/partition/default/applications/active")] == ["spark"]
     assert ask("v1/partition/default/applications/active", status="accepted") == []
+    assert ask("v1/partition/default/applications/active", status="odd")["status_code"] == 400
     assert [one["applicationID"] for one in ask("v1/partition/default/applications/completed")] == ["done"]
     assert ask("v1/partition/default/application/spark") == spark
 
@@ -224,7 +230,7 @@ def test_the_page_says_which_fields_are_left_out() -> None:
 # --- on `phalanx up` --------------------------------------------------------------------------------------------------
 
 MAPS, NAMESPACES = Kind(plural="configmaps", name="ConfigMap"), Kind(plural="namespaces", name="Namespace")
-VALIDATE = "/ws/v1/validate-conf"
+VALIDATE, STREAM = "/ws/v1/validate-conf", "/ws/v1/events/stream"
 APPLICATIONS = f"/ws/v1/partition/default/queue/{X}/applications"
 
 
@@ -261,6 +267,13 @@ def test_who_may_reads_them_on_up(simulated: Up) -> None:
             events = (await api.request("GET", "/ws/v1/events/batch"))["EventRecords"]
             assert [one["eventChangeDetail"] for one in events if one["objectID"] == "spark"][:2] == [203, 201]
             assert isinstance(await api.request("GET", "/ws/v1/history/apps"), list)
+            with pytest.raises(ApiRefusal) as refused:
+                await api.request("GET", STREAM, params={"count": "-1"})
+            assert refused.value.code == 400
+            async with asyncio.timeout(120), api.stream(STREAM, {"count": "10000"}) as lines:
+                said = [json.loads(await anext(lines)) for _ in range(1 + len(events))]
+            assert list(said[0]) == ["InstanceUUID"]
+            assert said[1:] == events
 
     asyncio.run(scene())
     as_reader = ("--as", "system:serviceaccount:default:reader")
@@ -296,6 +309,101 @@ async def looked_up(folder: Path, path: str) -> bytes:
     return found.partition(b"\r\n\r\n")[2]
 
 
+def no_streams(group: str, path: tuple[str, ...], query: Mapping[str, str]) -> None:
+    return None
+
+
+class Said:
+    """A stream of what a test says, of each reader the same."""
+
+    def __init__(self) -> None:
+        self.readers = 0
+        self.changed = asyncio.Condition()
+        self._lines: list[Object] = [{"InstanceUUID": "one"}]
+
+    async def __call__(self) -> AsyncIterator[Sequence[Object]]:
+        await self._note(1)
+        at = 0
+        try:
+            while True:
+                async with self.changed:
+                    while len(self._lines) == at:
+                        await self.changed.wait()
+                    found, at = self._lines[at:], len(self._lines)
+                yield found
+        finally:
+            await self._note(-1)
+
+    async def _note(self, more: int) -> None:
+        async with self.changed:
+            self.readers += more
+            self.changed.notify_all()
+
+    async def say(self, *lines: Object) -> None:
+        async with self.changed:
+            self._lines += lines
+            self.changed.notify_all()
+
+    async def until_read_by(self, readers: int) -> None:
+        async with self.changed:
+            await self.changed.wait_for(lambda: self.readers == readers)
+
+
+def stream_request(user: str, **query: str) -> Request:
+    asked = {name: [text] for name, text in query.items()}
+    return Request(method="GET", path=STREAM, query=asked, user=User(name=user), accept=(Accept(),))
+
+
+async def lines_of(pieces: AsyncIterator[bytes], count: int) -> list[Object]:
+    """Return the next lines of a stream."""
+    text = b""
+    while text.count(b"\n") < count:
+        text += await anext(pieces)
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_events_are_passed_on_as_they_come_to_so_many_readers(tmp_path: Path) -> None:
+    async def scene() -> None:
+        said = Said()
+
+        def streams(
+            group: str, path: tuple[str, ...], query: Mapping[str, str]
+        ) -> AsyncIterator[Sequence[Object]] | None:
+            return said() if "count" not in query else None
+
+        def views(group: str, path: tuple[str, ...], query: Mapping[str, str]) -> Ask:
+            return lambda: {"status_code": 400, "message": "no number"}
+
+        aggregated = Aggregated(tmp_path)
+        async with asyncio.timeout(120):
+            async with visible(tmp_path, views, streams):
+                first = await aggregated.get(stream_request("sue"))
+                assert first.stream is not None
+                pieces = aiter(first.stream)
+                assert await lines_of(pieces, 1) == [{"InstanceUUID": "one"}]
+                await said.say({"objectID": "a"}, {"objectID": "b"})
+                assert await lines_of(pieces, 2) == [{"objectID": "a"}, {"objectID": "b"}]
+                others = [await aggregated.get(stream_request("sue")) for _ in range(1, MOST_STREAMS_OF_ONE)]
+                with pytest.raises(ApiError, match="15 of sue, of 15") as refused:
+                    await aggregated.get(stream_request("sue"))
+                assert refused.value.code == 503
+                await said.until_read_by(MOST_STREAMS_OF_ONE)
+                await first.stream.aclose()
+                await said.until_read_by(MOST_STREAMS_OF_ONE - 1)  # nobody waits for who has gone
+                wrong = await aggregated.get(stream_request("sue", count="x"))
+                assert wrong.code == 400
+                assert wrong.stream is not None
+                assert [json.loads(piece) async for piece in wrong.stream] == [
+                    {"status_code": 400, "message": "no number"}
+                ]
+            for each in others:  # the scheduler has ended, and so do they
+                assert each.stream is not None
+                assert [piece async for piece in each.stream][:1]
+                await each.stream.aclose()
+
+    asyncio.run(scene())
+
+
 def test_a_long_look_holds_nothing_up_and_is_not_made_for_who_has_gone(tmp_path: Path) -> None:
     asked: list[tuple[str, ...]] = []
 
@@ -307,7 +415,7 @@ def test_a_long_look_holds_nothing_up_and_is_not_made_for_who_has_gone(tmp_path:
             begun.set()
             return lambda: {"opened": door.wait(60.0)}  # opened by the loop: were it held up, nobody would
 
-        async with asyncio.timeout(120), visible(tmp_path / "views", views):
+        async with asyncio.timeout(120), visible(tmp_path / "views", views, no_streams):
             first = asyncio.create_task(looked_up(tmp_path / "views", "/ws/v1/slow"))
             await begun.wait()
             _, gone = await asyncio.open_unix_connection(str(tmp_path / "views" / SOCKET))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from phalanx.client.informer import Change
 from phalanx.client.kind import NAMESPACES, PODS
 from phalanx.dialects.frame.dialect import Said
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, YUNIKORN
+from phalanx.dialects.yunikorn.rest import PATH
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.read.queue import QueueCache
 from phalanx.model.plan import Wait
@@ -254,5 +256,24 @@ def test_a_limit_on_a_queue_counts_what_a_user_and_a_group_have_in_all_below_it(
             await stage.until(lambda: {"t0", "b0"} <= set(stage.api.bound()))
             await settle(stage)
             assert not {"k1", "g2"} & set(stage.api.bound())
+
+    play(scene())
+
+
+def test_a_stream_tells_what_happens_when_it_happens() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        async with stage.scheduler():
+            lines = stage.world.answers.stream(PATH, ("v1", "events", "stream"), {})
+            assert lines is not None
+            [first] = await anext(lines)
+            assert list(first) == ["InstanceUUID"]
+            coming = asyncio.ensure_future(anext(lines))
+            await settle(stage)
+            assert not coming.done()
+            stage.put(pod("p"))
+            await stage.until(coming.done)
+            assert coming.result()[0]["objectID"] == "app"
+            assert stage.world.answers.stream(PATH, ("v1", "partitions"), {}) is None
 
     play(scene())

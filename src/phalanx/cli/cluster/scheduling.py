@@ -88,7 +88,7 @@ async def _lead(
             asyncio.ensure_future(keep_usage(connection, cluster.usage, clock, sight.may_write)),
         )
         try:
-            async with visible(views, world.answers.view):
+            async with visible(views, world.answers.view, world.answers.stream):
                 with accounted(_measured(world, glance, metrics), world, informers, ledger) as whole:
                     await _run(whole, cluster, policy, record, clock)
         finally:

@@ -3,7 +3,7 @@
 The API server of the same data directory asks there, after it has checked who asks and whether he may: the socket lies
 in a folder that only its owner may enter, so nobody else gets here. What is answered is what the scheduler knows now;
 nothing is written. An answer may look at all jobs there are: it is made in a thread, one at a time, while scheduling
-goes on.
+goes on. What is said as it happens (YuniKorn's events) is written line by line, as far as its reader reads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,23 +26,31 @@ _MOST_BYTES = 2 * 2**20  # of what is checked; the API server passes less on
 # API group (or first part of the path), path below it, query -> how the answer is found
 Ask = Callable[[], Object | list[Object]]
 Views = Callable[[str, tuple[str, ...], Mapping[str, str]], Ask | None]
+# The same -> what is said there as it happens, some at a time; None: a view answers
+Streams = Callable[[str, tuple[str, ...], Mapping[str, str]], AsyncIterator[Sequence[Object]] | None]
 
 
 @asynccontextmanager
-async def visible(folder: Path | None, views: Views) -> AsyncIterator[None]:
-    """Inside, the views are served in that folder; None: nowhere."""
+async def visible(folder: Path | None, views: Views, streams: Streams) -> AsyncIterator[None]:
+    """Inside, the views and streams are served in that folder; None: nowhere."""
     if folder is None:
         yield
         return
 
     turn = asyncio.Lock()
+    streaming: set[asyncio.Task[None]] = set()
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.StreamResponse:
         group, *path = (part for part in request.match_info["path"].split("/") if part)
+        if (lines := streams(group, tuple(path), dict(request.query))) is not None:
+            return await _followed(request, lines, streaming)
+        return await asyncio.shield(look(request, group, tuple(path)))  # a thread cannot be cancelled: its turn lasts
+
+    async def look(request: web.Request, group: str, path: tuple[str, ...]) -> web.Response:
         async with turn:
             if request.transport is None or request.transport.is_closing():
                 raise web.HTTPServiceUnavailable  # who asked has gone while he waited
-            ask = views(group, tuple(path), dict(request.query))
+            ask = views(group, path, dict(request.query))
             if ask is None:
                 return web.json_response({"kind": "Status", "code": 404, "message": "no such group"}, status=404)
             code, body = await asyncio.to_thread(_written, ask)
@@ -53,15 +61,19 @@ async def visible(folder: Path | None, views: Views) -> AsyncIterator[None]:
         if checked is None:
             raise web.HTTPNotFound
         text = await request.read()
+        return await asyncio.shield(judge(lambda: checked(text)))
+
+    async def judge(checked: Ask) -> web.Response:
         async with turn:
-            _, body = await asyncio.to_thread(_written, lambda: checked(text))
+            _, body = await asyncio.to_thread(_written, checked)
         return web.Response(body=body, content_type="application/json")
 
     app = web.Application(client_max_size=_MOST_BYTES)
     app.router.add_get("/apis/{path:.+}", answer)
     app.router.add_get("/{path:ws/.+}", answer)
     app.router.add_post("/{path:ws/.+}", check)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    # Whoever goes away ends his stream, though nothing is said there.
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
     await runner.setup()
     file = _entered(folder)
     try:
@@ -69,7 +81,28 @@ async def visible(folder: Path | None, views: Views) -> AsyncIterator[None]:
         yield
     finally:
         os.close(file)
+        for telling in streaming:
+            telling.cancel()
         await runner.cleanup()
+
+
+async def _followed(
+    request: web.Request, lines: AsyncIterator[Sequence[Object]], streaming: set[asyncio.Task[None]]
+) -> web.StreamResponse:
+    """Write what is said as it comes, one line for each; it waits for who does not read. `streaming`: where it is as
+    long as it lasts."""
+
+    async def tell() -> None:
+        async for found in lines:
+            await response.write(b"".join(msgspec.json.encode(one) + b"\n" for one in found))
+
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    telling = asyncio.ensure_future(tell())
+    streaming.add(telling)
+    telling.add_done_callback(streaming.discard)
+    await telling
+    return response
 
 
 def _written(ask: Ask) -> tuple[int, bytes]:

@@ -14,7 +14,7 @@ What of an object has no effect is never dropped in silence: every field stands 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -379,6 +379,11 @@ class Journal(Protocol):
 
     def view(self, path: Sequence[str], query: Mapping[str, str], now_s: float) -> Object | list[Object] | None:
         """Return what is answered to a path as of `View`; None: the view answers it."""
+
+    def stream(self, path: Sequence[str], query: Mapping[str, str]) -> Iterator[Sequence[Object]] | None:
+        """Return what is said from now on, as far as it happened when it is asked for: nothing, where nothing did. It
+        ends for a reader who is so slow that what he has not read is forgotten. None: there is no stream at that path,
+        or not so."""
 
 
 class View(Protocol[Read]):

@@ -1,10 +1,12 @@
 """What happened to YuniKorn's applications, for those who ask later: its events, and its history minute by minute.
 
     /ws/v1/events/batch?start=&count=           records from that id on, 10,000 at most; the last 10,000 are kept
+    /ws/v1/events/stream?count=                 records as they come, after so many of those before
     /ws/v1/history/apps, /ws/v1/history/containers    how many applications and pods had nodes, each minute of a day
 
 A record follows from how a gang's pods were told before and after. It is kept while the process leads, and is gone
-with it: who reads on finds another `InstanceUUID`, and begins anew. Samples are made when somebody asks or something
+with it: who reads on finds another `InstanceUUID`, and begins anew. A stream has no memory of its own: it reads on in
+the records that are kept, and ends where the next one is forgotten. Samples are made when somebody asks or something
 changes; in between nothing did, so a minute's figure is what it was when the minute ended.
 
 Source: si.proto (EventRecord) of apache/yunikorn-scheduler-interface; pkg/events, pkg/webservice (getEvents,
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from phalanx.dialects.frame.dialect import Eviction, Object, Told
@@ -24,6 +27,7 @@ from phalanx.model.reason import ReasonCode
 
 MOST_RECORDS: Final = 10_000
 _MOST_SAMPLES: Final = 24 * 60
+_AT_ONCE: Final = 100  # records that a stream says together
 _MINUTE_S, _NS = 60, 10**9
 _OVER = ("Succeeded", "Failed")
 _APP, _NODE, _QUEUE = 2, 3, 4  # EventRecord.Type
@@ -72,23 +76,40 @@ class Journal:
         match tuple(path):
             case ("v1", "events", "batch"):
                 return self._batch(query)
+            case ("v1", "events", "stream"):
+                return _counted(query, "count", 0)[1]
             case ("v1", "history", "apps"):
                 return [_sampled(one, "totalApplications", one.applications) for one in self._sampled(now_s)]
             case ("v1", "history", "containers"):
                 return [_sampled(one, "totalContainers", one.pods) for one in self._sampled(now_s)]
         return None
 
+    def stream(self, path: Sequence[str], query: Mapping[str, str]) -> Iterator[Sequence[Object]] | None:
+        past, wrong = _counted(query, "count", 0)
+        if tuple(path) != ("v1", "events", "stream") or wrong is not None:
+            return None
+        return self._follow(self._said - min(past or 0, len(self._records)))
+
     # --- inside -------------------------------------------------------------------------------------------------------
 
+    def _follow(self, at: int) -> Iterator[Sequence[Object]]:
+        """Yield whose records they are, then those from that id on, so many at a time."""
+        yield [{"InstanceUUID": self._instance}]
+        while True:
+            lowest = self._said - len(self._records)
+            if at < lowest:
+                yield [error(200, f"Event stream was closed: {lowest - at} records were forgotten that were not read")]
+                return
+            found = list(islice(self._records, at - lowest, at - lowest + _AT_ONCE))
+            at += len(found)
+            yield found
+
     def _batch(self, query: Mapping[str, str]) -> Object:
-        numbers = {}
-        for name, least in (("start", 0), ("count", 1)):
-            text = query.get(name, "")
-            if text and not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) >= least):
-                return error(400, f"{name}={text[:40]!r} is no whole number from {least}")
-            numbers[name] = int(text) if text else None
+        (start, wrong), (count, none) = _counted(query, "start", 0), _counted(query, "count", 1)
+        if refused := wrong or none:
+            return refused
         lowest = self._said - len(self._records)
-        start, count = numbers["start"] or 0, min(numbers["count"] or MOST_RECORDS, MOST_RECORDS)
+        start, count = start or 0, min(count or MOST_RECORDS, MOST_RECORDS)
         records = list(self._records)[start - lowest :][:count] if start >= lowest else []
         return {
             "InstanceUUID": self._instance,
@@ -116,6 +137,16 @@ class Journal:
 def error(code: int, message: str) -> Object:
     """Return an error in YuniKorn's form."""
     return {"status_code": code, "message": message, "description": message}
+
+
+def _counted(query: Mapping[str, str], name: str, least: int) -> tuple[int | None, Object | None]:
+    """Return a number of the query, where there is one; and what is answered where it is none."""
+    text = query.get(name, "")
+    if not text:
+        return None, None
+    if text.isascii() and text.isdigit() and len(text) < 20 and int(text) >= least:
+        return int(text), None
+    return None, error(400, f"{name}={text[:40]!r} is no whole number from {least}")
 
 
 def theirs(amounts: Mapping[str, int]) -> dict[str, int]:

@@ -66,6 +66,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
 }
 _MISSING = "there is no such path here; see docs/dialects/yunikorn.md for those that are answered"
 _ACTIVE, _REJECTED, _COMPLETED = ("Accepted", "Running"), "Rejected", "Completed"
+_STATUSES = ("new", "accepted", "running", "completing", "failing", "resuming")  # of an active one, there
 _NONE = Configuration(partitions=(Partition(name=DEFAULT_PARTITION, queues=(Branch(name="root", submit_acl="*"),)),))
 _NS = 10**9
 _BUCKETS = 10
@@ -340,8 +341,10 @@ def _listed(applications: Iterable[_Application], state: str, query: Mapping[str
     wanted = {"active": _ACTIVE, "rejected": (_REJECTED,), "completed": (_COMPLETED,)}.get(state.lower())
     if wanted is None:
         return error(400, "Only following application states are allowed: active, rejected, completed")
-    if (status := query.get("status", "")) and state.lower() == "active":
-        wanted = tuple(one for one in wanted if one.lower() == status.lower())
+    if (status := query.get("status", "").lower()) and state.lower() == "active":
+        if status not in _STATUSES:
+            return error(400, f"Only following active statuses are allowed: {','.join(_STATUSES)}")
+        wanted = tuple(one for one in wanted if one.lower() == status)
     return [one.json() for one in applications if one.state in wanted]
 
 

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -70,6 +70,7 @@ class DialectAnswers:
             name: JOURNALS[name](instance) for name in watch.dialects if name in JOURNALS
         }
         self._news = asyncio.Event()
+        self._noted = asyncio.Event()  # set when a journal saw something; then there is another
 
     def touch(self, gang: str) -> None:
         """Note that something of the gang changed."""
@@ -110,6 +111,21 @@ class DialectAnswers:
         copies = {kind: dict(found) for kind, found in objects.items()}
         return partial(view, self._watch.defined[name], list(self._told[name].values()), copies, path, query)
 
+    def stream(
+        self, group: str, path: tuple[str, ...], query: Mapping[str, str]
+    ) -> AsyncIterator[Sequence[Object]] | None:
+        """Return what a dialect says at a path as it happens; None: it is no stream, and `view` answers."""
+        journal = self._journals.get(VIEWS.get(group, ("", None))[0])
+        lines = journal.stream(path, query) if journal is not None else None
+        return self._follow(lines) if lines is not None else None
+
+    async def _follow(self, lines: Iterable[Sequence[Object]]) -> AsyncIterator[Sequence[Object]]:
+        for found in lines:
+            if found:
+                yield found
+            else:
+                await self._noted.wait()
+
     async def run(self, pause_s: float = 0.2) -> None:
         while True:
             await self._news.wait()
@@ -141,6 +157,8 @@ class DialectAnswers:
         told, known = self._look(id, self._told[name].get(id)), self._told[name]
         if name in self._journals:
             self._journals[name].saw(known.get(id), told, self._now_s())
+            self._noted.set()
+            self._noted = asyncio.Event()
         if told is None:
             for each in (self._reasons, self._departures, self._pods, known):
                 each.pop(id, None)

@@ -5,15 +5,23 @@ made for YuniKorn: roles say by `nonResourceURLs` who may read these, and who ma
 Who asks, and whether he may, is decided here as for any other path; the question then goes to a Unix socket in the data
 directory. While nobody listens there the answer is 503, as of an APIService that is not available.
 
-Source: k8s.io/kube-aggregator/pkg/apiserver/handler_proxy.go.
+One path is answered for ever, a line for each event. As many such streams may be open as YuniKorn allows, of one user
+and in all. Nothing is kept here for who does not read, and `transport.http` closes his connection after a while.
+
+Sources: k8s.io/kube-aggregator/pkg/apiserver/handler_proxy.go; pkg/webservice/streaming_limit.go of
+apache/yunikorn-core (1.9).
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from asyncio import StreamReader, StreamWriter
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -27,6 +35,8 @@ GROUP = "visibility.kueue.x-k8s.io"
 DASHBOARDS = "/ws/v1/"
 _CHECKED = "/ws/v1/validate-conf"
 _MOST_CHECKED = 1 << 20  # bytes: as of a ConfigMap
+_STREAM = "/ws/v1/events/stream"
+MOST_STREAMS, MOST_STREAMS_OF_ONE = 100, 15
 SOCKET = "scheduler.sock"
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 256 * 2**20
@@ -47,11 +57,20 @@ AGGREGATED: tuple[Resource, ...] = tuple(
 )
 
 
+class _Asked(NamedTuple):
+    """The part of a request that is passed on."""
+
+    method: str
+    target: str
+    body: bytes
+
+
 class Aggregated:
     """Answers for those groups and paths. `folder`: where the socket lies."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._streams: Counter[str] = Counter()  # open ones, by user
 
     async def get(self, request: Request) -> Response:
         """Return the answer of whoever serves the path. Raises `ApiError` 405, 413, 503."""
@@ -63,9 +82,12 @@ class Aggregated:
             raise ApiError(413, "RequestEntityTooLarge", message)
         path = quote(request.path)
         query = urlencode([(key, value) for key, values in request.query.items() for value in values])
+        asked = _Asked(request.method, f"{path}?{query}", body)
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                code, answer = await self._ask(request.method, f"{path}?{query}", body)
+                if request.path == _STREAM:
+                    return await self._follow(request, asked)
+                code, answer = await self._ask(asked)
             value: Any = msgspec.json.decode(answer)
         except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             raise ApiError(
@@ -77,17 +99,33 @@ class Aggregated:
         media, encoded = negotiation.render(request.accept, value)
         return Response(code=code, body=encoded, media=media)
 
-    async def _ask(self, method: str, target: str, body: bytes) -> tuple[int, bytes]:
+    async def _follow(self, request: Request, asked: _Asked) -> Response:
+        """Return a stream, piece by piece as it comes. Raises `ApiError` 503, OSError, ValueError."""
+        user = request.user.name
+        if self._streams.total() >= MOST_STREAMS or self._streams[user] >= MOST_STREAMS_OF_ONE:
+            raise ApiError(
+                503,
+                "ServiceUnavailable",
+                f"Too many streaming connections: {self._streams[user]} of {user}, of {MOST_STREAMS_OF_ONE}, and "
+                f"{self._streams.total()} in all, of {MOST_STREAMS}. Close one, or ask for /ws/v1/events/batch",
+            )
+        self._streams[user] += 1
+        try:
+            code, reader, writer = await _opened(self._folder, asked)
+        except BaseException:
+            self._closed(user)
+            raise
+        return Response(code=code, stream=_Pieces(reader, writer, lambda: self._closed(user)))
+
+    def _closed(self, user: str) -> None:
+        self._streams[user] -= 1
+        if not self._streams[user]:
+            del self._streams[user]
+
+    async def _ask(self, asked: _Asked) -> tuple[int, bytes]:
         """Raises OSError, ValueError."""
-        folder = os.open(self._folder, os.O_PATH | os.O_DIRECTORY)  # a socket's own path may be short only
+        code, reader, writer = await _opened(self._folder, asked)
         try:
-            reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{SOCKET}")
-        finally:
-            os.close(folder)
-        try:
-            head = f"{method} {target} HTTP/1.0\r\nHost: scheduler\r\nContent-Length: {len(body)}\r\n\r\n"
-            writer.write(head.encode("ascii") + body)
-            status = await reader.readuntil(b"\r\n\r\n")
             parts: list[bytes] = []
             size = 0
             while piece := await reader.read(2**16):
@@ -95,6 +133,40 @@ class Aggregated:
                 size += len(piece)
                 if size > _MOST_BYTES:
                     raise ValueError("its answer is too long")
-            return int(status.split(b" ", 2)[1]), b"".join(parts)
+            return code, b"".join(parts)
         finally:
             writer.close()
+
+
+class _Pieces:
+    """The pieces of an answer, as they come. `closed`: called when nobody reads them any more."""
+
+    def __init__(self, reader: StreamReader, writer: StreamWriter, closed: Callable[[], None]) -> None:
+        self._reader, self._writer, self._closed = reader, writer, closed
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with suppress(OSError):  # who answers has ended
+            while piece := await self._reader.read(2**16):
+                yield piece
+
+    async def aclose(self) -> None:
+        self._writer.close()
+        self._closed()
+
+
+async def _opened(folder: Path, asked: _Asked) -> tuple[int, StreamReader, StreamWriter]:
+    """Ask whoever listens in the folder; return the code of his answer, and where the rest of it comes. Raises OSError,
+    ValueError."""
+    directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)  # a socket's own path may be short only
+    try:
+        reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{SOCKET}")
+    finally:
+        os.close(directory)
+    try:
+        head = f"{asked.method} {asked.target} HTTP/1.0\r\nHost: scheduler\r\nContent-Length: {len(asked.body)}\r\n\r\n"
+        writer.write(head.encode("ascii") + asked.body)
+        status = await reader.readuntil(b"\r\n\r\n")
+        return int(status.split(b" ", 2)[1]), reader, writer
+    except BaseException:
+        writer.close()
+        raise
