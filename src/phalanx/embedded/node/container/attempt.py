@@ -22,7 +22,7 @@ import msgspec
 
 from phalanx.embedded.node.container.durable import write_whole
 from phalanx.embedded.node.container.shim.record import boot_id, start_ticks
-from phalanx.embedded.node.container.shim.starting import shim_command
+from phalanx.embedded.node.container.shim.starting import interpreter, shim_command
 
 # Reasons of ends that only settling records.
 LOST, REBOOT, NEVER_STARTED = "ContainerStatusUnknown", "NodeReboot", "NeverStarted"
@@ -211,6 +211,7 @@ class Attempt:
         write_whole(self.path("spec.json"), msgspec.json.encode(spec))
         launcher = await asyncio.create_subprocess_exec(
             *shim_command(str(self.folder / str(self.number))),
+            executable=interpreter(),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,

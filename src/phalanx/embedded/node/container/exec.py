@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
 from phalanx.embedded.node.container.attempt import Attempt, Running, RunSpec
-from phalanx.embedded.node.container.shim.starting import shim_command
+from phalanx.embedded.node.container.shim.starting import interpreter, shim_command
 
 _OUTPUT_BYTES = 10 * 1024  # of a probe's words that are kept
 _ENTERED = ("cwd", "user", "group", "groups", "confined", "user_namespace", "capabilities", "no_new_rights")
@@ -27,11 +27,13 @@ _LET_GO_S = 1.0  # what was killed is gone in a moment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
-    """How a process is made that becomes a command beside a container. `handles`: open files that it needs."""
+    """How a process is made that becomes a command beside a container. `executable`: what is run, if not the first of
+    `argv`; `handles`: open files that it needs."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str | None
+    executable: str | None = None
     handles: tuple[int, ...] = ()
 
 
@@ -60,6 +62,7 @@ def _spawn(spec: RunSpec, pid: int, command: Sequence[str]) -> subprocess.Popen[
     with entering(spec, pid, command, spec.env) as entrance:
         return subprocess.Popen(
             entrance.argv,
+            executable=entrance.executable,
             env=dict(entrance.env),
             cwd=entrance.cwd,
             pass_fds=entrance.handles,
@@ -134,7 +137,8 @@ def entering(spec: RunSpec, pid: int, command: Sequence[str], env: Mapping[str, 
         with os.fdopen(os.dup(handle), "wb") as file:
             file.write(text.encode())
         os.lseek(handle, 0, os.SEEK_SET)
-        yield Entrance(argv=shim_command("--enter", str(handle)), env={}, cwd="/", handles=(handle,))
+        argv = shim_command("--enter", str(handle))
+        yield Entrance(argv=argv, env={}, cwd="/", executable=interpreter(), handles=(handle,))
     finally:
         os.close(handle)
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from phalanx.embedded.node.container.attempt import Root
-from phalanx.embedded.node.container.shim.starting import shim_command
+from phalanx.embedded.node.container.shim.starting import interpreter, sealing_refusal, shim_command
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ def find_isolation(folder: Path) -> Isolation:
         )
     overlay = _tried_root(folder / ".probe-root", layered=True)
     root = _tried_root(folder / ".probe-root", layered=False) if overlay else ""
+    root = root or sealing_refusal()
     if root:
         log.warning("images cannot be run here, only `image: host`: %s", root)
     elif overlay:
@@ -82,7 +83,14 @@ def forget_tree(place: Path) -> None:
 def _tried(*words: str) -> str:
     """Return why it does not go; "" if it does."""
     try:
-        answer = subprocess.run(shim_command(*words), check=False, capture_output=True, text=True, timeout=_PROBE_S)
+        answer = subprocess.run(
+            shim_command(*words),
+            executable=interpreter(),
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_S,
+        )
     except subprocess.TimeoutExpired:
         return "trying it took too long"
     return answer.stdout or (f"exit code {answer.returncode}" if answer.returncode else "")

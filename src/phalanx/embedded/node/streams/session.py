@@ -41,6 +41,7 @@ class Session:
             with entering(spec, pid, [*_as_its_user(spec), *command], env) as entrance:
                 process = subprocess.Popen(
                     entrance.argv,
+                    executable=entrance.executable,
                     env=dict(entrance.env),
                     cwd=entrance.cwd,
                     pass_fds=entrance.handles,

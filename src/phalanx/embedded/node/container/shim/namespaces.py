@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from phalanx.embedded.node.container.shim.privileges import rights_of_user
+from phalanx.embedded.node.container.shim.privileges import CAP_KILL, rights_of_user
 from phalanx.embedded.node.container.shim.record import start_ticks
 from phalanx.embedded.node.container.shim.root import make_root
 from phalanx.embedded.node.container.shim.syscalls import (
@@ -28,6 +28,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
     Refused,
     call,
     libc,
+    limit_capabilities,
     mount,
     step,
     write_text,
@@ -162,6 +163,7 @@ def fork_below_init(ended: int) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         return
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    limit_capabilities((CAP_KILL,))  # it is in sight of the program, and passes signals on
     os.closerange(0, ended)  # nobody is to wait for us to close what is the program's or the shim's
     os.closerange(ended + 1, _HANDLES)
 

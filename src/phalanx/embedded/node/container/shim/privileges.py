@@ -1,7 +1,8 @@
 """As whom a program runs, and what it may: user, groups, capabilities.
 
-A program with a root of its own has no more than the capabilities that it is given (capabilities(7)): they are taken
-from its bounding set, so that no program in the image can regain them.
+A program with a root of its own has no more than the capabilities that it is given (capabilities(7)): the others are
+taken from its bounding set, so that no program in the image can regain them. What is ours and in sight of it, process 1
+of its namespace and commands on their way in, gives up what it does not need: a program that may trace takes it over.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from typing import Any
 
 from phalanx.embedded.node.container.shim.syscalls import (
     PR_CAPBSET_DROP,
+    PR_SET_DUMPABLE,
     PR_SET_NO_NEW_PRIVS,
     Refused,
     call,
     libc,
+    limit_capabilities,
     step,
 )
 
 _ACCOUNTS_BYTES = 1 << 20  # of an image's /etc/passwd and /etc/group that are read
 _CAPABILITIES = 64
+CAP_KILL = 5
 
 
 def become_user(spec: dict[str, Any]) -> None:
@@ -37,6 +41,13 @@ def become_user(spec: dict[str, Any]) -> None:
         step(f"becoming group {group}", lambda: os.setgid(group))
     if user is not None:
         step(f"becoming user {user}", lambda: os.setuid(user))
+
+
+def hide_from_program(kept: Iterable[int]) -> None:
+    """Until it becomes another program, this process has no capabilities but these, and none but who may trace any
+    process looks into it (PR_SET_DUMPABLE). Raises Refused."""
+    limit_capabilities(kept)
+    call("hiding from the container", libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 
 
 def give_up_new_rights() -> None:

@@ -13,7 +13,13 @@ from functools import partial
 from typing import Any, NoReturn
 
 from phalanx.embedded.node.container.shim.namespaces import fork_below_init, has_own_processes, isolate
-from phalanx.embedded.node.container.shim.privileges import become_user, give_up_new_rights, home, rights_at
+from phalanx.embedded.node.container.shim.privileges import (
+    become_user,
+    give_up_new_rights,
+    hide_from_program,
+    home,
+    rights_at,
+)
 from phalanx.embedded.node.container.shim.syscalls import (
     PR_SET_PDEATHSIG,
     Refused,
@@ -50,6 +56,7 @@ def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would clear it
     if not has_own_processes(spec) and os.getppid() != shim:
         os._exit(1)
+    _enter_working_directory(spec)
     _execute(spec, spec["argv"])
 
 
@@ -61,6 +68,10 @@ def _take_terminal(spec: dict[str, Any]) -> None:
             os.fchown(0, spec["user"], -1)
 
 
+def _enter_working_directory(spec: dict[str, Any]) -> None:
+    step(f"entering the working directory {spec['cwd']}", lambda: os.chdir(spec["cwd"]))
+
+
 def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:
     """Raises Refused."""
     if spec.get("confined") or spec.get("no_new_rights"):
@@ -68,7 +79,6 @@ def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:
     env = dict(spec["env"])
     if spec.get("root") is not None:
         env.setdefault("HOME", home())
-    step(f"entering the working directory {spec['cwd']}", lambda: os.chdir(spec["cwd"]))
     try:
         os.execvpe(argv[0], argv, env)  # noqa: S606 - a shell is what this must not be
     except OSError as error:
@@ -81,10 +91,12 @@ def enter(spec: dict[str, Any]) -> NoReturn:
     """Become a command beside a process of a container that is another user's or has a root of its own."""
     try:
         _join(spec["pid"], user_namespace=bool(spec.get("user_namespace")))
+        become_user(spec)
+        _enter_working_directory(spec)
+        if spec.get("capabilities") is not None:
+            hide_from_program(spec["capabilities"])
         if program := os.fork():  # into the namespace of processes, which is for children alone
             _end_as(program)
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        become_user(spec)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         _execute(spec, spec["argv"])
     except (Refused, OSError) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterable
 from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
@@ -16,7 +17,8 @@ CLONE_NEWUSER, CLONE_NEWPID = 0x10000000, 0x20000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 0x1, 0x2, 0x4, 0x8, 0x20
 MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x80000
 MNT_DETACH = 2
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 36, 38
+_CAPABILITIES_VERSION_3 = 0x20080522
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC, _MOVE_MOUNT_F_EMPTY_PATH = 0x1, os.O_CLOEXEC, 0x4
@@ -67,6 +69,18 @@ def make_read_only(what: str, tree: int) -> None:
     asked = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)  # struct mount_attr: set, clear, propagation, userns
     flags = _AT_EMPTY_PATH | _AT_RECURSIVE
     call(what, libc.syscall(_MOUNT_SETATTR, tree, b"", flags, ctypes.byref(asked), ctypes.sizeof(asked)))
+
+
+def limit_capabilities(kept: Iterable[int]) -> None:
+    """Give up all capabilities but these, of those that this process has (capset(2)). Raises Refused."""
+    head = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable: of numbers 0 to 31, and of 32 to 63
+    call("reading capabilities", libc.capget(head, sets))
+    mask = sum(1 << number for number in kept)
+    for place, word in enumerate((mask & 0xFFFFFFFF, mask >> 32)):
+        permitted = sets[3 * place + 1] & word
+        sets[3 * place : 3 * place + 3] = [permitted, permitted, 0]
+    call("giving up capabilities", libc.capset(head, sets))
 
 
 def pivot_root_to_here() -> None:
