@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from phalanx.embedded.apiserver.apimachinery.connections import Connections
 from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.embedded.apiserver.transport.http import Application, Connection, Limits, RawRequest
 from phalanx.embedded.apiserver.transport.request import Response
@@ -130,15 +131,11 @@ def _text(code: int, text: str) -> Response:
 @asynccontextmanager
 async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: Application) -> AsyncIterator[int]:
     """Inside, it is served there; the port (0 in `where` takes any free one). Raises PhalanxError if it is taken."""
-    loop, opened = asyncio.get_running_loop(), set[Connection]()
-
-    def accept() -> Connection:
-        if len(opened) >= CONNECTIONS:
-            min(opened, key=lambda one: one.active_s).abort()
-        return Connection(answerer, opened, LIMITS)
-
+    loop, opened = asyncio.get_running_loop(), Connections[Connection](CONNECTIONS)
     try:
-        server = await loop.create_server(accept, *where, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S)
+        server = await loop.create_server(
+            lambda: Connection(answerer, opened, LIMITS), *where, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S
+        )
     except OSError as error:
         raise taken(where, "--address", error) from error
     sweeping = asyncio.ensure_future(_sweep(opened))
@@ -150,14 +147,14 @@ async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: App
         await _finish(opened)
 
 
-async def _sweep(opened: set[Connection]) -> None:
+async def _sweep(opened: Connections[Connection]) -> None:
     while True:
         await asyncio.sleep(_SWEEP_S)
         for connection in tuple(opened):
             connection.expire(time.monotonic())
 
 
-async def _finish(opened: set[Connection]) -> None:
+async def _finish(opened: Connections[Connection]) -> None:
     """Wait until what is being answered is answered."""
     tasks = [task for one in tuple(opened) if (task := one.finish()) is not None]
     if tasks:

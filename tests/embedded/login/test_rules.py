@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.connection import Connection
+from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.embedded.apiserver.auth.authentication import write_tokens
+from phalanx.embedded.apiserver.endpoints.reconcilers import quota_usage
 from phalanx.embedded.apiserver.registry.crd.crd import has_condition
 from phalanx.embedded.login.account import MASTERS, USERS, Account, token_for
 from phalanx.embedded.login.admission import POLICY
 from phalanx.embedded.login.grants import give_namespace, install_grants
+from phalanx.embedded.login.quota import DEFAULT, parse_quota
+from phalanx.errors import PhalanxError
 from phalanx.kube.install.admission_policy import BINDINGS, POLICIES, USERS_BINDING, USERS_POLICY
 from tests.embedded.apiserver.inprocess import InProcess
 
@@ -40,12 +43,16 @@ class _Wire:
     async def patch(self, kind: Any, name: str, obj: Object, namespace: str = "") -> Object:
         return await self._ask("PATCH", kind, obj, namespace, name)
 
-    async def _ask(self, method: str, kind: Any, obj: Object, namespace: str, name: str = "") -> Object:
+    async def get(self, kind: Any, name: str, namespace: str = "") -> Object:
+        return await self._ask("GET", kind, None, namespace, name)
+
+    async def _ask(self, method: str, kind: Any, obj: Object | None, namespace: str, name: str = "") -> Object:
         root = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
         place = f"/namespaces/{namespace}" if namespace else ""
         media = MERGE if method == "PATCH" else "application/json"
         answer = await self._server.ask(method, f"{root}{place}/{kind.plural}{name and '/'}{name}", obj, media)
-        assert answer.code in (200, 201), answer.body
+        if answer.code not in (200, 201):
+            raise ApiRefusal(answer.code, answer.body["reason"], answer.body["message"])
         found: Object = answer.body
         return found
 
@@ -274,3 +281,67 @@ def test_a_pod_that_grows_is_held_to_its_quota(tmp_path: Path) -> None:
             assert (await admin.ask("PATCH", f"{PODS}/p/resize", asking("500m"), STRATEGIC)).code == 200
 
     asyncio.run(run())
+
+
+# --- how much ---------------------------------------------------------------------------------------------------------
+
+
+QUOTA = f"{HOME}/resourcequotas/phalanx"
+FULL = "exceeded quota: phalanx, requested: phalanx.dev/objects=1, used: phalanx.dev/objects="
+
+
+def test_a_user_fills_his_namespace_and_no_more(tmp_path: Path) -> None:
+    async def act() -> None:
+        async with shared(tmp_path) as (admin, ada):
+            quota = (await ada.ask("GET", QUOTA)).body["spec"]["hard"]
+            assert quota == DEFAULT
+            there = sum(admin.api.store.tally.objects("user-ada").values())
+            tight = {"spec": {"hard": {"phalanx.dev/objects": str(there + 2), "phalanx.dev/bytes": "64Ki"}}}
+            assert (await ada.ask("PATCH", QUOTA, tight, MERGE)).code == 403
+            assert (await admin.ask("PATCH", QUOTA, tight, MERGE)).code == 200
+            for name in "ab":
+                await ada.make(f"{HOME}/configmaps", {"metadata": {"name": name}})
+            answer = await ada.ask("POST", f"{HOME}/secrets", {"metadata": {"name": "c"}})
+            assert answer.code == 403
+            assert f'secrets "c" is forbidden: {FULL}{there + 2}' in answer.body["message"]
+            large = {"data": {"x": "x" * 2**16}}
+            answer = await ada.ask("PATCH", f"{HOME}/configmaps/a", large, MERGE)
+            assert (answer.code, "requested: phalanx.dev/bytes=65" in answer.body["message"]) == (403, True)
+            wire: Any = _Wire(admin)
+            assert await give_namespace(wire, ADA) == "user-ada"  # he logs in all the same, and his quota stays
+            assert (await ada.ask("GET", QUOTA)).body["spec"] == tight["spec"] | {
+                "hard": DEFAULT | tight["spec"]["hard"]
+            }
+            assert (await ada.ask("DELETE", f"{HOME}/configmaps/a")).code == 200
+            await ada.make(f"{HOME}/secrets", {"metadata": {"name": "c"}})
+
+    asyncio.run(act())
+
+
+def test_what_is_used_of_a_quota_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quota_usage, "_PAUSE_S", 0.0)
+
+    async def act() -> None:
+        async with shared(tmp_path) as (_, ada):
+            watch = await ada.watch(f"{HOME}/resourcequotas?watch=true")
+            await ada.make(f"{HOME}/services", {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})
+            while True:
+                status = (await watch.next())["object"].get("status") or {}
+                if (status.get("used") or {}).get("services") == "1":
+                    break
+            assert status["hard"] == DEFAULT
+            assert status["used"]["count/events"] == "0"
+            assert int(status["used"]["phalanx.dev/objects"]) > 3
+            await watch.close()
+
+    asyncio.run(act())
+
+
+@pytest.mark.parametrize("text", ["pods", "pods=many", "pods=1,,services=2"])
+def test_a_quota_that_is_none_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(PhalanxError, match=r"is not understood.*NAME=AMOUNT"):
+        parse_quota(text)
+
+
+def test_a_quota_is_the_default_one_with_what_was_said() -> None:
+    assert parse_quota("pods=100,services=10") == {**DEFAULT, "services": "10", "pods": "100"}

@@ -23,6 +23,7 @@ from cyclopts.validators import Number
 from phalanx.cli.local.data_directory import LOGIN_SOCKET, DataDirectory, owned
 from phalanx.cli.local.supervisor import Child, Program, Tell
 from phalanx.client.quantity import QuantityError, parse
+from phalanx.embedded.login.quota import parse_quota
 from phalanx.embedded.node.container.image import read_images
 from phalanx.embedded.node.machine.devices.listed import read_devices
 from phalanx.embedded.node.machine.rdma import parse_rdma, rdma_cards, require_rdma
@@ -83,6 +84,10 @@ class Machines:
     login_socket: Path = LOGIN_SOCKET
     """Where users of a shared machine log in."""
 
+    user_quota: str | None = None
+    """What the namespace of a user of a shared machine may hold: amounts besides the default ones, or in their place,
+    as `kubectl create quota --hard` has them: phalanx.dev/objects=50k,pods=100 (docs/guide/one-machine.md)."""
+
     simulate_nodes: _Count = 0
     """Add so many simulated nodes: their pods become Ready and finish, but nothing runs."""
 
@@ -111,6 +116,8 @@ class Machines:
         if self.local_rdma is not None:
             parse_rdma(self.local_rdma)
             require_rdma(rdma_cards(), enforced=True)  # of cgroups the node itself knows more
+        if self.user_quota is not None:
+            parse_quota(self.user_quota)
         if self.shared and os.geteuid() != 0:
             raise PhalanxError(
                 "--shared needs root, who alone can run pods as their users. Nothing was started. Start it as root "

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.fair_queue import FairQueue, TooManyRequests
+from phalanx.embedded.apiserver.apimachinery.meta.resource import User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, not_found
 from phalanx.embedded.apiserver.auth.account_tokens import TOKEN_REQUEST, AccountTokens
 from phalanx.embedded.apiserver.auth.authentication import Tokens
@@ -25,6 +26,7 @@ from phalanx.embedded.apiserver.endpoints.delete import Deleter, delete_options
 from phalanx.embedded.apiserver.endpoints.listing import Reader
 from phalanx.embedded.apiserver.endpoints.public import Public
 from phalanx.embedded.apiserver.endpoints.reconcilers.definitions import Definitions
+from phalanx.embedded.apiserver.endpoints.reconcilers.quota_usage import QuotaUsage
 from phalanx.embedded.apiserver.endpoints.reconcilers.type_checking import TypeChecking
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import DASHBOARDS, Aggregated
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import GROUP as VISIBILITY
@@ -49,6 +51,7 @@ from phalanx.embedded.apiserver.transport.options import dry_run, field_manager,
 from phalanx.embedded.apiserver.transport.request import Request, Response, parse_query, text_response
 
 _log = logging.getLogger(__name__)
+_ACCOUNT = "system:serviceaccount:"
 # In plain text, by which clients know that the server has not looked at the request.
 _BUSY = replace(text_response("Too many requests, please try again later.\n", 429), headers=((b"retry-after", b"1"),))
 
@@ -77,6 +80,7 @@ class Api:
         self._aggregated = Aggregated(settings.views)
         self.definitions = Definitions(store, registry, self.deleter, registry.resources)
         self.type_checking = TypeChecking(store, registry, self.writer)
+        self.quota_usage = QuotaUsage(store, registry, self.writer)
         self._public, self._turns = Public(registry), FairQueue()
 
     def _roles_changed(self, events: list[Event]) -> None:
@@ -86,6 +90,7 @@ class Api:
     async def shutdown(self) -> None:
         """End the streams, then let the last writes reach the disk."""
         self.hub.end_all()
+        self.quota_usage.stop()
         await self._nodes.close()
         await self.store.close()
 
@@ -115,10 +120,12 @@ class Api:
             websocket_key=raw.websocket_key.decode("latin-1"),
             websocket_protocols=raw.websocket_protocols.decode("latin-1"),
         )
-        if MASTERS in user.groups:
+        payer, limited = _payer(user), MASTERS not in user.groups
+        raw.known(payer, limited)
+        if not limited:
             return await self._serve(request, raw)
         try:
-            return await self._turns.run(user.name, self._serve(request, raw))
+            return await self._turns.run(payer, self._serve(request, raw))
         except TooManyRequests:
             return _BUSY
 
@@ -249,6 +256,12 @@ class Api:
         await self.deleter.collection(target, found, options)
         meta = {"resourceVersion": str(self.store.version)}
         return await answers.many(target.resource, request, [stored for _, _, stored in found], meta)
+
+
+def _payer(user: User) -> str:
+    """Return on whose account a request goes. The service accounts of a namespace have one together: who may make one
+    may make a thousand."""
+    return user.name.rpartition(":")[0] if user.name.startswith(_ACCOUNT) else user.name
 
 
 def _asked(target: Target, verb: str, request: Request) -> Asked:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from phalanx.embedded.apiserver.apimachinery.connections import Connections
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.app import Api
 from phalanx.embedded.apiserver.auth import certificates
@@ -43,7 +44,7 @@ from phalanx.errors import PhalanxError
 ADMIN = "admin"
 CONTROL_PLANE = "system:phalanx"  # the scheduler, the controllers and the node of `phalanx up`
 _BACKLOG = 512
-_CONNECTIONS = 16_384  # beyond these the one that has been silent longest goes
+_CONNECTIONS = 16_384
 _GRACE_S = 5.0
 _SWEEP_S = 5.0
 _HANDSHAKE_S = 10.0
@@ -90,6 +91,7 @@ async def open_api(settings: Settings) -> Api:
         raise PhalanxError(f"the API server cannot make its first objects in {settings.data_dir}: {error}") from error
     api.definitions.start()
     api.type_checking.start()
+    api.quota_usage.start()
     if fresh:
         store.forget_past()
         journal.note("furnished", 1)
@@ -101,7 +103,7 @@ class _Sockets:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._open: set[Connection] = set()
+        self._open: Connections[Connection] = Connections(_most_connections())
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
@@ -111,14 +113,12 @@ class _Sockets:
     async def run(self, listener: socket.socket, tls: ssl.SSLContext, ready: Callable[[], object]) -> None:
         loop, limits = asyncio.get_running_loop(), Limits(body_bytes=self._api.settings.body_limit_bytes)
 
-        def accept() -> Connection:
-            if len(self._open) >= most:
-                min(self._open, key=lambda one: one.active_s).abort()
-            return Connection(self._api, self._open, limits)
-
-        most = _most_connections()
         server = await loop.create_server(
-            accept, sock=listener, ssl=tls, backlog=_BACKLOG, ssl_handshake_timeout=_HANDSHAKE_S
+            lambda: Connection(self._api, self._open, limits),
+            sock=listener,
+            ssl=tls,
+            backlog=_BACKLOG,
+            ssl_handshake_timeout=_HANDSHAKE_S,
         )
         sweep = asyncio.ensure_future(self._sweep())
         try:

@@ -2,6 +2,7 @@
 
 account     who a Unix user is in the cluster, and the token file
 admission   what they may not write
+quota       what the namespace of each may hold
 grants      what users may do, and the namespace of each
 server      the socket at which they log in
 """

@@ -1,4 +1,5 @@
-"""What users of a shared machine may do: see queues, nodes and priorities, and everything in a namespace of their own.
+"""What users of a shared machine may do: see queues, nodes and priorities, and everything in a namespace of their own,
+up to a quota (`quota`).
 
 The roles are written at each start, so that a newer program's are in force. Nobody but an admin writes namespaces, so
 nobody but an admin says as whom pods run (`phalanx.embedded.node.machine.owners`).
@@ -6,12 +7,14 @@ nobody but an admin says as whom pods run (`phalanx.embedded.node.machine.owners
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.embedded.login.account import USERS, Account
 from phalanx.embedded.login.admission import BINDING, NUMBERS, NUMBERS_BINDING, POLICY
+from phalanx.embedded.login.quota import DEFAULT, give_quota
 
 UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"
 _GROUP = "rbac.authorization.k8s.io"
@@ -37,6 +40,7 @@ _ROLES = Kind(group=_GROUP, plural="roles", name="Role")
 _SLURM, _OPERATES, _ADMINISTERS = "phalanx:slurm", "phalanx:slurm-operator", "phalanx:slurm-administrator"
 _SITE, _NUMBER, _USAGE = "phalanx-slurm", "phalanx-slurm-number", "phalanx-usage"
 _SYSTEM = "kube-system"
+_NOT_FOUND = 404
 NUMBERS_RULES: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_SITE, _USAGE], "verbs": ["get"]},
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_NUMBER], "verbs": ["get", "update"]},
@@ -112,8 +116,9 @@ async def install_grants(api: Connection) -> None:
             raise
 
 
-async def give_namespace(api: Connection, account: Account) -> str:
-    """Return the name of the account's namespace, which is there and his. Raises ApiError."""
+async def give_namespace(api: Connection, account: Account, quota: Mapping[str, str] = DEFAULT) -> str:
+    """Return the name of the account's namespace, which is there and his. `quota`: what it may hold, unless there is
+    one. Raises ApiError."""
     name = account.namespace()
     if not await _claimed(api, name, account):
         name = account.namespace(numbered=True)
@@ -123,6 +128,7 @@ async def give_namespace(api: Connection, account: Account) -> str:
     for role in ("edit", _OWNS):
         binding = {"metadata": {"name": f"owner-{role.replace(':', '-')}"}, "roleRef": _role(role)}
         await _put(api, _BINDINGS, binding | {"subjects": subjects}, name)
+    await give_quota(api, name, quota)
     return name
 
 
@@ -144,11 +150,12 @@ def _role(name: str) -> Object:
 
 
 async def _put(api: Connection, kind: Kind, body: Object, namespace: str = "") -> None:
-    """Create it, or make what is there say the same."""
+    """Make what is there say the same, or create it. In this order: where a namespace is full, a creation is refused
+    before it is told that there is one."""
     whole = {"apiVersion": kind.api_version, "kind": kind.name, **body}
     try:
-        await api.create(kind, whole, namespace)
-    except ApiRefusal as error:
-        if error.reason != "AlreadyExists":
-            raise
         await api.patch(kind, body["metadata"]["name"], whole, namespace)
+    except ApiRefusal as error:
+        if error.code != _NOT_FOUND:
+            raise
+        await api.create(kind, whole, namespace)

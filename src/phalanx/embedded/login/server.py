@@ -13,9 +13,9 @@ import logging
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import msgspec
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.embedded.login.account import Account, account_of, token_for
 from phalanx.embedded.login.grants import give_namespace, install_grants
+from phalanx.embedded.login.quota import DEFAULT, require_quota
 from phalanx.errors import PhalanxError
 
 log = logging.getLogger(__name__)
@@ -34,15 +35,18 @@ _REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
-    """`tokens`: the API server's token file; `authority`: the certificate by which clients know it."""
+    """`tokens`: the API server's token file; `authority`: the certificate by which clients know it; `quota`: what a
+    user's namespace may hold, unless an admin says otherwise."""
 
     socket: Path
     tokens: Path
     authority: Path
+    quota: Mapping[str, str] = field(default_factory=lambda: DEFAULT)
 
 
 async def run_login(connection: Connection, settings: LoginSettings) -> None:
-    """Let users log in, until cancelled. Raises PhalanxError: the socket cannot be made. ApiError."""
+    """Let users log in, until cancelled. Raises PhalanxError: the socket or the quota cannot be. ApiError."""
+    await require_quota(connection, settings.quota)
     await install_grants(connection)
     async with _serving(settings.socket, _Logins(connection, settings).take):
         log.info("users log in at %s", settings.socket)
@@ -129,7 +133,7 @@ class _Logins:
             async with asyncio.timeout(_PATIENCE_S):
                 async with self._writing:
                     token = await asyncio.to_thread(token_for, self._settings.tokens, account)
-                namespace = await give_namespace(self._api, account)
+                namespace = await give_namespace(self._api, account, self._settings.quota)
                 await self._known(token)
         except (ApiError, OSError, TimeoutError) as error:
             log.warning("login of %s (%d): %s", account.name, uid, error)

@@ -286,6 +286,51 @@ def test_any_kind_can_be_counted() -> None:
     )
 
 
+def test_pods_out_of_a_quotas_scope_take_nothing_of_it() -> None:
+    limited_in_time = pod(activeDeadlineSeconds=60)
+    cluster = quota({"pods": "1"}, create("pods", pod()), scopes=["Terminating"])
+    assert create("pods", limited_in_time, cluster=cluster)
+    cluster.objects["", "pods"].append(create("pods", limited_in_time))
+    assert refused(limited_in_time, cluster) == (
+        'pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1'
+    )
+
+
+def test_objects_of_all_kinds_are_counted_together_but_for_events() -> None:
+    cluster = quota({"phalanx.dev/objects": "3"}, create("pods", pod()))
+    event: Object = {"metadata": {"name": "e", "namespace": "ns"}, "involvedObject": {"namespace": "ns"}}
+    cluster.objects["", "events"] = [event]
+    assert create("configmaps", {"metadata": {"name": "a"}}, cluster=cluster)
+    cluster.objects["", "secrets"] = [{"metadata": {"name": "s"}}]
+    assert refused({"metadata": {"name": "a"}}, cluster, "configmaps") == (
+        'configmaps "a" is forbidden: exceeded quota: q, requested: phalanx.dev/objects=1, '
+        "used: phalanx.dev/objects=3, limited: phalanx.dev/objects=3"
+    )
+    assert create("events", event, cluster=cluster, group="")
+
+
+@pytest.mark.parametrize("group", ["", "events.k8s.io"])
+def test_events_are_counted_under_one_name_in_both_groups(group: str) -> None:
+    cluster = quota({"count/events": "1"})
+    cluster.objects["", "events"] = [{"metadata": {"name": "old"}}]
+    event: Object = {"metadata": {"name": "e", "namespace": "ns"}, "involvedObject": {"namespace": "ns"}}
+    with pytest.raises(ApiError, match="requested: count/events=1, used: count/events=1, limited: count/events=1"):
+        chain.admit(resource("events", group), event, None, cluster)
+
+
+def test_bytes_of_all_objects_are_limited_when_they_are_made_and_when_they_grow() -> None:
+    cluster = quota({"phalanx.dev/bytes": "1Ki"})
+    small = {"metadata": {"name": "a", "namespace": "ns"}, "data": {"x": "x"}}
+    large = small | {"data": {"x": "x" * 2000}}
+    assert create("configmaps", small, cluster=cluster)
+    assert "exceeded quota: q, requested: phalanx.dev/bytes=2" in refused(large, cluster, "configmaps")
+    with pytest.raises(
+        ApiError, match=r"exceeded quota: q, requested: phalanx\.dev/bytes=1999, used: phalanx\.dev/bytes"
+    ):
+        chain.grown(resource("configmaps"), large, small, cluster)
+    chain.grown(resource("configmaps"), small, large, cluster)  # what lets go is never refused
+
+
 CLAIM = {"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "disk"}}
 SERVICE = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]}}
 

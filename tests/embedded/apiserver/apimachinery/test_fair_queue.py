@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,26 @@ def test_one_tokens_lists_do_not_hold_up_anothers_reads(tmp_path: Path) -> None:
             done.clear()
             await asyncio.gather(*(ask(greedy, path, "greedy") for _ in range(40)), ask(modest, f"{path}/c1", "modest"))
             assert done.index("modest") <= 2
+
+    asyncio.run(run())
+
+
+def test_service_accounts_of_a_namespace_wait_for_each_other_and_not_for_those_of_another(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.csv"
+    names = [f"system:serviceaccount:{place}" for place in ("ada:one", "ada:two", "bob:one")]
+    write_tokens(tokens, [("admin", "admin", ("system:masters",)), *((name, name, ()) for name in (*names, "ada"))])
+
+    async def run() -> None:
+        async with InProcess.started(tmp_path) as api:
+            known = list[tuple[str, bool]]()
+            for token in tokens_of(tokens, *names, "ada", "admin"):
+                request = replace(
+                    InProcess(api.api, token).request("GET", "/version"), known=lambda *who: known.append(who)
+                )
+                assert (await api.api(request)).code == 200
+            ada, bob = "system:serviceaccount:ada", "system:serviceaccount:bob"
+            assert known == [(ada, True), (ada, True), (bob, True), ("ada", True), ("admin", False)]
+            assert api.api._turns._accounts.keys() == {ada, bob, "ada"}
 
     asyncio.run(run())
 

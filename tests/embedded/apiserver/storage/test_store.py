@@ -216,3 +216,43 @@ def test_a_write_on_top_of_a_failed_one_fails_and_an_independent_one_does_not(pa
         assert names(store) == ["b"]
 
     using(path, act)
+
+
+def held(store: Store) -> tuple[dict[tuple[str, str], int], int]:
+    return dict(store.tally.objects("ns")), store.tally.size_bytes("ns")
+
+
+def test_what_a_namespace_holds_is_known_before_and_after_it_is_on_the_disk(path: Path) -> None:
+    async def act(store: Store) -> Any:
+        first, second = store.put(MAPS, "ns", "a", thing("a")), store.put(MAPS, "ns", "b", thing("b"))
+        decided = held(store)
+        sizes = [len((await one).data) for one in (first, second)]
+        assert held(store) == decided == ({MAPS: 2}, sum(sizes))
+        await store.put(MAPS, "ns", "a", thing("a", "longer"))
+        assert held(store) == ({MAPS: 2}, sum(sizes) + len("longer"))
+        await store.delete(MAPS, "ns", "b", thing("b"))
+        return held(store)
+
+    async def read(store: Store) -> Any:
+        return held(store)
+
+    assert using(path, act) == using(path, read)
+
+
+def test_writes_that_failed_hold_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(store: Store) -> Any:
+        await store.put(MAPS, "ns", "a", thing("a"))
+        before = held(store)
+
+        def refuse(*_: Any) -> None:
+            raise OSError("no disk")
+
+        monkeypatch.setattr(Journal, "commit", refuse)
+        writes = [store.put(MAPS, "ns", "a", thing("a", "x" * 100)), store.put(MAPS, "ns", "b", thing("b"))]
+        await asyncio.gather(*writes, return_exceptions=True)
+        monkeypatch.undo()
+        assert held(store) == before
+        await store.delete(MAPS, "ns", "a", thing("a"))
+        return held(store)
+
+    assert using(path, act) == ({}, 0)

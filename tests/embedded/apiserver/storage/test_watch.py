@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from phalanx.embedded.apiserver.storage.watch import Watch
 from tests.embedded.apiserver.inprocess import InProcess
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -54,6 +57,27 @@ def test_a_client_that_stops_reading_is_cut_off_and_nobody_else_notices(data_dir
         assert server.api.hub.count() == 0
 
     serving(data_dir, act, watch_buffer_bytes=100_000)
+
+
+def test_watches_of_other_namespaces_are_not_asked(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Watch] = []
+    offer = Watch.offer
+    monkeypatch.setattr(Watch, "offer", lambda watch, event: asked.append(watch) or offer(watch, event))
+
+    async def act(server: InProcess) -> None:
+        paths = (MAPS, "/api/v1/namespaces/kube-system/configmaps", "/api/v1/configmaps")
+        mine, other, everywhere = [await server.watch(f"{path}?watch=1&resourceVersion=0") for path in paths]
+        asked.clear()
+        await server.make(MAPS, named("a"))
+        assert len(asked) == 2
+        for watch in (mine, everywhere):
+            while (await watch.next())["object"]["metadata"]["name"] != "a":
+                pass
+        for watch in (mine, other, everywhere):
+            await watch.close()
+        assert server.api.hub.count() == 0
+
+    serving(data_dir, act)
 
 
 def test_bookmarks_tell_the_version_of_a_quiet_watch(data_dir: Path) -> None:

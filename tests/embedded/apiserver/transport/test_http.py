@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
+from phalanx.embedded.apiserver.apimachinery.connections import Connections
 from phalanx.embedded.apiserver.transport.http import Connection, Limits, RawRequest
 from phalanx.embedded.apiserver.transport.request import Response
 
@@ -48,7 +48,7 @@ def talk(*pieces: bytes, app: Callable[[RawRequest], Awaitable[Response]] = echo
     """Send pieces one after the other, and read until the answer ends so."""
 
     async def run() -> bytes:
-        open_connections: set[Any] = set()
+        open_connections: Connections[Connection] = Connections()
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Connection(app, open_connections, LIMITS), "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
@@ -132,7 +132,7 @@ async def one_connection(
     limits: Limits, app: Callable[[RawRequest], Awaitable[Response]] = echo
 ) -> AsyncIterator[tuple[Connection, asyncio.StreamReader, asyncio.StreamWriter]]:
     """The server's end of a connection, and the client's."""
-    opened: set[Connection] = set()
+    opened: Connections[Connection] = Connections()
     server = await asyncio.get_running_loop().create_server(lambda: Connection(app, opened, limits), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     try:
@@ -197,7 +197,7 @@ def test_where_bodies_take_too_much_the_one_that_came_longest_goes() -> None:
     limits = Limits(body_bytes=1000, held_bytes=1500, small_bytes=100)
 
     async def run() -> tuple[bytes, bytes]:
-        opened: set[Connection] = set()
+        opened: Connections[Connection] = Connections()
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Connection(echo, opened, limits), "127.0.0.1", 0)
         first, second = [await asyncio.open_connection(*server.sockets[0].getsockname()) for _ in range(2)]

@@ -37,6 +37,7 @@ from phalanx.dialects.koordinator.webhooks.colocation import COLOCATION
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
+from phalanx.embedded.login.quota import DEFAULT, parse_quota
 from phalanx.embedded.login.server import LoginSettings, run_login
 from phalanx.embedded.node.container.image import read_images
 from phalanx.embedded.node.machine.rdma import parse_rdma
@@ -160,7 +161,12 @@ def _companions(
         )
         yield run_node(connection, informers, node)
     if machines.shared:
-        login = LoginSettings(socket=machines.login_socket, tokens=directory.tokens, authority=directory.authority)
+        login = LoginSettings(
+            socket=machines.login_socket,
+            tokens=directory.tokens,
+            authority=directory.authority,
+            quota=parse_quota(machines.user_quota) if machines.user_quota is not None else DEFAULT,
+        )
         yield run_login(connection, login)
     simulated = SimulatedSettings(
         nodes=machines.simulate_nodes,

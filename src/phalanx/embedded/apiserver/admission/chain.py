@@ -10,7 +10,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission and k8s.io/apiserver/pkg/admissio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from typing import Protocol
 
 from phalanx.embedded.apiserver.admission import limit_ranger, service_addresses
@@ -37,6 +37,9 @@ class Reader(Protocol):
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         """The same with the writes that are under way: dearer, for what must not be given out twice."""
+
+    def held(self, namespace: str) -> quota.Held:
+        """How much a namespace holds, with the writes that are under way."""
 
 
 Plugin = Callable[[Resource, Object, Object | None, Reader], None]
@@ -274,14 +277,24 @@ def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Re
 
 
 def resource_quota(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Nothing beyond the quotas of its namespace. Claims and services may grow (pods: see `resized`)."""
+    """Nothing beyond the quotas of its namespace. Claims and services may grow (pods: see `resized`), and any object
+    in bytes (`grown`)."""
     namespace = obj["metadata"].get("namespace")
-    if not namespace or (old is not None and resource.key not in (CLAIMS, SERVICES)):
-        return
-    quotas = list(reader.list("", "resourcequotas", namespace))
-    if quotas:
-        group, plural = resource.key
-        quota.enforce(resource, obj, quotas, reader.decided(group, plural, namespace), old)
+    if namespace and (old is None or resource.key in (CLAIMS, SERVICES)):
+        _hold(resource, obj, old, namespace, reader)
+
+
+def _hold(resource: Resource, obj: Object, old: Object | None, namespace: str, reader: Reader) -> None:
+    if quotas := list(reader.list("", "resourcequotas", namespace)):
+        there = partial(reader.decided, *resource.key, namespace)
+        quota.enforce(resource, obj, quotas, reader.held(namespace), there, old)
+
+
+def grown(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
+    """Hold a change to the bytes that quotas leave its namespace. Raises `ApiError` 403."""
+    namespace = obj["metadata"].get("namespace")
+    if namespace and (quotas := list(reader.list("", "resourcequotas", namespace))):
+        quota.enforce_growth(resource, obj, old, quotas, reader.held(namespace))
 
 
 def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
@@ -290,8 +303,7 @@ def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> Non
     namespace = meta.get("namespace", "")
     if ranges := list(reader.list("", "limitranges", namespace)):
         limit_ranger.apply(resource, obj, ranges)
-    if quotas := list(reader.list("", "resourcequotas", namespace)):
-        quota.enforce(resource, obj, quotas, reader.decided("", "pods", namespace), old)
+    _hold(resource, obj, old, namespace, reader)
 
 
 def addresses(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:

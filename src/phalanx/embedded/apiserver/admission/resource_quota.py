@@ -1,16 +1,22 @@
 """ResourceQuota admission: a namespace's total stays below its quotas.
 
-What is used is counted anew from the stored objects at every create in a namespace that has a quota, instead of being
-kept in `status.used` by a controller: exact, and dear only where a quota exists. Counted are pods (number, cpu, memory,
-ephemeral storage, extended resources), claims (number and storage, also of each class), services (number, load
-balancers, node ports) and the number of any kind. A change is asked for what it adds.
+What is used is known or counted anew at every create in a namespace that has a quota, instead of being taken from
+`status.used`, which is for people: exact, and dear only where a quota exists. Numbers of objects are known (`Held`);
+counted are pods (cpu, memory, ephemeral storage, extended resources), claims (storage, also of each class) and services
+(load balancers, node ports). A change is asked for what it adds.
+
+Two names are ours, and hold for all kinds of a namespace together: `phalanx.dev/objects`, without Events, of which a
+namespace may have as many again before its own pods are refused for them, and `phalanx.dev/bytes`, as JSON.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota, pkg/quota/v1/evaluator/core.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
 
 from phalanx.embedded.apiserver.admission.limit_ranger import total
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
@@ -18,23 +24,52 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import forbidden, quali
 from phalanx.embedded.apiserver.apimachinery.schema import quantity
 from phalanx.embedded.apiserver.registry.kinds import checks
 
+Key = tuple[str, str]  # (group, plural)
 Amounts = Mapping[str, int]  # billionths, by the resource's name in a quota
 
 PLAIN = ("cpu", "memory", "ephemeral-storage")
+OBJECTS, BYTES = "phalanx.dev/objects", "phalanx.dev/bytes"
+_EVENTS, _PODS, _CLAIMS, _SERVICES = ("", "events"), ("", "pods"), ("", "persistentvolumeclaims"), ("", "services")
 _CLASS = "volume.beta.kubernetes.io/storage-class"  # annotation: how classes were named before the field
 COUNTED = frozenset(
     {"pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps", "persistentvolumeclaims"}
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Objects by kind, and bytes of all of them, that a namespace holds as the last decided writes leave it."""
+
+    objects: Mapping[Key, int]
+    size_bytes: int
+
+    def amounts(self) -> dict[str, int]:
+        """Return that under the names that a quota has for it."""
+        found = {OBJECTS: 0, BYTES: self.size_bytes * quantity.NANO}
+        for (group, plural), count in self.objects.items():
+            found[f"count/{qualified(plural, group)}"] = count * quantity.NANO
+            if not group and plural in COUNTED:
+                found[plural] = count * quantity.NANO
+            if (group, plural) != _EVENTS:
+                found[OBJECTS] += count * quantity.NANO
+        found.pop("pods", None)  # unlike count/pods without those that are done
+        return found
+
+
 def enforce(
-    resource: Resource, obj: Object, quotas: Iterable[Object], there: Iterable[Object], old: Object | None = None
+    resource: Resource,
+    obj: Object,
+    quotas: Sequence[Object],
+    held: Held,
+    there: Callable[[], Iterable[Object]],
+    old: Object | None = None,
 ) -> None:
-    """`there` are the objects of the same kind in the namespace; `old`: of a change, what it was before. Raises
-    ApiError 403."""
+    """`held`: by the namespace. `there`: the objects of the same kind in it. `old`: of a change, what it was before.
+    Raises ApiError 403."""
     whole, before = usage(resource, obj), usage(resource, old) if old is not None else {}
     asked = {name: amount - before.get(name, 0) for name, amount in whole.items()}
-    used: dict[str, int] | None = None
+    if old is None and any(BYTES in (quota["spec"].get("hard") or {}) for quota in quotas):
+        asked[BYTES] = _size(obj)
     for quota in quotas:
         if not _in_scope(quota, resource, obj):
             continue
@@ -42,23 +77,61 @@ def enforce(
         hard = {name: amount for name, amount in (quota["spec"].get("hard") or {}).items() if asked.get(name, 0) > 0}
         if not hard:
             continue
-        if used is None:
-            used = _sum(usage(resource, one) for one in there if _counts(resource, one))
+        used = _used(quota, resource, hard.keys(), held, there)
         over = [name for name in hard if asked[name] + used.get(name, 0) > quantity.of(hard[name])]
         if over:
             raise _exceeded(resource, obj, quota, sorted(over), asked, used)
 
 
+def enforce_growth(resource: Resource, obj: Object, old: Object, quotas: Iterable[Object], held: Held) -> None:
+    """Hold a change to the bytes that are left; one that adds none is never refused. Raises ApiError 403."""
+    for quota in quotas:
+        limit = (quota["spec"].get("hard") or {}).get(BYTES)
+        if limit is None or not _in_scope(quota, resource, obj):
+            continue
+        asked, used = _size(obj) - _size(old), held.size_bytes * quantity.NANO
+        if asked > 0 and asked + used > quantity.of(limit):
+            raise _exceeded(resource, obj, quota, [BYTES], {BYTES: asked}, {BYTES: used})
+
+
+def total_usage(quota: Object, held: Held, there: Callable[[Key], Iterable[tuple[Resource, Object]]]) -> dict[str, str]:
+    """Return `status.used` of a quota. `there`: the objects of a kind in its namespace."""
+    hard = quota["spec"].get("hard") or {}
+    found = {} if _scoped(quota) else held.amounts()
+    if any(name not in found and not name.startswith("count/") for name in hard):
+        objects = (one for key in (_PODS, _CLAIMS, _SERVICES) for one in there(key))
+        counted = (usage(*one) for one in objects if _counts(*one) and _in_scope(quota, *one))
+        found = _sum(counted) | found
+    return {name: quantity.printed(found.get(name, 0), quantity.parse(limit)[1]) for name, limit in hard.items()}
+
+
+def _used(
+    quota: Object, resource: Resource, names: Iterable[str], held: Held, there: Callable[[], Iterable[Object]]
+) -> Amounts:
+    known = {} if _scoped(quota) else held.amounts()
+    if all(name in known or name.startswith("count/") for name in names):
+        return known
+    counted = (one for one in there() if _counts(resource, one) and _in_scope(quota, resource, one))
+    return _sum(usage(resource, one) for one in counted) | known
+
+
+def _size(obj: Object) -> int:
+    return len(msgspec.json.encode(obj)) * quantity.NANO
+
+
 def usage(resource: Resource, obj: Object) -> dict[str, int]:
-    """Return what one object takes of each resource that a quota can name."""
-    found = {f"count/{qualified(resource.plural, resource.group)}": quantity.NANO}
-    if not resource.group and resource.plural in COUNTED:
-        found[resource.plural] = quantity.NANO
-    if resource.key == ("", "pods"):
+    """Return what one object takes of each resource that a quota can name, but for its bytes."""
+    group, plural = resource.key
+    found = {f"count/{qualified(plural, group)}": quantity.NANO}
+    if resource.key != _EVENTS:
+        found[OBJECTS] = quantity.NANO
+    if not group and plural in COUNTED:
+        found[plural] = quantity.NANO
+    if resource.key == _PODS:
         found |= _pod_usage(obj["spec"])
-    elif resource.key == ("", "persistentvolumeclaims"):
+    elif resource.key == _CLAIMS:
         found |= _claim_usage(obj)
-    elif resource.key == ("", "services"):
+    elif resource.key == _SERVICES:
         found |= _service_usage(obj["spec"])
     return found
 
@@ -105,7 +178,7 @@ def _pod_usage(spec: Object) -> dict[str, int]:
 
 def _must_specify(resource: Resource, obj: Object, quota: Object, asked: Amounts) -> None:
     """Where a quota limits cpu or memory, every pod must say how much it wants."""
-    if resource.key != ("", "pods"):
+    if resource.key != _PODS:
         return
     named = {f"{which}.{name}" for which in ("requests", "limits") for name in PLAIN[:2]} | set(PLAIN[:2])
     missing = sorted(name for name in quota["spec"].get("hard") or {} if name in named and name not in asked)
@@ -118,13 +191,17 @@ def _must_specify(resource: Resource, obj: Object, quota: Object, asked: Amounts
 
 def _counts(resource: Resource, obj: Object) -> bool:
     """Pods that are done take nothing any more."""
-    return resource.key != ("", "pods") or (obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+    return resource.key != _PODS or (obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+
+
+def _scoped(quota: Object) -> bool:
+    return bool(quota["spec"].get("scopes") or quota["spec"].get("scopeSelector"))
 
 
 def _in_scope(quota: Object, resource: Resource, obj: Object) -> bool:
     """Scopes restrict a quota to some pods."""
-    if resource.key != ("", "pods"):
-        return not quota["spec"].get("scopes") and not quota["spec"].get("scopeSelector")
+    if resource.key != _PODS:
+        return not _scoped(quota)
     spec = obj["spec"]
     best_effort = not any(name in usage(resource, obj) for name in ("cpu", "memory", "limits.cpu", "limits.memory"))
     truths = {

@@ -7,6 +7,6 @@ delete         delete, with grace, propagation and finalizers
 listing        get, list and watch
 subresources   what is beneath an object: logs, scale, binding, eviction
 public         version, health, discovery, OpenAPI
-reconcilers    controllers that are the server's own: of definitions, of policies
+reconcilers    controllers that are the server's own: of definitions, policies, quotas
 bootstrap      what exists from the first start
 """

@@ -12,6 +12,7 @@ from typing import Any
 
 from phalanx.embedded.apiserver.admission import chain, pod_security
 from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath, Forms, Policies
+from phalanx.embedded.apiserver.admission.resource_quota import Held
 from phalanx.embedded.apiserver.admission.webhooks import Webhooks
 from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta import metadata
@@ -23,6 +24,7 @@ from phalanx.embedded.apiserver.apimachinery.patch import patch as patches
 from phalanx.embedded.apiserver.apimachinery.patch.apply import apply
 from phalanx.embedded.apiserver.apimachinery.patch.patch import APPLY_PATCH as APPLY_PATCH
 from phalanx.embedded.apiserver.apimachinery.schema import schema
+from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.registry.catalogue import Catalogue
 from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy import signing
@@ -50,6 +52,10 @@ class Committed:
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterator[Object]:
         return (one.obj for one in self._store.decided((group, plural), namespace or None))
+
+    def held(self, namespace: str) -> Held:
+        tally = self._store.tally
+        return Held(objects=tally.objects(namespace), size_bytes=tally.size_bytes(namespace))
 
 
 class Knowledge:
@@ -87,11 +93,14 @@ class Knowledge:
 
     def admit(self, resource: Resource, obj: Object, old: Object | None, user: User, beneath: Beneath = WHOLE) -> bool:
         """Mutating admission of a new object or a change, before validation; of what is written beneath an object,
-        policies alone. Return whether a policy has changed it. May raise `ApiError` 403."""
+        policies and the quota of bytes alone, which does not hold for the control plane: it has to be able to tell how
+        a pod ended. Return whether a policy has changed it. May raise `ApiError` 403."""
         if beneath is WHOLE:
             if old is None and resource.group == signing.GROUP:
                 signing.ask_as(obj, user)
             chain.admit(resource, obj, old, self._reader)
+        if old is not None and beneath.part is None and MASTERS not in user.groups:
+            chain.grown(resource, obj, old, self._reader)
         return self._policies.mutate(resource, obj, old, user, beneath=beneath)
 
     def admit_ephemeral(self, resource: Resource, obj: Object, old: Object) -> None:

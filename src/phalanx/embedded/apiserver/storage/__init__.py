@@ -3,6 +3,7 @@
 settings   what a server is told: its data directory, and how much of the past it keeps
 journal    every revision on disk, written and synced before it is acknowledged
 reserve    room on the disk that is given up for deletions when there is no other
+tally      how much each namespace holds
 store      objects in memory, by kind and namespace, and their latest events
 watch      events as one watcher sees them
 """

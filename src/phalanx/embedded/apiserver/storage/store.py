@@ -38,6 +38,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, Prune, Row
 from phalanx.embedded.apiserver.storage.reserve import SIZE_BYTES, Reserve
 from phalanx.embedded.apiserver.storage.settings import Retention
+from phalanx.embedded.apiserver.storage.tally import Tally
 
 Object = dict[str, Any]
 Key = tuple[str, str]  # (group, plural): one storage for all versions of a kind
@@ -114,6 +115,14 @@ class _Pending:
         gone = self.head.gone or "deletionTimestamp" in self.head.stored.obj["metadata"]
         return gone or self.place[0] == _LEASES
 
+    @property
+    def before(self) -> bytes | None:
+        return None if self.base is None else self.base.data
+
+    @property
+    def after(self) -> bytes | None:
+        return self.head.data
+
 
 @dataclass(frozen=True, slots=True)
 class _Head:
@@ -121,6 +130,10 @@ class _Head:
 
     stored: Stored
     gone: bool
+
+    @property
+    def data(self) -> bytes | None:
+        return None if self.gone else self.stored.data
 
 
 class Store:
@@ -142,6 +155,7 @@ class Store:
         self._idle.set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._subscribers: list[Callable[[list[Event]], None]] = []
+        self.tally = Tally()
         self.horizon = journal.fact("horizon", 0)
         self.version = self.horizon
         self._load()
@@ -159,6 +173,7 @@ class Store:
         for (key, namespace, name), row in newest.items():
             if row.operation == PUT:
                 self._tables.setdefault(key, {}).setdefault(namespace, {})[name] = Stored(row.version, row.data)
+                self.tally.change(key, namespace, None, row.data)
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -283,6 +298,7 @@ class Store:
             done.set_exception(self._short)
             return done
         self._heads[place] = head
+        self.tally.change(place[0], place[1], pending.before, pending.after)
         self._queue.append(pending)
         if not self._committing:
             self._committing = True
@@ -393,6 +409,7 @@ class Store:
                 kept.append(one)
         self._queue = kept
         for one in batch:
+            self.tally.change(one.place[0], one.place[1], one.after, one.before)
             if id(self._heads.get(one.place)) in lost:
                 del self._heads[one.place]
             if not one.done.done():

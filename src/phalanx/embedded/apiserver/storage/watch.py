@@ -163,24 +163,29 @@ class Hub:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._watches: dict[Key, dict[Watch, None]] = {}
+        self._watches: dict[tuple[Key, str | None], dict[Watch, None]] = {}  # by kind and namespace; None: all
         store.subscribe(self.publish)
 
     def publish(self, events: list[Event]) -> None:
+        """Offer the events to who watches their kind in their namespace or in all: others' watches cost nothing."""
         for event in events:
-            for watch in tuple(self._watches.get(event.key, ())):
-                watch.offer(event)
+            for namespace in (None, event.namespace):
+                for watch in tuple(self._watches.get((event.key, namespace), ())):
+                    watch.offer(event)
 
     def open(self, key: Key, watch: Watch) -> None:
-        self._watches.setdefault(key, {})[watch] = None
+        self._watches.setdefault((key, watch.namespace), {})[watch] = None
 
     def close(self, key: Key, watch: Watch) -> None:
-        self._watches.get(key, {}).pop(watch, None)
+        watches = self._watches.get((key, watch.namespace), {})
+        watches.pop(watch, None)
+        if not watches:
+            self._watches.pop((key, watch.namespace), None)
         watch.end()
 
     def end_all(self, key: Key | None = None) -> None:
         """End every stream (of one kind): the server stops, or the kind has gone."""
-        for one, watches in self._watches.items():
+        for (one, _), watches in tuple(self._watches.items()):
             if key is None or one == key:
                 for watch in tuple(watches):
                     watch.end()

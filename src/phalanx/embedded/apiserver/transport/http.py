@@ -27,6 +27,7 @@ from urllib.parse import unquote
 
 import httptools
 
+from phalanx.embedded.apiserver.apimachinery.connections import Connections
 from phalanx.embedded.apiserver.transport import websocket
 from phalanx.embedded.apiserver.transport.request import Response, Stream, Tunnel
 from phalanx.embedded.apiserver.transport.websocket import Broken, Listener
@@ -44,6 +45,10 @@ _HEADERS_LIMIT_BYTES = 64 * 1024  # and the URL
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
 
 
+def _untold(user: str, limited: bool) -> None:
+    """Do nothing: nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class RawRequest:
     """A request as it came. `headers` holds those that anybody asks for, in lower case."""
@@ -59,6 +64,7 @@ class RawRequest:
     websocket_protocols: bytes = b""
     raw_path: bytes = b""  # as it was written, with its escapes
     others: tuple[tuple[bytes, bytes], ...] = ()  # all other headers, of a request that is to be passed on
+    known: Callable[[str, bool], None] = _untold  # to be told who asks, and whether his connections are limited
 
 
 Application = Callable[[RawRequest], Awaitable[Response]]
@@ -81,7 +87,7 @@ class Limits:
 class Connection(asyncio.Protocol):
     """A client connection."""
 
-    def __init__(self, app: Application, open_connections: set[Connection], limits: Limits) -> None:
+    def __init__(self, app: Application, open_connections: Connections[Connection], limits: Limits) -> None:
         self._app, self._open, self._limits = app, open_connections, limits
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
@@ -104,7 +110,7 @@ class Connection(asyncio.Protocol):
         self._closing = False
         self._begun_s: float | None = None  # since when a request comes that is not whole yet
         self._unread_s: float | None = None  # since when the client does not read
-        self.active_s = time.monotonic()
+        self.user, self.limited, self.active_s = "", False, time.monotonic()
 
     # --- the transport's side ------------------------------------------------------------------------------------
 
@@ -175,6 +181,14 @@ class Connection(asyncio.Protocol):
         if self._resumed is not None and not self._resumed.done():
             self._resumed.set_result(None)
         self._resumed = None
+
+    @property
+    def unread_s(self) -> float:
+        return math.inf if self._unread_s is None else self._unread_s
+
+    @property
+    def unread_bytes(self) -> int:
+        return 0 if self._unread_s is None else self._transport.get_write_buffer_size()
 
     @property
     def held_bytes(self) -> int:
@@ -253,6 +267,7 @@ class Connection(asyncio.Protocol):
             self._websocket_protocols,
             path,
             tuple(self._others),
+            self._known,
         )
         self._body, self._body_bytes = [], 0
         self.active_s = time.monotonic()
@@ -263,6 +278,10 @@ class Connection(asyncio.Protocol):
         self._waiting_bytes += len(request.body)
         if len(self._waiting) >= _PIPELINE_LIMIT or self._waiting_bytes > self._limits.body_bytes:
             self._transport.pause_reading()
+
+    def _known(self, user: str, limited: bool) -> None:
+        if not self._transport.is_closing():
+            self._open.claim(self, user, limited=limited)
 
     # --- answering -----------------------------------------------------------------------------------------------
 
@@ -280,6 +299,7 @@ class Connection(asyncio.Protocol):
                 last = not request.keep_alive or self._closing
                 self._transport.write(_head(response, last, len(response.body)) + _shown(response, request))
                 if self._resumed is not None:
+                    self._open.unread(self)
                     await self._resumed
             if not request.keep_alive or self._closing:
                 self._transport.close()

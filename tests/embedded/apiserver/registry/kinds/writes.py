@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.embedded.apiserver.admission import chain
+from phalanx.embedded.apiserver.admission.resource_quota import Held
 from phalanx.embedded.apiserver.apimachinery.meta import metadata
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
 from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
+from phalanx.embedded.apiserver.storage.store import encode
 
 NOW = "2026-01-01T00:00:00Z"
 
@@ -43,6 +45,10 @@ class Cluster:
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         return self.list(group, plural, namespace)
+
+    def held(self, namespace: str) -> Held:
+        objects = {key: len(found) for key, found in self.objects.items()}
+        return Held(objects=objects, size_bytes=sum(len(encode(one)) for all_ in self.objects.values() for one in all_))
 
 
 @dataclass

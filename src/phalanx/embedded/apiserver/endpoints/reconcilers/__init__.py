@@ -2,4 +2,5 @@
 
 definitions     definitions, which change what is served
 type_checking   what admission policies get wrong, in their status
+quota_usage     what of quotas is used, in their status
 """

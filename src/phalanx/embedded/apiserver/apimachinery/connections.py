@@ -1,0 +1,95 @@
+"""The connections of a server that are open, by who asks on them: one user's are not at the cost of another's.
+
+A user has so many at most (and so many watches, for each has a connection to itself); beyond them the one of his that
+has been silent longest goes. Where all are as many as the process may have, it is one of whoever has the most, those of
+whom nothing is known yet counting as one. Answers that he does not read take so much memory at most, beyond which the
+one goes that has waited longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Generic, Protocol, TypeVar
+
+_MOST, _MOST_OF_ONE, _UNREAD_BYTES = 16_384, 1024, 256 * 2**20
+
+
+class Client(Protocol):
+    """A connection. `user`: who asks, "": not known yet; `limited`: he may have only so much. `active_s`: when it was
+    last used. `unread_bytes`: what waits to be read, since `unread_s`."""
+
+    user: str
+    limited: bool
+    active_s: float
+
+    @property
+    def unread_bytes(self) -> int: ...
+
+    @property
+    def unread_s(self) -> float: ...
+
+    def abort(self) -> None: ...
+
+
+Open = TypeVar("Open", bound=Client)
+
+
+class Connections(Generic[Open]):
+    """All of one server."""
+
+    def __init__(
+        self, most: int = _MOST, most_of_one: int = _MOST_OF_ONE, unread_bytes_of_one: int = _UNREAD_BYTES
+    ) -> None:
+        self._most, self._most_of_one, self._unread_bytes_of_one = most, most_of_one, unread_bytes_of_one
+        self._of: dict[str, dict[Open, None]] = {}
+        self._count = 0
+
+    def __iter__(self) -> Iterator[Open]:
+        return chain.from_iterable(self._of.values())
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, one: Open) -> None:
+        """Take in a new one."""
+        if len(self) >= self._most:
+            self._let_go(_silent_longest(max(self._of.values(), key=len)))
+        self._of.setdefault(one.user, {})[one] = None
+        self._count += 1
+
+    def discard(self, one: Open) -> None:
+        """Count a connection no more: it is closed."""
+        if one not in (mine := self._of.get(one.user, {})):
+            return
+        del mine[one]
+        self._count -= 1
+        if not mine:
+            del self._of[one.user]
+
+    def claim(self, one: Open, user: str, *, limited: bool) -> None:
+        """`user` asks on it."""
+        if one.user == user:
+            return
+        self.discard(one)
+        one.user, one.limited = user, limited
+        if limited and len(mine := self._of.get(user, {})) >= self._most_of_one:
+            self._let_go(_silent_longest(mine))
+        self._of.setdefault(user, {})[one] = None
+        self._count += 1
+
+    def unread(self, one: Open) -> None:
+        """An answer was written on it that is not read at once."""
+        if not one.limited:
+            return
+        waiting = [other for other in self._of.get(one.user, {}) if other.unread_bytes]
+        if len(waiting) > 1 and sum(other.unread_bytes for other in waiting) > self._unread_bytes_of_one:
+            self._let_go(min(waiting, key=lambda other: other.unread_s))
+
+    def _let_go(self, one: Open) -> None:
+        self.discard(one)
+        one.abort()
+
+
+def _silent_longest(some: dict[Open, None]) -> Open:
+    return min(some, key=lambda one: one.active_s)

@@ -1,0 +1,97 @@
+"""`status` of ResourceQuotas: what is used of what they allow, for people and for schedulers; nothing is refused by it.
+
+A namespace in which something was written is counted once, a moment later, however much was written meanwhile. What is
+already so is not written again.
+
+Source: k8s.io/kubernetes/pkg/controller/resourcequota.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+
+from phalanx.embedded.apiserver.admission import resource_quota
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.auth.authorization import MASTERS
+from phalanx.embedded.apiserver.endpoints.parts import Committed
+from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
+from phalanx.embedded.apiserver.registry.routing import Registry, Target
+from phalanx.embedded.apiserver.storage.store import Event, Store, decode
+
+KEY = ("", "resourcequotas")
+_PAUSE_S = 1.0
+_MANAGER = "resourcequota-controller"
+_BY = Intent(user=User(name=f"system:serviceaccount:kube-system:{_MANAGER}", groups=(MASTERS,)), manager=_MANAGER)
+_log = logging.getLogger(__name__)
+
+
+class QuotaUsage:
+    """Keeps the status of quotas up with their namespaces. `start` before the first request."""
+
+    def __init__(self, store: Store, registry: Registry, writer: Writer) -> None:
+        self._store, self._registry, self._writer = store, registry, writer
+        self._due: set[str] = set()  # namespaces
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Count what was not counted before the server ended."""
+        self._store.subscribe(self._heard)
+        self._look_at({namespace for namespace, _, _ in self._store.walk(KEY)})
+
+    def _heard(self, events: Iterable[Event]) -> None:
+        self._look_at({event.namespace for event in events if self._store.count(KEY, event.namespace)})
+
+    def _look_at(self, namespaces: set[str]) -> None:
+        self._due |= namespaces
+        if self._due and self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._count())
+            self._task.add_done_callback(self._ended)
+
+    def stop(self) -> None:
+        """Count no more: the server ends."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _count(self) -> None:
+        await asyncio.sleep(_PAUSE_S)
+        due, self._due = self._due, set()
+        for namespace in due:
+            for stored in self._store.scan(KEY, namespace):
+                await self._update(decode(stored.data))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The next write in a namespace, or the next start, tries again what could not be stored."""
+        self._task = None
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            _log.warning("what is used of a quota is not told yet: %s", error)
+        self._look_at(set())
+
+    async def _update(self, quota: Object) -> None:
+        resource = self._registry.find(KEY[0], "v1", KEY[1])
+        assert resource is not None  # it is built in
+        meta, held = quota["metadata"], Committed(self._store).held(quota["metadata"]["namespace"])
+        used = resource_quota.total_usage(quota, held, lambda key: self._objects(key, meta["namespace"]))
+        status = {"hard": quota["spec"].get("hard") or {}, "used": used}
+        if status == quota.get("status"):
+            return
+        target = Target(
+            resource=resource,
+            namespace=meta["namespace"],
+            name=meta["name"],
+            subresource=resource.subresource("status"),
+        )
+        try:
+            await self._writer.update(target, quota | {"status": status}, _BY)
+        except ApiError as error:
+            if error.code not in (404, 409):  # it has gone or was changed, which is looked at in its turn
+                raise
+
+    def _objects(self, key: tuple[str, str], namespace: str) -> Iterator[tuple[Resource, Object]]:
+        resource = self._registry.find(key[0], "v1", key[1])
+        assert resource is not None  # it is built in
+        return ((resource, stored.obj) for stored in self._store.scan(key, namespace))

@@ -1,0 +1,38 @@
+"""How much each namespace holds: objects by kind, and bytes. Kept as objects come and go, so that asking costs nothing.
+
+Counted is what the last decided writes leave, on the disk or not yet: what a quota has to be decided on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+Key = tuple[str, str]  # (group, plural)
+
+
+class Tally:
+    """The count of one store."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, Counter[Key]] = {}
+        self._size_bytes: Counter[str] = Counter()
+
+    def change(self, key: Key, namespace: str, before: bytes | None, after: bytes | None) -> None:
+        """An object was `before` and is `after`, as JSON; None: it is not there."""
+        objects = self._objects.setdefault(namespace, Counter())
+        objects[key] += (after is not None) - (before is not None)
+        self._size_bytes[namespace] += len(after or b"") - len(before or b"")
+        if not objects[key]:
+            del objects[key]
+        if not objects:
+            del self._objects[namespace]
+        if not self._size_bytes[namespace]:
+            del self._size_bytes[namespace]
+
+    def objects(self, namespace: str) -> Counter[Key]:
+        """Return how many objects of each kind there are."""
+        return self._objects.get(namespace, Counter())
+
+    def size_bytes(self, namespace: str) -> int:
+        """Return what all of them take as JSON."""
+        return self._size_bytes[namespace]
