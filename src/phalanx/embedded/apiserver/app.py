@@ -119,6 +119,7 @@ class Api:
             body=raw.body,
             websocket_key=raw.websocket_key.decode("latin-1"),
             websocket_protocols=raw.websocket_protocols.decode("latin-1"),
+            spdy_protocols=raw.spdy_protocols.decode("latin-1"),
         )
         payer, limited = _payer(user), MASTERS not in user.groups
         raw.known(payer, limited)

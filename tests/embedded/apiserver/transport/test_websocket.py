@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from phalanx.embedded.apiserver.transport.websocket import Broken, Listener, head, text
+from phalanx.embedded.apiserver.transport.websocket import Broken, Listener, Unwrapper, head, text, wrapped
 from tests.embedded.apiserver.process import ServerProcess
 
 KEY = b"dGhlIHNhbXBsZSBub25jZQ=="  # RFC 6455, section 1.3, and the answer to it
@@ -110,3 +110,16 @@ def test_what_is_no_stream_is_answered_as_ever(api_server: ServerProcess) -> Non
     assert answer(source).startswith(b"HTTP/1.1 200 ")
     assert json.loads(source.read())["kind"] == "Namespace"
     talk.close()
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 70_000])
+def test_what_a_client_of_a_node_wraps_arrives_and_what_it_is_sent_is_unwrapped_in_any_pieces(size: int) -> None:
+    payload = b"x" * size
+    frame = wrapped(payload)
+    assert frame[0] == 0x82
+    assert frame[1] & 0x80
+    assert frame.endswith(bytes(4) + payload)
+    sent = ((b"\x82" + text(payload + b"\n")[1:]) * 2 if size else b"\x82\x00") + b"\x89\x00\x88\x02\x03\xe8"
+    messages = Unwrapper()
+    assert b"".join(messages.hear(sent[at : at + 3]) for at in range(0, len(sent), 3)) == payload * (2 if size else 1)
+    assert messages.over

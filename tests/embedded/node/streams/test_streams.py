@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import pty
 import re
+import struct
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,8 @@ from kubernetes import client as official
 from kubernetes import config, stream
 
 from phalanx.client.kind import PODS
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.endpoints.subresources.streams import _chosen
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container
@@ -30,10 +36,17 @@ SERVER = (
 AT = [{"name": "AT", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
 
 
-async def kubectl(server: ServerProcess, api: Client, *words: str, given: bytes = b"") -> tuple[int, str, str]:
+# As kubectl before 1.31, and Go programs by `remotecommand.NewSPDYExecutor`.
+OLD = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
+
+
+async def kubectl(
+    server: ServerProcess, api: Client, *words: str, given: bytes = b"", env: dict[str, str] | None = None
+) -> tuple[int, str, str]:
     command = [KUBECTL, f"--kubeconfig={server.kubeconfig}", f"--namespace={api.namespace}", *words]
     pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
-    process = await asyncio.create_subprocess_exec(*command, **pipes)  # type: ignore[arg-type]  # names of pipes alone
+    environ = {**os.environ, **(env or {})}
+    process = await asyncio.create_subprocess_exec(*command, env=environ, **pipes)  # type: ignore[arg-type]  # names of pipes alone
     out, err = await asyncio.wait_for(process.communicate(given), 240)
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
@@ -53,6 +66,40 @@ def test_a_command_runs_in_the_container_and_its_exit_code_comes_back(api_server
         assert code != 0
 
     scenario(api_server, test)
+
+
+def test_older_clients_do_the_same_by_spdy(api_server: ServerProcess) -> None:
+    async def test(api: Client) -> None:
+        await api.run(container("main", "sh", "-c", "wc -c; sleep 300", stdin=True, stdinOnce=True))
+        await api.phase("Running")
+        script = "echo out; echo err >&2; exit 3"
+        code, out, err = await kubectl(api_server, api, "exec", "p", "--", "sh", "-c", script, env=OLD)
+        assert (code, out) == (3, "out\n")
+        assert err.splitlines() == ["err", "command terminated with exit code 3"]
+        given = b"x" * 300_000
+        code, out, _ = await kubectl(api_server, api, "exec", "-i", "p", "--", "cat", given=given, env=OLD)
+        assert (code, len(out)) == (0, 300_000)
+        sized = "until [ \"$(stty size)\" = '24 80' ]; do sleep 0.05; done; echo it is"
+        assert await in_terminal(api_server, api, "exec", "-it", "p", "--", "sh", "-c", sized) == (0, b"it is\r\n")
+        _, out, _ = await kubectl(api_server, api, "exec", "p", "--", "no-such-program", env=OLD)
+        assert out == ""
+
+    scenario(api_server, test)
+
+
+async def in_terminal(server: ServerProcess, api: Client, *words: str) -> tuple[int, bytes]:
+    """An older kubectl in a terminal of 24 lines."""
+    ours, its = pty.openpty()
+    try:
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        command = [KUBECTL, f"--kubeconfig={server.kubeconfig}", f"--namespace={api.namespace}", *words]
+        env = {**os.environ, **OLD}
+        process = await asyncio.create_subprocess_exec(*command, env=env, stdin=its, stdout=its, stderr=its)
+        code = await asyncio.wait_for(process.wait(), 240)
+        return code, os.read(ours, 4096)
+    finally:
+        os.close(ours)
+        os.close(its)
 
 
 def test_files_are_copied_both_ways(api_server: ServerProcess, tmp_path: Path) -> None:
@@ -132,13 +179,14 @@ async def _port(api: Client) -> str:
     return str(await until(look))
 
 
-def test_a_port_is_forwarded_by_kubectl(api_server: ServerProcess) -> None:
+@pytest.mark.parametrize("env", [{}, OLD], ids=["WebSocket", "SPDY"])
+def test_a_port_is_forwarded_by_kubectl(api_server: ServerProcess, env: dict[str, str]) -> None:
     async def test(api: Client) -> None:
         await api.run(container("main", sys.executable, "-c", SERVER, env=AT))
         port = await _port(api)
         command = [KUBECTL, f"--kubeconfig={api_server.kubeconfig}", f"--namespace={api.namespace}"]
         forward = await asyncio.create_subprocess_exec(
-            *command, "port-forward", "pod/p", f":{port}", stdout=asyncio.subprocess.PIPE
+            *command, "port-forward", "pod/p", f":{port}", stdout=asyncio.subprocess.PIPE, env={**os.environ, **env}
         )
         try:
             assert forward.stdout is not None
@@ -197,6 +245,14 @@ def test_what_cannot_be_streamed_is_refused(api_server: ServerProcess, path: str
     api_server.ask("POST", pods, {"metadata": {"name": "p"}, "spec": {"containers": [container("main")]}})
     answer = api_server.ask("GET", f"{pods}/{path}")
     assert (answer.code, answer.body["message"]) == (code, message)
+
+
+def test_of_the_protocols_over_spdy_the_best_that_both_speak_is_chosen() -> None:
+    assert _chosen("exec", "v4.channel.k8s.io, v3.channel.k8s.io") == "v4.channel.k8s.io"
+    assert _chosen("portforward", "portforward.k8s.io") == "portforward.k8s.io"
+    with pytest.raises(ApiError, match="unable to negotiate protocol: client supports") as caught:
+        _chosen("exec", "v2.channel.k8s.io")
+    assert caught.value.code == 403
 
 
 def test_it_takes_the_right_to_create_a_stream(api_server: ServerProcess) -> None:

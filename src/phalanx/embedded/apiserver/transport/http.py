@@ -62,6 +62,7 @@ class RawRequest:
     chunked_ok: bool = True
     websocket_key: bytes = b""  # it asks for its answer, if that is a stream, by WebSocket
     websocket_protocols: bytes = b""
+    spdy_protocols: bytes = b""  # it asks for SPDY, and for one of these upon it
     raw_path: bytes = b""  # as it was written, with its escapes
     others: tuple[tuple[bytes, bytes], ...] = ()  # all other headers, of a request that is to be passed on
     known: Callable[[str, bool], None] = _untold  # to be told who asks, and whether his connections are limited
@@ -94,7 +95,7 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._headers_bytes = 0
-        self._websocket_key = self._websocket_protocols = b""
+        self._websocket_key = self._websocket_protocols = self._spdy_protocols = b""
         self._others: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._body_bytes = 0
@@ -199,7 +200,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._url, self._headers, self._headers_bytes = b"", {}, 0
-        self._websocket_key = self._websocket_protocols = b""
+        self._websocket_key = self._websocket_protocols = self._spdy_protocols = b""
         self._others = []
         self._body, self._body_bytes, self._begun_s = [], 0, time.monotonic()
 
@@ -222,6 +223,8 @@ class Connection(asyncio.Protocol):
             self._websocket_key = value
         elif name == b"sec-websocket-protocol":
             self._websocket_protocols = b", ".join(one for one in (self._websocket_protocols, value) if one)
+        elif name == b"x-stream-protocol-version":
+            self._spdy_protocols = b", ".join(one for one in (self._spdy_protocols, value) if one)
         elif name == b"expect" and value.lower() == b"100-continue":
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         elif _PASSED_ON in self._url:
@@ -265,6 +268,7 @@ class Connection(asyncio.Protocol):
             self._parser.get_http_version() != "1.0",
             self._websocket_key if self._parser.should_upgrade() else b"",
             self._websocket_protocols,
+            self._spdy_protocols if self._parser.should_upgrade() else b"",
             path,
             tuple(self._others),
             self._known,

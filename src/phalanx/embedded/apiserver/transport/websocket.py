@@ -2,6 +2,9 @@
 
 Some clients (fabric8's, which Spark and many operators use) ask for a watch in this way first, and wait for the end of
 whatever else they are answered, which a stream does not have.
+
+And the other side, of a server that speaks to a node: binary messages that carry another protocol (`wrapped`,
+`Unwrapper`).
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import hashlib
 from collections.abc import Iterator
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # section 1.3
-_TEXT, _CLOSE, _PING, _PONG = 0x1, 0x8, 0x9, 0xA
+_CONTINUED, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
+_NO_MASK = bytes(4)  # of a client that is ours and crosses no proxy, against which masks are
 _FINAL, _MASKED = 0x80, 0x80
 _SHORT, _TWO_BYTES, _EIGHT_BYTES = 125, 126, 127
 _CONTROL_MOST_BYTES = 125  # of a ping or close, section 5.5
@@ -42,14 +46,45 @@ def close(code: int = NORMAL_CLOSURE) -> bytes:
     return _frame(_CLOSE, code.to_bytes(2))
 
 
-def _frame(opcode: int, payload: bytes) -> bytes:
-    """Unmasked, as a server sends them (section 5.2)."""
+def wrapped(payload: bytes) -> bytes:
+    """A binary message, as a client sends it."""
+    return _frame(_BINARY, payload, _MASKED, _NO_MASK)
+
+
+def _frame(opcode: int, payload: bytes, masked: int = 0, mask: bytes = b"") -> bytes:
+    """Unmasked, as a server sends them (section 5.2), unless told otherwise."""
     size, first = len(payload), bytes((_FINAL | opcode,))
     if size <= _SHORT:
-        return first + bytes((size,)) + payload
+        return first + bytes((masked | size,)) + mask + payload
     if size < 2**16:
-        return first + bytes((_TWO_BYTES,)) + size.to_bytes(2) + payload
-    return first + bytes((_EIGHT_BYTES,)) + size.to_bytes(8) + payload
+        return first + bytes((masked | _TWO_BYTES,)) + size.to_bytes(2) + mask + payload
+    return first + bytes((masked | _EIGHT_BYTES,)) + size.to_bytes(8) + mask + payload
+
+
+class Unwrapper:
+    """A reader of a server's binary messages. `over`: it has said goodbye."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self.over = False
+
+    def hear(self, data: bytes) -> bytes:
+        """Return what the messages carry that are whole now."""
+        self._rest += data
+        found = bytearray()
+        while len(self._rest) >= 2 and not self.over:
+            size, at = self._rest[1] & ~_MASKED, 2
+            if size > _SHORT:
+                width = 2 if size == _TWO_BYTES else 8
+                size, at = int.from_bytes(self._rest[2 : 2 + width]), 2 + width
+            if len(self._rest) < at + size:
+                break
+            opcode = self._rest[0] & 0x0F
+            if opcode in (_CONTINUED, _BINARY):
+                found += self._rest[at : at + size]
+            self.over = opcode == _CLOSE
+            del self._rest[: at + size]
+        return bytes(found)
 
 
 class Listener:

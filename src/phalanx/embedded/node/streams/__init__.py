@@ -1,9 +1,10 @@
 """Streams into pods: `kubectl exec`, `attach`, `cp` and `port-forward`, as the kubelet speaks them.
 
-channels   one WebSocket as several channels: input, output, errors, sizes of a terminal
-spdy       SPDY/3.1, as far as port-forward needs it
-session    a command beside a running container, with pipes or a terminal
-feed       input for a container that has some
-remote     exec and attach
-forward    port-forward
+channels        one WebSocket as several channels: input, output, errors, sizes of a terminal
+spdy            SPDY/3.1, as far as exec and port-forward need it
+spdy_channels   the streams of SPDY as those channels
+session         a command beside a running container, with pipes or a terminal
+feed            input for a container that has some
+remote          exec and attach
+forward         port-forward
 """

@@ -11,23 +11,34 @@ import datetime as dt
 import json
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from aiohttp import web
 
 from phalanx.embedded.node.container.attempt import Attempt, Exited, Running
 from phalanx.embedded.node.container.log import LogOptions, read, since_text
-from phalanx.embedded.node.streams.channels import CLOSE, RESIZE, STDERR, STDIN, STDOUT, Channels
+from phalanx.embedded.node.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, Channels
 from phalanx.embedded.node.streams.feed import Feed
 from phalanx.embedded.node.streams.session import Session, pieces
+from phalanx.embedded.node.streams.spdy_channels import PROTOCOLS as SPDY
+from phalanx.embedded.node.streams.spdy_channels import SpdyChannels
 
 _LAST_WORDS_S = 0.5  # for output that was written before the end; a child left behind may hold the pipe for ever
 _LOOK_S = 0.02  # between two looks at what the container has written: somebody waits for his own keys
 _SUCCESS = {"status": "Success"}
+AnyChannels: TypeAlias = Channels | SpdyChannels
 
 
 def _flag(request: web.Request, name: str) -> bool:
     return request.query.get(name, "").lower() in ("true", "1")
+
+
+def _channels(request: web.Request) -> AnyChannels:
+    """Return the channels that the client's handshake asks for."""
+    if request.headers.get("Sec-WebSocket-Protocol") not in SPDY:
+        return Channels()
+    asked = {STDIN: "stdin", STDOUT: "stdout", STDERR: "stderr", RESIZE: "tty"}
+    return SpdyChannels(frozenset({ERROR, *(channel for channel, name in asked.items() if _flag(request, name))}))
 
 
 def _failure(message: str, reason: str = "InternalError", **more: Any) -> dict[str, Any]:
@@ -54,7 +65,7 @@ async def execute(request: web.Request, attempt: Attempt) -> web.StreamResponse:
     state = attempt.state()
     if not isinstance(state, Running):
         return web.Response(status=400, text="cannot exec in a container that does not run")
-    channels = Channels()
+    channels = _channels(request)
     socket = await channels.open(request)
     tty, stdin = _flag(request, "tty"), _flag(request, "stdin")
     try:
@@ -73,7 +84,7 @@ async def execute(request: web.Request, attempt: Attempt) -> web.StreamResponse:
     return socket
 
 
-async def _serve(channels: Channels, session: Session) -> int | None:
+async def _serve(channels: AnyChannels, session: Session) -> int | None:
     """Pass everything on until the command ends. Return its exit code; None: the client has gone."""
     output = asyncio.gather(
         *(
@@ -102,13 +113,13 @@ async def _stop(*tasks: asyncio.Future[Any]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _pump(channels: Channels, number: int, source: int) -> None:
+async def _pump(channels: AnyChannels, number: int, source: int) -> None:
     with suppress(ConnectionError):
         async for piece in pieces(source):
             await channels.send(number, piece)
 
 
-async def _hear(channels: Channels, session: Session) -> None:
+async def _hear(channels: AnyChannels, session: Session) -> None:
     """Pass on what the client sends, until it goes."""
     async for channel, data in channels.messages():
         if channel == STDIN:
@@ -131,7 +142,7 @@ async def attach(request: web.Request, attempt: Attempt) -> web.StreamResponse:
             "use kubectl exec -i"
         )
         return web.Response(status=400, text=text)
-    channels = Channels()
+    channels = _channels(request)
     socket = await channels.open(request)
     options = LogOptions(follow=True, since=since_text(dt.datetime.now(dt.UTC)), look_s=_LOOK_S)
     feed = Feed(attempt.path("stdin")) if stdin else None
@@ -143,7 +154,7 @@ async def attach(request: web.Request, attempt: Attempt) -> web.StreamResponse:
     return socket
 
 
-async def _pass_on(channels: Channels, attempt: Attempt, options: LogOptions) -> None:
+async def _pass_on(channels: AnyChannels, attempt: Attempt, options: LogOptions) -> None:
     def over() -> bool:
         return isinstance(attempt.state(), Exited) or not attempt.folder.exists()
 
@@ -153,7 +164,7 @@ async def _pass_on(channels: Channels, attempt: Attempt, options: LogOptions) ->
         await channels.finish(_SUCCESS)
 
 
-async def _until_gone(channels: Channels, work: Awaitable[None], feed: Feed | None, *, once: bool) -> None:
+async def _until_gone(channels: AnyChannels, work: Awaitable[None], feed: Feed | None, *, once: bool) -> None:
     """Do `work` for as long as the client is there, whose input goes to `feed`. `once`: which is over with it."""
 
     async def listen() -> None:

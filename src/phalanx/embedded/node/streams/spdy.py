@@ -1,6 +1,7 @@
-"""SPDY/3.1, as far as `kubectl port-forward` needs it: streams with headers, data, half-closed streams, pings.
+"""SPDY/3.1, as far as port-forward and exec need it: streams with headers, data, half-closed streams, pings.
 
-kubectl speaks it inside a WebSocket (`SPDY/3.1+portforward.k8s.io`). Flow control is left out on both sides, as in the
+Newer clients speak it inside a WebSocket (`SPDY/3.1+portforward.k8s.io`), and that of older ones is put into one by the
+API server. Flow control is left out on both sides, as in the
 library of Kubernetes (moby/spdystream). Headers are compressed by one zlib stream for each direction, with the
 dictionary of the draft. Source: SPDY Protocol - Draft 3.1 (sections 2.2 to 2.6).
 """

@@ -1,13 +1,15 @@
 """`kubectl exec`, `attach`, `cp` and `port-forward`: the API server joins the client's WebSocket with the node's.
 
 Who may do that is checked, the pod and the container are found; then the handshake goes on to the node that runs the
-pod, and from its answer on bytes pass both ways unread. Only WebSockets: who asks in SPDY alone (clients before 1.31,
-or old libraries) is refused.
+pod, and from its answer on bytes pass both ways unread. Who asks in SPDY (kubectl before 1.31, Go programs by
+`remotecommand.NewSPDYExecutor`) has it put into a WebSocket to the node, which speaks it there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import secrets
 import ssl
 from urllib.parse import quote, urlencode
 
@@ -21,6 +23,9 @@ from phalanx.embedded.apiserver.storage.store import Object, Store
 from phalanx.embedded.apiserver.transport.request import Request, Response
 
 STREAMS = ("exec", "attach", "portforward")
+_SPDY = "SPDY/3.1"
+_OVER_SPDY = {"portforward": ("portforward.k8s.io",)}  # the others: with a status at the end
+_WITH_STATUS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _CONNECT_TIMEOUT_S = 10.0
 
 
@@ -43,11 +48,16 @@ class Streams:
         node = self._store.get(("", "nodes"), "", node_name)
         if node is None:
             raise not_found("", "nodes", node_name)
-        if not request.websocket_key:
+        if request.websocket_key:
+            key, protocols, spdy = request.websocket_key, request.websocket_protocols, ""
+        elif request.spdy_protocols:
+            spdy = _chosen(target.sub, request.spdy_protocols)
+            key, protocols = base64.b64encode(secrets.token_bytes(16)).decode(), f"{_SPDY}+{spdy}"
+        else:
             raise bad_request("Upgrade request required")
         host, port = endpoint_of(node.obj)
         reader, writer = await self._connect(host.strip("[]"), port)
-        return await answered(reader, writer, self._handshake(path, host, port, request))
+        return await answered(reader, writer, self._handshake(path, host, port, key, protocols), spdy)
 
     def _path(self, sub: str, pod: Object, request: Request) -> str:
         meta = pod["metadata"]
@@ -75,7 +85,7 @@ class Streams:
                 failure = error
         raise ApiError(500, "InternalError", f"error dialing backend: {failure}")
 
-    def _handshake(self, path: str, host: str, port: int, request: Request) -> bytes:
+    def _handshake(self, path: str, host: str, port: int, key: str, protocols: str) -> bytes:
         token = self._settings.kubelet_token.read_text().strip()
         lines = [
             f"GET {path} HTTP/1.1",
@@ -84,8 +94,18 @@ class Streams:
             "Connection: Upgrade",
             "Upgrade: websocket",
             "Sec-WebSocket-Version: 13",
-            f"Sec-WebSocket-Key: {request.websocket_key}",
+            f"Sec-WebSocket-Key: {key}",
         ]
-        if request.websocket_protocols:
-            lines.append(f"Sec-WebSocket-Protocol: {request.websocket_protocols}")
+        if protocols:
+            lines.append(f"Sec-WebSocket-Protocol: {protocols}")
         return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+def _chosen(sub: str, offered: str) -> str:
+    """Return the best of the protocols that a client speaks over SPDY. Raises `ApiError` 403, as a kubelet does."""
+    served, said = _OVER_SPDY.get(sub, _WITH_STATUS), [one.strip() for one in offered.split(",")]
+    found = next((one for one in served if one in said), None)
+    if found is None:
+        why = f"unable to upgrade: unable to negotiate protocol: client supports {said}, server accepts {list(served)}"
+        raise ApiError(403, "Forbidden", why)
+    return found

@@ -8,14 +8,18 @@ from collections.abc import AsyncIterator
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import refused
 from phalanx.embedded.apiserver.transport.request import Response
+from phalanx.embedded.apiserver.transport.websocket import Unwrapper, wrapped
 
 _ANSWER_TIMEOUT_S = 10.0
 _WAITING_MOST_BYTES = 2**20
 _PIECE_BYTES = 64 * 1024
 
 
-async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handshake: bytes) -> Response:
-    """Return the answer to the handshake, and what follows it. Raises `ApiError` when it is no."""
+async def answered(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handshake: bytes, spdy: str = ""
+) -> Response:
+    """Return the answer to the handshake, and what follows it. `spdy`: the client speaks that over SPDY, and no
+    WebSocket. Raises `ApiError` when it is no."""
     try:
         writer.write(handshake)
         async with asyncio.timeout(_ANSWER_TIMEOUT_S):
@@ -30,7 +34,7 @@ async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, h
     except ApiError:
         writer.close()
         raise
-    return Response(code=101, tunnel=Tunnel(head, reader, writer))
+    return Response(code=101, tunnel=SpdyTunnel(spdy, reader, writer) if spdy else Tunnel(head, reader, writer))
 
 
 class Tunnel:
@@ -54,14 +58,35 @@ class Tunnel:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self._head
-        while True:
-            try:
-                piece = await self._reader.read(_PIECE_BYTES)
-            except OSError:
-                return
-            if not piece:
-                return
+        while piece := await self._read():
             yield piece
+
+    async def _read(self) -> bytes:
+        """Return what the other side says next; empty: it has gone."""
+        try:
+            return await self._reader.read(_PIECE_BYTES)
+        except OSError:
+            return b""
 
     async def aclose(self) -> None:
         self._writer.close()
+
+
+class SpdyTunnel(Tunnel):
+    """A tunnel whose client speaks SPDY, and whose other side has it in binary messages of a WebSocket."""
+
+    def __init__(self, protocol: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+            f"X-Stream-Protocol-Version: {protocol}\r\n\r\n"
+        )
+        super().__init__(head.encode(), reader, writer)
+
+    def write(self, data: bytes) -> bool:
+        return super().write(wrapped(data))
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._head
+        messages = Unwrapper()
+        while not messages.over and (piece := await self._read()):
+            yield messages.hear(piece)
