@@ -176,5 +176,5 @@ def test_a_reader_who_is_too_slow_is_told_so_and_left(monkeypatch: pytest.Monkey
 def test_a_stream_of_a_number_that_is_none_is_refused() -> None:
     journal = Journal("one")
     assert journal.stream(STREAM, {"count": "-1"}) is None
-    assert journal.view(STREAM, {"count": "-1"}, NOW_S)["status_code"] == 400  # type: ignore[call-overload, index]
+    assert journal.view(STREAM, {"count": "-1"}, NOW_S)["status_code"] == 400  # type: ignore[call-overload, index]  # a refusal is an object
     assert journal.stream(("v1", "events", "batch"), {}) is None
