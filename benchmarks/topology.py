@@ -20,7 +20,7 @@ from phalanx.core.placement import gang
 from phalanx.core.placement.draft import Draft
 from phalanx.model.event import NodeSeen, Occupied
 from phalanx.model.job import Group, Role
-from phalanx.model.node import Node, Topology, TopologyRequest
+from phalanx.model.node import Node, SliceLayer, Topology, TopologyRequest
 from phalanx.model.pod import Shape, amounts
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
@@ -36,7 +36,8 @@ CASES: dict[str, TopologyRequest | None] = {
     "rack_preferred": TopologyRequest(level="rack", required=False),
     "host_preferred_falls_back": TopologyRequest(level="host", required=False),
     "block_balanced": TopologyRequest(level="block", balanced=True),
-    "block_slices_of_4_per_host": TopologyRequest(level="block", slice_level="host", slice_pods=4),
+    "block_slices_of_4_per_host": TopologyRequest(level="block", slices=(SliceLayer(4, "host"),)),
+    "slices_of_16_per_rack_of_4_per_host": TopologyRequest(slices=(SliceLayer(16, "rack"), SliceLayer(4, "host"))),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from phalanx.kube.read import labels
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group, Job
-from phalanx.model.node import TopologyRequest
+from phalanx.model.node import SliceLayer, TopologyRequest
 from phalanx.model.reason import ReasonCode
 from tests.kube import double
 from tests.kube.test_gang_spec import declared, why
@@ -38,6 +38,7 @@ EVERYTHING = {
     "phalanx.dev/subgroups": '[{"name": "left", "minimum": 1, "preferredCloseness": "block"}]',
     "phalanx.dev/subgroup": "left",
     "phalanx.dev/role-preferred-closeness": "host",
+    "phalanx.dev/role-slice": "4@rack, 2@host",
 }
 
 
@@ -58,9 +59,11 @@ def test_every_word_is_read() -> None:
     assert job.checkpoint_s == 600.0
     assert (job.requires_any, job.reservation, job.nice, job.qos) == (True, "week", -5, "high")
     assert (job.preemptible, job.preempts, job.size) == (False, True, GangSize.FIXED_AT_START)
-    assert job.closeness == TopologyRequest(level="rack", balanced=True, slice_level="host", slice_pods=2)
+    assert job.closeness == TopologyRequest(level="rack", balanced=True, slices=(SliceLayer(2, "host"),))
     assert job.groups == (Group(name="left", minimum=1, closeness=TopologyRequest(level="block", required=False)),)
-    assert (job.roles[0].group, job.roles[0].closeness) == ("left", TopologyRequest(level="host", required=False))
+    layers = (SliceLayer(4, "rack"), SliceLayer(2, "host"))
+    near = TopologyRequest(level="host", required=False, slices=layers)
+    assert (job.roles[0].group, job.roles[0].closeness) == ("left", near)
 
 
 def test_who_says_nothing_has_the_defaults() -> None:
@@ -106,6 +109,11 @@ def test_a_priority_class_that_preempts_nobody_is_heeded() -> None:
         ("size", "large", "j says phalanx.dev/size 'large': it is none of elastic, fixed-at-start"),
         ("slice", "4", "j says phalanx.dev/slice '4': write PODS@LEVEL, for instance 4@kubernetes.io/hostname"),
         ("slice", "0@host", "j says phalanx.dev/slice '0@host': it is no whole number from 1"),
+        (
+            "role-slice",
+            "4@rack,",
+            "j says phalanx.dev/role-slice '4@rack,': write PODS@LEVEL, for instance 4@kubernete",
+        ),
         ("subgroups", "left", "j says phalanx.dev/subgroups 'left': it is no JSON list"),
         ("subgroups", "[{}]", "j says phalanx.dev/subgroups '[{}]': a group has a name"),
         ("subgroups", '[{"nam": "x"}]', 'j says phalanx.dev/subgroups \'[{"nam": "x"}]\': there is no such field'),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from phalanx.client.kind import JOBS, NODES
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.fields.notes import notes
-from phalanx.dialects.kueue.gangs import LAYERS, layers
 from tests.dialects.kueue.written import cluster_queue, group, named
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
 from tests.kube.test_kueue import conditions, job, stage_with, workload
+from tests.kube.test_kueue_pods import pod
 
 HOST, RACK = "kubernetes.io/hostname", "rack"
 
@@ -147,26 +149,52 @@ def test_pod_sets_of_one_group_share_a_domain() -> None:
     play(scene())
 
 
-def test_of_several_layers_of_slices_the_innermost_counts_and_the_job_says_so() -> None:
-    said = '[{"topology": "block", "size": 4}, {"topology": "rack", "size": 2}]'
+@pytest.mark.parametrize("said", [{"required-topology": RACK}, {"required-topology": RACK, "group-name": "all"}])
+def test_pods_of_a_group_of_pods_share_a_domain(said: dict[str, str]) -> None:
+    async def scene() -> None:
+        stage = with_nodes(n1=(1, "x", "a"), n2=(2, "x", "b"))
+        for name in ("one", "two"):
+            one = pod(name, "g")
+            one["metadata"]["annotations"] |= {f"kueue.x-k8s.io/podset-{key}": text for key, text in said.items()}
+            stage.put(one)
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            assert set(stage.api.bound().values()) == {"n2"}
+
+    play(scene())
+
+
+def test_slices_are_not_split_inside_of_a_required_domain() -> None:
+    """By count alone three pods would go to one rack, and the fourth to the other."""
 
     async def scene() -> None:
         stage = with_nodes(n1=(3, "x", "a"), n2=(3, "x", "b"))
-        stage.put(close("four", 4, slice_required_topology_constraints=said))
+        stage.put(close("four", 4, required_topology="block", slice_required_topology=RACK, slice_size="2"))
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 4)
             assert sorted(stage.api.bound().values()) == ["n1", "n1", "n2", "n2"]
-            asked = workload(stage, "four")["spec"]["podSets"][0]["topologyRequest"]
-            assert asked["podsetSliceRequiredTopologyConstraints"] == [
+
+    play(scene())
+
+
+def test_each_layer_of_slices_is_kept_together() -> None:
+    """Block x has room for five pods, but for one slice of four in racks for two each; y for two."""
+    said = '[{"topology": "block", "size": 4}, {"topology": "rack", "size": 2}]'
+
+    async def scene() -> None:
+        stage = with_nodes(n1=(3, "x", "a"), n2=(2, "x", "b"), n3=(2, "y", "c"), n4=(3, "y", "d"))
+        asked = close("eight", 8, slice_required_topology_constraints=said)
+        stage.put(asked)
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "eight").get("Admitted") == "True Admitted")
+            request = workload(stage, "eight")["spec"]["podSets"][0]["topologyRequest"]
+            assert request["podsetSliceRequiredTopologyConstraints"] == [
                 {"topology": "block", "size": 4},
                 {"topology": "rack", "size": 2},
             ]
+            await stage.until(lambda: len(stage.api.bound()) == 8)
+            (one,) = assignment(stage, "eight")["slices"]
+            assert (one["domainCount"], one["podCounts"]) == (4, {"universal": 2})
+        assert list(notes("Job", asked)) == []
 
     play(scene())
-    (note,) = notes("Job", close("four", 4, slice_required_topology_constraints=said))
-    assert "only its innermost layer has an effect" in note
-
-
-def test_layers_that_cannot_be_read_say_nothing() -> None:
-    texts = ("nonsense", "[1]", '[{"topology": "a"}]', '[{"topology": "a", "size": 1e999}]', "[" * 10_000)
-    assert [layers({LAYERS: text}) for text in texts] == [[]] * len(texts)

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import pytest
 
 from phalanx.model.job import MAX_DEPTH, Group, Role, gang_error, gang_tree
-from phalanx.model.node import TopologyRequest
+from phalanx.model.node import SliceLayer, TopologyRequest
 from phalanx.state.classes import InternTable
 from tests.core.builders import role
 
@@ -33,13 +33,23 @@ def test_what_is_no_gang_is_told_in_words(roles, groups, complaint) -> None:
     assert gang_error(roles, groups, None) == complaint
 
 
-def test_slices_need_pods_and_a_level() -> None:
-    asked = (role("w", 4, cpu=1),)
-    assert gang_error(asked, (), TopologyRequest(slice_pods=2)).startswith("the job: slices of 2 pods at level ''")
-    assert gang_error(asked, (), TopologyRequest(slice_level="host")).startswith(
-        "the job: slices of 0 pods at level 'host'"
-    )
-    assert not gang_error(asked, (), TopologyRequest(slice_level="host", slice_pods=2))
+@pytest.mark.parametrize(
+    ("layers", "complaint"),
+    [
+        (((2, ""),), "the job: slices of 2 pods at level '' need both, pods and level"),
+        (((0, "host"),), "the job: slices of 0 pods at level 'host' need both, pods and level"),
+        (((6, "rack"), (4, "host")), "the job: slices of 6 pods (rack) do not consist of whole slices of 4 (host)"),
+        (((2, "rack"), (4, "host")), "the job: slices of 2 pods (rack) do not consist of whole slices of 4 (host)"),
+        (((2, "host"),) * 17, "the job: 17 layers of slices; the most is 16"),
+        (((2, "host"),), ""),
+        (((12, "block"), (4, "rack"), (4, "host")), ""),
+    ],
+)
+def test_slices_have_pods_and_a_level_and_consist_of_those_inside(
+    layers: tuple[tuple[int, str], ...], complaint: str
+) -> None:
+    near = TopologyRequest(slices=tuple(SliceLayer(*layer) for layer in layers))
+    assert gang_error((role("w", 4, cpu=1),), (), near) == complaint
 
 
 def test_groups_deeper_than_any_sense_are_refused() -> None:

@@ -15,7 +15,7 @@ A block that does not say `cycle` decides nothing. `read` makes steps of a file;
         reservation=r qos=high nice=5 checkpoint=600 fixed-at-start not-preemptible preempts-not
         close=rack close=rack?balanced
         sub=left (a group of roles: sub=left/min=1/close=rack/in=parent); a role says in=left, close=…
-      `close=LEVEL` is required, `close=LEVEL?` preferred; `+balanced`, `+slice=4@host` behind it
+      `close=LEVEL` is required, `close=LEVEL?` preferred; `+balanced`, `+slice=8@rack+slice=4@host` behind it
     adopted NAME#2 running started=10 … worker/0@a worker/1@?    as `job`, with attempt, phase, placements, open slots
     open NAME worker/1 …   release NAME worker/1 …   started NAME   finished NAME [failed|deleted]
     refused NAME#1 until=60 the pods were not created
@@ -59,7 +59,7 @@ from phalanx.model.event import (
     Vacated,
 )
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group, Job, Outcome, Phase, Role, Slot
-from phalanx.model.node import Node, Taint, TopologyRequest
+from phalanx.model.node import Node, SliceLayer, Taint, TopologyRequest
 from phalanx.model.pod import Amounts, NodeTerm, Operator, Requirement, Shape, Toleration, amounts
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode
@@ -353,21 +353,20 @@ def dependency(word: str) -> Dependency:
 
 
 def closeness(text: str) -> TopologyRequest:
-    """`rack`, `rack?`, `rack+balanced`, `rack+slice=4@host`; `+slice=4@host` alone names no level."""
+    """`rack`, `rack?`, `rack+balanced`, `rack+slice=8@switch+slice=4@host`; `+slice=4@host` alone names no level."""
     level, *more = text.split("+")
-    pods, at = 0, ""
+    layers: tuple[SliceLayer, ...] = ()
     for part in more:
         if part.startswith("slice="):
-            number, _, at = part.removeprefix("slice=").partition("@")
-            pods = int(number)
+            pods, _, at = part.removeprefix("slice=").partition("@")
+            layers += (SliceLayer(int(pods), at),)
         elif part != "balanced":
             raise ValueError(f"{part!r} is neither balanced nor slice=PODS@LEVEL")
     return TopologyRequest(
         level=level.removesuffix("?"),
         required=not level.endswith("?"),
         balanced="balanced" in more,
-        slice_level=at,
-        slice_pods=pods,
+        slices=layers,
     )
 
 

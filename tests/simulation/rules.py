@@ -204,6 +204,26 @@ def too_far_apart(cluster: Cluster, record: JobRecord) -> Iterator[str]:
         # One pod alone is close to itself, wherever it is put again.
         if len(there) > 1 and (len(set(there.values())) > 1 or None in there.values()):
             yield f"{what} of {job.id} wants one {near.level}, and is in {there}"
+    for at, pods, level in layers(job):
+        slices: dict[int, dict[Slot, tuple[str, ...] | None]] = {}
+        for slot, name in record.placements.items():
+            if slot.role == at and (node := cluster.columns.node(name)):
+                slices.setdefault(slot.ordinal // pods, {})[slot] = domain(level, node)
+        for found in slices.values():
+            if len(found) > 1 and (len(set(found.values())) > 1 or None in found.values()):
+                yield f"{pods} pods of role {at} of {job.id} want one {level}, and are in {found}"
+
+
+def layers(job: Job) -> Iterator[tuple[int, int, str]]:
+    """(role, pods, level) of each layer of slices. What is innermost and says anything decides."""
+    groups = {group.name: group for group in job.groups}
+    for at, role in enumerate(job.roles):
+        around, name = [role.closeness], role.group
+        while name:
+            around.append(groups[name].closeness)
+            name = groups[name].parent
+        said = next((near for near in (*around, job.closeness) if near and (near.level or near.slices)), None)
+        yield from ((at, *layer) for layer in (said.slices if said else ()))
 
 
 def below(groups: Iterable[Group], roles: Iterable[Role], name: str) -> Iterator[int]:

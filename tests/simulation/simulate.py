@@ -370,7 +370,7 @@ class Run:
     def is_counted(self, job: Job) -> bool:
         """Amounts, and at most one required domain, decide."""
         near = job.closeness
-        simple = near is None or (near.required and not near.slice_level)
+        simple = near is None or (near.required and not near.slices)
         return simple and not self.variety.reservations and self.is_plain(replace(job, closeness=None))
 
     def nobody_is_overlooked(self, plan: Plan) -> None:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from phalanx.model.job import Group, Role
-from phalanx.model.node import Device, Node, Taint, Topology, TopologyRequest
+from phalanx.model.node import Device, Node, SliceLayer, Taint, Topology, TopologyRequest
 from phalanx.model.pod import (
     DeviceShare,
     HostPort,
@@ -114,5 +114,7 @@ class Wants:
         near = TopologyRequest(level=level, required=random.random() < 0.6, balanced=random.random() < 0.3)
         if random.random() < 0.2:
             finer = random.choice(LEVELS[LEVELS.index(level) + 1 :])
-            near = replace(near, slice_level=finer, slice_pods=random.choice([1, 2]))
+            inner = SliceLayer(random.choice([1, 2]), finer)
+            between = [SliceLayer(2 * inner.pods, at) for at in LEVELS[LEVELS.index(level) + 1 : LEVELS.index(finer)]]
+            near = replace(near, slices=(*between, inner))
         return random.choice([None, near])

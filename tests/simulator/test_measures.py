@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from phalanx.model.job import Job, Outcome, Placement, Role
-from phalanx.model.node import Node, Topology, TopologyRequest
+from phalanx.model.node import Node, SliceLayer, Topology, TopologyRequest
 from phalanx.model.pod import Shape
 from phalanx.model.queue import Queue
 from phalanx.simulator.measures.dominance import dominance
@@ -289,7 +289,7 @@ def test_racks_of_one_name_in_two_zones_are_two() -> None:
 def test_a_level_that_jobs_alone_name_is_measured_too() -> None:
     nodes = [*rack("r1", "a", "b"), *rack("r2", "c")]
     assert "by_level" not in measure(lying(nodes, "ab"))
-    schedule = lying(nodes, "ab", "bc", closeness=TopologyRequest(level="rack", slice_level="host", slice_pods=2))
+    schedule = lying(nodes, "ab", "bc", closeness=TopologyRequest(level="rack", slices=(SliceLayer(2, "host"),)))
     assert measure(schedule)["by_level"] == {"rack": {"one_domain_ratio": 0.5, "mean_domains_per_gang": 1.5}}
 
 

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import NamedTuple
 
-from phalanx.model.node import TopologyRequest
+from phalanx.model.node import SliceLayer, TopologyRequest
 from phalanx.model.pod import Shape
 from phalanx.model.reason import Reason
 
@@ -156,7 +157,7 @@ class Phase(StrEnum):
 MAX_PODS = 150_000  # in one job; as many as the largest cluster that Kubernetes is tested for has in all
 MAX_ROLES = 1_000
 MAX_GROUPS = 1_000
-MAX_DEPTH = 16
+MAX_DEPTH = 16  # of groups in groups, and of slices in slices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,19 +196,19 @@ class GangTree:
     def requires_topology(self) -> bool:
         """Return whether some pods of the subtree must be close to each other, not only should be."""
         near = self.closeness
-        must = near is not None and ((near.required and near.level != "") or near.slice_pods > 1)
+        must = near is not None and ((near.required and near.level != "") or any(pods > 1 for pods, _ in near.slices))
         return must or any(member.requires_topology() for member in self.members)
 
     def slice_pods(self, role: int) -> int:
-        """Return how many pods of the role make one slice; below two: the role has no slices.
+        """Return how many pods of the role make one slice of the largest layer; below two: the role has no slices.
 
         The innermost request around the role that says anything of where its pods go decides."""
         inside = next((member for member in self.members if role in member.roles()), None)
         said = 0 if inside is None else inside.slice_pods(role)
         near = self.closeness
-        if said or near is None or not (near.level or near.slice_level):
+        if said or near is None or not (near.level or near.slices):
             return said
-        return max(1, near.slice_pods)
+        return max((pods for pods, _ in near.slices), default=1)
 
     def placed(self, pods: Sequence[int]) -> bool:
         """Return whether so many pods of each role are enough for the subtree. `pods`: by role."""
@@ -276,8 +277,23 @@ def gang_errors(roles: Sequence[Role], groups: Sequence[Group], closeness: Topol
     asked += [(f"role {role.name!r}", role.closeness) for role in roles]
     asked += [(f"the group {group.name!r}", group.closeness) for group in groups]
     for name, near in asked:
-        if near is not None and (near.slice_pods < 0 or bool(near.slice_pods) != bool(near.slice_level)):
-            yield f"{name}: slices of {near.slice_pods} pods at level {near.slice_level!r} need both, pods and level"
+        if near is not None:
+            yield from slice_errors(name, near.slices)
+
+
+def slice_errors(name: str, layers: Sequence[SliceLayer]) -> Iterator[str]:
+    """Yield what is wrong with the layers of slices of a topology request."""
+    if len(layers) > MAX_DEPTH:
+        yield f"{name}: {len(layers)} layers of slices; the most is {MAX_DEPTH}"
+    for pods, level in layers:
+        if pods < 1 or not level:
+            yield f"{name}: slices of {pods} pods at level {level!r} need both, pods and level"
+    for outer, inner in pairwise(layers):
+        if inner.pods > 0 and outer.pods % inner.pods:
+            yield (
+                f"{name}: slices of {outer.pods} pods ({outer.level}) do not consist of whole slices of {inner.pods} "
+                f"({inner.level})"
+            )
 
 
 def group_errors(roles: Sequence[Role], groups: Sequence[Group]) -> Iterator[str]:

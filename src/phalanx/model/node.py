@@ -13,6 +13,7 @@ reservations).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from phalanx.model.pod import Amounts, Shape, Toleration
 
@@ -72,6 +73,13 @@ class Topology:
     levels: tuple[str, ...]
 
 
+class SliceLayer(NamedTuple):
+    """A layer of slices: every `pods` pods of a role, in order of ordinals, share one domain of `level`."""
+
+    pods: int
+    level: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyRequest:
     """A topology request says how close to each other the pods of a job, group or role are to be (Kueue's
@@ -81,14 +89,12 @@ class TopologyRequest:
     holds them, the next coarser level is tried, and at last any nodes.
 
     `balanced`: the pods are spread evenly over the domains below `level`, instead of over as few as possible.
-    `slice_pods`, `slice_level`: besides, every so many pods of a role, in order of ordinals, share one domain of that
-        level."""
+    `slices`: besides, the layers of slices, the largest first; a slice consists of whole slices of the next layer."""
 
     level: str = ""
     required: bool = True
     balanced: bool = False
-    slice_level: str = ""
-    slice_pods: int = 0
+    slices: tuple[SliceLayer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from phalanx.core.placement.draft import Draft
 from phalanx.loop import step
 from phalanx.model.event import Event, Finished, NodeGone, NodeSeen, Opened, Started, Submitted
 from phalanx.model.job import Group, Job, Phase, Placement, Role, Slot
-from phalanx.model.node import Node, Topology, TopologyRequest
+from phalanx.model.node import Node, SliceLayer, Topology, TopologyRequest
 from phalanx.model.plan import Place, Plan, Start
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster, JobRecord
@@ -51,7 +51,7 @@ def a_job(seed: Random, number: int) -> Job:
             TopologyRequest(level=level),
             TopologyRequest(level=level, balanced=True),
             TopologyRequest(level=level, required=False),
-            TopologyRequest(level="block", slice_level="host", slice_pods=2),
+            TopologyRequest(level="block", slices=(SliceLayer(4, "rack"), SliceLayer(2, "host"))),
         ]
     )
     groups: tuple[Group, ...] = ()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from phalanx.core.placement import gang, topology
 from phalanx.core.placement.draft import Draft
 from phalanx.model.job import Group, Role
-from phalanx.model.node import Node, Topology, TopologyRequest
+from phalanx.model.node import Node, SliceLayer, Topology, TopologyRequest
 from phalanx.model.pod import NodePreference, Operator, Requirement, Shape, amounts
 from tests.core import brute
 from tests.core.builders import cluster, node, role
@@ -87,9 +87,9 @@ def test_two_roles_are_placed_exactly_if_a_domain_holds_both(nodes, level, many,
 
 @given(labelled(), st.sampled_from(["rack", "host"]), st.integers(2, 3), st.integers(1, 9))
 def test_slices_are_whole_but_the_last_and_as_many_as_the_domains_hold(nodes, level, size, pods) -> None:
-    near = TopologyRequest(level="block", slice_level=level, slice_pods=size)
+    near = TopologyRequest(level="block", slices=(SliceLayer(size, level),))
     outcome = placed(nodes, (role("w", pods, cpu=1),), near)
-    assert (outcome is not None) is any(holds_slices(block, level, size, pods) for block in domains(nodes, "block"))
+    assert (outcome is not None) is any(hold(block, near.slices, pods) for block in domains(nodes, "block"))
     homes = {each.name: dict(each.labels) for each in nodes}
     for first in range(0, pods if outcome else 0, size):
         assert outcome is not None
@@ -98,15 +98,46 @@ def test_slices_are_whole_but_the_last_and_as_many_as_the_domains_hold(nodes, le
         assert len(names) == 1 or (len(set(inside)) == 1 and None not in inside[0])
 
 
-def holds_slices(block: Sequence[Node], level: str, size: int, pods: int) -> bool:
-    """Whether some choice of domains for the whole slices leaves one that holds the short last one."""
-    inner, (slices, short) = [cpus(each) for each in domains(block, level)], divmod(pods, size)
-    if short <= 1:  # a pod alone may also be where there is no such domain
-        return sum(each // size for each in inner) >= slices and cpus(block) >= pods
+@given(labelled(), st.sampled_from([(2, 2), (4, 2), (6, 2), (6, 3)]), st.booleans(), st.booleans(), st.integers(1, 13))
+def test_slices_of_slices_are_placed_exactly_if_they_can_be(nodes, sizes, one_block, wishing, pods) -> None:
+    """Every so many pods share a rack, and of these every so many a host. Pods with wishes may wait in vain."""
+    layers = (SliceLayer(sizes[0], "rack"), SliceLayer(sizes[1], "host"))
+    wishes = (NodePreference(100, (Requirement("metadata.name", Operator.IN, ("n0",), field=True),)),)
+    shape = Shape(requests=amounts({"cpu": 1}), preferences=wishes if wishing else ())
+    near = TopologyRequest(level="block" if one_block else "", slices=layers)
+    outcome = placed(nodes, (Role(name="w", count=pods, minimum=pods, shape=shape),), near)
+    fits = any(hold(part, layers, pods) for part in (domains(nodes, "block") if one_block else [nodes]))
+    assert (outcome is not None) is fits or (wishing and fits)
+    homes = {each.name: dict(each.labels) for each in nodes}
+    for size, level in layers:
+        keys = LEVELS[0].levels[: LEVELS[0].levels.index(level) + 1]
+        for first in range(0, pods if outcome else 0, size):
+            assert outcome is not None
+            names = [each.node for each in outcome if first <= each.ordinal < first + size]
+            inside = [tuple(map(homes[name].get, keys)) for name in names]
+            assert len(names) == 1 or (len(set(inside)) == 1 and None not in inside[0])
+
+
+def hold(nodes: Sequence[Node], layers: Sequence[SliceLayer], pods: int) -> bool:
+    """Whether the nodes hold the pods in slices, the last of which may be short, by trying every domain for that."""
+    if not layers:
+        return cpus(nodes) >= pods
+    parts, (slices, short) = list(domains(nodes, layers[0].level)), divmod(pods, layers[0].pods)
+    whole = [most(part, layers, 0) for part in parts]
+    if not short:
+        return sum(whole) >= slices
+    if short == 1 and cpus(nodes) > sum(map(cpus, parts)) and sum(whole) >= slices:
+        return True  # a pod alone may also be where there is no such domain
     return any(
-        each >= short and (each - short) // size + sum(other // size for other in inner) - each // size >= slices
-        for each in inner
+        (beside := most(part, layers, short)) >= 0 and sum(whole) - whole[at] + beside >= slices
+        for at, part in enumerate(parts)
     )
+
+
+def most(domain: Sequence[Node], layers: Sequence[SliceLayer], short: int) -> int:
+    """How many slices of the first layer the domain holds beside a short one; -1: not even that."""
+    sizes = range(short, cpus(domain) + 1, layers[0].pods)
+    return max((at for at, pods in enumerate(sizes) if hold(domain, layers[1:], pods)), default=-1)
 
 
 @given(labelled(), st.integers(1, 8))
@@ -182,7 +213,7 @@ def test_a_domain_is_named_so_that_it_is_told_apart(level: str, name: str) -> No
 
 
 @pytest.mark.parametrize(
-    "near", [TopologyRequest(level="block", balanced=True), TopologyRequest(level="", slice_level="rack", slice_pods=2)]
+    "near", [TopologyRequest(level="block", balanced=True), TopologyRequest(slices=(SliceLayer(2, "rack"),))]
 )
 def test_pods_that_want_more_than_room_are_parted_the_same_way(near: TopologyRequest) -> None:
     """They prefer one node, which counts inside of a rack only."""

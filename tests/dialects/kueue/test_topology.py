@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from phalanx.dialects.kueue.gangs import words
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.batch_job import read_job
-from phalanx.model.node import TopologyRequest
+from phalanx.model.job import Job
+from phalanx.model.node import SliceLayer, TopologyRequest
+from phalanx.model.reason import ReasonCode
 from tests.kube.double import job
 
 PREFIX = "kueue.x-k8s.io/"
+LAYERS = '[{"topology": "rack", "size": 4}, {"topology": "host", "size": 2}]'
 
 
-def closeness(**annotations: str) -> tuple[Any, Any]:
-    """Of the role, and of the whole job."""
+def read(**annotations: str) -> Job:
     obj = job("j", 4)
     obj["metadata"] |= {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
     obj["metadata"]["labels"] = {f"{PREFIX}queue-name": "l"}
@@ -25,26 +25,58 @@ def closeness(**annotations: str) -> tuple[Any, Any]:
     obj["spec"]["template"]["metadata"] = {"annotations": said}
     around = AdmissionDefaults(words=lambda kind, meta, scheduler: words(kind, meta))
     members = GangMembers(id="default/j", jobs=[read_job(obj, around)], pods=[])
-    found = gang_spec(members, GangDefaults(largest={"cpu": 4000})).job
-    assert found.blocked is None
-    return found.roles[0].closeness, found.closeness
+    return gang_spec(members, GangDefaults(largest={"cpu": 4000})).job
 
 
 @pytest.mark.parametrize(
-    ("said", "role", "whole"),
+    ("said", "asked"),
     [
-        ({}, None, None),
-        ({"unconstrained_topology": "true"}, None, None),
-        ({"required_topology": "rack"}, TopologyRequest(level="rack", required=True), None),
-        ({"preferred_topology": "rack"}, TopologyRequest(level="rack", required=False), None),
+        ({}, None),
+        ({"unconstrained_topology": "true"}, None),
+        ({"required_topology": "rack"}, TopologyRequest(level="rack", required=True)),
+        ({"preferred_topology": "rack"}, TopologyRequest(level="rack", required=False)),
         (
             {"required_topology": "block", "slice_required_topology": "rack", "slice_size": "2"},
-            TopologyRequest(level="block", required=True),
-            TopologyRequest(level="", required=True, slice_level="rack", slice_pods=2),
+            TopologyRequest(level="block", required=True, slices=(SliceLayer(2, "rack"),)),
         ),
-        ({"slice_size": "2"}, None, None),
+        (
+            {"preferred_topology": "block", "slice_required_topology_constraints": LAYERS},
+            TopologyRequest(level="block", required=False, slices=(SliceLayer(4, "rack"), SliceLayer(2, "host"))),
+        ),
+        (
+            {"unconstrained_topology": "true", "slice_required_topology": "rack", "slice_size": "2"},
+            TopologyRequest(slices=(SliceLayer(2, "rack"),)),
+        ),
     ],
     ids=str,
 )
-def test_its_words_are_ours(said: dict[str, str], role: TopologyRequest | None, whole: TopologyRequest | None) -> None:
-    assert closeness(**said) == (role, whole)
+def test_its_words_are_ours(said: dict[str, str], asked: TopologyRequest | None) -> None:
+    found = read(**said)
+    assert (found.blocked, found.roles[0].closeness, found.closeness) == (None, asked, None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"slice_size": "2"},
+        {"slice_required_topology": "rack"},
+        {"slice_required_topology": "rack", "slice_size": "two"},
+        {"slice_required_topology": "rack", "slice_size": "0"},
+        {"slice_required_topology_constraints": "nonsense"},
+        {"slice_required_topology_constraints": "[]"},
+        {"slice_required_topology_constraints": "[1]"},
+        {"slice_required_topology_constraints": '[{"topology": "rack"}]'},
+        {"slice_required_topology_constraints": '[{"topology": "rack", "size": "2"}]'},
+        {"slice_required_topology_constraints": '[{"topology": "rack", "size": 1e999}]'},
+        {"slice_required_topology_constraints": '[{"topology": "", "size": 2}]'},
+        {"slice_required_topology_constraints": "[" * 10_000},
+        {"required_topology": "rack", "preferred_topology": "rack"},
+    ],
+    ids=lambda said: str(said)[:60],
+)
+def test_a_job_whose_slices_cannot_be_read_waits_and_says_so(said: dict[str, str]) -> None:
+    """Kueue's webhook refuses it."""
+    blocked = read(**said).blocked
+    assert blocked is not None
+    assert blocked.code is ReasonCode.INVALID
+    assert "j says phalanx.dev/role-" in blocked.text

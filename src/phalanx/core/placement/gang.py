@@ -33,6 +33,7 @@ from phalanx.core.placement.filters.matching import Rows
 from phalanx.core.placement.packing import NearestDomain, PackedPods, PlacementShortfall, fill, largest_left, pack
 from phalanx.core.placement.topology import Counts, DomainCapacity, TopologyConstraint
 from phalanx.model.job import GangTree, Placement
+from phalanx.model.node import SliceLayer
 from phalanx.state.classes import Gang
 
 __all__ = ["PlacementShortfall", "place"]
@@ -96,7 +97,7 @@ class PlacementAttempt:
         """Place the subtree's minimum within these nodes, as close as it requests; return whether that was possible. If
         not, nothing is changed."""
         near = unit.closeness
-        if near is None or not (near.level or near.slice_level):
+        if near is None or not (near.level or near.slices):
             return self.members(unit, within, style)
         asked = topology.topology_constraint(self.draft, near)
         for tried in topology.fallback_levels(asked, near):
@@ -258,10 +259,10 @@ class PlacementAttempt:
 
     def filled(self, role: int, count: int, within: Rows | None, style: TopologyConstraint | None) -> int:
         """Place as many of the pods as fit, one slice after the other; return how many."""
-        demand = self.gang.demands[role]
         if style is None or style.slice_pods == 1:
-            return count - fill(self.draft, demand, role, count, self.shares, within)
-        codes, placed = topology.codes(self.draft, style, style.slice_depth), 0
+            return count - fill(self.draft, self.gang.demands[role], role, count, self.shares, within)
+        depth, placed = style.slices[0].depth, 0
+        codes, each = topology.codes(self.draft, style, depth), style.inside(depth)
         found = np.unique(codes[self.ground(role, within, style).at]).tolist()
         for code in sorted(found, key=lambda code: not code):  # what is in no domain comes last
             inside = codes == code if within is None else (codes == code) & within
@@ -269,7 +270,7 @@ class PlacementAttempt:
                 mark, pods = self.mark(), min(style.slice_pods, count - placed)
                 if not code and pods > 1:  # it holds no slices; of a single pod nothing can be split
                     break
-                if fill(self.draft, demand, role, pods, self.shares, inside):
+                if self.filled(role, pods, inside, each) < pods:
                     self.rewind(mark)
                     break
                 placed += pods
@@ -317,7 +318,7 @@ class PlacementAttempt:
     def nearest(self, unit: GangTree, style: TopologyConstraint, within: Rows | None) -> NearestDomain:
         """Return how far the best domain of the requested level comes."""
         roles = self.counted(unit)
-        depth = style.depth if style.depth >= 0 else style.slice_depth
+        depth = style.depth if style.depth >= 0 else style.slices[0].depth
         now = np.zeros(1, np.int64)
         empty = np.zeros(1, np.int64)
         for role in roles:
@@ -334,7 +335,7 @@ class PlacementAttempt:
             wanted=sum(self.least(role, style) for role in roles),
             empty=int(empty.max()),
             unit=unit.name,
-            slices=(style.slice_pods, style.levels[style.slice_depth]) if style.slice_pods > 1 else None,
+            slices=tuple(SliceLayer(pods, style.levels[at]) for at, pods in style.slices),
         )
 
 

@@ -38,6 +38,7 @@ from phalanx.core.placement.filters import matching, node_resources
 from phalanx.core.placement.filters.matching import Rows
 from phalanx.core.placement.scoring import constrained
 from phalanx.model.job import Role
+from phalanx.model.node import SliceLayer
 from phalanx.state.classes import Demand, Gang
 
 ORDERS = 6
@@ -54,7 +55,7 @@ class NearestDomain:
     `name`, `holds`, `wanted`: the domain that holds most, and how many of the wanted pods.
     `empty`: how many pods the best domain would hold if nothing ran.
     `unit`: the name of the role or group with the request.
-    `slices`: (pods, level), if only whole slices count."""
+    `slices`: the layers of slices, if only whole ones count."""
 
     level: str
     domains: int
@@ -63,7 +64,7 @@ class NearestDomain:
     wanted: int
     empty: int
     unit: str
-    slices: tuple[int, str] | None = None
+    slices: tuple[SliceLayer, ...] = ()
 
 
 class PlacementShortfall(NamedTuple):

@@ -6,9 +6,9 @@ domains are then different demands, stand in different lines, and are counted an
 
 The others are those of the job, of each group around the role, of the role, and of the slot's slice, each for its own
 closeness. Where none of them is left, or only on nodes that are gone, so that nobody knows where, the open slots
-of that unit are placed *together*, as a gang of their own that is as close as the unit asks: the first of them stands
-in line for all, and the others wait beside the lines. So is a member of a group that the job was started without, close
-or not: it too starts whole.
+of that unit, or of that slice, are placed *together*, as a gang of their own that is as close as the unit asks: the
+first of them stands in line for all, and the others wait beside the lines. So is a member of a group that the job was
+started without, close or not: it too starts whole.
 
 A job that was given flavors of nodes keeps to these."""
 
@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
 
 from phalanx.core.placement import topology
 from phalanx.model.job import GangTree, Group, Placement, Role, Slot
-from phalanx.model.node import Topology, TopologyRequest
+from phalanx.model.node import SliceLayer, Topology, TopologyRequest
 from phalanx.model.pod import NodePreference, Operator, Requirement, Shape
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
@@ -29,22 +31,32 @@ LIGHTEST = 10  # weight of the coarsest level preferred; each finer one weighs a
 
 def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:
     """Return the open slots that are placed at once with this one, in order: those that the minimum lacks, which the
-    others follow only then; or if none is below its minimum, all."""
-    if (unit := missing_unit(cluster, record, slot)) is None:
+    others follow only then; or if none is below its minimum, all. Of slices with gaps the first alone."""
+    if (unit := missing_unit(cluster, record, slot)) is not None:
+        roles = set(unit.roles())
+        inside = sorted(each for each in record.open if each.role in roles)
+    elif layers := missing_layers(cluster, record, slot):
+        inside = slice_of(record.open, slot, layers[0].pods)
+    else:
         return (slot,)
-    roles = set(unit.roles())
-    inside = sorted(each for each in record.open if each.role in roles)
-    return tuple(each for each in inside if not is_growth(record, each)) or tuple(inside)
+    wanted = [each for each in inside if not is_growth(record, each)] or inside
+    by_role = groupby(wanted, attrgetter("role"))
+    return tuple(each for role, some in by_role for each in numbered_alike(list(some), layers_around(record, role)))
 
 
 def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot) -> Gang:
     """Return the gang that the slot asks for, with those that must be placed together with it."""
     unit, roles = missing_unit(cluster, record, slot), roles_together(cluster, record, slot)
     found = [bound_to_others(cluster, topologies, record, slot, role) for role in roles]
-    if unit is None:
-        gang = cluster.interned.one(found[0])
+    together = slots_together(cluster, record, slot)
+    if unit is not None:
+        gang = cluster.interned.gang(*part_of_job(unit, together, roles, found))
+    elif layers := missing_layers(cluster, record, slot):
+        near, count = TopologyRequest(level=layers[0].level, slices=layers[1:]), len(together)
+        part = replace(found[0], count=count, minimum=count, group="", closeness=near)
+        gang = cluster.interned.gang((part,), (), None)
     else:
-        gang = cluster.interned.gang(*part_of_job(unit, slots_together(cluster, record, slot), roles, found))
+        gang = cluster.interned.one(found[0])
     return cluster.with_flavors(gang, tuple(record.flavors[role] for role in roles)) if record.flavors else gang
 
 
@@ -81,6 +93,43 @@ def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | 
             continue
         return unit if sum(each.role in roles for each in record.open) > 1 else None
     return None
+
+
+def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[SliceLayer, ...]:
+    """Return the layers of slices from the coarsest on whose slice around the slot has no pod on a node that exists,
+    and more than one that wants one; empty if there is none."""
+    layers = layers_around(record, slot.role)
+    for at, (pods, _) in enumerate(layers):
+        there = (record.placements[each] for each in slice_of(record.placements, slot, pods))
+        if not any(cluster.columns.node(node) for node in there):
+            return layers[at:] if len(slice_of(record.open, slot, pods)) > 1 else ()
+    return ()
+
+
+def numbered_alike(slots: list[Slot], layers: Sequence[SliceLayer]) -> list[Slot]:
+    """Return the first of these slots of a role: as many as are in the same slices when they are numbered anew, without
+    gaps, as pods are that are placed."""
+    for pods, _ in layers:
+        first, last = slots[0].ordinal, slots[-1].ordinal
+        if first % pods == 0 and last - first < len(slots):
+            break
+        slots = [each for each in slots if each.ordinal // pods == first // pods]
+    return slots
+
+
+def slice_of(slots: Collection[Slot], slot: Slot, pods: int) -> list[Slot]:
+    """Return those of the slots that are in the same slice of so many pods, in order."""
+    if pods < len(slots):
+        first = slot.ordinal - slot.ordinal % pods
+        return [each for at in range(first, first + pods) if (each := Slot(slot.role, at)) in slots]
+    return sorted(each for each in slots if each.role == slot.role and each.ordinal // pods == slot.ordinal // pods)
+
+
+def layers_around(record: JobRecord, role: int) -> tuple[SliceLayer, ...]:
+    """Return the layers of slices of the role: those of the innermost request around it that says anything."""
+    around = [] if record.gang.tree is None else [unit.closeness for unit in path(record.gang.tree, role)]
+    said = next((near for near in reversed(around) if near is not None and (near.level or near.slices)), None)
+    return () if said is None else tuple(layer for layer in said.slices if layer.pods > 1)
 
 
 def is_somewhere(cluster: Cluster, record: JobRecord, roles: Collection[int]) -> bool:
@@ -137,21 +186,17 @@ def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: Jo
 
 
 def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[tuple[TopologyRequest, Iterable[str]]]:
-    """Yield each topology request that binds the slot, with the nodes of the subtree that makes it; then that of its
-    slice."""
-    slicing: TopologyRequest | None = None
+    """Yield each topology request that binds the slot, with the nodes of the subtree that makes it; then those of its
+    slices."""
     for unit in path(tree, slot.role):
         if (near := unit.closeness) is None:
             continue
         roles = set(unit.roles())
         if near.level:
             yield near, (node for each, node in record.placements.items() if each.role in roles)
-        slicing = near if near.level or near.slice_level else slicing
-    if slicing is not None and slicing.slice_pods > 1:
-        first = slot.ordinal - slot.ordinal % slicing.slice_pods
-        slice_ = (Slot(slot.role, ordinal) for ordinal in range(first, first + slicing.slice_pods))
-        same = TopologyRequest(level=slicing.slice_level, required=True)
-        yield same, (record.placements[each] for each in slice_ if each in record.placements)
+    for pods, level in layers_around(record, slot.role):
+        beside = slice_of(record.placements, slot, pods)
+        yield TopologyRequest(level=level), (record.placements[each] for each in beside)
 
 
 def path(unit: GangTree, role: int) -> list[GangTree]:

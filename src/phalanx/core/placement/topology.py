@@ -14,7 +14,8 @@ summed over the domains of a level (`np.bincount`).
 - *Balanced*: evenly over the domains one level below the one that was chosen, as far as each holds (water filling);
   packed inside each of them.
 - *Slices*: at the slice's level and above, a domain counts for whole slices only; a slice is never split over two
-  domains of its level, and its pods have consecutive ordinals.
+  domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a finer level (layers).
+  The last slice may be short: it is placed after the whole ones, whose order leaves it as much wherever they go.
 
 Nodes in no domain of a level come last, and hold no slices. (The algorithm is that of Kueue's Topology-Aware
 Scheduling, KEP-2724: BestFit, and its slices; its balanced placement differs, see docs/decisions/0009-topology.md.)
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,32 +101,52 @@ Indices: TypeAlias = NDArray[np.intp]
 UNBOUNDED = 2**31  # more pods than that on one node are not told apart
 
 
+class SliceDepth(NamedTuple):
+    """A layer of slices: so many pods are not split over domains of the level at `depth`."""
+
+    depth: int
+    pods: int
+
+
 @dataclass(frozen=True, slots=True)
 class TopologyConstraint:
     """A topology request as it is tried: `near` with a level to fall back to.
 
     `levels`: of the hierarchy, coarse to fine.
     `depth`: the level in whose one domain all is placed; -1: anywhere.
-    `slice_depth`, `slice_pods`: the level over which no slice is split, -1: there are no slices; and the pods of a
-        slice."""
+    `layers`: of slices, coarse to fine, the smaller ones inside of the larger ones."""
 
     levels: tuple[str, ...]
     depth: int
     balanced: bool
-    slice_depth: int
-    slice_pods: int
+    layers: tuple[SliceDepth, ...]
+
+    @property
+    def slices(self) -> tuple[SliceDepth, ...]:
+        """Return the layers that say more than that all is in one domain."""
+        return tuple(layer for layer in self.layers if layer.depth >= self.depth)
+
+    @property
+    def slice_pods(self) -> int:
+        """Return how many pods make a slice of the coarsest layer; 1: there are no slices."""
+        return next((layer.pods for layer in self.slices), 1)
+
+    def inside(self, depth: int) -> TopologyConstraint:
+        """Return the constraint of the pods of one slice, in its domain of that level."""
+        return replace(self, depth=depth, balanced=False, layers=self.slices[1:])
 
 
 def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstraint:
     """Return the constraint of the request, before any falling back."""
-    levels = hierarchy(draft.topologies, near.level or near.slice_level)
-    if near.slice_level and near.slice_level not in levels:
-        levels = (*levels, near.slice_level)
-    depth = levels.index(near.level) if near.level else -1
-    slice_depth = levels.index(near.slice_level) if near.slice_level else -1
-    return TopologyConstraint(
-        levels, depth, near.balanced, slice_depth, max(1, near.slice_pods) if slice_depth >= 0 else 1
-    )
+    named = [level for _, level in near.slices]
+    levels = hierarchy(draft.topologies, near.level or named[0])
+    levels += tuple(level for level in dict.fromkeys(named) if level not in levels)
+    layers: list[SliceDepth] = []
+    for pods, level in near.slices:
+        depth = levels.index(level)
+        if pods > 1 and (not layers or depth > layers[-1].depth):  # else a larger slice is as close already
+            layers.append(SliceDepth(depth, pods))
+    return TopologyConstraint(levels, levels.index(near.level) if near.level else -1, near.balanced, tuple(layers))
 
 
 def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterator[TopologyConstraint]:
@@ -155,13 +176,15 @@ class DomainCapacity:
     def held(self, depth: int, need: int = 0) -> Counts:
         """Return, per domain of the level, how many pods it holds; in whole slices, at the slices' level and above, but
         for the last one of `need` pods, which may be short."""
-        held = self._held(self.at, self.pods, depth, len(domains_of_positions(self.draft, self.style, depth)))
-        rest = need % self.style.slice_pods
-        if rest and depth <= self.style.slice_depth:
-            inner = codes(self.draft, self.style, self.style.slice_depth)[self.at]
-            beside = (summed(inner, self.pods, 0) % self.style.slice_pods)[inner]  # what whole slices leave
-            beside[inner == 0] = int(rest == 1)  # of a single pod nothing can be split
-            held[np.unique(codes(self.draft, self.style, depth)[self.at[beside >= rest]])] += rest
+        size = len(domains_of_positions(self.draft, self.style, depth))
+        held = self._held(self.at, self.pods, depth, size)
+        rest, layers = need % self.style.slice_pods, self.style.slices
+        if rest:
+            inner = codes(self.draft, self.style, layers[0].depth)[self.at]
+            beside = self._inside(self.pods).held(layers[0].depth, rest)
+            beside -= self._held(self.at, self.pods, layers[0].depth, len(beside))  # what whole slices leave
+            beside[0] = int(rest == 1)  # of a single pod nothing can be split
+            held[np.unique(codes(self.draft, self.style, depth)[self.at[beside[inner] >= rest]])] += rest
         return held
 
     def shares(self, need: int, placed: dict[int, int]) -> list[tuple[int, int]] | None:
@@ -173,44 +196,59 @@ class DomainCapacity:
             if self.most() < need - rest:
                 return None
             shares = list(self._spread(need - rest, placed) if self.style.balanced else self._packed(need - rest))
-        if rest:
-            short = self._less(shares, rest)
-            if short.most() < rest:
-                return None
-            shares += short._packed(rest)
-        return shares
+        if not rest:
+            return shares
+        last = self._last(shares, rest)
+        return None if last is None else shares + last
 
     def most(self) -> int:
         """Return how many pods the nodes hold in whole slices."""
-        if self.style.slice_pods == 1 or self.style.depth > self.style.slice_depth:
-            return int(self.pods.sum())
-        return int(self._held(self.at, self.pods, self.style.slice_depth, 0).sum())
+        return int(self._whole(self.at, self.pods, self.style.depth)[1].sum())
 
     def _packed(self, need: int) -> Iterator[tuple[int, int]]:
         return self._pack(self.at, self.pods, need, self.style.depth)
 
-    def _less(self, shares: list[tuple[int, int]], slice_pods: int) -> DomainCapacity:
-        """Return what is left when these shares are taken, for slices of another size."""
+    def _last(self, shares: list[tuple[int, int]], rest: int) -> list[tuple[int, int]] | None:
+        """Return the shares of the last slice, which is short, in the tightest domain that holds it when the other
+        shares are taken."""
         pods, index = self.pods.copy(), {position: at for at, position in enumerate(self.at.tolist())}
         for position, count in shares:
             pods[index[position]] -= count
-        return DomainCapacity(self.draft, replace(self.style, slice_pods=slice_pods), self.at, pods)
+        left, depth = self._inside(pods), self.style.slices[0].depth
+        held = left.held(depth, rest)
+        held[0] = held[0] if rest == 1 else 0  # of a single pod nothing can be split
+        if int(held.max()) < rest:
+            return None
+        inside = codes(self.draft, self.style, depth)[self.at] == chosen(held, rest)[0][0]
+        return DomainCapacity(self.draft, left.style, self.at[inside], pods[inside]).shares(rest, {})
+
+    def _inside(self, pods: Counts) -> DomainCapacity:
+        """Return the same nodes with these pods, for those of one slice of the coarsest layer."""
+        return DomainCapacity(self.draft, self.style.inside(self.style.slices[0].depth), self.at, pods)
 
     def _held(self, at: Indices, pods: Counts, depth: int, size: int) -> Counts:
-        outside = codes(self.draft, self.style, depth)[at]
-        if self.style.slice_pods == 1 or depth > self.style.slice_depth:
-            return summed(outside, pods, size)
-        inner, each = codes(self.draft, self.style, self.style.slice_depth)[at], self.style.slice_pods
-        sliced = summed(inner, pods, 0) // each * each
-        sliced[:1] = 0  # in no domain of that level
-        outer = np.zeros(len(sliced), np.intp)
-        outer[inner] = outside
-        return summed(outer, sliced, size)
+        at, pods = self._whole(at, pods, depth)
+        return summed(codes(self.draft, self.style, depth)[at], pods, size)
+
+    def _whole(self, at: Indices, pods: Counts, depth: int) -> tuple[Indices, Counts]:
+        """Return what the nodes hold in whole slices, as far as these are not coarser than the level: one position for
+        each domain of the slices."""
+        for layer in reversed(self.style.slices):
+            if layer.depth < depth:
+                break
+            inner = codes(self.draft, self.style, layer.depth)[at]
+            held = summed(inner, pods, 0) // layer.pods * layer.pods
+            held[0] = 0  # in no domain of that level
+            some = np.zeros(len(held), np.intp)
+            some[inner] = at
+            full = held.nonzero()[0]
+            at, pods = some[full], held[full]
+        return at, pods
 
     def _spread(self, need: int, placed: dict[int, int]) -> Iterator[tuple[int, int]]:
         """Yield shares that are even over the domains one level down; over nodes, if there is no such level."""
         depth, nodes = self.style.depth + 1, self.style.depth + 1 == len(self.style.levels)
-        each = self.style.slice_pods if depth <= self.style.slice_depth else 1
+        each = next((layer.pods for layer in self.style.slices if layer.depth >= depth), 1)
         numbers = np.arange(len(self.draft)) + 1 if nodes else codes(self.draft, self.style, depth)
         inside = numbers[self.at]
         held = summed(inside, self.pods, 0) if nodes else self._held(self.at, self.pods, depth, 0)
@@ -234,7 +272,7 @@ class DomainCapacity:
             yield from in_order(at, pods, need)
             return
         inside, held = codes(self.draft, self.style, depth)[at], self._held(at, pods, depth, 0)
-        if depth == len(self.style.levels) - 1 and depth != self.style.slice_depth:
+        if depth == len(self.style.levels) - 1 and all(layer.depth < depth for layer in self.style.slices):
             yield from finest(at, pods, inside, held, need)
             return
         for code, count in chosen(held, need):

@@ -80,8 +80,8 @@ def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
     what = f"all {nearest.wanted} pods" if nearest.wanted > 1 else "the pod"
     if len(gang.roles) > 1:
         what += f" of {nearest.unit}" if nearest.unit else " of the job"
-    if nearest.slices is not None:
-        what += " in slices of {} per {}".format(*nearest.slices)
+    if nearest.slices:
+        what += " in slices of " + ", of ".join(f"{pods} per {level}" for pods, level in nearest.slices)
     code, numbers = ReasonCode.NO_DOMAIN, {"level": nearest.level, "domains": nearest.domains, "pods": nearest.wanted}
     if not nearest.domains:
         code = ReasonCode.NEVER_FITS

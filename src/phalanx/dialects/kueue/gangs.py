@@ -20,8 +20,9 @@ _COMPLETIONS = f"{_OURS}completions"
 _REPLACES, _ROLE = f"{_OURS}replaces-failed", f"{_OURS}role"
 _LWS = "leaderworkerset.sigs.k8s.io"
 _SUBGROUP, _SUBGROUPS = f"{_OURS}subgroup", f"{_OURS}subgroups"
-_CLOSE, _RATHER_CLOSE, _SLICE = (f"{_OURS}{word}" for word in ("role-closeness", "role-preferred-closeness", "slice"))
-_SLICE_WORDS = ("required-topology", "size")
+_CLOSE, _RATHER_CLOSE = f"{_OURS}role-closeness", f"{_OURS}role-preferred-closeness"
+_SLICE = f"{_OURS}role-slice"
+_SLICE_WORDS = ("size", "required-topology")
 _NOTHING: Mapping[str, str] = {}
 MIN_PARALLELISM = f"{kinds.PREFIX}job-min-parallelism"
 FOLLOWING = f"{kinds.PREFIX}job-completions-equal-parallelism"
@@ -39,7 +40,9 @@ SET_NAME, SET_INDEX = f"{kinds.PREFIX}job-owner-name", f"{kinds.PREFIX}component
 STATEFUL_SET_UID = f"{kinds.PREFIX}job-uid"
 
 
-class _Layer(msgspec.Struct):
+class Layer(msgspec.Struct):
+    """A layer of slices: so many pods in one domain of a level."""
+
     topology: str
     size: int
 
@@ -76,25 +79,31 @@ def _topology(annotations: Mapping[str, Any]) -> dict[str, str]:
     one group are close to each other."""
     said = {how: annotations.get(f"{kinds.PREFIX}podset-{how}-topology") for how in ("required", "preferred")}
     level = {how: str(text) for how, text in said.items() if text}
+    sliced = slices(annotations)
+    found = {_SLICE: sliced} if sliced else {}
     if (group := annotations.get(f"{kinds.PREFIX}podset-group-name")) and level:
         words = {"required": "closeness", "preferred": "preferredCloseness"}
         one = {"name": str(group), **{words[how]: text for how, text in level.items()}}
-        return {_SUBGROUP: str(group), _SUBGROUPS: json.dumps([one])}
-    found = {{"required": _CLOSE, "preferred": _RATHER_CLOSE}[how]: text for how, text in level.items()}
-    sliced = layers(annotations)
-    return found | ({_SLICE: "{1}@{0}".format(*sliced[-1])} if sliced else {})
+        return found | {_SUBGROUP: str(group), _SUBGROUPS: json.dumps([one])}
+    return found | {{"required": _CLOSE, "preferred": _RATHER_CLOSE}[how]: text for how, text in level.items()}
 
 
-def layers(annotations: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the (level, pods) of each layer of slices, from coarse to fine; none: there are no slices."""
-    level, size = (str(annotations.get(f"{kinds.PREFIX}podset-slice-{word}") or "") for word in _SLICE_WORDS)
-    if level and size:
-        return [(level, size)]
+def slices(annotations: Mapping[str, Any]) -> str:
+    """Return the slices that are asked for, in our words; empty: none. What cannot be read is returned as it is, so
+    that its job waits and says so."""
+    if text := annotations.get(LAYERS):
+        listed = layers(annotations)
+        return ",".join(f"{one.size}@{one.topology}" for one in listed) if listed else str(text)
+    said = [str(annotations.get(f"{kinds.PREFIX}podset-slice-{word}") or "") for word in _SLICE_WORDS]
+    return "@".join(said) if any(said) else ""
+
+
+def layers(annotations: Mapping[str, Any]) -> list[Layer]:
+    """Return the layers of slices, from coarse to fine; none: there are none that can be read."""
     try:
-        listed = msgspec.json.decode(str(annotations.get(LAYERS) or "[]"), type=list[_Layer])
+        return msgspec.json.decode(str(annotations.get(LAYERS) or "[]"), type=list[Layer])
     except (msgspec.MsgspecError, ValueError):
         return []
-    return [(one.topology, str(one.size)) for one in listed]
 
 
 def _group_of_set(labels: Mapping[str, Any]) -> str:

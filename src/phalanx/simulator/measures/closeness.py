@@ -89,7 +89,8 @@ def own_levels(jobs: Iterable[Job]) -> Iterator[Topology]:
             *(group.closeness for group in job.groups),
         ):
             if each is not None:
-                yield from (Topology(levels=(level,)) for level in (each.level, each.slice_level) if level)
+                levels = (each.level, *(level for _, level in each.slices))
+                yield from (Topology(levels=(level,)) for level in levels if level)
 
 
 def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[tuple[str, Mapping[str, Domain]]]:

@@ -151,12 +151,12 @@ def _dependency(said: Fields) -> Dependency:
 def read_closeness(said: Fields) -> TopologyRequest | None:
     """Of a whole job. Raises Misread."""
     found, balanced = group_closeness(said), said.flag("balanced")
-    pods, level = _of_text(said, "slice", slices) or (0, "")
-    if found is None and not pods:
+    layers = _of_text(said, "slice", slices) or ()
+    if found is None and not layers:
         if balanced:
             raise Misread((*said.path, "balanced"), "evenly within what? Say closeness or preferredCloseness too")
         return None
-    return replace(found or TopologyRequest(), balanced=balanced, slice_level=level, slice_pods=pods)
+    return replace(found or TopologyRequest(), balanced=balanced, slices=layers)
 
 
 def _roles(said: Fields, groups: tuple[Group, ...]) -> tuple[Role, ...]:

@@ -36,7 +36,7 @@ def topology_request(template: Mapping[str, Any], of_a_job: bool) -> Object:
     if (size := str(said.get(f"{kinds.PREFIX}podset-slice-size") or "")).isdecimal():
         found["podSetSliceSize"] = int(size)
     elif several := gangs.layers(said):
-        found[_LAYERS] = [{"topology": level, "size": int(pods)} for level, pods in several]
+        found[_LAYERS] = [{"topology": one.topology, "size": one.size} for one in several]
     return found | ({"podIndexLabel": _INDEX} if found and of_a_job else {})
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from phalanx.dialects.frame.dialect import Ignored, Object, unused
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.fields.tables import CONFIGURATION, TABLES, WORDS
-from phalanx.dialects.kueue.gangs import LAYERS, layers
 from phalanx.dialects.kueue.tree.configuration import (
     CONFIGURATIONS,
     ConfigurationError,
@@ -33,9 +32,6 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
         for key in said:
             if key.startswith(kinds.PREFIX):
                 yield from _word(key)
-        if len(several := layers(said)) > 1:
-            level, pods = several[-1]
-            yield f"{LAYERS}: slices are of one level, so only its innermost layer has an effect ({pods} in a {level})"
 
 
 def _of_configuration(config_map: Object) -> Iterator[str]:

@@ -165,10 +165,10 @@ WORDS: Mapping[str, Use] = {
     "podset-required-topology": Becomes("Role.closeness", "required; the level is the node label"),
     "podset-preferred-topology": Becomes("Role.closeness", "preferred; then the coarser levels of its Topology"),
     "podset-unconstrained-topology": Becomes("Role.shape", "anywhere, as without it"),
-    "podset-slice-required-topology": Becomes("TopologyRequest.slice_level", "with podset-slice-size"),
-    "podset-slice-size": Becomes("TopologyRequest.slice_pods"),
+    "podset-slice-required-topology": Becomes("TopologyRequest.slices", "the level, with podset-slice-size"),
+    "podset-slice-size": Becomes("TopologyRequest.slices", "the pods"),
     "podset-slice-required-topology-constraints": Becomes(
-        "TopologyRequest.slice_level", "slices are of one level: of several layers the innermost counts"
+        "TopologyRequest.slices", "each layer; instead of the other two"
     ),
     "podset-group-name": Becomes("Role.group", "its pod sets share a domain; one such group a job"),
     "managed": _ELSEWHERE,

@@ -272,7 +272,7 @@ def _job_role(job: BatchJob, size: int) -> RoleSource:
 def _closeness(member: BatchJob | Pod) -> TopologyRequest | None:
     """Of this member's pods alone."""
     alone = options_of(member.options, member.name)
-    return closeness(alone, labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS)
+    return closeness(alone, labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS, labels.ROLE_SLICE)
 
 
 def _declared_rows(members: GangMembers) -> list[RoleSource]:
@@ -300,20 +300,30 @@ def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: Mapping[str, in
 def bare_pod_roles(pods: Sequence[Pod], minimum: int, of_role: Mapping[str, int] = NO_ROLES) -> list[RoleSource]:
     """Return a role for each (role label, shape); the `minimum` oldest pods are those that must start together, and so
     many of each role as `of_role` says."""
+    first: dict[BarePods, Pod] = {}
     count: dict[BarePods, int] = {}
     needed: dict[BarePods, int] = {}
     seen: dict[str, int] = {}
     for position, pod in enumerate(pods):
         source = BarePods(pod.options.get(labels.ROLE, ""), pod.shape)
+        first.setdefault(source, pod)
         count[source] = count.get(source, 0) + 1
         seen[source.role] = seen.get(source.role, 0) + 1
         must = position < minimum or seen[source.role] <= of_role.get(source.role, 0)
         needed[source] = needed.get(source, 0) + must
-    return [(_bare_role(i, source, count[source], needed[source]), source) for i, source in enumerate(count)]
+    return [(_bare_role(i, first[each], count[each], needed[each]), each) for i, each in enumerate(count)]
 
 
-def _bare_role(number: int, source: BarePods, count: int, minimum: int) -> Role:
-    return Role(name=source.role or f"pods-{number}", count=count, minimum=minimum, shape=source.shape)
+def _bare_role(number: int, first: Pod, count: int, minimum: int) -> Role:
+    """Return the role of bare pods; where it is to be, its oldest pod says."""
+    return Role(
+        name=first.options.get(labels.ROLE) or f"pods-{number}",
+        count=count,
+        minimum=minimum,
+        shape=first.shape,
+        group=first.options.get(labels.SUBGROUP, ""),
+        closeness=_closeness(first),
+    )
 
 
 def _held(members: GangMembers, whole: str, minimum: int | None, largest: Mapping[str, int]) -> RoleSource | None:

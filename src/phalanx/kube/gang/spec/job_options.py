@@ -14,7 +14,7 @@ from phalanx.dialects.schema.fields import Fields, Misread, duration_s, moment_s
 from phalanx.kube.gang.spec.held_resources import GangSpecError
 from phalanx.kube.read import labels
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group
-from phalanx.model.node import TopologyRequest
+from phalanx.model.node import SliceLayer, TopologyRequest
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -64,26 +64,23 @@ def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
         "nice": read_option(members, labels.NICE, lambda text: whole(text, -(2**31))),
         "preemptible": read_option(members, labels.PREEMPTIBLE, flag),
         "size": read_option(members, labels.SIZE, lambda text: choice(text, GangSize)),
-        "closeness": closeness(members, labels.CLOSENESS, labels.PREFERRED_CLOSENESS, whole_job=True),
+        "closeness": closeness(members, labels.CLOSENESS, labels.PREFERRED_CLOSENESS, labels.SLICE, labels.BALANCED),
         "groups": read_option(members, labels.SUBGROUPS, subgroups),
     }
     return {name: value for name, value in found.items() if value is not None and value != ""}
 
 
 def closeness(
-    members: OptionSource, required: str, preferred: str, *, whole_job: bool = False
+    members: OptionSource, required: str, preferred: str, sliced: str, balanced: str = ""
 ) -> TopologyRequest | None:
-    """From the word for a level that must, or should, be shared. Slices and balance are words of the whole job."""
+    """From the words for a level that must, or should, be shared, for slices, and for an even spread."""
     must, should = single_value(members, required), single_value(members, preferred)
     if must and should:
         raise GangSpecError(f"{members.id} says {required} {must} and {preferred} {should}: say one of both")
-    balanced = read_option(members, labels.BALANCED, flag) if whole_job else None
-    pods, level = read_option(members, labels.SLICE, slices) or (0, "") if whole_job else (0, "")
-    if not must and not should and not pods:
+    layers, evenly = read_option(members, sliced, slices) or (), read_option(members, balanced, flag)
+    if not must and not should and not layers:
         return None
-    return TopologyRequest(
-        level=must or should, required=not should, balanced=bool(balanced), slice_level=level, slice_pods=pods
-    )
+    return TopologyRequest(level=must or should, required=not should, balanced=bool(evenly), slices=layers)
 
 
 def read_option(members: OptionSource, key: str, read: Callable[[str], Value]) -> Value | None:
@@ -127,11 +124,16 @@ def choice(text: str, kinds: type[Choice]) -> Choice:
     return kinds(text)
 
 
-def slices(text: str) -> tuple[int, str]:
+def slices(text: str) -> tuple[SliceLayer, ...]:
+    """`8@rack,4@host`: every eight pods share a rack, and of these every four a host."""
+    return tuple(_layer(part.strip()) for part in text.split(","))
+
+
+def _layer(text: str) -> SliceLayer:
     pods, at, level = text.partition("@")
     if not at or not level:
         raise ValueError("write PODS@LEVEL, for instance 4@kubernetes.io/hostname")
-    return whole(pods, 1), level
+    return SliceLayer(whole(pods, 1), level)
 
 
 def dependencies(text: str, namespace: str) -> tuple[Dependency, ...]:
