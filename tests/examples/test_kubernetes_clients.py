@@ -18,7 +18,7 @@ HEAVY = {
     "kubernetes/dask": "a KubeCluster of two workers computed squares, and grew to 3; Dask's operator made its pods",
     "kubernetes/prefect": "a flow ran as a Job in a queue and ended well; another failed, and Prefect says so",
     "kubernetes/codeflare-sdk": "two RayClusters of a LocalQueue were admitted, the second when the first was deleted",
-    "kubernetes/metaflow": "a flow ended well: two Jobs were admitted by a LocalQueue, and their results joined",
+    "kubernetes/metaflow": "a flow ended well: two Jobs and a JobSet of 2 nodes were admitted by a LocalQueue",
     "kubernetes/kubeflow-training": "a PyTorchJob ended well on 3 hosts; one failed; a running one was deleted",
 }
 

@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from queues import QUEUE, SPACE, endings, make_queue
+
 # Airflow's own settings, before it is imported: a database of this run's, without its examples.
 HOME = Path(os.environ["HOME"]) / "airflow"
 os.environ |= {
@@ -14,34 +17,6 @@ os.environ |= {
     "AIRFLOW__CORE__DAGS_FOLDER": str(Path(__file__).parent),
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
 }
-SPACE = "default"
-QUOTA = {"coveredResources": ["cpu"], "flavors": [{"name": "any", "resources": [{"name": "cpu", "nominalQuota": 2}]}]}
-KUEUE = ("kueue.x-k8s.io", "v1beta2")
-
-
-def prepare() -> None:
-    """What an administrator does once: a queue."""
-    from kubernetes import client, config
-
-    config.load_kube_config()
-    objects = client.CustomObjectsApi()
-
-    def body(kind: str, name: str, **spec: Any) -> dict[str, Any]:
-        return {"apiVersion": "/".join(KUEUE), "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-    research = body("ClusterQueue", "research", namespaceSelector={}, resourceGroups=[QUOTA])
-    objects.create_cluster_custom_object(*KUEUE, "resourceflavors", body("ResourceFlavor", "any"))
-    objects.create_cluster_custom_object(*KUEUE, "clusterqueues", research)
-    team = body("LocalQueue", "team", clusterQueue="research")
-    objects.create_namespaced_custom_object(*KUEUE, SPACE, "localqueues", team)
-
-
-def finished() -> list[str]:
-    from kubernetes import client
-
-    found = client.CustomObjectsApi().list_namespaced_custom_object(*KUEUE, SPACE, "workloads")["items"]
-    said = [condition for one in found for condition in one["status"]["conditions"]]
-    return sorted(one["reason"] for one in said if one["type"] == "Finished")
 
 
 def flow() -> Any:
@@ -61,7 +36,7 @@ def flow() -> Any:
         job = KubernetesStartKueueJobOperator(
             task_id="job",
             name="job",
-            queue_name="team",
+            queue_name=QUEUE,
             cmds=["sh", "-c", 'test -n "$HOSTNAME" && sleep 1'],
             parallelism=2,
             completions=2,
@@ -74,7 +49,7 @@ def flow() -> Any:
         pod = KubernetesPodOperator(
             task_id="pod",
             name="pod",
-            labels={"kueue.x-k8s.io/queue-name": "team"},
+            labels={"kueue.x-k8s.io/queue-name": QUEUE},
             cmds=["sh", "-c", "echo said by a pod"],
             get_logs=True,
             on_finish_action="keep_pod",
@@ -91,10 +66,10 @@ def airflow(*words: str) -> None:
 def main() -> None:
     airflow("db", "migrate")
     airflow("dags", "reserialize")
-    prepare()
+    make_queue({"cpu": 2})
     run = dag.test()
     assert run.state == "success", run
-    assert finished() == ["Succeeded", "Succeeded"], finished()
+    assert endings() == [("Job", "Succeeded"), ("Pod", "Succeeded")], endings()
     print("a DAG ended well: a Job of two pods and a pod, both admitted by a LocalQueue")
 
 
