@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from phalanx.client.moment import write_moment
 from tests.cli.test_up import child
 from tests.cli.upstart import PHALANX, started, until
 from tests.kubectl import KUBECTL
@@ -117,3 +119,25 @@ def queues(kubeconfig: Path) -> list[str]:
 def test_it_makes_the_default_queue(kubeconfig: Path) -> None:
     with scheduler(kubeconfig):
         until(lambda: queues(kubeconfig) == ["default"])
+
+
+def test_beside_kueues_own_controller_it_does_not_start(kubeconfig: Path) -> None:
+    """Both would resume the same jobs. Whoever renews that controller's Lease goes on."""
+    meta = {"name": "c1f6bfd2.kueue.x-k8s.io", "namespace": "kueue-system"}
+    held = {
+        "holderIdentity": "manager_0",
+        "leaseDurationSeconds": 3600,
+        "renewTime": f"{write_moment(time.time())[:-1]}.000000Z",
+    }
+    objects = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}},
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": held},
+    ]
+    created = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    subprocess.run((KUBECTL, "create", "-f", "-"), env=environment, input=created, text=True, check=True, timeout=120)
+    command = (*PHALANX, "scheduler", "--kubeconfig", str(kubeconfig), "--dialect", "kueue")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    assert "Kueue's own controller runs in this cluster: manager_0 holds the Lease kueue-system/c1f6" in done.stderr
+    assert "kubectl -n kueue-system scale deployment kueue-controller-manager --replicas=0" in done.stderr
