@@ -55,11 +55,14 @@ def test_a_cycle_of_cohorts() -> None:
         stage.put(job("well", 2))
         async with stage.scheduler():
             await stage.until(lambda: conditions(stage, "well").get("Admitted") == "True Admitted")
-            await stage.until(lambda: conditions(stage, "waits").get("QuotaReserved") == "False Misconfigured")
-            said = workload(stage, "waits")["status"]["conditions"][0]["message"]
-            assert said == "queue 'cohort/x' is below itself (cohort/x > cohort/y > cohort/x)"
+            await stage.until(lambda: active(stage, "bad")[0] == "CohortCycleDetected")
+            said = 'Can\'t admit new workloads: Cohort "x" has a cycle in hierarchy.'
+            assert active(stage, "bad")[1] == said
+            await stage.until(lambda: conditions(stage, "waits").get("QuotaReserved") == "False Suspended")
+            assert workload(stage, "waits")["status"]["conditions"][0]["message"] == f"ClusterQueue bad: {said}"
             stage.api.put(kinds.COHORTS, named("y", spec={}))
             await stage.until(lambda: conditions(stage, "waits").get("Admitted") == "True Admitted")
+            assert active(stage, "bad") == ("Ready", "Can admit new workloads")
 
     play(scene())
 

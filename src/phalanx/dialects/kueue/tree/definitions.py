@@ -153,7 +153,7 @@ def define(objects: Objects) -> KueueDefinitions:
     flavors, settings = objects.get(kinds.RESOURCE_FLAVORS, {}), configuration(objects.get(CONFIGURATIONS, {}))
     cohorts = {name: _node(name, obj, "parentName") for name, obj in objects.get(kinds.COHORTS, {}).items()}
     queues = {
-        name: _cluster_queue(name, obj, objects, _node(name, obj, "cohortName", "cohort"))
+        name: _cluster_queue(obj, objects, cohorts, _node(name, obj, "cohortName", "cohort"))
         for name, obj in objects.get(kinds.CLUSTER_QUEUES, {}).items()
     }
     named = {flavor for each in (*queues.values(),) for flavor, _ in each.node.nominal}
@@ -252,13 +252,15 @@ def _flavor(name: str, parts: Sequence[Object | None]) -> Flavor:
     return Flavor(name=kinds.tree_flavor(name), labels=tuple(sorted(labels)), tolerations=tuple(tolerations))
 
 
-def _cluster_queue(name: str, obj: Object, objects: Objects, node: Node) -> ClusterQueue:
+def _cluster_queue(obj: Object, objects: Objects, cohorts: Mapping[str, Node], node: Node) -> ClusterQueue:
     checks = dict(_checks(node.spec))
     said = ClusterQueue(node=node, checks=checks)
     if "deletionTimestamp" in obj["metadata"]:
         text = "Can't admit new workloads; clusterQueue is terminating"
         return ClusterQueue(node=node, checks=checks, reason="Terminating", message=text)
     wrong = list(_faults(node, checks, objects))
+    if _has_cycle(node.parent, cohorts):
+        wrong.append(("CohortCycleDetected", f'Cohort "{node.parent}" has a cycle in hierarchy'))
     if wrong:
         text = f"Can't admit new workloads: {', '.join(part for _, part in wrong)}."
         return ClusterQueue(node=node, checks=checks, reason=wrong[0][0], message=text)
@@ -284,6 +286,15 @@ def _faults(node: Node, checks: Iterable[str], objects: Objects) -> Iterator[tup
             yield "TopologyNotFound", f'there is no Topology "{asked}" for TAS flavor "{flavor}"'
     if node.fault:
         yield "Unknown", node.fault
+
+
+def _has_cycle(cohort: str, cohorts: Mapping[str, Node]) -> bool:
+    """Return whether the way from the cohort up comes back to where it was."""
+    seen = set[str]()
+    while cohort in cohorts and cohort not in seen:
+        seen.add(cohort)
+        cohort = cohorts[cohort].parent
+    return cohort in seen
 
 
 def _checks(spec: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
