@@ -87,7 +87,10 @@ def visible(
 ) -> Object:
     """Return what is answered to a path below the group: a PendingWorkloadsSummary, or a Status that says why not."""
     queues = {key: found.cluster_queue for key, found in defined.local_queues.items()}
-    waiting = lambda queue: _of_jobs(defined, queue, everyone, objects)  # noqa: E731 (it is passed on, not called)
+
+    def waiting(queue: str) -> Iterable[Waiting]:
+        return _of_jobs(defined, queue, everyone, objects)
+
     return _summary(queues, defined.cluster_queues, waiting, path, query)
 
 
