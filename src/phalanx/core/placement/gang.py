@@ -261,8 +261,7 @@ class PlacementAttempt:
         """Place as many of the pods as fit, one slice after the other; return how many."""
         if style is None or style.slice_pods == 1:
             return count - fill(self.draft, self.gang.demands[role], role, count, self.shares, within)
-        depth, placed = style.slices[0].depth, 0
-        codes, each = topology.codes(self.draft, style, depth), style.inside(depth)
+        codes, each, placed = topology.codes(self.draft, style, style.slices[0].depth), style.inside(), 0
         found = np.unique(codes[self.ground(role, within, style).at]).tolist()
         for code in sorted(found, key=lambda code: not code):  # what is in no domain comes last
             inside = codes == code if within is None else (codes == code) & within

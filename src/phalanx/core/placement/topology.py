@@ -114,26 +114,28 @@ class TopologyConstraint:
 
     `levels`: of the hierarchy, coarse to fine.
     `depth`: the level in whose one domain all is placed; -1: anywhere.
-    `layers`: of slices, coarse to fine, the smaller ones inside of the larger ones."""
+    `layers`: of slices, coarse to fine, the smaller ones inside of the larger ones.
+    `slices`: those of them that say more than that all is in one domain of the level."""
 
     levels: tuple[str, ...]
     depth: int
     balanced: bool
     layers: tuple[SliceDepth, ...]
-
-    @property
-    def slices(self) -> tuple[SliceDepth, ...]:
-        """Return the layers that say more than that all is in one domain."""
-        return tuple(layer for layer in self.layers if layer.depth >= self.depth)
+    slices: tuple[SliceDepth, ...]
 
     @property
     def slice_pods(self) -> int:
         """Return how many pods make a slice of the coarsest layer; 1: there are no slices."""
-        return next((layer.pods for layer in self.slices), 1)
+        return self.slices[0].pods if self.slices else 1
 
-    def inside(self, depth: int) -> TopologyConstraint:
-        """Return the constraint of the pods of one slice, in its domain of that level."""
-        return replace(self, depth=depth, balanced=False, layers=self.slices[1:])
+    def within(self, depth: int) -> TopologyConstraint:
+        """Return the same, all in one domain of that level."""
+        return replace(self, depth=depth, slices=tuple(layer for layer in self.layers if layer.depth >= depth))
+
+    def inside(self) -> TopologyConstraint:
+        """Return the constraint of the pods of one slice of the coarsest layer, in its domain."""
+        depth, rest = self.slices[0].depth, self.slices[1:]
+        return TopologyConstraint(self.levels, depth, balanced=False, layers=rest, slices=rest)
 
 
 def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstraint:
@@ -146,7 +148,8 @@ def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstrai
         depth = levels.index(level)
         if pods > 1 and (not layers or depth > layers[-1].depth):  # else a larger slice is as close already
             layers.append(SliceDepth(depth, pods))
-    return TopologyConstraint(levels, levels.index(near.level) if near.level else -1, near.balanced, tuple(layers))
+    anywhere = TopologyConstraint(levels, -1, near.balanced, tuple(layers), tuple(layers))
+    return anywhere.within(levels.index(near.level)) if near.level else anywhere
 
 
 def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterator[TopologyConstraint]:
@@ -154,7 +157,7 @@ def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterato
     nodes."""
     yield style
     if not near.required:
-        yield from (replace(style, depth=depth) for depth in range(style.depth - 1, -2, -1))
+        yield from (style.within(depth) for depth in range(style.depth - 1, -2, -1))
 
 
 def rounded_to_slices(style: TopologyConstraint | None, minimum: int, count: int) -> int:
@@ -224,10 +227,11 @@ class DomainCapacity:
 
     def _inside(self, pods: Counts) -> DomainCapacity:
         """Return the same nodes with these pods, for those of one slice of the coarsest layer."""
-        return DomainCapacity(self.draft, self.style.inside(self.style.slices[0].depth), self.at, pods)
+        return DomainCapacity(self.draft, self.style.inside(), self.at, pods)
 
     def _held(self, at: Indices, pods: Counts, depth: int, size: int) -> Counts:
-        at, pods = self._whole(at, pods, depth)
+        if self.style.slices:
+            at, pods = self._whole(at, pods, depth)
         return summed(codes(self.draft, self.style, depth)[at], pods, size)
 
     def _whole(self, at: Indices, pods: Counts, depth: int) -> tuple[Indices, Counts]:
