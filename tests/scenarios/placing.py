@@ -7,6 +7,7 @@ Of roles: labels:app=web ns=team prefer:10:gen=In:3 port:80 port:53/UDP/10.0.0.1
               (near:zone*50:… is preferred with weight 50; near:zone@a,b:… of those namespaces;
                spread:zone*1?:… if possible; spread:zone*1/3:… over at least 3 domains)
           share:nvidia.com/gpu=500m share:nvidia.com/gpu=2x20Gi (of 2 devices, on each so much)
+          charged:credits=3 charged:cpu=1 (what queues are charged with, instead of what the pod asks)
 A selector is `app=web` or as behind `require:`; `any` is all pods. A placement names devices so: worker/0@a[gpu0].
 """
 
@@ -62,9 +63,10 @@ def zone(word: str) -> Zone:
 
 
 def shape(words: Words) -> dict[str, Any]:
-    shares = words.all("share:")
+    shares, charged = words.all("share:"), dict(word.split("=", 1) for word in words.all("charged:"))
     return {
         **others(words),
+        "charged": amounts({name: amount(name, value) for name, value in charged.items()}) if charged else None,
         "preferences": tuple(preference(word) for word in words.all("prefer:")),
         "spread": tuple(spread(word) for word in words.all("spread:")),
         "share": share(shares[-1]) if shares else None,

@@ -1,4 +1,4 @@
-"""The shape of a pod: everything that decides which node the pod fits.
+"""The shape of a pod: everything that decides which node the pod fits, and what its queue is charged with.
 
 Thousands of pods share a handful of shapes, so what a shape fits is found once for all of them. Amounts of requests are
 exact integers: cpu in millicores, all else in whole units (bytes, devices). A pod whose requests do not name `pods`
@@ -153,6 +153,7 @@ class Shape:
     `near`, `away`: pod affinity and anti-affinity, required or preferred.
     `labels`, `namespace`: the pod's own, by which the terms of other pods select it.
     `share`: the part of devices that the pod asks for.
+    `charged`: what queues are charged with for the pod instead of its requests, which nodes are; None: its requests.
     `aligned`: "required" if all that the pod asks for must come from one NUMA zone of the node, "preferred" if it
         should.
     `within`: (label, value) pairs that the node must carry too, as that is where the pod's gang is. The pod itself does
@@ -172,6 +173,7 @@ class Shape:
     labels: tuple[tuple[str, str], ...] = ()
     namespace: str = ""
     within: tuple[tuple[str, str], ...] = ()
+    charged: Amounts | None = None
 
 
 MILLI = 1000

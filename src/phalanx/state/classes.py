@@ -49,7 +49,7 @@ class Demand:
     """A demand is an interned shape, with what follows from it.
 
     `asks`, `amounts`: what each pod holds on its node, as pairs and by resource.
-    `costs`: what its queue is charged with: `asks`, and the pod's part of devices.
+    `costs`: what its queue is charged with: `asks`, if the shape does not say it, and the pod's part of devices.
     `where`: the node constraints.
     `kind`: the affinity class; None if no term can select such pods and they have no terms themselves.
     `unconstrained`: the node constraints and the amounts alone decide which nodes take the pod, and all that do are
@@ -62,7 +62,8 @@ class Demand:
         self.shape, self.where, self.kind = shape, where, kind
         self.asks = with_pod_count(shape.requests)
         self.amounts = dict(self.asks)
-        self.costs: Costs = self.asks if shape.share is None else with_device_share(self.asks, shape.share)
+        charged = self.asks if shape.charged is None else with_pod_count(shape.charged)
+        self.costs: Costs = charged if shape.share is None else with_device_share(charged, shape.share)
         apart = (shape.preferences, shape.near, shape.away, shape.spread, shape.ports, shape.share, shape.aligned)
         self.unconstrained = not any(apart)
         self.tracked = kind is not None or bool(shape.ports)

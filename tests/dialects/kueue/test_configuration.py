@@ -11,6 +11,7 @@ from phalanx.dialects.frame.dialect import Claim, Object, Said
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, DEFAULTS, configuration
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
+from phalanx.model.pod import amounts
 from tests.dialects.kueue.written import cluster_queue, group, local_queue, named, objects
 
 
@@ -33,7 +34,13 @@ def read(text: str) -> KueueDefinitions:
 
 def claimed(found: KueueDefinitions, namespace: str = "default", *asks: str) -> Claim:
     queue = f"localqueue/{namespace}/l"
-    said = Said(gang=f"{namespace}/j", namespace=namespace, queue=queue, options={}, asks=frozenset(asks))
+    said = Said(
+        gang=f"{namespace}/j",
+        namespace=namespace,
+        queue=queue,
+        options={},
+        requests=frozenset({amounts(dict.fromkeys(asks, 1))}),
+    )
     claim = KUEUE.claim(found, said, {})
     assert claim is not None
     return claim
@@ -46,6 +53,42 @@ def test_a_resource_without_quota_needs_none_where_the_configuration_says_so() -
     assert blocked.text == "ClusterQueue a has no quota for example.com/licence"
     for text in ("{quotaCheckStrategy: IgnoreUndeclared}", "{excludeResourcePrefixes: [example.com/]}"):
         assert claimed(read(f"resources: {text}"), "default", *asks).blocked is None
+
+
+MIG_1, MIG_2 = "nvidia.com/mig-1g.5gb", "nvidia.com/mig-2g.10gb"
+MIG = f"{{input: {MIG_1}, strategy: Replace, outputs: {{mem: 5Gi}}}}, {{input: {MIG_2}, outputs: {{mem: 10Gi}}}}"
+VGPU = "{input: cores, strategy: Replace, multiplyBy: gpus, outputs: {all: 1}}"
+COUNTED: list[tuple[str, dict[str, int], dict[str, int]]] = [
+    ("{}", {"cpu": 1500, "pods": 1}, {"cpu": 1500, "pods": 1}),
+    (f"{{transformations: [{MIG}]}}", {MIG_1: 2, MIG_2: 1, "cpu": 1000}, {MIG_2: 1, "cpu": 1000, "mem": 20 << 30}),
+    ("{transformations: [{input: cpu, outputs: {credits: 1}}]}", {"cpu": 1001}, {"cpu": 1001, "credits": 2}),
+    ("{transformations: [{input: gpu, outputs: {cpu: 250m}}]}", {"cpu": 1, "gpu": 3}, {"cpu": 751, "gpu": 3}),
+    ("{transformations: [{input: gpu, strategy: Replace}]}", {"cpu": 1, "gpu": 3}, {"cpu": 1}),
+    ("{transformations: [{input: gpu, outputs: {x: 5, cpu: -1}}]}", {"cpu": 1, "gpu": 1}, {"cpu": 1, "gpu": 1, "x": 5}),
+    (f"{{transformations: [{VGPU}]}}", {"cores": 20, "gpus": 2}, {"all": 40, "gpus": 2}),
+    (f"{{transformations: [{VGPU}]}}", {"cores": 20}, {"all": 20}),
+    (f"{{excludeResourcePrefixes: [gpu], transformations: [{VGPU}]}}", {"cores": 20, "gpus": 2}, {"all": 40}),
+    (f"{{excludeResourcePrefixes: [c], transformations: [{VGPU}]}}", {"cores": 20, "cpu": 1}, {"all": 20}),
+    ("{excludeResourcePrefixes: [example.com/]}", {"example.com/licence": 1, "pods": 1}, {"pods": 1}),
+    ("{quotaCheckStrategy: IgnoreUndeclared}", {"cpu": 1, "gpu": 1}, {"cpu": 1}),
+]
+
+
+@pytest.mark.parametrize(("text", "asked", "counted"), COUNTED)
+def test_what_a_pod_counts_against_quota(text: str, asked: dict[str, int], counted: dict[str, int]) -> None:
+    """`mem` is in bytes, `cpu` in millicores; of `IgnoreUndeclared` the ClusterQueue has a quota of cpu alone."""
+    claim = claimed(read(f"resources: {text}"))
+    charging: Any = claim.charging or (lambda requests: requests)
+    assert charging(amounts(asked)) == amounts(counted)
+
+
+def test_a_resource_that_is_made_of_another_needs_a_quota_and_the_replaced_one_none() -> None:
+    replaced = read("resources: {transformations: [{input: gpu, strategy: Replace, outputs: {cpu: 1}}]}")
+    assert claimed(replaced, "default", "cpu", "gpu").blocked is None
+    made = read("resources: {transformations: [{input: cpu, outputs: {credits: 1}}]}")
+    blocked = claimed(made, "default", "cpu").blocked
+    assert blocked is not None
+    assert blocked.text == "ClusterQueue a has no quota for credits"
 
 
 MANAGED: list[tuple[str, str, bool]] = [
@@ -71,6 +114,22 @@ FAULTS: list[tuple[str, str]] = [
     ("resources: 3", "kueue-system/kueue-manager-config cannot be read: Expected `object | null`, got `int` - at `$."),
     ("managedJobsNamespaceSelector: {matchExpressions: [{key: a, operator: Like}]}", "kueue-system/kueue-manager-con"),
     ("waitForPodsReady: {timeout: soon}", "kueue-system/kueue-manager-config cannot be read: waitForPodsReady.timeout"),
+    (
+        "resources: {transformations: [{input: a}, {input: a}]}",
+        "kueue-system/kueue-manager-config cannot be read: resources.transformations: there are 2 of the input a",
+    ),
+    (
+        "resources: {transformations: [{input: a, outputs: {pods: 1}}]}",
+        "kueue-system/kueue-manager-config cannot be read: resources.transformations: `pods` is counted by itself",
+    ),
+    (
+        "resources: {transformations: [{input: a, outputs: {b: many}}]}",
+        "kueue-system/kueue-manager-config cannot be read: 'many' is not a quantity",
+    ),
+    (
+        "resources: {transformations: [{input: a, strategy: Drop}]}",
+        "kueue-system/kueue-manager-config cannot be read: Invalid enum value 'Drop'",
+    ),
 ]
 
 
@@ -89,7 +148,7 @@ def test_what_of_the_configuration_has_no_effect_is_said_of_its_config_map() -> 
         kind: Configuration
         fairSharing: {preemptionStrategies: [LessThanInitialShare]}
         waitForPodsReady: {timeout: 5m, blockAdmission: true}
-        resources: {excludeResourcePrefixes: [a/], transformations: [{input: x}]}
+        resources: {excludeResourcePrefixes: [a/], transformations: [{input: x, strategy: Replace, odd: 1}]}
         managedJobsNamespaceSelector: {matchLabels: {team: a}}
         leaderElection: {leaderElect: true}
         mystery: 1
@@ -97,7 +156,7 @@ def test_what_of_the_configuration_has_no_effect_is_said_of_its_config_map() -> 
     found: Any = [each.partition(": ")[0] for each in KUEUE.notes(CONFIGURATIONS.name, config_map(text))]
     assert found == [
         "waitForPodsReady.blockAdmission has no effect",
-        "resources.transformations has no effect",
+        "resources.transformations[].odd is not known here, and has no effect",
         "leaderElection has no effect",
         "mystery is not known here, and has no effect",
     ]

@@ -12,7 +12,7 @@ from phalanx.dialects.kueue.tree.claims import claim
 from phalanx.dialects.kueue.tree.configuration import START_TIMEOUT_S
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
 from phalanx.model.node import Flavor
-from phalanx.model.pod import Toleration
+from phalanx.model.pod import Amounts, Toleration, amounts
 from phalanx.model.queue import (
     FlavorFungibility,
     Queue,
@@ -152,9 +152,14 @@ def said(**more: Any) -> Said:
     return Said(**{"gang": "default/j", "namespace": "default", "queue": "localqueue/default/l", "options": {}, **more})
 
 
+def asking(*resources: str) -> frozenset[Amounts]:
+    """One pod that asks for one of each."""
+    return frozenset({amounts(dict.fromkeys(resources, 1))})
+
+
 def test_a_gang_is_in_the_cluster_queue_of_its_local_queue() -> None:
     some = {"cluster_queues": [cluster_queue("a", group(f={"cpu": 1}))], "local_queues": [local_queue("l", "a")]}
-    found = claim(defined(**some, priority_classes=[named("high", value=7)]), said(asks=frozenset({"cpu", "pods"})))
+    found = claim(defined(**some, priority_classes=[named("high", value=7)]), said(requests=asking("cpu", "pods")))
     assert found is not None
     assert (found.queue, found.priority, found.blocked) == ("clusterqueue/a", None, None)
     high = said(options={"kueue.x-k8s.io/priority-class": "high"})
@@ -188,7 +193,7 @@ OBSTACLES: list[tuple[dict[str, Any], dict[str, Any], ReasonCode, str]] = [
         ReasonCode.INVALID,
         "namespace default does not match the namespaceSelector of ClusterQueue a",
     ),
-    ({}, {"asks": frozenset({"gpu"})}, ReasonCode.NO_NODE_MATCHES, "ClusterQueue a has no quota for gpu"),
+    ({}, {"requests": frozenset({(("gpu", 1),)})}, ReasonCode.NO_NODE_MATCHES, "ClusterQueue a has no quota for gpu"),
 ]
 
 
@@ -235,8 +240,8 @@ def test_of_groups_with_several_flavors_a_job_may_ask_of_one() -> None:
     groups = (group(x={"cpu": 4}, y={"cpu": 1}), group(gpu={"nvidia.com/gpu": 2}))
     some = {"cluster_queues": [cluster_queue("a", *groups)], "local_queues": [local_queue("l", "a")]}
     found = defined(flavors=("x", "y", "gpu"), **some)
-    assert claim(found, said(asks=frozenset({"cpu"}))).blocked is None  # type: ignore[union-attr]  # there is one
-    both = claim(found, said(asks=frozenset({"cpu", "nvidia.com/gpu"})))
+    assert claim(found, said(requests=asking("cpu"))).blocked is None  # type: ignore[union-attr]  # there is one
+    both = claim(found, said(requests=asking("cpu", "nvidia.com/gpu")))
     assert both is not None
     assert both.blocked is not None
     assert both.blocked.code is ReasonCode.UNSUPPORTED

@@ -14,7 +14,7 @@ What of an object has no effect is never dropped in silence: every field stands 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -29,6 +29,7 @@ from phalanx.model.reason import Reason
 
 Object: TypeAlias = dict[str, Any]
 Objects: TypeAlias = Mapping[Kind, Mapping[str, Object]]  # by kind, then by `namespace/name` or `name`
+Charging: TypeAlias = Callable[[Amounts], Amounts]  # what a queue is charged with for a pod that asks so much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,16 +147,21 @@ class Owner(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
     """The words of one gang (`gang`: its id). `queue`: the queue as its words name it. `options`: its words, ours and
-    the dialect's. `asks`: the resources that its pods ask for. `owner`: the first of the objects that form it.
-    `priority`: the highest of its pods."""
+    the dialect's. `requests`: of its pods, each once. `owner`: the first of the objects that form it. `priority`: the
+    highest of its pods."""
 
     gang: str
     namespace: str
     queue: str
     options: Mapping[str, str]
-    asks: frozenset[str] = frozenset()
+    requests: frozenset[Amounts] = frozenset()
     owner: Owner | None = None
     priority: int = 0
+
+    @property
+    def asks(self) -> frozenset[str]:
+        """Return the resources that its pods ask for."""
+        return frozenset(resource for each in self.requests for resource, _ in each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +206,8 @@ class Claim:
     its start puts into its Jobs' templates, by the name of their pod set. `about`: an object of an answer kind, by its
     key, that need not be there yet and does not say whose it is: the gang is looked at again when it changes.
     `evicted_as`: type and reason of the condition that a bare pod of it is given before it is evicted. `queues`:
-    queues, parents first, that no definition declares and that are there as long as gangs claim them."""
+    queues, parents first, that no definition declares and that are there as long as gangs claim them. `charging`: what
+    its queue is charged with for its pods; None: what they ask for."""
 
     queue: str
     priority: int | None = None
@@ -215,6 +222,7 @@ class Claim:
     about: tuple[Kind, str] | None = None
     evicted_as: tuple[str, str] | None = None
     queues: tuple[Queue, ...] = ()
+    charging: Charging | None = None
 
 
 class Stage(StrEnum):

@@ -20,6 +20,7 @@ from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.sizes import grows
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
+from phalanx.dialects.kueue.tree.configuration import Configuration
 from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue, Node, weight_of
 
 IN_USE = f"{kinds.PREFIX}resource-in-use"  # finalizer
@@ -52,21 +53,22 @@ def uses(defined: KueueDefinitions, everyone: Iterable[Told]) -> tuple[dict[str,
             of.append(queues.setdefault(queue, Use()))
         found = defined.cluster_queues.get(queue)
         for use in of:
-            _enter(use, told, found.node if found is not None else None)
+            _enter(use, told, found, defined.configuration)
     return queues, locals_
 
 
-def _enter(use: Use, told: Told, node: Node | None) -> None:
+def _enter(use: Use, told: Told, found: ClusterQueue | None, settings: Configuration) -> None:
     use.pending += told.stage is Stage.WAITING or grows(told)
     admitted = told.stage in _ADMITTED
     if not admitted and told.stage is not Stage.RESERVED:
         return
     use.reserving += 1
     use.admitting += admitted
+    covered = found.resources if found is not None else frozenset[str]()
     for each in told.pod_sets:
-        for resource, amount in each.request:
+        for resource, amount in settings.counted(each.request, covered):
             flavor = kinds.flavor_of(each.flavor)
-            cell = (node.flavor_of(flavor, resource) if node is not None else flavor, resource)
+            cell = (found.node.flavor_of(flavor, resource) if found is not None else flavor, resource)
             use.amounts[cell] = use.amounts.get(cell, 0) + amount * each.placed
             if admitted:
                 use.admitted[cell] = use.admitted.get(cell, 0) + amount * each.placed

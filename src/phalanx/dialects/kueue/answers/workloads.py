@@ -23,7 +23,6 @@ from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import IS_GROUP, key_of, serving_set
 from phalanx.dialects.kueue.answers.topology import topology_assignment, topology_request
 from phalanx.dialects.kueue.tree import checks, prebuilt
-from phalanx.dialects.kueue.tree.configuration import Configuration
 from phalanx.dialects.kueue.tree.definitions import JOIN, KueueDefinitions
 from phalanx.model.job import Outcome
 from phalanx.model.pod import PODS, Amounts
@@ -295,9 +294,8 @@ def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
         said.set("QuotaReserved", False, _why(defined, told, told.reason), told.reason.text)
         said.set("Admitted", False, "NoReservation", "The workload has no reservation")
         if told.reason.code not in _UNWEIGHED and str(told.reason.numbers.get("by")) not in _HELD_AS:
-            covered, settings = _covered(defined, told), defined.configuration
             found["resourceRequests"] = [
-                {"name": each.name, "resources": _total(each.request, each.count, covered - {PODS}, settings)}
+                {"name": each.name, "resources": _total(defined, told, each.request, each.count, pods=False)}
                 for each in told.pod_sets
             ]
     readiness.waits(said)
@@ -320,7 +318,7 @@ def _exceeds(defined: KueueDefinitions, told: Told) -> bool:
         return False
     most, wanted = defined.capacity(queue.node), dict[str, int]()
     for each in told.pod_sets:
-        for resource, each_pod in each.request:
+        for resource, each_pod in defined.configuration.counted(each.request, queue.resources):
             wanted[resource] = wanted.get(resource, 0) + each_pod * each.count
     return any(
         all(any(asked > most.get((flavor, name), asked) for name, asked in wanted.items()) for flavor in group)
@@ -362,9 +360,8 @@ def _admitted(defined: KueueDefinitions, told: Told, before: Object | None, said
 
 
 def _assignments(defined: KueueDefinitions, told: Told, counts: Mapping[str, int]) -> Iterator[Object]:
-    covered, settings = _covered(defined, told), defined.configuration
     for each in told.pod_sets:
-        usage = _total(each.request, counts[each.name], covered, settings)
+        usage = _total(defined, told, each.request, counts[each.name], pods=True)
         found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
         flavor = kinds.flavor_of(each.flavor)
         levels = next((defined.levels[part] for part in flavor.split(JOIN) if part in defined.levels), ())
@@ -378,19 +375,13 @@ def _assignments(defined: KueueDefinitions, told: Told, counts: Mapping[str, int
         }
 
 
-def _covered(defined: KueueDefinitions, told: Told) -> frozenset[str]:
+def _total(defined: KueueDefinitions, told: Told, request: Amounts, count: int, *, pods: bool) -> dict[str, str]:
+    """Return what so many pods with that request count against quota, by resource, as quantities. `pods`: their number
+    too, where a quota counts it."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
-    return found.resources if found is not None else frozenset()
-
-
-def _total(request: Amounts, count: int, covered: frozenset[str], settings: Configuration) -> dict[str, str]:
-    """By resource that needs a quota, as quantities; `pods` only where a quota counts them."""
-    counted = settings.counted(dict(request), covered)
-    return {
-        name: quantity(name, each * count)
-        for name, each in request
-        if name in counted and (name != PODS or PODS in covered)
-    }
+    covered = found.resources if found is not None else frozenset[str]()
+    counted = defined.configuration.counted(request, covered)
+    return {name: quantity(name, each * count) for name, each in counted if name != PODS or (pods and PODS in covered)}
 
 
 def _evicted(told: Told, eviction: Eviction, said: Conditions) -> None:

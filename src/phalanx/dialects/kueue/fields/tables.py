@@ -205,11 +205,14 @@ CONFIGURATION: Mapping[str, Use] = {
     "waitForPodsReady.blockAdmission": Ignored("quota is given together with nodes: no job waits for another's pods"),
     "waitForPodsReady.recoveryTimeout": Ignored("a pod of a lost node is placed anew by itself"),
     "waitForPodsReady.requeuingStrategy": Ignored("a start that came to nothing is tried again at times of ours"),
-    "resources.excludeResourcePrefixes": Becomes("Claim.blocked", "such a resource needs no quota"),
+    "resources.excludeResourcePrefixes": Becomes("Shape.charged", "such a resource needs no quota, and uses none"),
     "resources.quotaCheckStrategy": Becomes(
-        "Claim.blocked", "IgnoreUndeclared: a resource that its ClusterQueue has no quota of needs none"
+        "Shape.charged", "IgnoreUndeclared: a resource that its ClusterQueue has no quota of needs none"
     ),
-    "resources.transformations": Ignored("resources count as pods ask for them"),
+    "resources.transformations[].input": Becomes("Shape.charged", "what counts against quota; nodes see what pods ask"),
+    "resources.transformations[].strategy": Becomes("Shape.charged", "Replace: the input itself needs no quota"),
+    "resources.transformations[].outputs": Becomes("Shape.charged", "of each pod, rounded up; less than nothing is 0"),
+    "resources.transformations[].multiplyBy": Becomes("Shape.charged", "multiplies the outputs, not the input"),
     "resources.deviceClassMappings": Ignored("resource claims have no quota"),
     "admissionFairSharing": _AFS,
     "multiKueue": _MULTI,

@@ -2,6 +2,7 @@
 
 Rooms, lowest first:
 
+    transformations  what a pod counts against quota
     configuration  its Configuration, from the ConfigMap of its controller
     checks         AdmissionChecks: what others decide of one Workload
     prebuilt       Workloads that exist before their jobs

@@ -7,13 +7,15 @@ that Kueue has for one ClusterQueue and one job: namespaces, resources that no q
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from phalanx.dialects.frame.dialect import Claim, Object, PodUpdate, Said
+from phalanx.dialects.frame.dialect import Charging, Claim, Object, PodUpdate, Said
 from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.tree import checks, prebuilt
-from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, LocalQueue, Node
+from phalanx.dialects.kueue.tree.definitions import ClusterQueue, KueueDefinitions, LocalQueue, Node
 from phalanx.model.pod import PODS
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -42,21 +44,22 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
         gate, why = checks.gate(found.checks_on, status), checks.turned_down(status)
         if gate is None and why is None and workload is not None:
             updates, why = _updates(defined, workload)
-    if why is not None:
-        return Claim(
-            queue=queue, priority=priority, blocked=why, drained=True, about=about, evicted_as=gangs.EVICTED_AS
-        )
-    blocked, drained = _obstacle(defined, local, said), _drains(defined, local)
-    return Claim(
+    ours = Claim(
         queue=queue,
         priority=priority,
-        blocked=blocked,
-        drained=drained,
-        gate=gate,
-        updates=updates,
         about=about,
         evicted_as=gangs.EVICTED_AS,
+        charging=_charging(defined, found),
     )
+    if why is not None:
+        return replace(ours, blocked=why, drained=True)
+    blocked, drained = _obstacle(defined, local, said), _drains(defined, local)
+    return replace(ours, blocked=blocked, drained=drained, gate=gate, updates=updates)
+
+
+def _charging(defined: KueueDefinitions, found: ClusterQueue | None) -> Charging | None:
+    settings = defined.configuration
+    return None if found is None or settings.counts_all else partial(settings.counted, declared=found.resources)
 
 
 def _own_priority(workload: Mapping[str, Any] | None) -> int | None:
@@ -105,7 +108,8 @@ def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reaso
     if not selects(found.node.spec.get("namespaceSelector"), defined.namespaces.get(said.namespace, {})):
         text = f"namespace {said.namespace} does not match the namespaceSelector of ClusterQueue {local.cluster_queue}"
         return Reason(code=ReasonCode.INVALID, text=text)
-    counted = defined.configuration.counted(said.asks, found.resources)
+    each_pod = (defined.configuration.counted(each, found.resources) for each in said.requests)
+    counted = {resource for counts in each_pod for resource, _ in counts}
     if uncovered := sorted(counted - found.resources - {PODS}):
         text = f"ClusterQueue {local.cluster_queue} has no quota for {', '.join(uncovered)}"
         return Reason(code=ReasonCode.NO_NODE_MATCHES, text=text)

@@ -8,7 +8,8 @@ Sources: apis/config/v1beta2/{configuration_types,defaults}.go of v0.19.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -16,10 +17,13 @@ import msgspec
 import yaml
 
 from phalanx.client.kind import Kind
+from phalanx.client.quantity import QuantityError, parse
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frame.selectors import selects
+from phalanx.dialects.kueue.tree.transformations import Transformation, transformed
 from phalanx.dialects.schema.depth import require_shallow
 from phalanx.dialects.schema.fields import Misread, duration_s
+from phalanx.model.pod import PODS, Amounts
 
 # The ConfigMaps of Kueue's namespace alone: nobody else's are read.
 CONFIGURATIONS = Kind(plural="namespaces/kueue-system/configmaps", name="ConfigMap", namespaced=False)
@@ -40,13 +44,15 @@ class ConfigurationError(ValueError):
 class Configuration:
     """`fair`: fair sharing is on. `strategies`: its preemption strategies, in order. `start_timeout_s`: how long the
     pods of an admitted job may take to become ready. `excluded`: prefixes of resources that no quota counts.
-    `undeclared`: nor are those counted that a ClusterQueue has no quota of. `managed`: selects the namespaces whose
-    jobs are queued. `fault`: why it cannot be read; Kueue's defaults hold then."""
+    `transformations`: what resources count as instead, or besides. `undeclared`: those are not counted that a
+    ClusterQueue has no quota of. `managed`: selects the namespaces whose jobs are queued. `fault`: why it cannot be
+    read; Kueue's defaults hold then."""
 
     fair: bool = False
     strategies: tuple[str, ...] = ()
     start_timeout_s: float = START_TIMEOUT_S
     excluded: tuple[str, ...] = ()
+    transformations: tuple[Transformation, ...] = ()
     undeclared: bool = False
     managed: Mapping[str, Any] = field(default_factory=lambda: _MANAGED)
     fault: str = ""
@@ -55,10 +61,18 @@ class Configuration:
         """Return whether the jobs of a namespace with these labels are queued."""
         return selects(self.managed, labels)
 
-    def counted(self, asked: Iterable[str], declared: frozenset[str]) -> set[str]:
-        """Return which of these resources need a quota. `declared`: those that the ClusterQueue has one of."""
-        names = {name for name in asked if not name.startswith(self.excluded)}
-        return names & declared if self.undeclared else names
+    @property
+    def counts_all(self) -> bool:
+        """Return whether what pods ask for counts as it is."""
+        return not (self.excluded or self.transformations or self.undeclared)
+
+    def counted(self, requests: Amounts, declared: frozenset[str]) -> Amounts:
+        """Return what counts against quota of a pod with these requests. `declared`: the resources that its
+        ClusterQueue has a quota of."""
+        if self.counts_all:
+            return requests
+        found = transformed(requests, self.transformations, self.excluded)
+        return tuple(each for each in found if each[0] in declared) if self.undeclared else found
 
 
 DEFAULTS = Configuration()
@@ -113,8 +127,16 @@ class _Wait(msgspec.Struct):
     timeout: Any = None
 
 
+class _Transformation(msgspec.Struct, rename="camel"):
+    input: str
+    strategy: Literal["Retain", "Replace"] = "Retain"
+    multiply_by: str = ""
+    outputs: dict[str, str | int | float] = {}
+
+
 class _Resources(msgspec.Struct, rename="camel"):
     exclude_resource_prefixes: list[str] = []
+    transformations: list[_Transformation] = []
     quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
 
 
@@ -133,15 +155,37 @@ def read_configuration(document: Any) -> Configuration:
         said = msgspec.convert(document, _Said)
         timeout = (said.wait_for_pods_ready or _Wait()).timeout
         timeout_s = START_TIMEOUT_S if timeout is None else duration_s(timeout, ("waitForPodsReady", "timeout"))
-    except (msgspec.ValidationError, Misread) as error:
+        resources = said.resources or _Resources()
+        transformations = _transformations(resources.transformations)
+    except (msgspec.ValidationError, Misread, QuantityError) as error:
         raise ConfigurationError(f"{_KEY} cannot be read: {error}") from error
-    fair, resources = said.fair_sharing, said.resources or _Resources()
+    fair = said.fair_sharing
     managed = said.managed_jobs_namespace_selector
     return Configuration(
         fair=fair is not None and fair.enable,
         strategies=tuple(fair.preemption_strategies) if fair is not None else (),
         start_timeout_s=timeout_s,
         excluded=tuple(resources.exclude_resource_prefixes),
+        transformations=transformations,
         undeclared=resources.quota_check_strategy == "IgnoreUndeclared",
         managed=_MANAGED if managed is None else msgspec.to_builtins(managed),
+    )
+
+
+def _transformations(said: Sequence[_Transformation]) -> tuple[Transformation, ...]:
+    """Raises Misread and QuantityError: Kueue does not start with what is refused here."""
+    path = ("resources", "transformations")
+    for name, times in Counter(each.input for each in said).items():
+        if times > 1:
+            raise Misread(path, f"there are {times} of the input {name}; make one of them")
+    if any(PODS in each.outputs for each in said):
+        raise Misread(path, "`pods` is counted by itself; name the output otherwise")
+    return tuple(
+        Transformation(
+            input=each.input,
+            replaces=each.strategy == "Replace",
+            multiplier=each.multiply_by,
+            outputs={name: parse(units) for name, units in each.outputs.items()},
+        )
+        for each in said
     )

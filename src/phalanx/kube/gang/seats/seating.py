@@ -12,7 +12,7 @@ from phalanx.dialects.frame.dialect import PodUpdate
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
-from phalanx.kube.gang.spec.gang_spec import BarePods, FuturePods, JobPods, PodSource
+from phalanx.kube.gang.spec.gang_spec import BarePods, FuturePods, JobPods, PodSource, charged
 from phalanx.kube.gang.spec.held_resources import pods_in_pieces
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
@@ -166,7 +166,8 @@ class Seating:
         # What comes after the start, or from a driver, holds nothing up.
         minimum = 0 if self._start.phase is Phase.RUNNING or held is not None else 1
         name = pod.options.get(labels.ROLE) or f"pods-{number}"
-        self._seats.rows += GangSeats((Role(name=name, count=1, minimum=minimum, shape=pod.shape),), (source,)).rows
+        shape = charged(pod.shape, self._start.spec.charging)
+        self._seats.rows += GangSeats((Role(name=name, count=1, minimum=minimum, shape=shape),), (source,)).rows
         self._extend(number, self._cut(held, pod) if held is not None and isinstance(source, BarePods) else [])
         return number
 
@@ -202,7 +203,8 @@ class Seating:
         asked = dict(row.role.shape.requests)
         for name, value in pod.shape.requests:
             asked[name] = max(value, asked.get(name, 0))
-        self._plan_anew(number, replace(pod.shape, requests=tuple(sorted(asked.items()))))
+        planned = row.role.shape.charged  # for what the template asks, whatever was put into the pods since
+        self._plan_anew(number, replace(pod.shape, requests=tuple(sorted(asked.items())), charged=planned))
 
     def _plan_anew(self, number: int, shape: Shape) -> None:
         """Plan the seats of a role that are not bound once more, for pods of this shape."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, TypeAlias
 
-from phalanx.dialects.frame.dialect import Claim, GroupClaim, Owner, PodUpdate, RoleClaim, Said
+from phalanx.dialects.frame.dialect import Charging, Claim, GroupClaim, Owner, PodUpdate, RoleClaim, Said
 from phalanx.dialects.frameworks.form import LATER
 from phalanx.dialects.schema.fields import duration_s
 from phalanx.kube.gang.spec.declared_roles import grouped_role, groups_in_use, missing_of_declared
@@ -67,8 +67,8 @@ class GangSpec:
     """`sources` says for each of `job.roles` where its pods come from. `gated`: whoever claims it lets its start go on
     only when it has been looked at again. `updates`: what a start puts into its Jobs' templates, by pod set, as far as
     that is known. `led`: one of its pods makes the others, and makes lost ones anew. `staleness_grace_s`: how long it
-    may run with fewer bare pods than its minimum (0: for ever); None: as its queue says. `evicted_as`: of its
-    `Claim`."""
+    may run with fewer bare pods than its minimum (0: for ever); None: as its queue says. `evicted_as`, `charging`: of
+    its `Claim`."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -77,6 +77,7 @@ class GangSpec:
     updates: Mapping[str, PodUpdate] = field(default_factory=dict)
     staleness_grace_s: float | None = None
     evicted_as: tuple[str, str] | None = None
+    charging: Charging | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +151,8 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         said = _said(members)
         grace_s = _staleness_grace_s(members, theirs)
         rows = _rows(members, defaults.gang(queue), defaults.largest)
+        if theirs is not None and theirs.charging is not None:
+            rows = [(replace(role, shape=charged(role.shape, theirs.charging)), source) for role, source in rows]
         if members.declared:
             said["groups"] = groups_in_use(said.get("groups", ()), [role.group for role, _ in rows])
         _check_jobs(members.jobs)
@@ -171,7 +174,19 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
     spec = GangSpec(job=job, sources=tuple(source for _, source in rows), led=led, staleness_grace_s=grace_s)
     if theirs is None:
         return spec
-    return replace(spec, gated=theirs.gate is not None, updates=theirs.updates, evicted_as=theirs.evicted_as)
+    return replace(
+        spec,
+        gated=theirs.gate is not None,
+        updates=theirs.updates,
+        evicted_as=theirs.evicted_as,
+        charging=theirs.charging,
+    )
+
+
+def charged(shape: Shape, charging: Charging | None) -> Shape:
+    """Return the shape with what queues are charged with for such a pod, where that is not what it asks for."""
+    counted = shape.requests if charging is None else charging(shape.requests)
+    return shape if counted == shape.requests else replace(shape, charged=counted)
 
 
 def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
@@ -191,7 +206,7 @@ def _to_claim(members: GangMembers, queue: str) -> Said:
         namespace=members.id.partition("/")[0],
         queue=queue,
         options={key: value for member in reversed(members.everyone) for key, value in member.options.items()},
-        asks=frozenset(resource for shape in shapes for resource, _ in shape.requests),
+        requests=frozenset(shape.requests for shape in shapes),
         owner=_owner(members),
         priority=_priority(members),
     )
