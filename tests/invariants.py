@@ -327,12 +327,12 @@ def usage_errors(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]]) -> 
     of_users: dict[tuple[str, str], dict[str, Amount]] = {}
     jobs: dict[tuple[str, str], int] = {}
     for name, record in cluster.jobs.items():
-        whose = (record.job.queue, record.job.user)
+        whose = (record.job.queue, record.job.association)
         jobs[whose] = jobs.get(whose, 0) + 1
         of_user = of_users.setdefault(whose, {})
         for resource, amount in held[name].items():
             of_user[resource] = of_user.get(resource, 0) + amount
-    for queue, user, meter in (usage := cluster.usage):
+    for queue, user, meter in cluster.usage:
         if meter.jobs != jobs.get((queue, user), 0):
             yield f"user {user!r} has {jobs.get((queue, user), 0)} jobs in queue {queue!r}, noted are {meter.jobs}"
         truth = of_users.pop((queue, user), {})
@@ -340,6 +340,7 @@ def usage_errors(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]]) -> 
             yield f"user {user!r} holds {truth} in queue {queue!r}, noted for usage is {meter.held}"
         if not 0 <= meter.usage < inf:
             yield f"the usage of {user!r} in queue {queue!r} is {meter.usage}"
-        if (meter.rate or truth) and not isclose(meter.rate, usage.rate(truth)):
-            yield f"user {user!r} is charged {meter.rate} a second in queue {queue!r}, due is {usage.rate(truth)}"
+        due = meter.price.rate(truth)
+        if (meter.rate or truth) and not isclose(meter.rate, due):
+            yield f"user {user!r} is charged {meter.rate} a second in queue {queue!r}, due is {due}"
     yield from (f"user {user!r} has no meter in queue {queue!r}" for queue, user in of_users)

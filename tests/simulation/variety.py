@@ -75,7 +75,7 @@ class Variety:
             own = sum(guarantees.values()) + random.choice([0, CPU, 3 * CPU])
             queues.append(self.a_queue(team, "", own))
             queues += [self.a_queue(child, team, guarantees[child]) for child in children]
-        queues[0] = replace(queues[0], order=random.choice(list(QueueOrder)), preemption=self.a_preemption())
+        queues[0] = replace(queues[0], order=self.an_order(), preemption=self.a_preemption())
         return queues
 
     def a_queue(self, name: str, parent: str, guaranteed: int) -> Queue:
@@ -94,7 +94,7 @@ class Variety:
             quotas=self.of_flavors(quota) if self.flavors else (quota,),
             fungibility=self.a_fungibility() if self.flavors else FlavorFungibility(),
             weight=random.choice([0.0, 1.0, 1.0, 2.0]),
-            order=random.choice(list(QueueOrder)),
+            order=self.an_order(),
             strict=random.random() < 0.15,
             borrow=random.choice([BorrowingPolicy.ALL, BorrowingPolicy.ALL, BorrowingPolicy.PREEMPTIBLE]),
             preemption=self.a_preemption(),
@@ -102,6 +102,13 @@ class Variety:
             per_user=Limits(running=random.choice([None, None, 2])),
             per_job=self.a_limit_per_job(),
         )
+
+    def an_order(self) -> QueueOrder:
+        """By usage is drawn aside, as limits per job are."""
+        aside = Random()
+        aside.setstate(self.random.getstate())
+        drawn = self.random.choice([order for order in QueueOrder if order is not QueueOrder.USAGE])
+        return QueueOrder.USAGE if aside.random() < 0.15 else drawn
 
     def a_limit_per_job(self) -> Limits:
         """Drawn aside: whatever else a seed draws, it draws as before there were such limits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf, isclose, nan
+from math import inf, isclose, log, nan
 
 import pytest
 from hypothesis import given
@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from phalanx.core.fold.fold import fold
 from phalanx.core.order import fair_tree
-from phalanx.model.event import Adopted, Finished, PolicySeen, Released, Submitted, Ticked, UsageTold
+from phalanx.model.event import Adopted, Finished, PolicySeen, QueueSeen, Released, Submitted, Ticked, UsageTold
 from phalanx.model.job import Job, Phase, Placement, Slot
 from phalanx.model.plan import Preempt, Start
 from phalanx.model.policy import Policy
-from phalanx.model.queue import Queue
+from phalanx.model.queue import Queue, UsageTerms
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from phalanx.state.history.usage import DecayedUsage
@@ -51,6 +51,20 @@ def test_what_runs_is_charged_by_the_second() -> None:
     assert anns(book) == 2 * 30
     fold(book, [Released("j", (Slot(0, 1),)), Ticked(50), Finished("j"), Ticked(1000)])
     assert anns(book) == 2 * 30 + 10
+
+
+def test_a_queue_may_have_its_own_prices_and_half_life() -> None:
+    terms = UsageTerms(half_life_s=10.0, billing=(("cpu", 0.002),))
+    book = a.cluster(a.node("n", cpu=8000), PRICED, QueueSeen(Queue(name="default", usage=terms)), of_ann(1))
+    fold(book, [UsageTold("default", "ann", 8.0, 0.0), UsageTold("other", "ann", 8.0, 0.0), Ticked(10)])
+    assert anns(book) == 4.0
+    assert book.usage.of("other", "ann", 10) == pytest.approx(8 * 0.5 ** (10 / HALF_LIFE_S))
+    running(book, 10, 1)
+    fold(book, [Ticked(20)])
+    before = anns(book)
+    assert before == pytest.approx(2 + 2 * 10 / log(2) * 0.5)
+    fold(book, [QueueSeen(Queue(name="default")), Ticked(20 + HALF_LIFE_S)])
+    assert anns(book) == pytest.approx(before / 2 + HALF_LIFE_S / log(2) * 0.5)
 
 
 def test_half_of_it_counts_after_the_half_life() -> None:

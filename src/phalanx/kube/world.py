@@ -139,11 +139,12 @@ class KubeWorld:
         the past. Others get their turn meanwhile: the lease is kept."""
         with _without_collection():
             await self.caches.sync(self._api)
-            self._out += await load_usage(self._api)
+            past = await load_usage(self._api)
             await self.watch.follow()
             self._routed = True
             await _in_pieces(self.watch.read_again())
             self._define()
+            self._out += past  # queues are known, which may count it otherwise, and nothing that runs
             for steps in (self._recover(), self._conclude(), self._see_foreign_pods()):
                 await _in_pieces(steps)
         self._news.set()

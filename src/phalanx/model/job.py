@@ -114,6 +114,7 @@ class Job:
     `array`, `array_cap`: at most so many jobs of the same user and array run at a time.
     `reservation`: the advance reservation that the job asks to run in.
     `checkpoint_s`: the job saves its work that often, so that a preemption loses no more; None: never.
+    `account`: under which name its usage counts in its queue; empty: under its user's.
     `preempted`: how often the job was preempted before this scheduler knew it, as its world remembers."""
 
     id: str
@@ -141,8 +142,14 @@ class Job:
     reservation: str = ""
     nice: int = 0
     qos: str = ""
+    account: str = ""
     preempted: int = 0
     checkpoint_s: float | None = None
+
+    @property
+    def association(self) -> str:
+        """Return whose usage in its queue the job's is, as Slurm says: a user's in an account."""
+        return self.account or self.user
 
 
 class Phase(StrEnum):

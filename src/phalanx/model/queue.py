@@ -22,6 +22,7 @@ from typing import TypeAlias
 
 HOUR_S = 3600.0  # of `hourly_budget`
 STALENESS_GRACE_S = 60.0  # as KAI has it
+ENTRY_S = 300.0  # as Kueue has it, and how often Slurm brings usage forward
 
 
 class WithinQueue(StrEnum):
@@ -113,6 +114,7 @@ class QueueOrder(StrEnum):
     FIFO = "fifo"  # earlier submission, whatever the priority
     FAIR = "fair"  # the child with the lowest weighted dominant share first; its own jobs by priority
     MULTIFACTOR = "multifactor"  # Slurm's sum of age, size, fair share, queue, class and nice (`Policy.factors`)
+    USAGE = "usage"  # the account that has used least in the past, by its shares; its own jobs by priority
 
 
 class QueueState(StrEnum):
@@ -174,6 +176,19 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UsageTerms:
+    """How the past usage of the accounts in a queue is counted.
+
+    `half_life_s`, `billing`: as in `Policy`.
+    `entry_s`: a job that starts counts at once as if it had run that long, so that of many which may start at the same
+        time not all are of the account that had used least before."""
+
+    half_life_s: float
+    billing: Weights
+    entry_s: float = ENTRY_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     """A queue and its settings.
 
@@ -184,7 +199,8 @@ class Queue:
     `priority`: orders queues among their siblings where shares are equal, and is a factor of `MULTIFACTOR`.
     `state_since_s`: when the state was set; a draining queue still starts what was submitted before.
     `accounts`: Slurm's shares of the users in the queue, (user, shares or `PARENT`), for `MULTIFACTOR`; a user who is
-        not named has one share.
+        not named has one share. For `USAGE`: of the accounts (`Job.association`), of which one without shares is last.
+    `usage`: how past usage counts in the queue; None: as the policy says, with an entry of `ENTRY_S`.
     `start_timeout_s`: how long the pods of a gang may take to become ready once all are bound; the world enforces it.
     `staleness_grace_s`: how long a gang of bare pods may run with fewer pods than its minimum; 0: for ever. The world
         enforces it.
@@ -210,5 +226,6 @@ class Queue:
     state: QueueState = QueueState.OPEN
     state_since_s: float = 0.0
     accounts: Weights = ()
+    usage: UsageTerms | None = None
     start_timeout_s: float | None = None
     staleness_grace_s: float = STALENESS_GRACE_S

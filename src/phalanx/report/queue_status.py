@@ -11,6 +11,7 @@ from heapq import nsmallest
 from itertools import islice
 from math import inf
 
+from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.multifactor import MultifactorPriority
 from phalanx.core.quota import shares
 from phalanx.model.job import Phase
@@ -85,12 +86,16 @@ def _records(cluster: Cluster, queue: str) -> Iterator[JobRecord]:
     return (cluster.jobs[job] for name in names for job in cluster.jobs_of.get(name, ()))
 
 
-def _ranking(cluster: Cluster, queue: str) -> Callable[[JobRecord], tuple[float, float, str]]:
-    """Return a sort key for pending jobs, as `core.order.rank` compares them, with the factors as they are now."""
-    order = cluster.tree.branch(queue).order
+def _ranking(cluster: Cluster, queue: str) -> Callable[[JobRecord], tuple[float, float, float, str]]:
+    """Return a sort key for pending jobs, as `core.order.rank` compares them, with the factors, and what accounts have
+    used, as they are now."""
+    branch = cluster.tree.branch(queue)
+    order = branch.order
     priorities = MultifactorPriority(cluster, cluster.policy, cluster.now_s)
+    usage = AccountUsage(cluster, cluster.now_s)
 
-    def ranked(record: JobRecord) -> tuple[float, float, str]:
+    def ranked(record: JobRecord) -> tuple[float, float, float, str]:
+        used = 0.0
         match order:
             case QueueOrder.FIFO:
                 first = 0.0
@@ -98,7 +103,9 @@ def _ranking(cluster: Cluster, queue: str) -> Callable[[JobRecord], tuple[float,
                 first = -priorities.of(record)
             case _:
                 first = -record.job.priority
-        return first, record.job.submitted_s, record.job.id
+        if order is QueueOrder.USAGE and branch.queue is not None:
+            used = usage.of_account(branch.queue, record.job.association)
+        return used, first, record.job.submitted_s, record.job.id
 
     return ranked
 

@@ -19,7 +19,7 @@ from phalanx.model.job import GangSize, Job, Phase, Placement, Slot, pods_by_rol
 from phalanx.model.node import Flavor, Node, Reservation, Topology
 from phalanx.model.pod import MAX_AMOUNT, Amounts, HostPort, bounded_amounts
 from phalanx.model.policy import Policy
-from phalanx.model.queue import Queue
+from phalanx.model.queue import ENTRY_S, Queue, QueueOrder
 from phalanx.model.reason import Reason
 from phalanx.state.classes import AffinityClass, Gang, InternTable
 from phalanx.state.dependencies import JobDependencies
@@ -244,6 +244,14 @@ class Cluster:
     def queue_of(self, job: Job) -> str:
         """Return the name of the queue that the job is in, whether there is such a queue or not."""
         return job.queue or self.policy.default_queue
+
+    def entry_s(self, job: Job) -> float:
+        """Return how long the job counts as having run as soon as it starts (`UsageTerms`); 0: neither its queue nor
+        one above is ordered by usage."""
+        for branch in self.tree.branch(self.queue_of(job)).path:
+            if branch.order is QueueOrder.USAGE and branch.queue is not None:
+                return ENTRY_S if branch.queue.usage is None else branch.queue.usage.entry_s
+        return 0.0
 
     def with_flavors(self, gang: Gang, flavors: tuple[str, ...]) -> Gang:
         """Return the gang, each role restricted to the nodes of its flavor and tolerating what the flavor does."""

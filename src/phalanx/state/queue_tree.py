@@ -30,6 +30,7 @@ from phalanx.model.queue import BorrowingPolicy, Limits, Queue, QueueOrder, Queu
 from phalanx.state.classes import Gang
 
 ROOT = ""
+BY_HOLDINGS = frozenset({QueueOrder.FAIR, QueueOrder.USAGE})  # who is next depends on what each queue has, or had
 
 Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor: of all nodes
 Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
@@ -236,6 +237,7 @@ class Branch:
             self.by_group,
             self.caps_jobs,
             self.by_factors,
+            self.order is QueueOrder.USAGE,
             self.limits_submissions,
             self.cells,
         )
@@ -326,7 +328,7 @@ class QueueTree:
             _add_branch(self, queues, name)
         if len(self.root.children) == 1:
             (only,) = self.root.children.values()
-            if only.order is not QueueOrder.FAIR:
+            if only.order not in BY_HOLDINGS:
                 self.root.order = only.order  # with nobody to compare it with, its own order decides
         for branch in reversed(list(self.root.below())):
             _resolve(branch, known)
@@ -442,12 +444,14 @@ def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Bran
 
 def _join_arena(branch: Branch) -> None:
     """Give the branch its parent's arena, if one order alone decides between the parent's children. In FAIR order
-    shares decide, and guarantees where there are any; a strict queue is closed by itself."""
+    shares decide, in USAGE order what was used, and guarantees where there are any; a strict queue is closed by
+    itself."""
     parent = branch.parent
     if parent is None:
         return
     strict = branch.queue is not None and branch.queue.strict
-    if parent.order is branch.order is not QueueOrder.FAIR and not parent.contested and not strict:
+    alike = parent.order is branch.order and branch.order not in BY_HOLDINGS
+    if alike and not parent.contested and not strict:
         branch.arena = parent.arena
     else:
         parent.arena.split = True

@@ -18,17 +18,19 @@ from numpy.typing import NDArray
 from phalanx.core.cycle.blocked import find_ways
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
+from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.multifactor import MultifactorPriority
-from phalanx.core.order.next_job import Draws, SortKey, Tournament
+from phalanx.core.order.next_job import Arena, Draws, SortKey, Tournament
 from phalanx.core.placement import capacity
 from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
 from phalanx.state.pending.cell_queue import UNTOLD, CellQueue, Kind, QueuedRequest
+from phalanx.state.pending.pending import MOVING
 
 Cells = NDArray[np.intp]
 Floats = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
-ArenaDraws: TypeAlias = tuple[str | None, Draws]  # None: replacements
+ArenaDraws: TypeAlias = tuple[Arena | None, Draws]  # None: replacements
 
 PIECE = 512  # cells put in order at once
 SKIPPED = 8  # cells in a row that may not come up any more: after that the others are asked all at once
@@ -44,8 +46,9 @@ class Candidates:
     def __init__(self, state: CycleState, reserving: Reserving) -> None:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.cells, self.branches = state.pending.cells, state.cluster.tree.branches
+        self.usage = AccountUsage(state.cluster, state.now_s)
         self.contest = Tournament(
-            state.cluster.tree, state.ledger, self.priority_of, self.may_come_up, state.first_waiting
+            state.cluster.tree, state.ledger, self.priority_of, self.may_come_up, state.first_waiting, self.usage
         )
 
     def look(self, turns: Iterable[int]) -> None:
@@ -114,7 +117,7 @@ class Candidates:
 
     def is_in_order(self, queue: str) -> bool:
         branch = self.branches[queue]
-        return branch.strict is not None and branch.arena.order is not QueueOrder.MULTIFACTOR
+        return branch.strict is not None and branch.arena.order not in MOVING
 
     # In order
 
@@ -123,7 +126,7 @@ class Candidates:
         pending, by_estimate = self.pending, self.reserving.by_estimate
         if pending.heads and not by_estimate:
             for arena, heads in pending.heads.items():
-                yield arena, iter(heads)
+                yield Arena(arena), iter(heads)
         if self.state.is_small or by_estimate:
             lines: Iterable[CellQueue] = pending.lines.values() if pending.loose or by_estimate else ()
             if not self.state.is_small:
@@ -135,7 +138,7 @@ class Candidates:
     def few(self, lines: Iterable[CellQueue], *, by_estimate: bool) -> Iterator[ArenaDraws]:
         """Yield the same, put in order one by one. `by_estimate`: the shortest first, equal ones as their queue has
         them."""
-        found: dict[str | None, list[tuple[SortKey, CellQueue]]] = {}
+        found: dict[Arena | None, list[tuple[SortKey, CellQueue]]] = {}
         for line in lines:
             if line.arena is not None and not by_estimate:
                 continue  # it is kept in order
@@ -147,7 +150,7 @@ class Candidates:
                 ranked = rank
             else:
                 continue
-            arena = None if key.kind == Kind.REPLACEMENT else branch.arena.name
+            arena = None if key.kind == Kind.REPLACEMENT else Arena(branch.arena.name, key.terms.account)
             found.setdefault(arena, []).append((ranked, line))
         for arena, each in found.items():
             each.sort()
@@ -184,16 +187,17 @@ class Candidates:
         return self.priorities.of(self.state.cluster.jobs[entry.request.job])
 
     @lazy
-    def arenas(self) -> list[tuple[str, QueueOrder]]:
-        """Return by number the name of an arena and its order."""
-        found = (self.branches[row.queue].arena for row in self.pending.headroom.rows)
-        return list(dict.fromkeys((arena.name, arena.order) for arena in found))
+    def arenas(self) -> list[tuple[Arena, QueueOrder]]:
+        """Return by number an arena and its order."""
+        found = ((self.branches[row.queue].arena, row.account) for row in self.pending.headroom.rows)
+        return list(dict.fromkeys((Arena(arena.name, account), arena.order) for arena, account in found))
 
     @lazy
     def arena_of_row(self) -> Cells:
         """Return by row of the headroom the number of its arena."""
-        numbers = {name: number for number, (name, _) in enumerate(self.arenas)}
-        return np.array([numbers[self.branches[row.queue].arena.name] for row in self.pending.headroom.rows], np.intp)
+        numbers = {arena: number for number, (arena, _) in enumerate(self.arenas)}
+        whose = (Arena(self.branches[row.queue].arena.name, row.account) for row in self.pending.headroom.rows)
+        return np.array([numbers[arena] for arena in whose], np.intp)
 
     def replacements(self, cells: Cells) -> Mask:
         """Return which of the cells are of slots that replace lost pods."""

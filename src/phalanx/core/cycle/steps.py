@@ -168,6 +168,8 @@ class Cycle:
             self.ledger.grant(charge)
             self.pending.headroom.charged(charge, self.ledger.account)
             self.cluster.tree.note_charged(charge)
+            if request.slot is None:
+                self.candidates.usage.start(self.cluster.jobs[request.job].job, charge.cost)
         self.advance()
 
     def advance(self) -> None:

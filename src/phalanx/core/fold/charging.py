@@ -112,7 +112,7 @@ def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None
             costs = record.gang.demands[role].costs
             placed[role] += pods
             cluster.consumers.change(job.id, costs, pods)
-            cluster.usage.hold(job.queue, job.user, costs, pods, cluster.now_s)
+            cluster.usage.hold(job.queue, job.association, costs, pods, cluster.now_s)
     record.placed = placed
 
 
@@ -219,7 +219,14 @@ def backdate(cluster: Cluster, record: JobRecord) -> None:
     """Add the usage of an adopted job since it started; 0: nobody knows when, so since now."""
     if record.started_s > 0:
         job, held = record.job, used_resources(record)
-        cluster.usage.backdate(job.queue, job.user, held, record.started_s, cluster.now_s)
+        cluster.usage.backdate(job.queue, job.association, held, record.started_s, cluster.now_s)
+
+
+def enter_start(cluster: Cluster, record: JobRecord) -> None:
+    """Add what a job that starts counts as having used at once, where its queue is ordered by usage."""
+    job, entry_s = record.job, cluster.entry_s(record.job)
+    if entry_s:
+        cluster.usage.enter_start(job.queue, job.association, used_resources(record), entry_s, cluster.now_s)
 
 
 def used_resources(record: JobRecord) -> dict[str, Amount]:

@@ -30,6 +30,7 @@ from phalanx.model.job import Job, Phase
 from phalanx.model.pod import bounded_amounts
 from phalanx.model.policy import BackfillOrder, Policy
 from phalanx.state.cluster import Cluster, time_limit_s
+from phalanx.state.history.usage import Price
 from phalanx.state.pending.cell_queue import Request
 
 
@@ -68,12 +69,15 @@ def queue_seen(cluster: Cluster, event: QueueSeen) -> None:
     queue = event.queue
     if cluster.queues.get(queue.name) != queue:
         cluster.queues[queue.name] = queue
+        price = None if queue.usage is None else Price.of(queue.usage.billing, queue.usage.half_life_s)
+        cluster.usage.price_queue(queue.name, price, cluster.now_s)
         cluster.tree.outdate(queue.name)
 
 
 def queue_gone(cluster: Cluster, event: QueueGone) -> None:
     """Take in that the queue is gone."""
     if cluster.queues.pop(event.name, None):
+        cluster.usage.price_queue(event.name, None, cluster.now_s)
         cluster.tree.outdate(event.name)
         cluster.preempted_at.pop(event.name, None)
 

@@ -291,6 +291,7 @@ def start(cluster: Cluster, action: Start) -> None:
     if record.job.size is GangSize.FIXED_AT_START:
         record.size = fixed_size(record, record.placements)
     settle_charge(cluster, record)
+    charging.enter_start(cluster, record)
     job_started(cluster, record)
     note_partial(cluster, record, action)
 
@@ -480,12 +481,12 @@ def describe(cluster: Cluster, record: JobRecord, job: Job, gang: Gang) -> None:
     cluster.dependencies.enter(job)
     if job.singleton and (displaced := job_dependencies.displaced_by(cluster, job)):
         cluster.pending.refresh(Request(displaced))
-    cluster.usage.enter(job.queue, job.user)
+    cluster.usage.enter(job.queue, job.association)
     watch_deadline(cluster, job)
 
 
 def leave_queue(cluster: Cluster, job: Job) -> None:
-    cluster.usage.leave(job.queue, job.user, cluster.now_s)
+    cluster.usage.leave(job.queue, job.association, cluster.now_s)
     jobs = cluster.jobs_of.get(job.queue, {})
     jobs.pop(job.id, None)
     branch = cluster.tree.branches[cluster.queue_of(job)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from phalanx.model.job import Job
+from phalanx.model.queue import QueueOrder
 from phalanx.state import queue_tree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
@@ -46,9 +47,9 @@ def cell_of(
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
     """Return what tells the job from others that ask the same. `by_person`: reservations are for some users or groups
     only."""
-    factors = branch.by_factors
+    factors, by_usage = branch.by_factors, branch.order is QueueOrder.USAGE
     plain = DETAILS(job) == PLAIN_DETAILS and branch.longest_s is None
-    if plain and not (by_person or branch.by_user or branch.by_group or factors):
+    if plain and not (by_person or branch.by_user or branch.by_group or factors or by_usage):
         return PLAIN  # as most are
     user = job.user if by_person or branch.by_user or factors else ""
     group = job.group if by_person or branch.by_group else ""
@@ -63,5 +64,6 @@ def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
         job.reservation,
         job.nice if factors else 0,
         job.qos if factors else "",
+        job.association if by_usage else "",
     )
     return PLAIN if terms == PLAIN else terms

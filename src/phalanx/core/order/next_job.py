@@ -6,6 +6,8 @@ picks among its children, and its own jobs compete like a child:
 
 - by PRIORITY, FIFO or MULTIFACTOR: the child whose head ranks best, but those whose head leaves them within their
   guarantee come before those that would borrow for it;
+- by USAGE: the child that has used least in the past, then rank, with the same exception. The queue's own jobs compete
+  account by account;
 - FAIR: the child with the lowest weighted dominant share, its head included; then higher queue priority; then rank.
 
 The winner's request is tried. Whatever comes of it, only the runners on its way to the root stand differently
@@ -23,8 +25,9 @@ from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace, nsmallest
 from itertools import chain
 from math import inf
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.rank import rank
 from phalanx.core.quota import shares
 from phalanx.core.quota.ledger import QuotaLedger, within_guarantee
@@ -36,21 +39,30 @@ Head: TypeAlias = tuple[CellQueue, QueuedRequest]
 SortKey: TypeAlias = tuple[object, ...]
 Draws: TypeAlias = Iterator[tuple[SortKey, CellQueue]]
 
+
+class Arena(NamedTuple):
+    """Whose cells are put in order together: those of the arena of that name (`state.queue_tree.Branch.arena`), or of
+    one account there, where past usage orders these."""
+
+    queue: str
+    account: str = ""
+
+
 MOST_LEFT = 8  # cells behind a head that anybody asks for
 NOBODY: Draws = iter(())
 
 
 class QueueCursor:
-    """An arena in the contest, or the own jobs of one below which others are (`own`). `lines` and `children` are heaps.
-    `draws`: cells that are to come, in order; of these `drawn` contends, if any does. `ranked`: the rank of its head in
-    its parent's order, since it was last ranked."""
+    """An arena in the contest, or of one that has children, or accounts, its own jobs (`own`: whose; empty: all).
+    `lines` and `children` are heaps. `draws`: cells that are to come, in order; of these `drawn` contends, if any does.
+    `ranked`: the rank of its head in its parent's order, since it was last ranked."""
 
     __slots__ = ("branch", "children", "drawn", "draws", "lines", "own", "parent", "ranked")
 
-    def __init__(self, branch: Branch, parent: QueueCursor | None, *, own: bool = False) -> None:
+    def __init__(self, branch: Branch, parent: QueueCursor | None, *, own: str | None = None) -> None:
         self.branch, self.parent, self.own = branch, parent, own
         self.lines: list[tuple[SortKey, CellQueue, QueuedRequest]] = []
-        self.children: list[tuple[SortKey, str, bool, QueueCursor]] = []
+        self.children: list[tuple[SortKey, str, QueueCursor]] = []
         self.draws = NOBODY
         self.drawn: CellQueue | None = None
         self.ranked: SortKey = ()
@@ -59,13 +71,13 @@ class QueueCursor:
         """The runner, it or one below, in which the head is the first of the lines."""
         runner = self
         while runner.children:
-            runner = runner.children[0][3]
+            runner = runner.children[0][-1]
         return runner
 
 
 class Tournament:
     """The tournament of one cycle. `priority_of` is asked for the factors' sum in MULTIFACTOR order, `may_come_up`
-    of cells that contend, and `first_of` for the request that contends for one."""
+    of cells that contend, and `first_of` for the request that contends for one. `usage`: for USAGE order."""
 
     def __init__(
         self,
@@ -74,8 +86,9 @@ class Tournament:
         priority_of: Callable[[QueuedRequest], float],
         may_come_up: Callable[[CellQueue], bool],
         first_of: Callable[[CellQueue], QueuedRequest | None],
+        usage: AccountUsage,
     ) -> None:
-        self.tree, self.ledger = tree, ledger
+        self.tree, self.ledger, self.usage = tree, ledger, usage
         self.priority_of, self.may_come_up, self.first_of = priority_of, may_come_up, first_of
         self.by_estimate = False
         self.fresh: CellQueue | None = None  # the last cell drawn, until anything is decided
@@ -88,27 +101,27 @@ class Tournament:
         self.root = QueueCursor(self.tree.root, None)
         self.at = self.root  # in whose lines the head stands that is being tried
         self.runners: dict[str, QueueCursor] = {self.tree.root.name: self.root}
-        self.owns: dict[str, QueueCursor] = {}
+        self.owns: dict[Arena, QueueCursor] = {}
 
     def is_closed(self, branch: Branch) -> bool:
         """Return whether a strict queue on the path has left the contest."""
         return bool(self.closed) and any(each.name in self.closed for each in branch.path)
 
-    def leaf(self, branch: Branch) -> QueueCursor:
-        """Return the cursor in which the queue's own cells are."""
-        arena = branch.arena
+    def leaf(self, key: Arena) -> QueueCursor:
+        """Return the cursor in which the own cells of an arena are, or those of one account there."""
+        arena = self.tree.branches[key.queue]
         runner = self.runners.get(arena.name) or self.runner(arena)
-        if not arena.split:
+        if not arena.split and arena.order is not QueueOrder.USAGE:
             return runner
-        return self.owns.get(arena.name) or self.owns.setdefault(arena.name, QueueCursor(arena, runner, own=True))
+        return self.owns.get(key) or self.owns.setdefault(key, QueueCursor(arena, runner, own=key.account))
 
-    def draw_from(self, arena: str | None, draws: Draws) -> None:
+    def draw_from(self, arena: Arena | None, draws: Draws) -> None:
         """The first of these cells contends; when it is done, the next. `arena` None: they are replacements. Call
         `begin` when all arenas draw."""
         if arena is None:
             self.urgent.draws = draws
-        elif not self.is_closed(branch := self.tree.branches[arena]):
-            self.leaf(branch).draws = draws
+        elif not self.is_closed(self.tree.branches[arena.queue]):
+            self.leaf(arena).draws = draws
 
     def runner(self, arena: Branch) -> QueueCursor:
         missing = []
@@ -172,7 +185,7 @@ class Tournament:
         left = [runner]
         while left:
             each = left.pop()
-            left += [child for _, _, _, child in each.children]
+            left += [child for _, _, child in each.children]
             each.lines, each.children, each.draws, each.drawn = [], [], NOBODY, None
         return runner
 
@@ -205,8 +218,8 @@ class Tournament:
             if best is runner.drawn:
                 runner.drawn = None
 
-    def ranking(self, runner: QueueCursor) -> tuple[SortKey, str, bool, QueueCursor]:
-        return self.standing(runner), runner.branch.name, runner.own, runner
+    def ranking(self, runner: QueueCursor) -> tuple[SortKey, str, QueueCursor]:
+        return self.standing(runner), runner.branch.name, runner  # no two stand alike: ranks have a tie of their own
 
     def standing(self, runner: QueueCursor) -> SortKey:
         """Return what the parent compares its children by: lower is sooner."""
@@ -214,29 +227,36 @@ class Tournament:
         parent, (_, line, entry) = runner.parent.branch, runner.last().lines[0]
         key = line.key
         if parent.order is runner.branch.order:  # what was found below holds here
-            ranked = runner.children[0][3].ranked if runner.children else runner.lines[0][0]
+            ranked = runner.children[0][-1].ranked if runner.children else runner.lines[0][0]
         else:
             ranked = self.rank(parent, key, entry)
         runner.ranked = ranked
         if self.by_estimate:
             return ranked
         if parent.order is QueueOrder.FAIR:
-            priority = runner.branch.queue.priority if runner.branch.queue is not None and not runner.own else 0
+            priority = runner.branch.queue.priority if runner.branch.queue is not None and runner.own is None else 0
             return self.share(runner, cost_of(key)), -priority, ranked
+        if parent.order is QueueOrder.USAGE:
+            ranked = (self.used(runner), *ranked)
         if not parent.contested:
             return ranked
         return self.borrows(runner, parent.contested, cost_of(key)), ranked
 
+    def used(self, runner: QueueCursor) -> float:
+        if runner.own is None or runner.branch.queue is None:
+            return self.usage.of_queue(runner.branch)
+        return self.usage.of_account(runner.branch.queue, runner.own)
+
     def share(self, runner: QueueCursor, extra: Cost) -> shares.DominantShare:
         branch = runner.branch
-        if runner.own:
+        if runner.own is not None:
             return shares.own_share(branch, self.ledger.account(branch).own, self.tree.pool, extra)
         return self.ledger.share(branch, extra)
 
     def borrows(self, runner: QueueCursor, contested: set[Key], extra: Cost) -> bool:
         """Return whether the head would borrow. Own jobs of an inner queue have no guarantee but what the queue's
         children leave of its own."""
-        if runner.own:
+        if runner.own is not None:
             return any(key in contested for key, _ in extra)
         return not within_guarantee(self.ledger, runner.branch, contested, extra)
 

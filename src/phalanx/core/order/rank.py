@@ -2,7 +2,8 @@
 
 Replacements of started gangs come before all else, by priority, then arrival. All other requests contend in their
 queue, by the queue's order (`core.order.next_job`), and by `rank` where that asks for one: higher priority, then
-earlier arrival, then id; in FIFO order arrival alone; in MULTIFACTOR order Slurm's sum of factors.
+earlier arrival, then id; in FIFO order arrival alone; in MULTIFACTOR order Slurm's sum of factors. In USAGE order this
+ranks the jobs of one account.
 
 A started gang that has less than its minimum of a role gets what it lost before anybody gets anything. Above that a
 pod is growth: it comes behind every job of its priority that waits, whenever that was submitted.

@@ -191,7 +191,9 @@ SPEC = obj(
         "weight": {"type": "number", "minimum": 0, "description": "Its part of what nobody has by right; default 1."},
         "weights": numbers("Weights by resource, instead of `weight`.", _MOST_RESOURCES),
         "order": one_of(
-            QueueOrder, "Which job, and which child's, comes next. `fair`: the child with the lowest share."
+            QueueOrder,
+            "Which job, and which child's, comes next. `fair`: the child with the lowest share. `usage`: the user, or "
+            "child, that has used least in the past.",
         ),
         "strict": flag("Its first job holds up those behind it (one that can never fit does not)."),
         "priority": {
@@ -227,7 +229,8 @@ SPEC = obj(
             "it is queued again. 60 s if not set; 0: for ever."
         ),
         "accounts": numbers(
-            "Shares of users, for order `multifactor`; a user not named has one, and -1 is the queue's own.",
+            "Shares of users, for order `multifactor` and `usage`; a user not named has one, and -1 is the queue's "
+            "own, or for `usage` none.",
             _MOST_USERS,
             -1,
         ),

@@ -9,6 +9,8 @@ which is the solution of Slurm's decay (multifactor priority: usage *= 2^(-dt/H)
 usage is brought forward only when what its user holds changes. Holdings are kept as whole amounts per resource and
 priced anew at each change: rates cannot drift, and are exactly zero when nothing is held.
 
+A queue may have its own prices and its own half-life; all others have those of the policy.
+
 Time is that of the state (`Cluster.now_s`), which never goes back.
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from phalanx.model.pod import Amount
 from phalanx.model.queue import Weights
@@ -26,23 +29,48 @@ LN_2 = math.log(2)
 MOST = 1e30  # beyond it a usage told is a mistake: no cluster runs that long
 
 
+class Price(NamedTuple):
+    """A price is what an amount of a resource costs a second (`billing`), and how fast what was used counts less."""
+
+    billing: Mapping[str, float] = {}
+    half_life_s: float = 0.0
+
+    @classmethod
+    def of(cls, billing: Weights, half_life_s: float) -> Price:
+        """Return the price. Prices and half-lives below zero, or no numbers, count as none."""
+        sound = {name: price for name, price in billing if 0 < price < math.inf}
+        return cls(sound, half_life_s if 0 < half_life_s < math.inf else 0.0)
+
+    def rate(self, held: Mapping[str, Amount]) -> float:
+        """Return the price of what is held, in billed units."""
+        return math.fsum([self.billing[resource] * held[resource] for resource in held if resource in self.billing])
+
+    def accrued(self, rate: float, after_s: float) -> float:
+        """Return what a constant rate adds to a usage in so many seconds."""
+        if not self.half_life_s:
+            return rate * after_s
+        lifetime_s = self.half_life_s / LN_2
+        return rate * lifetime_s * -math.expm1(-after_s / lifetime_s)
+
+
 class AssociationUsage:
-    """The usage of one association: a user in a queue.
+    """The usage of one association: a user in a queue, or who else its jobs' usage counts as (`Job.association`).
 
     `usage`: billed units times seconds at `at_s` (seconds since the epoch).
     `held`, `rate`: what the user has held since then, and its price in billed units.
-    `told_s`: up to then the usage is as the world told it.
+    `price`: of what it uses. `told_s`: up to then the usage is as the world told it.
     `jobs`: live jobs of the user in the queue."""
 
-    __slots__ = ("at_s", "held", "jobs", "rate", "told_s", "usage")
+    __slots__ = ("at_s", "held", "jobs", "price", "rate", "told_s", "usage")
 
-    def __init__(self) -> None:
+    def __init__(self, price: Price) -> None:
+        self.price = price
         self.usage = self.at_s = self.told_s = self.rate = 0.0
         self.held: dict[str, Amount] = {}
         self.jobs = 0
 
     def copy(self) -> AssociationUsage:
-        other = AssociationUsage()
+        other = AssociationUsage(self.price)
         other.usage, other.at_s, other.told_s, other.rate = self.usage, self.at_s, self.told_s, self.rate
         other.held, other.jobs = dict(self.held), self.jobs
         return other
@@ -53,11 +81,11 @@ class DecayedUsage:
 
     `associations`: queue -> user -> usage. A user with a live job in a queue is in it, and one that had as long as any
         usage is left.
-    `billing`: resource -> what an amount of it costs a second."""
+    `default`: the price in all queues but those of `prices`."""
 
     def __init__(self) -> None:
-        self.billing: Mapping[str, float] = {}
-        self.half_life_s = 0.0
+        self.default = Price()
+        self.prices: dict[str, Price] = {}
         self.associations: dict[str, dict[str, AssociationUsage]] = {}
         self._idle = 0  # meters without jobs since it was last looked which of them can be forgotten
 
@@ -88,21 +116,32 @@ class DecayedUsage:
             meters = self.associations[queue] = {}
         meter = meters.get(user)
         if meter is None:
-            meter = meters[user] = AssociationUsage()
+            meter = meters[user] = AssociationUsage(self.prices.get(queue, self.default))
         return meter
 
     def price(self, billing: Weights, half_life_s: float, now_s: float) -> None:
-        """Set what an amount of a resource costs a second, and the half-life, from now on. Prices and half-lives below
-        zero, or no numbers, count as none."""
-        sound = {name: price for name, price in billing if 0 < price < math.inf}
-        lasting = half_life_s if 0 < half_life_s < math.inf else 0.0
-        if (sound, lasting) == (self.billing, self.half_life_s):
+        """Set the price of all queues without their own, from now on."""
+        price = Price.of(billing, half_life_s)
+        if price == self.default:
             return
-        for _, _, meter in self:
+        self.default = price
+        for queue in self.associations.keys() - self.prices.keys():
+            self._reprice(queue, price, now_s)
+
+    def price_queue(self, queue: str, price: Price | None, now_s: float) -> None:
+        """Set the queue's own price from now on; None: it has none."""
+        if price == self.prices.get(queue):
+            return
+        if price is None:
+            del self.prices[queue]
+        else:
+            self.prices[queue] = price
+        self._reprice(queue, self.default if price is None else price, now_s)
+
+    def _reprice(self, queue: str, price: Price, now_s: float) -> None:
+        for meter in self.associations.get(queue, {}).values():
             self.bring_forward(meter, now_s)
-        self.billing, self.half_life_s = sound, lasting
-        for _, _, meter in self:
-            meter.rate = self.rate(meter.held)
+            meter.price, meter.rate = price, price.rate(meter.held)
 
     def hold(self, queue: str, user: str, asks: Iterable[tuple[str, Amount]], pods: int, now_s: float) -> None:
         """Note that the user holds the requests of so many pods more (fewer, if negative) from now on."""
@@ -115,7 +154,7 @@ class DecayedUsage:
                 held[resource] = now
             else:
                 held.pop(resource, None)
-        meter.rate = self.rate(held) if self.billing and held else 0.0
+        meter.rate = meter.price.rate(held) if meter.price.billing and held else 0.0
 
     def tell(self, queue: str, user: str, usage: float, at_s: float, now_s: float) -> None:
         """Replace the usage by what it was at `at_s`; what is held now counts as held since then. Absurd usages count
@@ -128,7 +167,13 @@ class DecayedUsage:
     def backdate(self, queue: str, user: str, held: Mapping[str, Amount], since_s: float, now_s: float) -> None:
         """Add what `held` has cost since `since_s`; usage that was told includes what came before it."""
         meter = self.meter(queue, user)
-        meter.usage += self.accrued(self.rate(held), max(0.0, now_s - max(since_s, meter.told_s)))
+        meter.usage += meter.price.accrued(meter.price.rate(held), max(0.0, now_s - max(since_s, meter.told_s)))
+
+    def enter_start(self, queue: str, user: str, held: Mapping[str, Amount], entry_s: float, now_s: float) -> None:
+        """Add what `held`, of a job that starts now, would have used by now had it run for `entry_s`."""
+        meter = self.meter(queue, user)
+        self.bring_forward(meter, now_s)
+        meter.usage += meter.price.accrued(meter.price.rate(held), entry_s)
 
     def of(self, queue: str, user: str, now_s: float) -> float:
         """Return the usage of the user in the queue, decayed to `now_s`."""
@@ -140,20 +185,9 @@ class DecayedUsage:
         if not meter.rate and not meter.usage:
             return 0.0
         after_s = now_s - meter.at_s if now_s > meter.at_s else 0.0
-        kept = meter.usage * 2.0 ** (-after_s / self.half_life_s) if self.half_life_s else meter.usage
-        return kept + self.accrued(meter.rate, after_s)
-
-    def accrued(self, rate: float, after_s: float) -> float:
-        """Return what a constant rate adds to a usage in so many seconds."""
-        if not self.half_life_s:
-            return rate * after_s
-        lifetime_s = self.half_life_s / LN_2
-        return rate * lifetime_s * -math.expm1(-after_s / lifetime_s)
-
-    def rate(self, held: Mapping[str, Amount]) -> float:
-        """Return the price of what is held, in billed units."""
-        billing = self.billing
-        return math.fsum([billing[resource] * held[resource] for resource in held if resource in billing])
+        half_life_s = meter.price.half_life_s
+        kept = meter.usage * 2.0 ** (-after_s / half_life_s) if half_life_s else meter.usage
+        return kept + meter.price.accrued(meter.rate, after_s)
 
     def bring_forward(self, meter: AssociationUsage, now_s: float) -> None:
         """State the usage as of `now_s`."""
@@ -177,7 +211,7 @@ class DecayedUsage:
 
     def copy(self) -> DecayedUsage:
         other = DecayedUsage()
-        other.billing, other.half_life_s = self.billing, self.half_life_s
+        other.default, other.prices = self.default, dict(self.prices)
         other._idle = self._idle
         other.associations = {
             queue: {user: meter.copy() for user, meter in meters.items()} for queue, meters in self.associations.items()

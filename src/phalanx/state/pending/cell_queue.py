@@ -50,8 +50,8 @@ class Kind(IntEnum):
 
 class Terms(NamedTuple):
     """The terms of a request: what else the answer depends on, besides who asks how much where: as in `Job`. `user`
-    and `group` are named where a limit, an order by factors or a reservation tells them apart, `job` where a limit
-    bounds what it has already."""
+    and `group` are named where a limit, an order by factors or a reservation tells them apart, `account` where an order
+    by usage does, `job` where a limit bounds what it has already."""
 
     user: str = ""
     group: str = ""
@@ -63,6 +63,7 @@ class Terms(NamedTuple):
     reservation: str = ""
     nice: int = 0
     qos: str = ""
+    account: str = ""
     job: str = ""
 
 

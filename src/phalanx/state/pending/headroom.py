@@ -36,12 +36,14 @@ QUEUE: Subject = ("", "")
 
 
 class HeadroomRow(NamedTuple):
-    """A row: whom the limits of a path tell apart. Empty names: nobody is."""
+    """A row: whom the limits of a path tell apart, and the account that its queue's order does. Empty names: nobody
+    is."""
 
     queue: str
     user: str = ""
     group: str = ""
     job: str = ""
+    account: str = ""
 
 
 class Headroom:

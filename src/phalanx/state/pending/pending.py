@@ -35,6 +35,7 @@ from phalanx.state.queue_tree import Branch, Key, QueueTree
 
 STALE = 1 << 30  # cycles; explained anew as soon as can be
 REMEMBERED = 1 << 16  # answers whether a demand heeds a kind of pods
+MOVING = frozenset({QueueOrder.MULTIFACTOR, QueueOrder.USAGE})  # orders in which time changes who is first
 
 
 class Combination(NamedTuple):
@@ -225,7 +226,8 @@ class Pending:
         self.loose += line.arena is None
         self.replacements += key.kind == Kind.REPLACEMENT
         line.cls = cells.cls[cell] = self._join_class(key, tree)
-        line.row = cells.row[cell] = self.headroom.row(HeadroomRow(key.queue, terms.user, terms.group, terms.job))
+        row = HeadroomRow(key.queue, terms.user, terms.group, terms.job, terms.account)
+        line.row = cells.row[cell] = self.headroom.row(row)
         cells.told[cell] = UNTOLD
         cells.priority[cell] = key.priority
         cells.limit_s[cell] = np.inf if terms.limit_s is None else terms.limit_s
@@ -242,7 +244,7 @@ class Pending:
             (branch.preempts and key.kind == Kind.JOB) or (branch.reclaims and key.kind == Kind.GROWTH)
         )
         line.rank = line.arena = None
-        if line.strict and not replaces and order is not QueueOrder.MULTIFACTOR:
+        if line.strict and not replaces and order not in MOVING:
             line.arena = branch.arena.name
         if replaces or order is not QueueOrder.MULTIFACTOR:
             line.rank = (0.0 if order is QueueOrder.FIFO and not replaces else -float(key.priority), 0.0, key.kind, 0)
