@@ -85,6 +85,7 @@ items:
   metadata: {name: a}
   spec:
     cohort: all
+    admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}
     namespaceSelector: {}
     resourceGroups:
     - {coveredResources: [cpu], flavors: [{name: g, resources: [{name: cpu, nominalQuota: 1}]}]}
@@ -99,7 +100,7 @@ items:
 - apiVersion: v1
   kind: ConfigMap
   metadata: {name: kueue-manager-config, namespace: kueue-system}
-  data: {controller_manager_config.yaml: "{fairSharing: {}, admissionFairSharing: {}}"}
+  data: {controller_manager_config.yaml: "{fairSharing: {}, admissionFairSharing: {usageHalfLifeTime: 1h}, health: {}}"}
 """
 
 
@@ -113,7 +114,7 @@ def test_each_object_of_kueues_and_what_it_becomes(
     assert said == [
         "ResourceFlavor f: the flavor resourceflavor/f",
         "    spec.nodeTaints has no effect: the taints that the nodes have keep pods away that do not tolerate them",
-        "ClusterQueue a: the queue clusterqueue/a below cohort/all",
+        "ClusterQueue a: the queue clusterqueue/a below cohort/all, by past usage",
         "    it admits nothing as it stands here: Can't admit new workloads: references missing ResourceFlavor(s): g.",
         "LocalQueue l: a name in its namespace for the queue clusterqueue/a",
         "Job j: a job of the queue clusterqueue/a",
@@ -123,7 +124,7 @@ def test_each_object_of_kueues_and_what_it_becomes(
         "Deployment d: pods of the queue clusterqueue/a",
         "Job u: a job of no queue: managedJobsNamespaceSelector does not select the namespace kube-system",
         "ConfigMap kueue-manager-config: these settings",
-        "    admissionFairSharing has no effect: past usage orders jobs by Queue.order: multifactor, on queues of ours",
+        "    health has no effect: of Kueue's own process",
     ]
     assert call(monkeypatch, "migrate", str(file), "--from", "kueue", "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["objects"]) == 9

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from phalanx.client.kind import JOBS, NAMESPACES, NODES
+from phalanx.client.quantity import parse
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
+from phalanx.model.queue import QueueOrder
 from tests.dialects.kueue.written import cluster_queue, group, local_queue, named
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
@@ -87,5 +91,100 @@ def test_a_resource_that_is_excluded_uses_no_quota_though_its_queue_has_one() ->
             await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
             (given,) = workload(stage, "one")["status"]["admission"]["podSetAssignments"]
             assert given["resourceUsage"] == {}
+
+    play(scene())
+
+
+BY_USAGE = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+admissionFairSharing:
+  usageHalfLifeTime: 1h
+  usageSamplingInterval: 5m
+  resourceWeights: {cpu: 2}
+"""
+HALF_LIFE_S, INTERVAL_S = 3600.0, 300.0
+SHARED = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
+PENDING = ("v1beta2", "clusterqueues", "a", "pendingworkloads")
+
+
+def of(queue: str, name: str, pods: int, **labels: str) -> Object:
+    found = job(name, pods, **labels)
+    found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = queue
+    return found
+
+
+def admission(stage: Stage, queue: str) -> Any:
+    status = stage.api.objects[kinds.LOCAL_QUEUES][f"default/{queue}"].get("status") or {}
+    return (status.get("fairSharing") or {}).get("admissionFairSharingStatus")
+
+
+def listed(stage: Stage) -> list[str]:
+    """Who waits, as the visibility API says."""
+    answer = stage.world.answers.view("visibility.kueue.x-k8s.io", PENDING, {})
+    found: Any = answer() if answer is not None else {}
+    return [one["metadata"]["ownerReferences"][0]["name"] for one in found["items"]]
+
+
+def test_whose_local_queue_has_used_less_comes_first_whatever_the_priority() -> None:
+    async def scene() -> None:
+        queue = cluster_queue("a", group(f={"cpu": 2}), **SHARED)
+        stage = configured(BY_USAGE, queue, local_queue("l", "a"), local_queue("m", "a"))
+        stage.api.put(kinds.PRIORITY_CLASSES, named("high", value=10))
+        stage.put(of("l", "ran", 2))
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "ran").get("Admitted") == "True Admitted")
+            await stage.until(lambda: admission(stage, "l") is not None)
+            assert admission(stage, "l")["consumedResources"] == {}
+            stage.put(of("l", "more", 2, priority_class="high"))
+            await stage.until(lambda: conditions(stage, "more").get("QuotaReserved") == "False WaitingForQuota")
+            stage.now_s += 600
+            stage.put(of("m", "other", 2))
+            await stage.until(lambda: conditions(stage, "other").get("QuotaReserved") == "False WaitingForQuota")
+            await stage.until(lambda: bool(admission(stage, "l")["consumedResources"]))
+            consumed = float(parse(admission(stage, "l")["consumedResources"]["cpu"]))
+            assert consumed == pytest.approx(2 * (1 - 0.5 ** (INTERVAL_S / HALF_LIFE_S)))
+            assert admission(stage, "m")["consumedResources"] == {}
+            assert listed(stage) == ["other", "more"]
+            stage.api.drop(JOBS, "default/ran")
+            await stage.until(lambda: conditions(stage, "other").get("Admitted") == "True Admitted")
+            assert conditions(stage, "more")["QuotaReserved"] == "False WaitingForQuota"
+
+    play(scene())
+
+
+def test_of_many_that_come_at_once_not_all_are_of_one_local_queue() -> None:
+    """`m` may use twice as much as `l`: it gets two turns for each of `l`."""
+
+    async def scene() -> None:
+        queue = cluster_queue("a", group(f={"cpu": 6}), queueingStrategy="StrictFIFO", **SHARED)
+        weighty = local_queue("m", "a", fairSharing={"weight": "2"})
+        stage = configured(BY_USAGE, queue, local_queue("l", "a"), weighty)
+        stage.put(*(of("l", f"l{number}", 1) for number in range(8)))
+        stage.put(*(of("m", f"m{number}", 1) for number in range(8)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 6)
+            assert sorted(pod[0] for pod in stage.api.bound()) == ["l", "l", "m", "m", "m", "m"]
+
+    play(scene())
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("{}", SHARED),
+        ("admissionFairSharing: {usageHalfLifeTime: 0s}", SHARED),
+        (BY_USAGE, {"admissionScope": {"admissionMode": "NoAdmissionFairSharing"}}),
+    ],
+)
+def test_without_admission_fair_sharing_past_usage_orders_nothing(text: str, spec: dict[str, Any]) -> None:
+    async def scene() -> None:
+        stage = configured(text, cluster_queue("a", group(f={"cpu": 2}), **spec), local_queue("l", "a"))
+        stage.put(of("l", "one", 1))
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
+            assert stage.cluster.queues["clusterqueue/a"].order is QueueOrder.PRIORITY
+            assert stage.cluster.jobs["default/one"].job.account == ""
+            assert admission(stage, "l") is None
 
     play(scene())

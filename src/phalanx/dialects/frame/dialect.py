@@ -207,7 +207,8 @@ class Claim:
     key, that need not be there yet and does not say whose it is: the gang is looked at again when it changes.
     `evicted_as`: type and reason of the condition that a bare pod of it is given before it is evicted. `queues`:
     queues, parents first, that no definition declares and that are there as long as gangs claim them. `charging`: what
-    its queue is charged with for its pods; None: what they ask for."""
+    its queue is charged with for its pods; None: what they ask for. `account`: under which name its usage counts in its
+    queue; empty: under its user's."""
 
     queue: str
     priority: int | None = None
@@ -223,6 +224,7 @@ class Claim:
     evicted_as: tuple[str, str] | None = None
     queues: tuple[Queue, ...] = ()
     charging: Charging | None = None
+    account: str = ""
 
 
 class Stage(StrEnum):

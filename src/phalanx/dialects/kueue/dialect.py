@@ -8,7 +8,8 @@ from typing import Any, Final
 from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
 from phalanx.dialects.kueue import gangs, kinds
-from phalanx.dialects.kueue.answers import names, statuses, workloads
+from phalanx.dialects.kueue.answers import names, workloads
+from phalanx.dialects.kueue.answers.queues import statuses
 from phalanx.dialects.kueue.fields import notes
 from phalanx.dialects.kueue.policies.all import POLICIES
 from phalanx.dialects.kueue.tree import claims, definitions

@@ -8,7 +8,7 @@ Rooms, lowest first:
     names       which Workload is which gang's
     sizes       a Workload that follows its job
     workloads   the Workload of a job, and its status
-    statuses    the status of ClusterQueue, LocalQueue and Cohort
+    queues/     the status of queues
     figures     its metrics
     pending     who waits, in order: its visibility API
 """

@@ -24,7 +24,8 @@ from phalanx.dialects.frame.dialect import Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import key_of
-from phalanx.dialects.kueue.answers.statuses import INFINITE, Use, cohort_shares, queue_share, uses
+from phalanx.dialects.kueue.answers.queues import consumed
+from phalanx.dialects.kueue.answers.queues.statuses import INFINITE, Use, cohort_shares, queue_share, uses
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete, waits_for_room
 from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions
 from phalanx.model.pod import CPU
@@ -66,6 +67,9 @@ METRICS: Final[Mapping[str, Metric]] = {
     "local_queue_status": Metric("gauge", (*_OF_LOCAL, "active"), "1 for one of True, False, Unknown."),
     "local_queue_resource_reservation": Metric("gauge", _OF_USE, "Reserved, by LocalQueue."),
     "local_queue_resource_usage": Metric("gauge", _OF_USE, "Used, by LocalQueue."),
+    "local_queue_admission_fair_sharing_usage": Metric(
+        "gauge", (*_OF_LOCAL, _CQ), "Weighted sum of what it consumed, over its weight; +Inf: its weight is 0."
+    ),
     "quota_reserved_workloads": Metric("counter", (_CQ, _CLASS), "Given quota."),
     "admitted_workloads": Metric("counter", (_CQ, _CLASS), "Admitted."),
     "finished_workloads_total": Metric("counter", (_CQ, _CLASS), "Finished."),
@@ -212,6 +216,9 @@ class KueueFigures:
             for word in ("True", "False", "Unknown"):
                 found["local_queue_status"][*own, word] = float(word == str(open_))
             _gauge_amounts(found, "local_queue_", own, use, above.node.nominal if above is not None else {})
+            status = (objects.get(kinds.LOCAL_QUEUES, {}).get(key) or {}).get("status") or {}
+            if (used := consumed.usage(defined, local, status)) is not None:
+                found["local_queue_admission_fair_sharing_usage"][*own, local.cluster_queue] = used
         self._forget(defined)
 
     def _forget(self, defined: KueueDefinitions) -> None:

@@ -4,10 +4,11 @@
     /apis/visibility.kueue.x-k8s.io/VERSION/namespaces/NAMESPACE/localqueues/NAME/pendingworkloads
 
 Positions count from 0. Those that are known not to fit stand in it, too; those that nobody wants to run (`active:
-false`) do not.
+false`) do not. Where past usage orders a ClusterQueue, those of the LocalQueue that has used least come first, by what
+its status says.
 
 The scheduler answers from the jobs that it knows (`visible`). Who knows the objects alone answers from the Workloads
-(`of_workloads`): the order is the same where Workloads came in the order of their jobs.
+(`of_workloads`): the order is the same where Workloads came in the order of their jobs, and no usage orders them.
 
 Source: apis/visibility/v1beta2, pkg/visibility/storage of v0.19.2.
 """
@@ -22,6 +23,7 @@ from typing import Final, TypedDict
 from phalanx.dialects.frame.dialect import Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.names import key_of
+from phalanx.dialects.kueue.answers.queues import consumed
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
 
@@ -32,13 +34,14 @@ _META = ("name", "namespace", "creationTimestamp", "ownerReferences")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A Workload that waits. `local`: `namespace/name` of its LocalQueue. `arrived`: what orders those of one priority.
-    `metadata`: of the Workload."""
+    """A Workload that waits. `local`: `namespace/name` of its LocalQueue. `used`: what that has used, where this orders
+    them. `arrived`: what orders those of one priority. `metadata`: of the Workload."""
 
     local: str
     priority: int
     arrived: tuple[str | float, ...]
     metadata: Object
+    used: float = 0.0
 
 
 class LeanMeta(TypedDict, total=False):
@@ -144,7 +147,7 @@ def _summary(
 def _placed(waiting: Iterable[Waiting]) -> Iterable[tuple[Waiting, int, int]]:
     """All that wait in a ClusterQueue, in order; each with its place there, and in its LocalQueue."""
     before: Counter[str] = Counter()
-    for position, one in enumerate(sorted(waiting, key=lambda one: (-one.priority, one.arrived))):
+    for position, one in enumerate(sorted(waiting, key=lambda one: (one.used, -one.priority, one.arrived))):
         yield one, position, before[one.local]
         before[one.local] += 1
 
@@ -161,6 +164,7 @@ def _item(one: Waiting, position: int, local_position: int) -> Object:
 
 def _of_jobs(defined: KueueDefinitions, queue: str, everyone: Iterable[Told], objects: Objects) -> Iterable[Waiting]:
     workloads = objects.get(kinds.WORKLOADS, {})
+    used = _used(defined, queue, objects.get(kinds.LOCAL_QUEUES, {}))
     for told in everyone:
         if told.stage is not Stage.WAITING or kinds.cluster_queue_of(told.queue) != queue:
             continue
@@ -168,12 +172,23 @@ def _of_jobs(defined: KueueDefinitions, queue: str, everyone: Iterable[Told], ob
             continue
         meta = (workloads.get(key_of(defined, told)) or {}).get("metadata") or {}
         name = str((told.owners[0]["metadata"].get("labels") or {}).get(kinds.QUEUE_LABEL, ""))
+        local = f"{told.namespace}/{name}"
         yield Waiting(
-            local=f"{told.namespace}/{name}",
+            local=local,
+            used=used.get(local, 0.0),
             priority=told.priority,
             arrived=(told.created_s, told.id),
             metadata=meta,
         )
+
+
+def _used(defined: KueueDefinitions, queue: str, there: Mapping[str, Object]) -> dict[str, float]:
+    """Return what each LocalQueue of a ClusterQueue has used, where this orders their jobs."""
+    of = {key: local for key, local in defined.local_queues.items() if local.cluster_queue == queue}
+    told = {
+        key: consumed.usage(defined, local, (there.get(key) or {}).get("status") or {}) for key, local in of.items()
+    }
+    return {key: used for key, used in told.items() if used is not None}
 
 
 def _of_workload(found: Object) -> Waiting | None:

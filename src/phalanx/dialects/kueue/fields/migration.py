@@ -13,7 +13,7 @@ from phalanx.dialects.kueue.fields.notes import notes
 from phalanx.dialects.kueue.fields.tables import TABLES
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, text_of
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
-from phalanx.model.queue import Queue
+from phalanx.model.queue import Queue, QueueOrder
 
 _BY_PODS = frozenset({"Pod", "Deployment", "StatefulSet", kinds.LEADER_WORKER_SETS.name})
 _JOBS = frozenset({"Job", *(kind.name for kind in FRAMEWORKS)}) | _BY_PODS
@@ -87,7 +87,8 @@ def _becomes(kind: str, name: str, obj: Object, defined: KueueDefinitions) -> st
 
 def _queue(name: str, defined: KueueDefinitions) -> str:
     queue: Queue = next(each for each in defined.queues if each.name == name)
-    return f"the queue {name}" + (f" below {queue.parent}" if queue.parent else "")
+    below = f" below {queue.parent}" if queue.parent else ""
+    return f"the queue {name}{below}" + (", by past usage" if queue.order is QueueOrder.USAGE else "")
 
 
 def _faults(kind: str, name: str, defined: KueueDefinitions) -> Iterator[str]:

@@ -13,7 +13,6 @@ from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
 _CHECKS = Ignored("for the controller of that name, which says its Active condition and decides")
 _GATE = Becomes("Claim.gate", "quota is reserved, then each is waited for; held while one is missing or not active")
 _MULTI = Ignored("one scheduler serves one cluster here")
-_AFS = Ignored("past usage orders jobs by Queue.order: multifactor, on queues of ours")
 _CONCURRENT = Ignored("an alpha feature of Kueue: flavors are chosen anew at each start")
 _PROVISIONING = Ignored("no ProvisioningRequests are made: docs/guide/kubernetes.md says what autoscalers see")
 _TOPOLOGY = Ignored("pods are bound to nodes at once: nothing of where they go is left for later")
@@ -31,7 +30,7 @@ _QUOTAS: Mapping[str, Use] = {
 }
 _FAIR_STATUS: Mapping[str, Use] = {
     "status.fairSharing.weightedShare": Answered("where fair sharing is on"),
-    "status.fairSharing.admissionFairSharingStatus": _AFS,
+    "status.fairSharing.admissionFairSharingStatus": Ignored("of LocalQueues alone, as Kueue writes it"),
 }
 CLUSTER_QUEUE: Mapping[str, Use] = {
     **_QUOTAS,
@@ -50,7 +49,9 @@ CLUSTER_QUEUE: Mapping[str, Use] = {
     "spec.admissionChecksStrategy.admissionChecks[].name": _GATE,
     "spec.admissionChecksStrategy.admissionChecks[].onFlavors": Becomes("Claim.gate", "of jobs with these flavors"),
     "spec.stopPolicy": Becomes("Queue.state", "Hold starts nothing; HoldAndDrain stops what runs as well"),
-    "spec.admissionScope": _AFS,
+    "spec.admissionScope.admissionMode": Becomes(
+        "QueueOrder.USAGE", "UsageBasedAdmissionFairSharing, where the Configuration has admissionFairSharing"
+    ),
     "spec.concurrentAdmissionPolicy": _CONCURRENT,
     **_CONDITIONS,
     **_FAIR_STATUS,
@@ -64,9 +65,10 @@ CLUSTER_QUEUE: Mapping[str, Use] = {
 LOCAL_QUEUE: Mapping[str, Use] = {
     "spec.clusterQueue": Becomes("Job.queue"),
     "spec.stopPolicy": Becomes("Claim.blocked", "Hold starts nothing; HoldAndDrain stops what runs as well"),
-    "spec.fairSharing": _AFS,
+    "spec.fairSharing.weight": Becomes("Queue.accounts", "of the ClusterQueue; 0: last"),
     **_CONDITIONS,
-    "status.fairSharing": _AFS,
+    "status.fairSharing.admissionFairSharingStatus": Answered("once an interval; of queues that are ordered by usage"),
+    "status.fairSharing.weightedShare": Answered("0, as Kueue writes it"),
     "status.flavorsReservation": Answered(),
     "status.flavorsUsage": Answered(),
     "status.flavorUsage": Ignored("v1beta1's name of flavorsUsage"),
@@ -214,7 +216,11 @@ CONFIGURATION: Mapping[str, Use] = {
     "resources.transformations[].outputs": Becomes("Shape.charged", "of each pod, rounded up; less than nothing is 0"),
     "resources.transformations[].multiplyBy": Becomes("Shape.charged", "multiplies the outputs, not the input"),
     "resources.deviceClassMappings": Ignored("resource claims have no quota"),
-    "admissionFairSharing": _AFS,
+    "admissionFairSharing.usageHalfLifeTime": Becomes("UsageTerms.half_life_s", "0: usage orders nothing"),
+    "admissionFairSharing.usageSamplingInterval": Becomes(
+        "UsageTerms.entry_s", "so long a job counts as having run when it starts; and how often the status is written"
+    ),
+    "admissionFairSharing.resourceWeights": Becomes("UsageTerms.billing"),
     "multiKueue": _MULTI,
     "managedJobsNamespaceSelector": Becomes(
         "Claim.queue", "a job of another namespace has no Workload, and starts as one that names no queue"

@@ -50,6 +50,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None)
         about=about,
         evicted_as=gangs.EVICTED_AS,
         charging=_charging(defined, found),
+        account=key if defined.usage_of(local.cluster_queue) is not None else "",
     )
     if why is not None:
         return replace(ours, blocked=why, drained=True)

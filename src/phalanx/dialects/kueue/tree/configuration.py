@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import yaml
@@ -29,6 +29,7 @@ from phalanx.model.pod import PODS, Amounts
 CONFIGURATIONS = Kind(plural="namespaces/kueue-system/configmaps", name="ConfigMap", namespaced=False)
 _KEY = "kueue-system/kueue-manager-config"
 _FILE = "controller_manager_config.yaml"
+SAMPLING_S = 300.0  # admissionFairSharing.usageSamplingInterval
 START_TIMEOUT_S = 1800.0  # waitForPodsReady.timeout; it is on since 0.19 unless switched off
 _SPACE = "kubernetes.io/metadata.name"
 _MANAGED: Final = {
@@ -41,12 +42,27 @@ class ConfigurationError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionFairSharing:
+    """`half_life_s`: what was used counts half after that long. `sampling_s`: so often that is looked at. `weights`:
+    what a unit of each resource counts, of cpu a core; of a resource that is not named one."""
+
+    half_life_s: float
+    sampling_s: float = SAMPLING_S
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def weight(self, resource: str) -> float:
+        """Return what a unit of the resource counts."""
+        return self.weights.get(resource, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """`fair`: fair sharing is on. `strategies`: its preemption strategies, in order. `start_timeout_s`: how long the
     pods of an admitted job may take to become ready. `excluded`: prefixes of resources that no quota counts.
     `transformations`: what resources count as instead, or besides. `undeclared`: those are not counted that a
-    ClusterQueue has no quota of. `managed`: selects the namespaces whose jobs are queued. `fault`: why it cannot be
-    read; Kueue's defaults hold then."""
+    ClusterQueue has no quota of. `managed`: selects the namespaces whose jobs are queued. `by_usage`: how ClusterQueues
+    that ask for it order their jobs by the past usage of their LocalQueues; None: they do not. `fault`: why it cannot
+    be read; Kueue's defaults hold then."""
 
     fair: bool = False
     strategies: tuple[str, ...] = ()
@@ -55,6 +71,7 @@ class Configuration:
     transformations: tuple[Transformation, ...] = ()
     undeclared: bool = False
     managed: Mapping[str, Any] = field(default_factory=lambda: _MANAGED)
+    by_usage: AdmissionFairSharing | None = None
     fault: str = ""
 
     def manages(self, labels: Mapping[str, str]) -> bool:
@@ -140,6 +157,12 @@ class _Resources(msgspec.Struct, rename="camel"):
     quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
 
 
+class _Admission(msgspec.Struct, rename="camel"):
+    usage_half_life_time: Any = 0
+    usage_sampling_interval: Any = SAMPLING_S
+    resource_weights: dict[str, Annotated[float, msgspec.Meta(ge=0)]] = {}
+
+
 class _Said(msgspec.Struct, rename="camel"):
     """The fields that are carried out."""
 
@@ -147,6 +170,7 @@ class _Said(msgspec.Struct, rename="camel"):
     wait_for_pods_ready: _Wait | None = None
     resources: _Resources | None = None
     managed_jobs_namespace_selector: _Selector | None = None
+    admission_fair_sharing: _Admission | None = None
 
 
 def read_configuration(document: Any) -> Configuration:
@@ -157,6 +181,7 @@ def read_configuration(document: Any) -> Configuration:
         timeout_s = START_TIMEOUT_S if timeout is None else duration_s(timeout, ("waitForPodsReady", "timeout"))
         resources = said.resources or _Resources()
         transformations = _transformations(resources.transformations)
+        by_usage = _by_usage(said.admission_fair_sharing)
     except (msgspec.ValidationError, Misread, QuantityError) as error:
         raise ConfigurationError(f"{_KEY} cannot be read: {error}") from error
     fair = said.fair_sharing
@@ -169,7 +194,22 @@ def read_configuration(document: Any) -> Configuration:
         transformations=transformations,
         undeclared=resources.quota_check_strategy == "IgnoreUndeclared",
         managed=_MANAGED if managed is None else msgspec.to_builtins(managed),
+        by_usage=by_usage,
     )
+
+
+def _by_usage(said: _Admission | None) -> AdmissionFairSharing | None:
+    """Raises Misread. With a half-life of 0 nothing of what was used is left, so all have used as much."""
+    if said is None:
+        return None
+    path = ("admissionFairSharing", "usageSamplingInterval")
+    sampling_s = duration_s(said.usage_sampling_interval, path)
+    if not sampling_s:
+        raise Misread(path, "it is 0; write for instance 5m")
+    half_life_s = duration_s(said.usage_half_life_time, ("admissionFairSharing", "usageHalfLifeTime"))
+    if not half_life_s:
+        return None
+    return AdmissionFairSharing(half_life_s=half_life_s, sampling_s=sampling_s, weights=said.resource_weights)
 
 
 def _transformations(said: Sequence[_Transformation]) -> tuple[Transformation, ...]:

@@ -8,6 +8,9 @@ Per flavor and resource
 A ClusterQueue without a cohort has nobody to borrow from: its limit is its nominal quota. A cohort without a parent
 can give what its subtree has: its own quota and that of all below. (Our root would let it use idle nodes as well.)
 
+Where the Configuration has admission fair sharing, a ClusterQueue that asks for it is a queue in USAGE order, of which
+each LocalQueue is an account.
+
 A pod here gets one flavor for all that it asks. Where each of several resource groups names one flavor, these are one
 flavor of ours (`a+b`), with the labels of both. Where a group names more, a job may ask of one group only.
 
@@ -17,7 +20,7 @@ Sources: apis/kueue/v1beta2/{clusterqueue,cohort,localqueue,resourceflavor}_type
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from phalanx.client.kind import NAMESPACES
@@ -25,9 +28,15 @@ from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.dialects.frame.dialect import Definitions, Object, Objects
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.tree.checks import Activity, own_activity
-from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS, DEFAULTS, Configuration, configuration
+from phalanx.dialects.kueue.tree.configuration import (
+    CONFIGURATIONS,
+    DEFAULTS,
+    AdmissionFairSharing,
+    Configuration,
+    configuration,
+)
 from phalanx.model.node import Flavor, Topology
-from phalanx.model.pod import Toleration
+from phalanx.model.pod import CPU, Toleration
 from phalanx.model.queue import (
     Bounds,
     FlavorFungibility,
@@ -39,6 +48,7 @@ from phalanx.model.queue import (
     ReclaimFloor,
     ReclaimWithinCohort,
     Strategy,
+    UsageTerms,
     VictimOrder,
     WithinQueue,
 )
@@ -110,6 +120,7 @@ class LocalQueue:
     name: str
     cluster_queue: str
     stop_policy: str
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +145,11 @@ class KueueDefinitions(Definitions):
         """Return whether the jobs of a namespace are queued; those of one that is not known yet are."""
         labels = self.namespaces.get(namespace)
         return labels is None or self.configuration.manages(labels)
+
+    def usage_of(self, cluster_queue: str) -> AdmissionFairSharing | None:
+        """Return how the past usage of its LocalQueues orders a ClusterQueue; None: it does not."""
+        found = self.cluster_queues.get(cluster_queue)
+        return None if found is None else by_usage(found, self.configuration)
 
     def capacity(self, node: Node) -> dict[Cell, int]:
         """Return what a ClusterQueue could use if nobody else used anything."""
@@ -160,14 +176,15 @@ def define(objects: Objects) -> KueueDefinitions:
     named |= {flavor for each in cohorts.values() for flavor, _ in each.nominal}
     joined = sorted({each.node.joined for each in queues.values()} - {""})
     wholes = _wholes(queues, cohorts)
+    locals_ = {key: _local_queue(obj) for key, obj in objects.get(kinds.LOCAL_QUEUES, {}).items()}
     return KueueDefinitions(
-        queues=tuple(_tree(queues, cohorts, wholes, settings)),
+        queues=tuple(_tree(queues, cohorts, wholes, settings, locals_)),
         flavors=tuple(
             _flavor(name, [flavors.get(part) for part in name.split(JOIN)])
             for name in (*sorted({*flavors, *named}), *joined)
         ),
         cluster_queues=queues,
-        local_queues={key: _local_queue(obj) for key, obj in objects.get(kinds.LOCAL_QUEUES, {}).items()},
+        local_queues=locals_,
         cohorts=cohorts,
         priorities={name: int(obj.get("value") or 0) for name, obj in objects.get(kinds.PRIORITY_CLASSES, {}).items()},
         namespaces={name: obj["metadata"].get("labels") or {} for name, obj in objects.get(NAMESPACES, {}).items()},
@@ -232,6 +249,7 @@ def _local_queue(obj: Object) -> LocalQueue:
         name=meta["name"],
         cluster_queue=str(spec.get("clusterQueue") or ""),
         stop_policy=str(spec.get("stopPolicy") or "None"),
+        weight=weight_of(spec),
     )
 
 
@@ -337,11 +355,32 @@ def _tree(
     cohorts: Mapping[str, Node],
     wholes: Mapping[str, Mapping[Cell, int]],
     settings: Configuration,
+    locals_: Mapping[str, LocalQueue],
 ) -> Iterator[Queue]:
     for name, whole in wholes.items():
         yield _cohort(cohorts.get(name) or _node(name, {}), whole, settings)
     for each in queues.values():
-        yield _queue(each, settings)
+        yield _with_accounts(_queue(each, settings), by_usage(each, settings), each, locals_)
+
+
+def by_usage(found: ClusterQueue, settings: Configuration) -> AdmissionFairSharing | None:
+    """Return how the past usage of its LocalQueues orders a ClusterQueue; None: it does not."""
+    mode = (found.node.spec.get("admissionScope") or {}).get("admissionMode")
+    return settings.by_usage if mode == "UsageBasedAdmissionFairSharing" else None
+
+
+def _with_accounts(
+    queue: Queue, terms: AdmissionFairSharing | None, found: ClusterQueue, locals_: Mapping[str, LocalQueue]
+) -> Queue:
+    """Return the queue in the order of what its LocalQueues have used, where that orders it."""
+    if terms is None:
+        return queue
+    own = {key: each.weight for key, each in locals_.items() if each.cluster_queue == found.node.name}
+    accounts = sorted((key, weight) for key, weight in own.items() if weight != 1.0)
+    unit = {CPU: 0.001}  # of what we count in: a core is a thousand
+    billing = ((name, terms.weight(name) * unit.get(name, 1.0)) for name in sorted(found.resources))
+    usage = UsageTerms(half_life_s=terms.half_life_s, billing=tuple(billing), entry_s=terms.sampling_s)
+    return replace(queue, order=QueueOrder.USAGE, accounts=tuple(accounts), usage=usage)
 
 
 def _subtree(
@@ -424,7 +463,7 @@ def _bounds(flavor: str, amounts: Mapping[Cell, int]) -> Bounds:
 
 
 def weight_of(spec: Mapping[str, Any]) -> float:
-    """Return the weight for fair sharing of a ClusterQueue or Cohort."""
+    """Return the weight for fair sharing of a ClusterQueue, a Cohort, or a LocalQueue."""
     try:
         return float(parse((spec.get("fairSharing") or {}).get("weight", 1)))
     except QuantityError:

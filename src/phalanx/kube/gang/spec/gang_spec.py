@@ -168,6 +168,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         priority=_priority(members) if theirs is None or theirs.priority is None else theirs.priority,
         submitted_s=min(member.created_s for member in members.everyone),
         blocked=blocked,
+        account=theirs.account if theirs is not None else "",
         **said,
     )
     led = members.group is not None and bool(members.group.whole)

@@ -18,6 +18,7 @@ from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
+from phalanx.dialects.kueue.answers.queues import consumed
 from phalanx.dialects.kueue.answers.sizes import grows
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
 from phalanx.dialects.kueue.tree.configuration import Configuration
@@ -87,9 +88,23 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objec
         yield Answer(kind=kinds.CLUSTER_QUEUES, key=name, status=status)
     for key, local in defined.local_queues.items():
         old = (objects.get(kinds.LOCAL_QUEUES, {}).get(key) or {}).get("status") or {}
-        status = _local_queue(defined, local, locals_.get(key, Use()), old, now)
-        yield Answer(kind=kinds.LOCAL_QUEUES, key=key, status=status)
+        use, terms = locals_.get(key, Use()), defined.usage_of(local.cluster_queue)
+        status = _local_queue(defined, local, use, old, now)
+        if terms is None:
+            yield Answer(kind=kinds.LOCAL_QUEUES, key=key, status=status)
+            continue
+        said = consumed.sampled(terms, old, _by_resource(use), now)
+        status["fairSharing"] = {"weightedShare": 0, "admissionFairSharingStatus": said}
+        yield Answer(kind=kinds.LOCAL_QUEUES, key=key, status=status, again_s=consumed.again_s(terms, said))
     yield from _own_checks(defined, objects.get(kinds.ADMISSION_CHECKS, {}), now)
+
+
+def _by_resource(use: Use) -> dict[str, int]:
+    """Return what is reserved of all flavors together."""
+    found: dict[str, int] = {}
+    for (_, resource), amount in use.amounts.items():
+        found[resource] = found.get(resource, 0) + amount
+    return found
 
 
 def _own_checks(defined: KueueDefinitions, there: Mapping[str, Object], now: str) -> Iterator[Answer]:
