@@ -97,6 +97,30 @@ def test_room_that_owners_leave_is_kept_for_the_next() -> None:
     play(scene())
 
 
+@pytest.mark.parametrize("said", [{}, {"allocateOnce": False}, {"unschedulable": True}], ids=["once", "many", "closed"])
+def test_who_fits_no_node_while_room_is_kept_is_told_so(said: Object) -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 8)], dialects=ON)
+        reserve(stage, "kept", 5, **said)
+        async with stage.scheduler():
+            await stage.until(lambda: phase(stage, "kept") == "Available")
+            group(stage, "g", 2)
+            stage.put(pod("wide", "6"), pod("p0", "4", labels={LABEL: "g"}), pod("p1", "4", labels={LABEL: "g"}))
+            stage.put(owner("wider", "7"), pod("huge", "9"))
+            reserve(stage, "next", 4)
+            gangs = ("pod:wide", f"{kinds.SIGS}:g", "pod:wider")
+            await stage.until(lambda: all(reason(stage, gang).startswith("RoomKept") for gang in gangs))
+            assert "the largest node has 3; kept is n1/kept." in reason(stage, "pod:wide")
+            await stage.until(lambda: reason(stage, "pod:huge").startswith("NeverFits"))
+            await stage.until(lambda: "conditions" in status(stage, "next"))
+            assert status(stage, "next")["conditions"][0]["message"].startswith("RoomKept: ")
+            stage.api.drop(kinds.RESERVATIONS, "next")
+            stage.api.drop(kinds.RESERVATIONS, "kept")
+            await stage.until(lambda: "wider" in stage.api.bound() or "wide" in stage.api.bound())
+
+    play(scene())
+
+
 def test_a_gang_is_placed_partly_in_kept_room_or_not_at_all() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 4), node("n2", 4)], dialects=ON)
@@ -208,21 +232,22 @@ def beyond(stage: Stage) -> list[str]:
     """Nodes that have given away more than they have: what pods on them ask for, and what is kept there and not used by
     owners."""
     left = dict.fromkeys(("n1", "n2"), 6)
-    kept = {
-        str(one["metadata"]["uid"]): [str(one["status"]["nodeName"]), int(one["status"]["allocatable"]["cpu"])]
+    keeping = [
+        one
         for one in stage.api.objects[kinds.RESERVATIONS].values()
         if (one.get("status") or {}).get("phase") == "Available"
-    }
+    ]
+    unused = {str(one["metadata"]["uid"]): int(one["status"]["allocatable"]["cpu"]) for one in keeping}
     for one in stage.api.pods():
         asks, where = int(one["spec"]["containers"][0]["resources"]["requests"]["cpu"]), one["spec"].get("nodeName")
         if where is None or one["status"]["phase"] != "Pending":
             continue
         left[where] -= asks
         said = json.loads(one["metadata"]["annotations"].get(f"{kinds.SCHEDULING}/reservation-allocated", "{}"))
-        if (mine := kept.get(said.get("uid", ""))) is not None:
-            mine[1] -= asks  # type: ignore[operator]
-    for node_name, unused in kept.values():
-        left[str(node_name)] -= max(0, int(unused))
+        if (uid := said.get("uid", "")) in unused:
+            unused[uid] -= asks
+    for one in keeping:
+        left[one["status"]["nodeName"]] -= max(0, unused[str(one["metadata"]["uid"])])
     return [name for name, amount in left.items() if amount < 0]
 
 

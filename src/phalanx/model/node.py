@@ -53,7 +53,8 @@ class Node:
 
     `allocatable`: what pods may ask for in all, with `pods` as one of the resources; never the capacity.
     `ready`: a node that is not ready takes no pods.
-    `used`: what is really in use, if that is measured, for load-aware scores."""
+    `used`: what is really in use, if that is measured, for load-aware scores.
+    `part_of`: the node of which this is a part, kept for some pods, and which is smaller by it; empty: of none."""
 
     name: str
     allocatable: Amounts
@@ -64,6 +65,7 @@ class Node:
     devices: tuple[Device, ...] = ()
     zones: tuple[Zone, ...] = ()
     used: Amounts = ()
+    part_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

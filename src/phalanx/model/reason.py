@@ -25,6 +25,7 @@ class ReasonCode(StrEnum):
 
     NO_ROOM = "NoRoom"  # would fit an emptier cluster
     NEVER_FITS = "NeverFits"  # larger than what any node, or all nodes together, could ever hold
+    ROOM_KEPT = "RoomKept"  # would fit if nodes kept no room for others, as Koordinator's Reservations do
     NO_NODE_MATCHES = "NoNodeMatches"  # selector, affinity, taints or readiness leave no node
     WAITING_FOR_MEMBERS = "WaitingForMembers"  # a gang of several objects is not complete
     QUOTA = "NamespaceQuota"  # a ResourceQuota of its namespace would refuse its pods
@@ -59,6 +60,7 @@ class ReasonCode(StrEnum):
 # Nothing that runs stands in the way: only the job, the settings or the nodes can mend it. Such a head holds up nobody.
 NEVER = {
     ReasonCode.NEVER_FITS,
+    ReasonCode.ROOM_KEPT,
     ReasonCode.NO_NODE_MATCHES,
     ReasonCode.NEVER_WITHIN_LIMIT,
     ReasonCode.INVALID,

@@ -1,14 +1,17 @@
 """Why not: the reason of a request that found no room, with the numbers that decided it.
 
 Which answer, in this order: some role matches no node (`NO_NODE_MATCHES`); some role, or all together, would not fit
-even if nothing ran (`NEVER_FITS`; `core.reasons.never` tries what counting does not tell); else there is no room now
-(`NO_ROOM`). Which numbers: `placed` and what is left per node are of the failed trial, after the pods it could place
-(what the next pod met); what is free in all is from before the trial. Both are those of the moment the line was last
-looked at."""
+even if nothing ran (`NEVER_FITS`; `core.reasons.never` tries what counting does not tell), but if besides nothing were
+kept for others (`ROOM_KEPT`); else there is no room now (`NO_ROOM`). Which numbers: `placed` and what is left per node
+are of the failed trial, after the pods it could place (what the next pod met); what is free in all is from before the
+trial. Both are those of the moment the line was last looked at."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import nsmallest
+from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,7 @@ import numpy as np
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.filters import node_resources
-from phalanx.core.placement.gang import PlacementShortfall
+from phalanx.core.placement.gang import PlacementShortfall, place
 from phalanx.core.reasons import filtered
 from phalanx.core.reasons import never as idle
 from phalanx.core.reasons import never as misfit
@@ -27,31 +30,65 @@ from phalanx.model.pod import format_amount
 from phalanx.model.reason import Reason, ReasonCode, format_time
 from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.nodes.table import NodeTable
 
 QUEUES_NAMED = 10  # to who names one that does not exist
+KEPT_NAMED = 3  # parts of nodes, in a sentence
 
 
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
     """`granted`: what this cycle has given to whom so far."""
-    if reason := never_by_counting(cluster, gang):
+    near = misfit.no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None
+    if reason := never(cluster, draft, gang, near):
         return reason
-    if (
-        shortfall.nearest is not None
-        and (far := misfit.no_domain(gang, shortfall.nearest)).code is ReasonCode.NEVER_FITS
-    ):
-        return far
-    if reason := together(cluster, gang) or idle.never_fits(cluster, draft, gang):
-        return reason
-    return (
-        (misfit.no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None)
-        or filtered.filtered_out(draft, gang, shortfall)
-        or no_room(cluster, draft, gang, shortfall, granted)
-    )
+    return near or filtered.filtered_out(draft, gang, shortfall) or no_room(cluster, draft, gang, shortfall, granted)
 
 
-def never(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
-    """The reason if the gang could not be placed even if nothing ran; None if it could, as far as is known."""
-    return never_by_counting(cluster, gang) or together(cluster, gang) or idle.never_fits(cluster, draft, gang)
+def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None) -> Reason | None:
+    """The reason if the gang could not be placed even if nothing ran; None if it could, as far as is known. `near`: of
+    a trial that found no domain."""
+    reason = never_by_counting(cluster, gang)
+    if reason is None and near is not None and near.code is ReasonCode.NEVER_FITS:
+        reason = near
+    reason = reason or together(cluster, gang) or idle.never_fits(cluster, draft, gang)
+    return reason and unless_room_is_kept(cluster, draft, gang, reason)
+
+
+def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reason) -> Reason:
+    """Return why there is no place for the gang even if nothing runs: as `never` says, or since nodes keep room for
+    others. Nobody knows until when they do, so such a gang holds up no queue either."""
+    columns, unkept = cluster.columns, unkept_table(cluster.columns)
+    if unkept is None or never.code is not ReasonCode.NEVER_FITS or not fits_unkept(cluster, draft, gang, unkept):
+        return never
+    matching = np.logical_or.reduce([fit.matching(columns.attributes, demand.where) for demand in gang.demands])
+    rows = ((node, columns.row_of.get(node.part_of)) for node in columns)
+    parts = sorted((node for node, row in rows if row is not None and matching[row]), key=attrgetter("name"))
+    kept = {node.name: dict(node.allocatable) for node in parts}
+    named = [f"{name} ({written(tuple(amounts.items()))})" for name, amounts in islice(kept.items(), KEPT_NAMED)]
+    more = f" and {len(kept) - KEPT_NAMED} more" if len(kept) > KEPT_NAMED else ""
+    text = f"it would fit if no room were kept for others: {never.text}; kept is {', '.join(named)}{more}"
+    return replace(never, code=ReasonCode.ROOM_KEPT, text=text, numbers={**never.numbers, "kept": kept})
+
+
+def unkept_table(columns: NodeTable) -> NodeTable | None:
+    """Return the nodes with nothing on them, and nothing of them kept; None: nothing is. The table is kept with the
+    node attributes."""
+    known: tuple[NodeTable | None] | None = columns.attributes.derived.get(unkept_table)
+    if known is None:
+        known = (columns.unkept() if any(node.part_of for node in columns) else None,)
+        fit.cache_answer(columns.attributes, unkept_table, known)
+    return known[0]
+
+
+def fits_unkept(cluster: Cluster, draft: Draft, gang: Gang, unkept: NodeTable) -> bool:
+    """Return whether there is a place for the gang on these nodes. The answer is kept with the node attributes."""
+    attributes = cluster.columns.attributes
+    known: bool | None = attributes.derived.get((fits_unkept, gang))
+    if known is None:
+        alone = idle.by_itself(cluster, gang)
+        known = not isinstance(place(Draft(unkept, draft.topologies), alone), PlacementShortfall)
+        fit.cache_answer(attributes, (fits_unkept, gang), known)
+    return known
 
 
 def never_by_counting(cluster: Cluster, gang: Gang) -> Reason | None:

@@ -38,8 +38,7 @@ def never_fits(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
 
 def never_fits_reason(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
     """Return the same, not from the cache."""
-    empty = Draft(emptied_table(cluster.columns), draft.topologies)
-    alone = cluster.interned.gang(tuple(map(without_pod_affinity, gang.roles)), gang.groups, gang.closeness, gang.size)
+    empty, alone = Draft(emptied_table(cluster.columns), draft.topologies), by_itself(cluster, gang)
     lack = place(empty, alone)
     if not isinstance(lack, PlacementShortfall):
         return None
@@ -59,6 +58,11 @@ def emptied_table(columns: NodeTable) -> NodeTable:
         known = columns.emptied()
         cache_answer(columns.attributes, emptied_table, known)
     return known
+
+
+def by_itself(cluster: Cluster, gang: Gang) -> Gang:
+    """Return the gang without what pods that come later may bring about."""
+    return cluster.interned.gang(tuple(map(without_pod_affinity, gang.roles)), gang.groups, gang.closeness, gang.size)
 
 
 def without_pod_affinity(role: Role) -> Role:

@@ -53,6 +53,7 @@ NEVER_TOLD = Ignored("the object is refused before it could wait")
 PEERS: dict[ReasonCode, Words] = {
     ReasonCode.NO_ROOM: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
     ReasonCode.NEVER_FITS: Words("ExceedsMaxQuota", NOT_ENOUGH, SENTENCE, "BadConstraints"),
+    ReasonCode.ROOM_KEPT: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
     ReasonCode.NO_NODE_MATCHES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "BadConstraints"),
     ReasonCode.WAITING_FOR_MEMBERS: Words("PendingEvaluation", "NotEnoughTasks", SENTENCE, Ignored("jobs come whole")),
     ReasonCode.QUOTA: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, Ignored("it has no namespaces")),

@@ -52,6 +52,7 @@ def split(node: Node, parts: Iterable[NodePart]) -> Iterator[Node]:
             taints=(*node.taints, Taint(PART, part.name, by_name=True)),
             unschedulable=node.unschedulable or part.closed,
             ready=node.ready,
+            part_of=node.name,
         )
 
 

@@ -32,7 +32,7 @@ _REASONS = {
     "UserLimit": "QOSMaxJobsPerUserLimit", "BeginTime": "BeginTime", "DeadlineMissed": "DeadLine",
     "Dependency": "Dependency", "DependencyNeverSatisfied": "DependencyNeverSatisfied",
     "ArrayLimit": "JobArrayTaskLimit", "Held": "JobHeldUser", "QueueUnknown": "InvalidAccount",
-    "Backoff": "BeginTime", "Invalid": "BadConstraints", "Unsupported": "BadConstraints",
+    "RoomKept": "Resources", "Backoff": "BeginTime", "Invalid": "BadConstraints", "Unsupported": "BadConstraints",
 }  # fmt: skip
 SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)
 _LOOKED_AT_S = 2.0

@@ -238,6 +238,18 @@ class NodeTable:
         other._take(column.copy() for column in self.allocatable.values())
         return other
 
+    def unkept(self) -> NodeTable:
+        """Return the same nodes with nothing on them, and nothing of them kept: a node has what its parts have. The
+        copy is only to be read."""
+        other = self.emptied()
+        other.attributes = self.attributes.copy()  # what is derived from them holds for other amounts
+        for row, node in enumerate(self.nodes):
+            if node is not None and (at := self.row_of.get(node.part_of)) is not None:
+                for column in (*other.allocatable.values(), *other.free.values()):
+                    column[at] += column[row]
+                    column[row] = 0
+        return other
+
     def with_free(self, free: dict[str, NDArray[np.int64]]) -> NodeTable:
         """Return the same nodes with other free amounts, only to be read, and by column."""
         other = NodeTable.__new__(NodeTable)
