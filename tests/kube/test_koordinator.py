@@ -123,7 +123,8 @@ def test_pods_stay_within_their_quota_and_those_above() -> None:
             await stage.until(lambda: "b1" not in stage.api.bound() and "a0" in stage.api.bound())
             await stage.until(lambda: said_of(stage, "b", "request") == {"cpu": "2"})
             await stage.until(lambda: said_of(stage, "a", "runtime") == {"cpu": "3"})
-            assert said_of(stage, "all", "child-request") == {"cpu": "6"}
+            assert said_of(stage, "all", "child-request") == {"cpu": "7"}  # and what names it
+            assert said_of(stage, "a", "child-request") == said_of(stage, "a", "request") == {"cpu": "5"}
             whole = stage.api.objects[kinds.ELASTIC_QUOTAS]
             await stage.until(lambda: whole["kube-system/all"]["status"] == {"used": {"cpu": "5"}})
 

@@ -2,12 +2,14 @@
 
 Among the children of one parent, for each resource: each has its `min` first (or what it asks for, where that is less
 and the rest is lent); what is left goes to those that ask for more, by weight, again and again, until nothing is left
-or nobody asks. Where all `min` together are more than there is, they are cut in proportion. What a quota asks for is
-capped by its `max`; what a parent asks for is what its children do.
+or nobody asks; without a weight for the resource a quota has no part of that. Where all `min` together are more than
+there is, they are cut in proportion. What a quota asks of its parent is capped by its `max`; what a parent asks for is
+what its children ask of it. The quotas of the system and of those that have none are no part of this: their runtime is
+their `max`, and what they use is not there for the others.
 
 This is an answer: our own tree decides, by the same numbers.
 
-Source: pkg/scheduler/plugins/elasticquota/core/runtime_quota_calculator.go of v1.8.0.
+Source: pkg/scheduler/plugins/elasticquota/core of v1.8.0.
 """
 
 from __future__ import annotations
@@ -19,44 +21,53 @@ from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.quota.tree import ElasticQuota
 
 Quotas = Mapping[str, ElasticQuota]
-_OUTSIDE = frozenset({kinds.ROOT, kinds.SYSTEM})  # not children of the root
+OUTSIDE = (kinds.SYSTEM, kinds.DEFAULT)  # below the root, and no part of what it shares out
 
 
 def children(quotas: Quotas) -> dict[str, list[str]]:
     """Return parent -> the quotas below it, in order of their names; what hangs on a cycle is nobody's child."""
     found: dict[str, list[str]] = {}
     for name in sorted(quotas):
-        if name not in _OUTSIDE:
+        if name != kinds.ROOT:
             found.setdefault(quotas[name].parent, []).append(name)
     return found
 
 
-def requests(quotas: Quotas, own: Mapping[str, Asked]) -> dict[str, Asked]:
-    """Return what each quota asks for, capped by its `max`. `own`: what the pods of each ask for."""
+def child_requests(quotas: Quotas, own: Mapping[str, Asked]) -> dict[str, Asked]:
+    """Return what the pods of each quota, and its children, ask of it. `own`: what the pods of each ask for."""
     found: dict[str, Asked] = {}
     below = children(quotas)
     for name in reversed(list(_downwards(below))):
         total = dict(own.get(name, {}))
         for child in below.get(name, ()):
-            for resource, amount in found.get(child, {}).items():
+            for resource, amount in _of_parent(quotas[child], found.get(child, {})).items():
                 total[resource] = total.get(resource, 0) + amount
-        most = quotas[name].most if name in quotas else {}
-        found[name] = {resource: min(amount, most.get(resource, amount)) for resource, amount in total.items()}
+        found[name] = total
     return found
 
 
-def runtimes(quotas: Quotas, asked: Mapping[str, Asked], total: Asked) -> dict[str, Asked]:
-    """Return the runtime of each quota. `asked`: what each asks for, from `requests`; `total`: what the root has."""
+def request(quota: ElasticQuota, inner: Asked) -> Asked:
+    """Return what the quota asks for, of which its pods and children ask `inner`: at least its `min`, if it lends
+    nothing of that."""
+    if quota.lent:
+        return inner
+    return {name: max(inner.get(name, 0), quota.least.get(name, 0)) for name in {**inner, **quota.least}}
+
+
+def runtimes(quotas: Quotas, inner: Mapping[str, Asked], total: Asked) -> dict[str, Asked]:
+    """Return the runtime of each quota. `inner`: from `child_requests`; `total`: what the root has to share out."""
     found: dict[str, Asked] = {kinds.ROOT: dict(total)}
+    found |= {name: dict(quotas[name].most) for name in OUTSIDE if name in quotas}
+    asked = {name: _of_parent(quota, inner.get(name, {})) for name, quota in quotas.items()}
     below = children(quotas)
     for name in _downwards(below):
-        siblings = [quotas[child] for child in below.get(name, ())]
+        siblings = [quotas[child] for child in below.get(name, ()) if child not in OUTSIDE]
         for resource in sorted({resource for quota in siblings for resource in _resources(quota, total)}):
             parts = _parts(siblings, asked, resource, found[name].get(resource, 0))
             for child, amount in parts.items():
                 found.setdefault(child, {})[resource] = amount
-        for child in below.get(name, ()):
-            found.setdefault(child, {})
+        for quota in siblings:
+            found.setdefault(quota.name, {})
     return found
 
 
@@ -71,6 +82,12 @@ def _downwards(below: Mapping[str, list[str]]) -> Iterable[str]:
         todo += below.get(name, ())
 
 
+def _of_parent(quota: ElasticQuota, inner: Asked) -> Asked:
+    """Return what the quota asks of its parent."""
+    asked = request(quota, inner).items()
+    return {resource: min(amount, quota.most.get(resource, amount)) for resource, amount in asked}
+
+
 def _resources(quota: ElasticQuota, total: Asked) -> Iterable[str]:
     return {**quota.most, **quota.least}.keys() | (total.keys() if not quota.most else set())
 
@@ -82,9 +99,9 @@ def _parts(siblings: list[ElasticQuota], asked: Mapping[str, Asked], resource: s
         least = {name: amount * total // whole for name, amount in least.items()}
     wants = {quota.name: asked.get(quota.name, {}).get(resource, 0) for quota in siblings}
     found = {q.name: min(least[q.name], wants[q.name]) if q.lent else least[q.name] for q in siblings}
-    weights = {quota.name: max(1, quota.weights.get(resource, 0)) for quota in siblings}
+    weights = {quota.name: quota.weights.get(resource, 0) for quota in siblings}
     left = total - sum(found.values())
-    while left > 0 and (hungry := [name for name in found if found[name] < wants[name]]):
+    while left > 0 and (hungry := [name for name in found if found[name] < wants[name] and weights[name]]):
         each = {name: left * weights[name] // sum(weights[one] for one in hungry) for name in hungry}
         given = {name: min(each[name], wants[name] - found[name]) for name in hungry}
         if not any(given.values()):  # less than one unit for each: the first takes what is left

@@ -16,7 +16,7 @@ from phalanx.dialects.frame.dialect import Answer, Objects, Told
 from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.koordinator import kinds
-from phalanx.dialects.koordinator.quota.runtime import children, requests, runtimes
+from phalanx.dialects.koordinator.quota.runtime import OUTSIDE, child_requests, children, request, runtimes
 from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions
 
 _OVER = frozenset({"Succeeded", "Failed"})
@@ -56,20 +56,17 @@ def answers(defined: QuotaDefinitions, everyone: Iterable[Told], objects: Object
         for child in below.get(name, ()):
             total.add(whole.get(child, Use()))
         whole[name] = total
-    asked = requests(defined.quotas, {name: use.asked for name, use in own.items()})
-    root = _total(objects, own.get(kinds.SYSTEM, Use()).used)
-    runtime = runtimes(defined.quotas, asked, root)
+    inner = child_requests(defined.quotas, {name: use.asked for name, use in own.items()})
+    root = _total(objects, [own[name].used for name in OUTSIDE if name in own])
+    runtime = runtimes(defined.quotas, inner, root)
     for quota in defined.quotas.values():
         if not quota.key:
             continue
-        use, named = whole[quota.name], {**quota.least, **quota.most}
-        inner = Use()
-        for child in below.get(quota.name, ()):
-            inner.add(Use(asked=asked.get(child, {})))
+        use, named, asked = whole[quota.name], {**quota.least, **quota.most}, inner.get(quota.name, {})
         said = {
             "runtime": runtime.get(quota.name, {}),
-            "request": asked.get(quota.name, {}),
-            "child-request": inner.asked,
+            "request": request(quota, asked),
+            "child-request": asked,
             "non-preemptible-request": use.asked_by_fixed,
             "non-preemptible-used": use.used_by_fixed,
         }
@@ -110,13 +107,14 @@ def _upwards(below: Mapping[str, list[str]]) -> list[str]:
     return todo[::-1]
 
 
-def _total(objects: Objects, system: Asked) -> Asked:
-    """Return what all nodes have, less what the system's quota uses."""
+def _total(objects: Objects, outside: Iterable[Asked]) -> Asked:
+    """Return what all nodes have, less what is used outside of the tree."""
     found: Asked = {}
     for node in objects.get(NODES, {}).values():
         for resource, amount in amounts((node.get("status") or {}).get("allocatable")).items():
             found[resource] = found.get(resource, 0) + amount
-    return {resource: max(0, amount - system.get(resource, 0)) for resource, amount in found.items()}
+    used = list(outside)
+    return {name: max(0, amount - sum(each.get(name, 0) for each in used)) for name, amount in found.items()}
 
 
 def _over(named: Mapping[str, int], found: Asked) -> Asked:
