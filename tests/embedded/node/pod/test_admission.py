@@ -50,6 +50,17 @@ def test_what_does_not_fit_is_rejected(asked: Any, used: Any, reason: str | None
     assert (found and found.reason, found and found.message) == (reason, message)
 
 
+def test_what_others_say_of_a_node_is_its_own_too() -> None:
+    batch = node()
+    batch.setdefault("status", {})["allocatable"] = {"kubernetes.io/batch-cpu": "4k", "cpu": "1"}
+    asked = pod(asking(cpu="3", **{"kubernetes.io/batch-cpu": "3000"}))
+    assert admit(asked, batch, ALLOCATABLE, {}) is None
+    found = admit(asked, batch, ALLOCATABLE, {"kubernetes.io/batch-cpu": 2000})
+    assert found is not None
+    assert found.reason == "OutOfkubernetes.io/batch-cpu"
+    assert admit(asked, node(), ALLOCATABLE, {}) is not None
+
+
 def test_a_node_of_the_wrong_kind_is_said_so() -> None:
     found = admit(pod(nodeSelector={"zone": "a"}), node(labels={"zone": "b"}), ALLOCATABLE, {})
     assert found is not None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from phalanx.client.quantity import amount
 from phalanx.embedded.node.pod.demand import Amounts, demand
 
 Object = Mapping[str, Any]
@@ -25,13 +26,15 @@ class Rejection:
 
 
 def admit(pod: Object, node: Object, allocatable: Amounts, used: Amounts) -> Rejection | None:
-    """None if the node takes it. `used` is what the pods taken before ask together."""
-    asked = demand(pod["spec"])
+    """None if the node takes it. `allocatable`: what it offers itself; what others wrote into its status counts as
+    well. `used` is what the pods taken before ask together."""
+    asked, told = demand(pod["spec"]), (node.get("status") or {}).get("allocatable") or {}
     for name in sorted(asked, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)):
-        if name not in allocatable and _is_extended(name):
+        if name not in allocatable and name not in told and _is_extended(name):
             continue  # of the cluster, not of a node (kubelet: removeMissingExtendedResources)
-        if asked[name] > 0 and asked[name] + used.get(name, 0) > allocatable.get(name, 0):
-            return _short(name, asked[name], used.get(name, 0), allocatable.get(name, 0))
+        has = allocatable[name] if name in allocatable else amount(name, told.get(name, "0"))
+        if asked[name] > 0 and asked[name] + used.get(name, 0) > has:
+            return _short(name, asked[name], used.get(name, 0), has)
     if not matches_node(pod["spec"], node):
         return _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     if not _tolerates(pod["spec"], node):
