@@ -13,7 +13,7 @@ from phalanx.state import cluster as residency
 from phalanx.state.classes import AffinityClass
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobDependencies
-from phalanx.state.nodes.devices import DeviceTable, device_use
+from phalanx.state.nodes.devices import WHOLE_DEVICE, DeviceTable, device_use
 from phalanx.state.nodes.pod_index import PodIndex
 from phalanx.state.pending.cell_queue import Request
 from phalanx.state.running import RunningPods
@@ -51,6 +51,9 @@ def devices_anew(cluster: Cluster) -> DeviceTable:
             if node_name is not None:
                 demand = record.gang.demands[slot.role]
                 devices.hold(columns.row_of[node_name], names, device_use(demand.shape.share), demand.asks)
+    for pod, names in cluster.foreign_devices.items():
+        node_name, asks = cluster.foreign[pod]
+        devices.hold(columns.row_of[node_name], names, WHOLE_DEVICE, asks)
     return devices
 
 

@@ -49,6 +49,7 @@ SHOWN = (
             "Labels and annotations of ElasticQuotas": koordinator.QUOTA_WORDS,
             "Labels of Reservations": koordinator.RESERVATION_WORDS,
             "Labels and annotations of nodes": koordinator.NODE_WORDS,
+            "Annotations of NodeResourceTopologies": koordinator.TOPOLOGY_WORDS,
             "Annotations of ClusterColocationProfiles": koordinator.PROFILE_WORDS,
         },
     ),

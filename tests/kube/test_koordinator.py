@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from phalanx.client.kind import PODS
 from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.koordinator.definitions import cpus
 from phalanx.model.plan import Wait
 from tests.kube import double
 from tests.kube.double import Object, node
@@ -298,3 +301,100 @@ def test_parts_of_gpus_are_given_by_name_and_said_to_the_hooks_of_nodes() -> Non
 def given(stage: Stage, name: str) -> list[int]:
     notes = stage.api.objects[PODS][f"default/{name}"]["metadata"]["annotations"]
     return [int(one["minor"]) for one in json.loads(notes[f"{kinds.SCHEDULING}/device-allocated"])["gpu"]]
+
+
+def described(stage: Stage, name: str, cores: int) -> None:
+    """A node of so many cores with two threads each, in two zones."""
+    detail = [
+        {"id": core + thread * cores, "core": core, "node": core * 2 // cores}
+        for thread in (0, 1)
+        for core in range(cores)
+    ]
+    notes = {"node.koordinator.sh/cpu-topology": json.dumps({"detail": detail})}
+    stage.api.put(kinds.NODE_TOPOLOGIES, {"metadata": {"name": name, "annotations": notes}})
+
+
+def bound_pod(name: str, cpu: str, **notes: Object) -> Object:
+    words = {f"{kinds.SCHEDULING}/{key.replace('_', '-')}": json.dumps(said) for key, said in notes.items()}
+    found = pod(name, cpu, labels={kinds.QOS: "LSR"}, notes=words)
+    found["spec"]["priority"] = 9000
+    return found
+
+
+def told_cpus(stage: Stage, name: str) -> Object:
+    notes = stage.api.objects[PODS][f"default/{name}"]["metadata"]["annotations"]
+    found: Object = json.loads(notes[f"{kinds.SCHEDULING}/resource-status"])
+    return found
+
+
+def test_pods_have_cores_of_their_own_that_the_node_agent_is_told() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 16), node("plain", 32)], dialects=ON)
+        described(stage, "n1", 8)
+        before = bound_pod("before", "2", resource_status={"cpuset": "1,9"})
+        before["spec"]["nodeName"] = "n1"  # by Koordinator's own scheduler
+        stage.put(before, bound_pod("a", "2"))
+        async with stage.scheduler():
+            await stage.until(lambda: "a" in stage.api.bound())
+            assert stage.api.bound()["a"] == "n1"  # the other says nothing of its cpus
+            assert told_cpus(stage, "a") == {"cpuset": "0,8"}
+            one_zone = {"numaTopologyPolicy": "SingleNUMANode"}
+            stage.put(bound_pod("b", "4", numa_topology_spec=one_zone))
+            await stage.until(lambda: "b" in stage.api.bound())
+            zone = {"node": 0, "resources": {"cpu": "4"}}
+            assert told_cpus(stage, "b") == {"cpuset": "2-3,10-11", "numaNodeResources": [zone]}
+            stage.put(bound_pod("c", "10"))
+            await stage.until(lambda: f"has 4 of the 5 {cpus.CORES} asked" in reason(stage, "pod:c"))
+        async with stage.scheduler():
+            await settle(stage)
+            assert "c" not in stage.api.bound()  # it is known who has which
+            stage.finish("before")
+            await stage.until(lambda: "c" in stage.api.bound())
+            assert told_cpus(stage, "c") == {"cpuset": "1,4-7,9,12-15"}
+
+    play(scene())
+
+
+@pytest.mark.parametrize("percent", [100, 50])
+def test_devices_that_another_scheduler_gave_are_not_given_again(percent: int) -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        gpus = [{"type": "gpu", "minor": minor, "health": True, "resources": {GPU_MEMORY: "16Gi"}} for minor in (0, 1)]
+        stage.api.put(kinds.DEVICES, {"metadata": {"name": "n1"}, "spec": {"devices": gpus}})
+        for name, asked in (("before", percent), ("next", 50)):
+            found = pod(name)
+            found["spec"]["containers"][0]["resources"]["requests"]["koordinator.sh/gpu"] = asked
+            if name == "before":
+                found["spec"]["nodeName"] = "n1"
+                notes = {f"{kinds.SCHEDULING}/device-allocated": json.dumps({"gpu": [{"minor": 0}]})}
+                found["metadata"]["annotations"] |= notes
+            stage.put(found)
+        async with stage.scheduler():
+            await stage.until(lambda: "next" in stage.api.bound())
+            assert given(stage, "next") == [1]
+
+    play(scene())
+
+
+def test_batch_resources_are_placed_and_counted_like_any_others() -> None:
+    async def scene() -> None:
+        batch_cpu = "kubernetes.io/batch-cpu"
+        colocated = node("n1", 4)
+        colocated["status"]["allocatable"][batch_cpu] = "8k"
+        stage = Stage(nodes=[node("plain", 64), colocated], dialects=ON)
+        meta = {"name": "a", "namespace": "kube-system"}
+        stage.api.put(kinds.ELASTIC_QUOTAS, {"metadata": meta, "spec": {"max": {batch_cpu: "5000"}}})
+        for number in range(3):
+            found = in_quota(f"p{number}", "a")
+            found["spec"]["containers"][0]["resources"]["requests"] = {batch_cpu: "2k"}  # two cores
+            stage.put(found)
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            assert set(stage.api.bound().values()) == {"n1"}
+            await stage.until(lambda: any("QueueLimit" in reason(stage, f"pod:p{number}") for number in range(3)))
+            await stage.until(lambda: said_of(stage, "a", "request") == {batch_cpu: "6000"})
+            await stage.until(lambda: said_of(stage, "a", "runtime") == {batch_cpu: "5000"})
+            now = stage.api.objects[kinds.ELASTIC_QUOTAS]
+            await stage.until(lambda: now["kube-system/a"]["status"] == {"used": {batch_cpu: "4000"}})
+
+    play(scene())

@@ -197,7 +197,7 @@ class Finished:
 @dataclass(frozen=True, slots=True)
 class Occupied:
     """A foreign pod (bound by another scheduler, static, of a DaemonSet, nominated) holds exactly `requests` on a node,
-    in which the one of `pods` is named.
+    in which the one of `pods` is named, and those of `devices`.
 
     The other fields are as in `Shape`: how terms of other pods select it, and what it wants of them."""
 
@@ -209,6 +209,7 @@ class Occupied:
     ports: tuple[HostPort, ...] = ()
     near: tuple[PodAffinityTerm, ...] = ()
     away: tuple[PodAffinityTerm, ...] = ()
+    devices: tuple[str, ...] = ()  # by name, each whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class Cluster:
     """The state of the cluster.
 
     `foreign`: pod uid -> its node and what it holds there; `foreign_identity`: pod uid -> its affinity class and host
-        ports.
+        ports; `foreign_devices`: pod uid -> its devices, by name.
     `foreign_usage`, `foreign_usage_on`: what foreign pods hold in all, and by node.
     `jobs_of`: queue -> its live jobs.
     `leaving`: jobs of which pods were told to go -> when these must have gone (seconds since the epoch).
@@ -158,6 +158,7 @@ class Cluster:
         self.foreign_identity: dict[
             str, tuple[AffinityClass | None, tuple[HostPort, ...]]
         ] = {}  # pod uid -> what ours see of it
+        self.foreign_devices: dict[str, tuple[str, ...]] = {}
         self.foreign_usage: dict[str, int] = {}  # resource -> what pods of others hold of it in all
         self.foreign_usage_on: dict[str, dict[str, int]] = {}  # the same by node
         self.interned = InternTable()
@@ -213,9 +214,16 @@ class Cluster:
             self.pending.note_growth(row)
 
     def add_foreign_pod(
-        self, pod: str, node: str, asks: Amounts, kind: AffinityClass | None = None, ports: tuple[HostPort, ...] = ()
+        self,
+        pod: str,
+        node: str,
+        asks: Amounts,
+        kind: AffinityClass | None = None,
+        ports: tuple[HostPort, ...] = (),
+        devices: tuple[str, ...] = (),
     ) -> None:
-        """A pod of others holds `asks` on that node, and nothing elsewhere any more. `kind`: what ours see of it."""
+        """A pod of others holds `asks` on that node, with these devices, and nothing elsewhere any more. `kind`: what
+        ours see of it."""
         self.remove_foreign_pod(pod)
         self.foreign[pod] = (node, asks)
         row = self.columns.charge(node, asks)
@@ -223,6 +231,9 @@ class Cluster:
         if kind is not None or ports:
             self.foreign_identity[pod] = (kind, ports)
             self.columns.add_pod(row, kind, ports)
+        if devices:
+            self.foreign_devices[pod] = devices
+            self.columns.devices.hold_whole(row, devices, asks)
         here = self.foreign_usage_on.setdefault(node, {})
         for resource, amount in asks:
             self.foreign_usage[resource] = self.foreign_usage.get(resource, 0) + amount
@@ -233,6 +244,8 @@ class Cluster:
         if known := self.foreign.pop(pod, None):
             if pod in self.foreign_identity:
                 self.columns.remove_pod(self.columns.row_of[known[0]], *self.foreign_identity.pop(pod))
+            if devices := self.foreign_devices.pop(pod, ()):
+                self.columns.devices.hold_whole(self.columns.row_of[known[0]], devices, known[1], -1)
             self.discharge(*known)
             here = self.foreign_usage_on.pop(known[0], {})
             for resource, amount in known[1]:
@@ -300,7 +313,7 @@ class Cluster:
         other.foreign, other.foreign_usage = dict(self.foreign), dict(self.foreign_usage)
         other.foreign_usage_on = {node: dict(held) for node, held in self.foreign_usage_on.items()}
         other.policy, other.tree, other.submitted_jobs = self.policy, self.tree.copy(), self.submitted_jobs.copy()
-        other.foreign_identity = dict(self.foreign_identity)
+        other.foreign_identity, other.foreign_devices = dict(self.foreign_identity), dict(self.foreign_devices)
         other.interned, other.flavored_gangs = self.interned, dict(self.flavored_gangs)
         other.pending = self.pending.copy(other.tree)
         other.consumers = self.consumers.copy()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
-from phalanx.model.event import Finished, Submitted
+from phalanx.model.event import Finished, Occupied, Submitted, Vacated
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Device, Node
 from phalanx.model.pod import DeviceShare, Shape, amounts
@@ -95,3 +95,21 @@ def fits(shape: Shape, devices: list[list[int]]) -> bool:
     milli, memory = part(shape)
     free = sum(each[0] >= milli and each[1] >= memory for each in devices)
     return free >= (shape.share.count if shape.share else wanted(shape))
+
+
+def test_what_a_foreign_pod_has_by_name_is_given_to_nobody_until_it_is_gone() -> None:
+    """The pod is seen before its node, is copied with the book, and is told anew with another device."""
+    asks = amounts({"cpu": 1, GPU: 1})
+    role = Role(name="w", count=1, minimum=1, shape=Shape(requests=asks))
+    jobs = [Job(id=f"j{at}", queue="default", roles=(role,), submitted_s=float(at)) for at in (0, 1)]
+    book = cluster(Occupied("p", "a", asks, devices=("g0",)), gpu_node("a"), *jobs).copy()
+    fold_plan(book, decide(book, Policy(), 0.0))
+    assert list(book.jobs["j0"].devices.values()) == [("g1",)]
+    assert not book.jobs["j1"].placements
+    check_invariants(book)
+    fold(book, [Occupied("p", "a", asks, devices=("g1",))])
+    check_invariants(book)
+    fold(book, [Vacated("p")])
+    fold_plan(book, decide(book, Policy(), 1.0))
+    assert list(book.jobs["j1"].devices.values()) == [("g0",)]
+    check_invariants(book)

@@ -133,9 +133,10 @@ def occupied(cluster: Cluster, event: Occupied) -> None:
     """Take in a foreign pod."""
     held = (event.node, bounded_amounts(event.requests))
     kind = cluster.interned.kind(event.namespace, event.labels, event.near, event.away)
-    seen = (kind, event.ports)
-    if cluster.foreign.get(event.pod) != held or cluster.foreign_identity.get(event.pod, (None, ())) != seen:
-        cluster.add_foreign_pod(event.pod, *held, *seen)
+    seen, had = (kind, event.ports), cluster.foreign_identity.get(event.pod, (None, ()))
+    known = (cluster.foreign.get(event.pod), had, cluster.foreign_devices.get(event.pod, ()))
+    if known != (held, seen, event.devices):
+        cluster.add_foreign_pod(event.pod, *held, *seen, event.devices)
 
 
 def vacated(cluster: Cluster, event: Vacated) -> None:

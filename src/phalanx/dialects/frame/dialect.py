@@ -55,11 +55,12 @@ class PartUse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceAsk:
     """The devices that a pod asks for in words of a dialect, `instead` of those of its resources: so many `whole` ones,
-    and a share. `wrong`: why nothing can be given for them."""
+    and a share. `aligned`: as `Shape.aligned`. `wrong`: why nothing can be given for them."""
 
     instead: frozenset[str]
     whole: Amounts = ()
     share: DeviceShare | None = None
+    aligned: str = ""
     wrong: str = ""
 
 
@@ -122,7 +123,12 @@ class Definitions:
         return {}
 
     def node_devices(self, node: str) -> tuple[Device, ...]:
-        """Return the devices of a node that does not list any itself."""
+        """Return the devices of a node, besides those of resources of which it lists some itself."""
+        return ()
+
+    def devices_given(self, pod: Object) -> tuple[str, ...]:
+        """Return the devices that a pod on a node has by words of the dialect, if ours do not say it: another scheduler
+        placed it."""
         return ()
 
     def device_ask(self, pod: Object) -> DeviceAsk | None:

@@ -29,6 +29,7 @@ class Koordinator:
         kinds.COLOCATION_PROFILES,
         kinds.RESERVATIONS,
         kinds.DEVICES,
+        kinds.NODE_TOPOLOGIES,
         kinds.MIGRATION_JOBS,
         kinds.NETWORK_TOPOLOGIES,
         kinds.EXPLANATIONS,

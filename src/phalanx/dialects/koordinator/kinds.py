@@ -28,13 +28,15 @@ RESERVATIONS = _kind(SCHEDULING, "reservations", "Reservation")
 DEVICES = _kind(SCHEDULING, "devices", "Device")
 MIGRATION_JOBS = _kind(SCHEDULING, "podmigrationjobs", "PodMigrationJob")
 NETWORK_TOPOLOGIES = _kind(SCHEDULING, "clusternetworktopologies", "ClusterNetworkTopology")
+NODE_TOPOLOGIES = _kind("topology.node.k8s.io", "noderesourcetopologies", "NodeResourceTopology")
 EXPLANATIONS = _kind(SCHEDULING, "scheduleexplanations", "ScheduleExplanation", namespaced=True)
 
 AFFINITY, EXACT, ALLOCATED, DEVICES_ALLOCATED = (
     f"{SCHEDULING}/{word}"
     for word in ("reservation-affinity", "exact-match-reservation", "reservation-allocated", "device-allocated")
 )
-PRIORITY = "koordinator.sh/priority"
+PRIORITY, PRIORITY_CLASS, QOS = (f"koordinator.sh/{word}" for word in ("priority", "priority-class", "qosClass"))
+BANDS = {"prod": (9000, 9999), "mid": (7000, 7999), "batch": (5000, 5999), "free": (3000, 3999)}  # of koord-*
 
 GANG = f"gang.{SCHEDULING}/"  # annotations
 GANG_NAME, GANG_MIN, GANG_GROUPS = f"{GANG}name", f"{GANG}min-available", f"{GANG}groups"

@@ -198,7 +198,7 @@ class DialectWatch:
             return
         for pod in (self._objects(PODS) or {}).values():
             is_in_part = PART in (pod["metadata"].get("annotations") or {})
-            other_use = before.part_use(pod) != now.part_use(pod) or before.device_ask(pod) != now.device_ask(pod)
+            other_use = _said_of(before, pod) != _said_of(now, pod)
             waits = "nodeName" not in pod["spec"]  # what runs stays in its gang
             if is_in_part or other_use or (waits and before.words_of(pod) != now.words_of(pod)):
                 yield Change(kind=PODS, old=pod, new=pod)
@@ -218,6 +218,8 @@ class DialectWatch:
             if (asked := each.device_ask(obj)) is not None:
                 pod = _with_devices(pod, asked)
             use = use or each.part_use(obj)
+            if pod.node and not pod.devices:
+                pod = msgspec.structs.replace(pod, devices=each.devices_given(obj))
         name = (obj["metadata"].get("annotations") or _NOTHING).get(PART, "")
         return in_parts(pod, use, name, self._parts.get(name))
 
@@ -248,11 +250,12 @@ class DialectWatch:
         for each in self.defined.values():
             found |= each.node_labels(node.name, dict(node.labels))
             zones = zones or each.node_zones(node.name)
-            devices = devices or each.node_devices(node.name)
-        if not found and zones is node.zones and devices is node.devices:
+            listed = {device.resource for device in devices}
+            devices += tuple(one for one in each.node_devices(node.name) if one.resource not in listed)
+        if not found and zones is node.zones and devices == node.devices:
             return node
         has = dict(node.allocatable)
-        if devices is not node.devices:  # who lists them need not count them
+        if devices != node.devices:  # who lists them need not count them
             has = {**Counter(device.resource for device in devices), **has}
         said = tuple(sorted({**dict(node.labels), **found}.items()))
         return replace(node, labels=said, zones=zones, devices=devices, allocatable=amounts(has))
@@ -281,14 +284,21 @@ def _about_pods(defined: Definitions) -> Hashable:
     return defined.about_pods, defined.parts, defined.places(), defined.joins()
 
 
+def _said_of(defined: Definitions, pod: Object) -> Hashable:
+    """Return what the definitions say of the devices and the places of a pod."""
+    return defined.part_use(pod), defined.device_ask(pod), defined.devices_given(pod)
+
+
 def _with_devices(pod: Pod, asked: DeviceAsk) -> Pod:
     if asked.wrong:
         return msgspec.structs.replace(pod, obstacle=Reason(code=ReasonCode.INVALID, text=asked.wrong))
     others = {name: amount for name, amount in pod.shape.requests if name not in asked.instead}
     for name, amount in asked.whole:
         others[name] = others.get(name, 0) + amount
-    share = asked.share or pod.shape.share
-    return msgspec.structs.replace(pod, shape=replace(pod.shape, requests=amounts(others), share=share))
+    share, aligned = asked.share or pod.shape.share, pod.shape.aligned or asked.aligned
+    return msgspec.structs.replace(
+        pod, shape=replace(pod.shape, requests=amounts(others), share=share, aligned=aligned)
+    )
 
 
 def _is_answer(dialect: Dialect[Any], change: Change) -> bool:

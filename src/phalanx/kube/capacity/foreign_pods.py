@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from phalanx.kube.read.pod import Pod
 from phalanx.model.event import Event, Occupied, Vacated
-from phalanx.model.pod import Amounts
+from phalanx.model.pod import Amounts, amounts
 
 
 class ForeignPods:
@@ -45,15 +45,19 @@ class ForeignPods:
 
 
 def _occupying(pod: Pod) -> Occupied:
-    """Return what a pod that is not ours holds, and what others see of it."""
-    shape = pod.shape
+    """Return what a pod that is not ours holds, and what others see of it. A device of which it was given a part counts
+    as a whole one: what the part is, its own scheduler knows."""
+    shape, held, devices = pod.shape, dict(pod.requests), pod.devices if pod.ours else ()
+    if devices and shape.share is not None:
+        held[shape.share.resource] = held.get(shape.share.resource, 0) + shape.share.count
     return Occupied(
         pod.uid,
         pod.where,
-        pod.requests,
+        amounts(held),
         labels=shape.labels,
         namespace=shape.namespace,
         ports=shape.ports,
         near=shape.near,
         away=shape.away,
+        devices=devices,
     )

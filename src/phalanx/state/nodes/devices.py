@@ -115,6 +115,10 @@ class DeviceTable:
         """Remove a pod from these devices; return by how many whole devices each count shrinks (negative: grows)."""
         return self._change(row, names, use, asks, -1)
 
+    def hold_whole(self, row: int, names: Sequence[str], asks: Amounts, pods: int = 1) -> None:
+        """Enter a pod that holds all of these devices (`pods` -1: remove it)."""
+        self._change(row, names, WHOLE_DEVICE, asks, pods)
+
     def shared(self, row: int) -> dict[str, int]:
         """Return resource -> how many of the row's devices are shared, and so missing in its count of whole ones."""
         return self._shared(row, self._held[row]) if row in self._held else {}

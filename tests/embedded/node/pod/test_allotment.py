@@ -42,6 +42,8 @@ def test_a_pod_gets_the_devices_that_its_scheduler_chose() -> None:
     told = told_devices(chosen, ["0", "1", "2", "3"])
     assert allot_devices(chosen["spec"], ["0", "1", "2", "3"], [], told) == {"a": ("3",), "b": ("1",)}
     assert told_devices(chosen, ["0", "1"]) == ()
+    chosen["metadata"] = {"annotations": {"phalanx.dev/devices": "zone/1,core/4,3,1"}}
+    assert told_devices(chosen, ["0", "1", "2", "3"]) == ("3", "1")
 
 
 def test_a_part_of_a_device_is_seen_by_every_container() -> None:

@@ -1,31 +1,36 @@
-"""All that Koordinator's definitions say: the tree of quotas, Reservations that have not ended, devices of nodes."""
+"""All that Koordinator's definitions say: the tree of quotas, Reservations that have not ended, devices and cpus of
+nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import msgspec
 
 from phalanx.dialects.frame.dialect import DeviceAsk, Object, Objects, PartUse, StandIn
 from phalanx.dialects.koordinator import kinds
-from phalanx.dialects.koordinator.definitions import groups
-from phalanx.dialects.koordinator.definitions.devices import allocated, device_ask, read_devices
+from phalanx.dialects.koordinator.definitions import cpus, groups
+from phalanx.dialects.koordinator.definitions.cpus import ClusterCpus
+from phalanx.dialects.koordinator.definitions.devices import allocated, device_ask, given_devices, read_devices
 from phalanx.dialects.koordinator.quota import tree
 from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions
 from phalanx.dialects.koordinator.reservation import owners, room
 from phalanx.dialects.koordinator.reservation.spec import Reservation, read_reservation
-from phalanx.model.node import Device
+from phalanx.model.node import Device, Zone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KoordinatorDefinitions(QuotaDefinitions):
     """`reservations`: those that wait for room, or keep some, by name. `devices`: what the Devices list, by node; by
-    name, and `listed` as they are. `groups`: PodGroups, by their key, and those that start with them."""
+    name, and `listed` as they are. `cpus`: of nodes that are described. `groups`: PodGroups, by their key, and those
+    that start with them."""
 
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     listed: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)
+    cpus: ClusterCpus = field(default_factory=ClusterCpus)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -33,13 +38,24 @@ class KoordinatorDefinitions(QuotaDefinitions):
         return True
 
     def places(self) -> Hashable:
-        return tuple(sorted(self.devices.items()))
+        return tuple(sorted(self.devices.items())), tuple(sorted(self.cpus.nodes.items(), key=itemgetter(0)))
+
+    def node_zones(self, node: str) -> tuple[Zone, ...]:
+        return self.cpus.of(node).zones
 
     def node_devices(self, node: str) -> tuple[Device, ...]:
-        return self.devices.get(node, ())
+        return (*self.devices.get(node, ()), *self.cpus.of(node).devices())
 
     def device_ask(self, pod: Object) -> DeviceAsk | None:
-        return device_ask(pod) if self.devices else None
+        asked = device_ask(pod) if self.devices else None
+        if not self.cpus.nodes or not cpus.concerns(pod) or self.part_use(pod) is not None:
+            return asked  # kept room is amounts, without cores and zones
+        return cpus.with_cpus(pod, asked, self.cpus)
+
+    def devices_given(self, pod: Object) -> tuple[str, ...]:
+        node = str((pod.get("spec") or {}).get("nodeName") or "")
+        given = given_devices(pod) if node in self.devices else ()
+        return (*given, *cpus.given_cores(pod, self.cpus.of(node)))
 
     def joins(self) -> Hashable:
         return tuple(sorted(self.groups.items()))
@@ -69,6 +85,8 @@ class KoordinatorDefinitions(QuotaDefinitions):
             found[kinds.ALLOCATED] = msgspec.json.encode({"name": kept.name, "uid": kept.uid}).decode()
         if devices and (text := allocated(pod, self.listed.get(node, ()), devices)):
             found[kinds.DEVICES_ALLOCATED] = text
+        if devices and (text := cpus.resource_status(pod, self.cpus.of(node), devices)):
+            found[cpus.STATUS] = text
         return found
 
 
@@ -84,6 +102,7 @@ def define(objects: Objects) -> KoordinatorDefinitions:
         parts=tuple(room.part(one) for one in read.values() if one.keeps),
         stand_ins=tuple(room.stand_in(there[name], one) for name, one in read.items() if one.waits),
         devices={node: read_devices(obj) for node, obj in objects.get(kinds.DEVICES, {}).items()},
+        cpus=cpus.read_all(objects.get(kinds.NODE_TOPOLOGIES, {})),
         listed={node: _listed(obj) for node, obj in objects.get(kinds.DEVICES, {}).items()},
         groups=groups.grouped(objects.get(kinds.POD_GROUPS, {})),
         reservations={name: one for name, one in read.items() if one.waits or one.keeps},

@@ -21,6 +21,8 @@ from phalanx.client.quantity import QuantityError, whole
 from phalanx.dialects.frame.dialect import DeviceAsk, Object
 from phalanx.dialects.frame.pod_requests import Asked, pod_requests
 from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.koordinator.quota.tree import read_json
 from phalanx.model.node import Device
 from phalanx.model.pod import MAX_DEVICES, DeviceShare, amounts
 
@@ -33,6 +35,7 @@ _COUNTED = {"rdma": f"{_K}rdma", "fpga": f"{_K}fpga"}  # of a type, the resource
 _ALL = 1000  # thousandths
 _VENDOR = "node.koordinator.sh/gpu-vendor"
 _GPUS, _OF_VENDORS = "nvidia.com/gpu", {"amd": "amd.com/gpu", "hygon": "dcu.com/gpu"}
+_COUNTED_WHOLE = (_GPUS, *_OF_VENDORS.values())
 _VALID = ({GPU}, {MEMORY}, {RATIO}, {CORE, MEMORY}, {CORE, RATIO})  # each but the first also with `SHARED`
 _NOTHING: Mapping[str, Any] = {}
 
@@ -82,6 +85,21 @@ def allocated(pod: Object, node: Iterable[Object], names: Iterable[str]) -> str:
             entry |= {"id": one["id"]} if one.get("id") else {}
             found.setdefault(str(one.get("type")), []).append(entry)
     return msgspec.json.encode(found).decode() if found else ""
+
+
+def given_devices(pod: Object) -> tuple[str, ...]:
+    """Return the devices that were given to a pod, whichever scheduler wrote that. More than it asks for nobody gave
+    it."""
+    said = read_json((pod["metadata"].get("annotations") or _NOTHING).get(kinds.DEVICES_ALLOCATED))
+    listed = {kind: each for kind, each in said.items() if isinstance(each, list)} if isinstance(said, Mapping) else {}
+    found = tuple(
+        name_of({**one, "type": kind}) for kind, each in listed.items() for one in each if isinstance(one, Mapping)
+    )
+    asks = pod_requests(pod.get("spec") or {})
+    asked = device_ask(pod) or DeviceAsk(instead=frozenset())
+    shares = asked.share.count if asked.share is not None else 0
+    most = shares + sum(amount for _, amount in asked.whole) + sum(asks.get(name, 0) for name in _COUNTED_WHOLE)
+    return found if len(found) <= most else ()
 
 
 def name_of(device: Object) -> str:

@@ -15,13 +15,18 @@ from phalanx.dialects.koordinator.gang.claims import words
 from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions, define
 
 _GROUPS = tuple(
-    f"{group}/" for group in (kinds.SIGS, kinds.SCHEDULING, kinds.SLO, "quota.koordinator.sh", "config.koordinator.sh")
+    f"{group}/"
+    for group in (
+        *(kinds.SIGS, kinds.SCHEDULING, kinds.SLO, kinds.NODE_TOPOLOGIES.group),
+        *("quota.koordinator.sh", "config.koordinator.sh"),
+    )
 )
 STEPS = (
     "stop Koordinator's scheduler and manager, which must not run beside us: `kubectl -n koordinator-system scale "
     "deployment koord-scheduler koord-manager koord-descheduler --replicas=0`, then delete its "
     "ValidatingWebhookConfiguration and MutatingWebhookConfiguration, which refuse writes while they are down",
-    "koordlet may go on: what it writes is not read",
+    "koordlet may go on: of what it writes Devices and NodeResourceTopologies are read, and what pods are given is "
+    "written as it reads it",
     "pods that ClusterColocationProfiles changed keep what they were given; write the scheduler's name and the "
     "priority class of those to come into their templates",
     "start `phalanx scheduler --dialect koordinator` (docs/guide/deploy.md), or apply the objects to a `phalanx up`",
@@ -92,6 +97,8 @@ def _becomes(kind: str, obj: Object, defined: QuotaDefinitions) -> str:
             return "room on one node, kept for its owners"
         case "Device":
             return f"the devices of the node {name}"
+        case "NodeResourceTopology":
+            return f"the cores and NUMA zones of the node {name}"
         case "PodGroup":
             return f"a gang of {(obj.get('spec') or {}).get('minMember', 0)} pods"
     return "nothing"

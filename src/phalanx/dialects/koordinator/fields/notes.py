@@ -12,6 +12,7 @@ from phalanx.dialects.koordinator.fields.tables import (
     QUOTA_WORDS,
     RESERVATION_WORDS,
     TABLES,
+    TOPOLOGY_WORDS,
 )
 
 _PREFIXES = (
@@ -38,6 +39,8 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
             yield from _words(obj, RESERVATION_WORDS)
         case "ClusterColocationProfile":
             yield from _words(obj, PROFILE_WORDS)
+        case "NodeResourceTopology":
+            yield from _words(obj, TOPOLOGY_WORDS)
         case _:
             pass
     if kind in _WHOLE:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from phalanx.dialects.frame.dialect import Answered, Becomes, Ignored, Use
 from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.koordinator.definitions import cpus
 
 _WAITS = Ignored("a gang that waits holds nothing meanwhile, so nothing has to be let go or sent back")
 _AGENT = Ignored("it is for koordlet, the agent on nodes, and Koordinator's manager")
@@ -20,10 +21,12 @@ _EXPLAINS = Ignored("`phalanx explain` says why a job waits")
 _GATHER = Ignored("pods go close to each other by phalanx.dev/closeness, whose levels the policy names")
 _NEAR = Ignored("a pod's devices, GPUs and cards, come from one NUMA zone if one has them all, else from few")
 _PARTITIONS = Ignored("any GPUs of the node may be given together, rather those of one NUMA zone")
-_BIND = Ignored("cpus are bound by kubelet, by its own policy; zones are looked at: phalanx.dev/zones of nodes")
+_OF_PODS = Ignored("pods say it themselves: resource-spec, numa-topology-spec; zones are filled up one by one")
 _LOAD = Ignored("what pods ask for is what counts, not what they use")
-_BATCH = Ignored("the name of a resource like any other: nodes that say how much they have of it run such pods")
-_ZONES = Ignored("zones of nodes are read from the annotation phalanx.dev/zones of the node")
+_BATCH = Becomes(
+    "Shape.requests",
+    "a resource like any other: of nodes that say how much they have of it, and of quotas that name it",
+)
 _TREES = Ignored("one tree: a quota is below the one that its label names, whatever tree that is")
 POD_GROUP: Mapping[str, Use] = {
     "spec.minMember": Becomes("Role.minimum", "so many pods must exist, and start together; of 0 any pod goes"),
@@ -132,7 +135,13 @@ TABLES: Mapping[str, Mapping[str, Use]] = {
     "NodeMetric": NODE_METRIC,
     "NodeSLO": {"spec": _AGENT, "status": _AGENT},
     "Recommendation": {"spec": _AGENT, "status": _AGENT},
-    "NodeResourceTopology": {"attributes": _ZONES, "topologyPolicies": _ZONES, "zones": _ZONES},
+    "NodeResourceTopology": {
+        "attributes": Ignored("cpus are read of its annotations"),
+        "topologyPolicies": Ignored("kubelet keeps to its policy itself; pods say theirs in numa-topology-spec"),
+        "zones": Becomes(
+            "Zone.allocatable", "memory of zones that are NUMA nodes; their cpus are those of cpu-topology"
+        ),
+    },
 }
 _S, _K = f"{kinds.SCHEDULING}/", "koordinator.sh/"
 POD_WORDS: Mapping[str, Use] = {
@@ -157,14 +166,22 @@ POD_WORDS: Mapping[str, Use] = {
     kinds.QUOTA_NAME: Becomes("Job.queue", "else the quota of the namespace, else koordinator-default-quota"),
     kinds.PREEMPTIBLE: Becomes("Job.preemptible", "`false`: nobody preempts it, and it stays within `min`"),
     f"{kinds.QUOTA}tree-id": _TREES,
-    f"{_K}qosClass": Becomes("–", "what does not go with the priority is refused; nodes do not read it"),
-    f"{_K}priority-class": Becomes("–", "for that refusal; the priority is that of the pod's PriorityClass"),
+    kinds.QOS: Becomes(
+        "Shape.requests", "what does not go with the priority is refused; LSE and LSR have cores of their own"
+    ),
+    kinds.PRIORITY_CLASS: Becomes("–", "for these two; the priority is that of the pod's PriorityClass"),
     kinds.PRIORITY: Ignored("its own scheduler's queue does not read it either"),
     "kubernetes.io/batch-cpu": _BATCH,
     "kubernetes.io/batch-memory": _BATCH,
-    f"{_S}resource-spec": _BIND,
-    f"{_S}numa-topology-spec": _BIND,
-    f"{_S}resource-status": Ignored("it is not written: cpus are bound by kubelet"),
+    "kubernetes.io/mid-cpu": _BATCH,
+    "kubernetes.io/mid-memory": _BATCH,
+    cpus.SPEC: Becomes(
+        "Shape.requests", "the policy of binding: so many whole cores; which of them is in resource-status"
+    ),
+    cpus.NUMA: Becomes(
+        "Shape.aligned", "SingleNUMANode: required; Restricted: where a zone is large enough; BestEffort"
+    ),
+    cpus.STATUS: Answered("with the binding: cpuset of cores; numaNodeResources of who is in one zone"),
     f"{_S}device-allocate-hint": _NEAR,
     f"{_S}device-joint-allocate": _NEAR,
     f"{_S}gpu-partition-spec": _PARTITIONS,
@@ -207,8 +224,8 @@ QUOTA_WORDS: Mapping[str, Use] = {
     f"{_Q}child-request": Answered("of pods that have not ended; of children their request, capped by their `max`"),
     f"{_Q}non-preemptible-request": Answered(),
     f"{_Q}non-preemptible-used": Answered(),
-    f"{_Q}guaranteed": Ignored("behind a feature gate there"),
-    f"{_Q}allocated": Ignored("behind a feature gate there"),
+    f"{_Q}guaranteed": Ignored("behind a feature gate there, without which it is not written either"),
+    f"{_Q}allocated": Ignored("behind a feature gate there, without which it is not written either"),
 }
 RESERVATION_WORDS: Mapping[str, Use] = {
     kinds.PRIORITY: Becomes("Job.priority", "of one whose template states none; else it is first"),
@@ -218,14 +235,21 @@ RESERVATION_WORDS: Mapping[str, Use] = {
     f"{_S}can-preempt": Ignored("nobody gives way to a Reservation"),
 }
 _N = "node.koordinator.sh/"
+TOPOLOGY_WORDS: Mapping[str, Use] = {
+    cpus.SAID[0]: Becomes("Node.devices", "cores, in their zones"),
+    cpus.SAID[1]: Becomes("Node.devices", "a core of which kubelet gave away a cpu is no device"),
+    cpus.SAID[2]: Becomes("Node.devices", "nor one with a cpu among `reservedCPUs`"),
+    cpus.SAID[3]: Becomes("Node.devices", "the same of `reservedCPUs`"),
+    f"{_N}cpu-shared-pools": Becomes("–", "it is for koordlet, which keeps the other pods to these cpus"),
+}
 PROFILE_WORDS: Mapping[str, Use] = {"config.koordinator.sh/skip-update-resources": _RENAMES}
 NODE_WORDS: Mapping[str, Use] = {
     f"{_N}reservation": Ignored("say what nodes keep for themselves to their kubelets: --system-reserved"),
     f"{_N}resource-amplification-ratio": Ignored("a node has what it says is allocatable"),
     f"{_N}raw-allocatable": Ignored("a node has what it says is allocatable"),
-    f"{_N}numa-topology-policy": _BIND,
-    f"{_N}cpu-bind-policy": _BIND,
-    f"{_N}numa-allocate-strategy": _BIND,
+    f"{_N}numa-topology-policy": _OF_PODS,
+    f"{_N}cpu-bind-policy": _OF_PODS,
+    f"{_N}numa-allocate-strategy": _OF_PODS,
     f"{_N}gpu-partition-policy": _PARTITIONS,
     f"{_N}gpu-model": Becomes("–", "a label like any other: selectors read it"),
     f"{_N}gpu-vendor": Becomes("–", "a label like any other: selectors read it"),

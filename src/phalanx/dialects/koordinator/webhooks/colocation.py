@@ -26,7 +26,7 @@ _BINDINGS: Final = Kind(
     group=_GROUP, plural="mutatingadmissionpolicybindings", name="MutatingAdmissionPolicyBinding", namespaced=False
 )
 _PODS: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-_QOS, _PRIORITY = "koordinator.sh/qosClass", "koordinator.sh/priority"
+_QOS, _PRIORITY = kinds.QOS, kinds.PRIORITY
 _PERCENT = re.compile(r"(\d{1,3})%?")
 _ALL: Final = 100
 

@@ -22,8 +22,7 @@ _BINDINGS = Kind(
     group=_GROUP, plural="validatingadmissionpolicybindings", name="ValidatingAdmissionPolicyBinding", namespaced=False
 )
 _LABELS, _OLD_LABELS = "object.metadata.labels", "oldObject.metadata.labels"
-_QOS, _PRIORITY_CLASS = "koordinator.sh/qosClass", "koordinator.sh/priority-class"
-_BANDS = {"prod": (9000, 9999), "mid": (7000, 7999), "batch": (5000, 5999), "free": (3000, 3999)}
+_QOS, _PRIORITY_CLASS, _BANDS = kinds.QOS, kinds.PRIORITY_CLASS, kinds.BANDS
 
 
 def _has(key: str, of: str = _LABELS) -> str:

@@ -13,9 +13,10 @@ DEVICES = "phalanx.dev/devices"  # annotation: on nodes what devices there are, 
 
 
 def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:
-    """The devices that its scheduler chose for the pod, if all of them are here."""
+    """The devices that its scheduler chose for the pod, if all of them are here; NUMA zones and cores, which have a
+    slash in their names, are nothing that is handed out."""
     text = (pod["metadata"].get("annotations") or {}).get(DEVICES, "")
-    told = tuple(one for one in text.split(",") if one)
+    told = tuple(one for one in text.split(",") if one and "/" not in one)
     return told if set(told) <= set(ids) else ()
 
 

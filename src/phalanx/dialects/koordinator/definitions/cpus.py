@@ -1,0 +1,303 @@
+"""Koordinator's cpus: which cores and NUMA zones a node has, and which cores a pod is given for itself.
+
+koordlet describes the cpus of its node in annotations of the NodeResourceTopology of its name. A pod of the qosClass
+LSE or LSR whose priority is that of koord-prod has cpus of its own there. They are given by the core: cores are devices
+of the node, each in its zone, and what the pod asks of them is rounded up to whole ones, so no two pods share a core.
+They are counted with everything else that a gang needs, and go to a node that has them. Which cpus these are is written
+with the binding, as koordlet reads it. Cores with a cpu that kubelet gives away, or keeps for itself, are not there.
+
+How many threads a core has is a matter of the node, and what a pod asks is not: where nodes differ, it asks for as many
+cores as it would need where they have fewest. What a pod on a node holds is what stands on it, also if another
+scheduler wrote that, which may have given the threads of a core to several pods: whoever has the first holds the core.
+
+Source: pkg/scheduler/plugins/nodenumaresource and apis/extension/{node,resource,numa_aware}.go of v1.8.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from phalanx.dialects.frame.dialect import DeviceAsk, Object
+from phalanx.dialects.frame.pod_requests import amounts, pod_requests
+from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.koordinator import kinds
+from phalanx.dialects.koordinator.quota.tree import read_json
+from phalanx.model.node import Device, Zone
+from phalanx.model.pod import ZONE
+
+CORES: Final = "koordinator.sh/physical-core"
+_NODE: Final = "node.koordinator.sh/"
+# What is read of a NodeResourceTopology: its cpus; pods that kubelet gave cpus; what nodes and kubelets keep.
+SAID: Final = (
+    f"{_NODE}cpu-topology",
+    f"{_NODE}pod-cpu-allocs",
+    f"{_NODE}reservation",
+    "kubelet.koordinator.sh/cpu-manager-policy",
+)
+SPEC, NUMA, STATUS = (
+    f"{kinds.SCHEDULING}/{word}" for word in ("resource-spec", "numa-topology-spec", "resource-status")
+)
+_BOUND: Final = frozenset({"LSE", "LSR"})
+_FULL, _SPREAD = "FullPCPUs", "SpreadByPCPUs"
+_MILLI: Final = 1000
+_MOST_CPUS: Final = 1 << 13  # as many as Linux can have (CONFIG_NR_CPUS)
+_RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
+_ZONE_NAME = re.compile(r"\D*(\d{1,4})")
+_NOTHING: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """A core of a node. `name`: as a device. `zone`: its NUMA node. `cpus`: its threads."""
+
+    name: str
+    zone: str
+    cpus: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCpus:
+    """The cores and zones of a node."""
+
+    cores: tuple[Core, ...] = ()
+    zones: tuple[Zone, ...] = ()
+
+    def devices(self) -> tuple[Device, ...]:
+        """Return the cores as devices of the node."""
+        return tuple(Device(name=core.name, resource=CORES, zone=core.zone) for core in self.cores)
+
+    def given(self, names: Iterable[str]) -> list[Core]:
+        """Return the cores among these devices, in order."""
+        known = frozenset(names)
+        return [core for core in self.cores if core.name in known]
+
+
+_NO_CPUS: Final = NodeCpus()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCpus:
+    """The cpus of all nodes that are described. `threads`: what cores have, on some node or other. `most_cores`,
+    `largest_zone_milli`: of one node, and of one zone."""
+
+    nodes: Mapping[str, NodeCpus] = field(default_factory=dict)
+    threads: frozenset[int] = frozenset()
+    most_cores: int = 0
+    largest_zone_milli: int = 0
+
+    def of(self, node: str) -> NodeCpus:
+        """Return what the node has."""
+        return self.nodes.get(node, _NO_CPUS)
+
+
+class _Cpu(msgspec.Struct):
+    id: int
+    core: int = 0
+    socket: int = 0
+    node: int = 0
+
+
+class _Topology(msgspec.Struct):
+    detail: list[_Cpu] = []
+
+
+def read_all(objects: Mapping[str, Object]) -> ClusterCpus:
+    """Return what all NodeResourceTopologies say, by their names."""
+    nodes = {name: each for name, obj in objects.items() if (each := read_cpus(obj)) != _NO_CPUS}
+    return ClusterCpus(
+        nodes=nodes,
+        threads=frozenset(len(core.cpus) for each in nodes.values() for core in each.cores),
+        most_cores=max((len(each.cores) for each in nodes.values()), default=0),
+        largest_zone_milli=max(
+            (dict(zone.allocatable)["cpu"] for each in nodes.values() for zone in each.zones), default=0
+        ),
+    )
+
+
+def read_cpus(obj: Object) -> NodeCpus:
+    """Return what a NodeResourceTopology says of its node's cpus."""
+    notes = obj["metadata"].get("annotations") or _NOTHING
+    cores, counts = _cores(*(str(notes.get(word) or "") for word in SAID))
+    others = {name: each for zone in obj.get("zones") or () for name, each in _zone_amounts(zone)}
+    zones = (
+        Zone(name=name, allocatable=tuple(sorted({**others.get(name, {}), "cpu": count * _MILLI}.items())))
+        for name, count in counts
+    )
+    return NodeCpus(cores, tuple(zones))
+
+
+def concerns(pod: Object) -> bool:
+    """Return whether the pod may be one of these: it has cpus of its own, or says how it wants its zones."""
+    notes = pod["metadata"].get("annotations") or _NOTHING
+    return NUMA in notes or STATUS in notes or is_bound(pod)
+
+
+def with_cpus(pod: Object, asked: DeviceAsk | None, known: ClusterCpus) -> DeviceAsk | None:
+    """Return what the pod asks of devices, with what it asks of cores and zones. A pod on a node asks for what it was
+    given."""
+    node = (pod.get("spec") or {}).get("nodeName")
+    cores, wrong = cpu_ask(pod, known) if not node else (_held(pod, known.of(str(node))), "")
+    aligned = alignment(pod, known)
+    if not (cores or wrong or aligned):
+        return asked
+    found = asked or DeviceAsk(instead=frozenset())
+    whole = tuple(sorted((*found.whole, (CORES, cores)))) if cores else found.whole
+    return replace(found, whole=whole, wrong=found.wrong or wrong, aligned=aligned)
+
+
+def cpu_ask(pod: Object, known: ClusterCpus) -> tuple[int, str]:
+    """Return how many cores the pod needs for itself, and why it can have none (empty: it can)."""
+    policy, required = _policy(_annotation(pod, SPEC))
+    if not known.threads or not is_bound(pod) or policy not in (_FULL, _SPREAD):
+        return 0, ""
+    milli = pod_requests(pod.get("spec") or {}).get("cpu", 0)
+    if milli % _MILLI:
+        return 0, "the requested CPUs must be integer"
+    cpus, fewest = milli // _MILLI, min(known.threads)
+    if required and policy == _FULL and all(cpus % threads for threads in known.threads):
+        return 0, f"requested cpus not multiple cpus per core: {cpus}, where cores have {fewest}"
+    if policy == _SPREAD and (required or cpus <= known.most_cores):
+        return cpus, ""
+    return -(-cpus // fewest), ""
+
+
+def alignment(pod: Object, known: ClusterCpus) -> str:
+    """Return whether all that the pod asks for is to be of one zone, as a shape has it; empty: it need not.
+
+    What is Restricted is in as few zones as can be: in one, unless it asks for more cpu than any zone has."""
+    policy = _annotation(pod, NUMA).get("numaTopologyPolicy")
+    if not known.largest_zone_milli or policy not in ("BestEffort", "Restricted", "SingleNUMANode"):
+        return ""
+    fits = pod_requests(pod.get("spec") or {}).get("cpu", 0) <= known.largest_zone_milli
+    return "required" if policy == "SingleNUMANode" or (policy == "Restricted" and fits) else "preferred"
+
+
+def resource_status(pod: Object, node: NodeCpus, names: Sequence[str]) -> str:
+    """Return what the annotation `resource-status` says of a pod that was given these devices, of its zone also;
+    empty: nothing."""
+    asks, found = pod_requests(pod.get("spec") or {}), dict[str, Any]()
+    if cores := node.given(names):
+        found["cpuset"] = listed(_cpus_of(cores, asks.get("cpu", 0) // _MILLI, _policy(_annotation(pod, SPEC))[0]))
+    zone = next((name.removeprefix(ZONE) for name in names if name.startswith(ZONE)), "")
+    if zone.isdecimal():
+        parts = {name: quantity(name, asks[name]) for name in ("cpu", "memory") if asks.get(name)}
+        found["numaNodeResources"] = [{"node": int(zone), "resources": parts}]
+    return msgspec.json.encode(found).decode() if found else ""
+
+
+def given_cores(pod: Object, node: NodeCpus) -> tuple[str, ...]:
+    """Return, as devices, the cores of which a pod on the node has cpus, whichever scheduler gave them."""
+    cpus = _own(pod)
+    return tuple(core.name for core in node.cores if not cpus.isdisjoint(core.cpus))
+
+
+def is_bound(pod: Object) -> bool:
+    """Return whether the pod is one that has cpus of its own. Without a class of priority it counts as koord-prod."""
+    labels = pod["metadata"].get("labels") or _NOTHING
+    if labels.get(kinds.QOS) not in _BOUND:
+        return False
+    said, priority = labels.get(kinds.PRIORITY_CLASS), (pod.get("spec") or {}).get("priority")
+    if said:
+        return bool(said == "koord-prod")
+    others = (kinds.BANDS[band] for band in ("mid", "batch", "free"))
+    return not any(low <= priority <= high for low, high in others) if isinstance(priority, int) else True
+
+
+def cpus_in(text: Any) -> frozenset[int]:
+    """Return the cpus that a list of the kernel names (cpuset(7), list format); what is no list names none."""
+    ranges = [_RANGE.fullmatch(part.strip()) for part in str(text or "").split(",")]
+    bounds = ((int(found[1]), int(found[2] or found[1])) for found in ranges if found)
+    return frozenset(cpu for low, high in bounds for cpu in range(low, min(high, _MOST_CPUS) + 1))
+
+
+def listed(cpus: Iterable[int]) -> str:
+    """Return the cpus as a list of the kernel."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and runs[-1][1] == cpu - 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _held(pod: Object, node: NodeCpus) -> int:
+    """Return how many cores a pod on the node holds."""
+    cpus = _own(pod)
+    return sum(core.cpus[0] in cpus for core in node.cores)
+
+
+def _own(pod: Object) -> frozenset[int]:
+    """Return the cpus that were given to the pod. More than it asks for nobody gave it."""
+    cpus = cpus_in(_annotation(pod, STATUS).get("cpuset"))
+    asked = pod_requests(pod.get("spec") or {}).get("cpu", 0) if cpus else 0
+    return cpus if len(cpus) * _MILLI <= asked else frozenset()
+
+
+@lru_cache(maxsize=1 << 12)  # they are read anew with every change of any of them
+def _cores(
+    topology: str, allocated: str, reserved: str, kubelet: str
+) -> tuple[tuple[Core, ...], tuple[tuple[str, int], ...]]:
+    """Return the cores that pods may be given, and by zone how many cpus nobody keeps."""
+    try:
+        detail = msgspec.json.decode(topology, type=_Topology).detail[:_MOST_CPUS] if topology else []
+    except (msgspec.MsgspecError, RecursionError):
+        detail = []
+    kept = cpus_in(_mapping(read_json(reserved)).get("reservedCPUs"))
+    kept |= cpus_in(_mapping(read_json(kubelet)).get("reservedCPUs"))
+    pods = read_json(allocated)
+    of_kubelet = (_mapping(one) for one in (pods if isinstance(pods, list) else ()))
+    taken = kept.union(*(cpus_in(one.get("cpuset")) for one in of_kubelet if one.get("managedByKubelet")))
+    found: dict[tuple[int, int, int], list[int]] = {}
+    for cpu in detail:
+        found.setdefault((cpu.node, cpu.socket, cpu.core), []).append(cpu.id)
+    cores = [
+        Core(f"core/{min(cpus)}", str(node), tuple(sorted(cpus)))
+        for (node, _, _), cpus in found.items()
+        if taken.isdisjoint(cpus)
+    ]
+    counts = Counter(str(cpu.node) for cpu in detail if cpu.id not in kept)
+    return tuple(sorted(cores, key=lambda core: core.cpus)), tuple(sorted(counts.items()))
+
+
+def _zone_amounts(zone: Any) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield the name of a zone that is a NUMA node (`node-0`), and its memory."""
+    said = _mapping(zone)
+    name = _ZONE_NAME.fullmatch(str(said.get("name")))
+    if said.get("type") != "Node" or name is None:
+        return
+    listed_resources = (_mapping(each) for each in said.get("resources") or ())
+    memory = {each["name"]: each.get("allocatable") for each in listed_resources if each.get("name") == "memory"}
+    yield name[1], amounts(memory)
+
+
+def _policy(spec: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return how cpus are bound, and whether that is required. The default is that of Koordinator's configuration."""
+    required, preferred = spec.get("requiredCPUBindPolicy"), spec.get("preferredCPUBindPolicy")
+    said = str(required or preferred or "Default")
+    return (_FULL if said == "Default" else said), bool(required)
+
+
+def _cpus_of(cores: Sequence[Core], cpus: int, policy: str) -> list[int]:
+    """Return so many cpus of these cores: one thread of each, or core by core."""
+    if policy == _SPREAD and len(cores) >= cpus:
+        return [core.cpus[0] for core in cores[:cpus]]
+    return [cpu for core in cores for cpu in core.cpus][:cpus]
+
+
+def _annotation(pod: Object, word: str) -> Mapping[str, Any]:
+    return _mapping(read_json((pod["metadata"].get("annotations") or _NOTHING).get(word)))
+
+
+def _mapping(said: Any) -> Mapping[str, Any]:
+    return said if isinstance(said, Mapping) else _NOTHING
