@@ -10,9 +10,9 @@ from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold
 from phalanx.dialects.frame.dialect import NodePart
 from phalanx.kube.capacity.node_parts import split
-from phalanx.model.event import NodeGone, NodeSeen, QueueSeen
+from phalanx.model.event import NodeGone, NodeSeen, QueueSeen, ReservationSeen
 from phalanx.model.job import Job, Role
-from phalanx.model.node import Device, Node, Topology, TopologyRequest
+from phalanx.model.node import Device, Node, Reservation, Topology, TopologyRequest
 from phalanx.model.plan import Start, Wait
 from phalanx.model.pod import DeviceShare, Operator, PodAffinityTerm, Requirement, Shape, amounts
 from phalanx.model.policy import Policy
@@ -119,3 +119,10 @@ def test_it_holds_up_nobody_and_starts_when_nothing_is_kept() -> None:
     fold(book, [NodeGone("n1/for-a"), NodeSeen(whole)])
     plan = decide(book, POLICY, 1.0)
     assert "head" in [action.job for action in plan.actions if isinstance(action, Start)]
+
+
+def test_a_job_that_fits_only_reserved_nodes_is_told_whose_they_are() -> None:
+    """An advance reservation, for others or for nobody: its nodes are what they are, so this is another reason."""
+    held = ReservationSeen(Reservation(name="m", start_s=0.0, end_s=100.0, nodes=("n2",)))
+    book = cluster(node("n1", cpu=3000), node("n2", cpu=8000), held, job("j", role("w", 1, cpu=6000)))
+    assert str(told(book, "j").code) == "Reserved"

@@ -355,6 +355,20 @@ def test_pods_have_cores_of_their_own_that_the_node_agent_is_told() -> None:
     play(scene())
 
 
+def test_what_pods_with_cores_hold_is_known_by_zone() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 8)], dialects=ON)
+        described(stage, "n1", 4)
+        stage.put(bound_pod("a", "2"))
+        async with stage.scheduler():
+            await stage.until(lambda: "a" in stage.api.bound())
+            stage.put(bound_pod("b", "4", numa_topology_spec={"numaTopologyPolicy": "SingleNUMANode"}))
+            await stage.until(lambda: "b" in stage.api.bound())  # all of a zone, though half a zone is held
+            assert (told_cpus(stage, "a")["cpuset"], told_cpus(stage, "b")["cpuset"]) == ("0,4", "2-3,6-7")
+
+    play(scene())
+
+
 @pytest.mark.parametrize("percent", [100, 50])
 def test_devices_that_another_scheduler_gave_are_not_given_again(percent: int) -> None:
     async def scene() -> None:

@@ -126,7 +126,7 @@ def test_zones_are_wanted_as_the_pod_says(policy: str, cpu: str, aligned: str) -
 
 def test_what_it_asks_stands_beside_its_gpus() -> None:
     asked = cpus.with_cpus(pod("4"), DeviceAsk(instead=frozenset({"a"}), whole=(("a", 1),)), known(topology(4)))
-    assert asked == DeviceAsk(instead=frozenset({"a"}), whole=(("a", 1), (cpus.CORES, 2)))
+    assert asked == DeviceAsk(instead=frozenset({"a"}), whole=(("a", 1), (cpus.CORES, 2)), aligned="preferred")
 
 
 def told(asking: Object, given: Iterable[str]) -> Any:
@@ -141,7 +141,9 @@ def test_its_cpus_are_told_core_by_core_or_one_of_each() -> None:
     assert told(pod("3", spec=spread), ["core/1", "core/2", "core/3"]) == {"cpuset": "1-3"}
     assert told(pod("6", spec=spread), ["core/1", "core/2", "core/3"]) == {"cpuset": "1-3,5-7"}
     zone = {"node": 1, "resources": {"cpu": "2", "memory": "1Gi"}}
-    assert told(pod("2"), ["zone/1", "core/2"]) == {"cpuset": "2,6", "numaNodeResources": [zone]}
+    assert told(pod("2"), ["zone/1", "core/2"]) == {"cpuset": "2,6"}
+    aligned = pod("2", numa={"numaTopologyPolicy": "Restricted"})
+    assert told(aligned, ["zone/1", "core/2"]) == {"cpuset": "2,6", "numaNodeResources": [zone]}
     assert told(pod("2", qos="LS"), ["0", "rdma-1"]) is None
 
 
@@ -149,7 +151,9 @@ def test_a_pod_that_another_scheduler_placed_holds_what_it_was_given() -> None:
     nodes = known(topology(4))
     first, second = (pod("2", node="n1", status={"cpuset": text}) for text in ("0-1", "4,6"))
     assert cpus.given_cores(first, nodes.of("n1")) == ("core/0", "core/1")
-    assert cpus.with_cpus(first, None, nodes) == DeviceAsk(instead=frozenset(), whole=((cpus.CORES, 2),))
+    held = cpus.with_cpus(first, None, nodes)
+    assert held is not None
+    assert held.whole == ((cpus.CORES, 2),)
     assert cpus.given_cores(second, nodes.of("n1")) == ("core/0", "core/2")
     assert cpus.with_cpus(second, None, nodes) is None  # the second threads: nothing is counted twice
     assert cpus.with_cpus(pod("2", node="n1"), None, nodes) is None  # it runs, and none of them is its own

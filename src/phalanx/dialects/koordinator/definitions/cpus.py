@@ -145,6 +145,8 @@ def with_cpus(pod: Object, asked: DeviceAsk | None, known: ClusterCpus) -> Devic
     node = (pod.get("spec") or {}).get("nodeName")
     cores, wrong = cpu_ask(pod, known) if not node else (_held(pod, known.of(str(node))), "")
     aligned = alignment(pod, known)
+    if cores and known.largest_zone_milli:  # then it is known in which zone its cpu is, and what is left of the others
+        aligned = aligned or "preferred"
     if not (cores or wrong or aligned):
         return asked
     found = asked or DeviceAsk(instead=frozenset())
@@ -186,7 +188,7 @@ def resource_status(pod: Object, node: NodeCpus, names: Sequence[str]) -> str:
     if cores := node.given(names):
         found["cpuset"] = listed(_cpus_of(cores, asks.get("cpu", 0) // _MILLI, _policy(_annotation(pod, SPEC))[0]))
     zone = next((name.removeprefix(ZONE) for name in names if name.startswith(ZONE)), "")
-    if zone.isdecimal():
+    if zone.isdecimal() and _annotation(pod, NUMA).get("numaTopologyPolicy"):
         parts = {name: quantity(name, asks[name]) for name in ("cpu", "memory") if asks.get(name)}
         found["numaNodeResources"] = [{"node": int(zone), "resources": parts}]
     return msgspec.json.encode(found).decode() if found else ""
