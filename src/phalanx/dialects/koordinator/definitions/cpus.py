@@ -64,10 +64,11 @@ class Core:
 
 @dataclass(frozen=True, slots=True)
 class NodeCpus:
-    """The cores and zones of a node."""
+    """The cores and zones of a node. `threads`: what its cores have, one or several numbers."""
 
     cores: tuple[Core, ...] = ()
     zones: tuple[Zone, ...] = ()
+    threads: frozenset[int] = frozenset()
 
     def devices(self) -> tuple[Device, ...]:
         """Return the cores as devices of the node."""
@@ -110,10 +111,10 @@ class _Topology(msgspec.Struct):
 
 def read_all(objects: Mapping[str, Object]) -> ClusterCpus:
     """Return what all NodeResourceTopologies say, by their names."""
-    nodes = {name: each for name, obj in objects.items() if (each := read_cpus(obj)) != _NO_CPUS}
+    nodes = {name: each for name, obj in objects.items() if (each := read_cpus(obj)).zones}
     return ClusterCpus(
         nodes=nodes,
-        threads=frozenset(len(core.cpus) for each in nodes.values() for core in each.cores),
+        threads=frozenset[int]().union(*(each.threads for each in nodes.values())),
         most_cores=max((len(each.cores) for each in nodes.values()), default=0),
         largest_zone_milli=max(
             (dict(zone.allocatable)["cpu"] for each in nodes.values() for zone in each.zones), default=0
@@ -124,13 +125,15 @@ def read_all(objects: Mapping[str, Object]) -> ClusterCpus:
 def read_cpus(obj: Object) -> NodeCpus:
     """Return what a NodeResourceTopology says of its node's cpus."""
     notes = obj["metadata"].get("annotations") or _NOTHING
-    cores, counts = _cores(*(str(notes.get(word) or "") for word in SAID))
-    others = {name: each for zone in obj.get("zones") or () for name, each in _zone_amounts(zone)}
+    described = _described(*(str(notes.get(word) or "") for word in SAID))
+    memory = {name: each for zone in obj.get("zones") or () for name, each in _memory(zone)}
+    if not memory:
+        return described
     zones = (
-        Zone(name=name, allocatable=tuple(sorted({**others.get(name, {}), "cpu": count * _MILLI}.items())))
-        for name, count in counts
+        Zone(name=zone.name, allocatable=(*zone.allocatable, *memory.get(zone.name, {}).items()))
+        for zone in described.zones
     )
-    return NodeCpus(cores, tuple(zones))
+    return replace(described, zones=tuple(zones))
 
 
 def concerns(pod: Object) -> bool:
@@ -247,10 +250,8 @@ def _own(pod: Object) -> frozenset[int]:
 
 
 @lru_cache(maxsize=1 << 12)  # they are read anew with every change of any of them
-def _cores(
-    topology: str, allocated: str, reserved: str, kubelet: str
-) -> tuple[tuple[Core, ...], tuple[tuple[str, int], ...]]:
-    """Return the cores that pods may be given, and by zone how many cpus nobody keeps."""
+def _described(topology: str, allocated: str, reserved: str, kubelet: str) -> NodeCpus:
+    """Return the cores that pods may be given, and of each zone the cpus that nobody keeps."""
     try:
         detail = msgspec.json.decode(topology, type=_Topology).detail[:_MOST_CPUS] if topology else []
     except (msgspec.MsgspecError, RecursionError):
@@ -269,10 +270,14 @@ def _cores(
         if taken.isdisjoint(cpus)
     ]
     counts = Counter(str(cpu.node) for cpu in detail if cpu.id not in kept)
-    return tuple(sorted(cores, key=lambda core: core.cpus)), tuple(sorted(counts.items()))
+    return NodeCpus(
+        cores=tuple(sorted(cores, key=lambda core: core.cpus)),
+        zones=tuple(Zone(name=zone, allocatable=(("cpu", counts[zone] * _MILLI),)) for zone in sorted(counts)),
+        threads=frozenset(len(core.cpus) for core in cores),
+    )
 
 
-def _zone_amounts(zone: Any) -> Iterator[tuple[str, dict[str, int]]]:
+def _memory(zone: Any) -> Iterator[tuple[str, dict[str, int]]]:
     """Yield the name of a zone that is a NUMA node (`node-0`), and its memory."""
     said = _mapping(zone)
     name = _ZONE_NAME.fullmatch(str(said.get("name")))
