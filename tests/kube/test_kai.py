@@ -113,6 +113,45 @@ def test_what_is_not_preemptible_stays_within_the_quota_and_others_go_over_it() 
     play(scene())
 
 
+def test_nothing_is_reclaimed_from_an_unlimited_quota_and_it_takes_what_others_borrow() -> None:
+    """`q` has no bound, `small` has 2 by right, and takes nothing back of it where all others are within theirs."""
+
+    async def scene() -> None:
+        stage = stage_with(cpu=4)
+        queue(stage, "small", cpu={"quota": 2000, "limit": -1, "overQuotaWeight": 1})
+        queue(stage, "guest", cpu={"quota": 0, "limit": -1, "overQuotaWeight": 1})
+        stage.put(*(pod(f"guest-{number}", queue="guest") for number in range(4)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            stage.put(*(pod(f"free-{number}") for number in range(4)))
+            await stage.until(lambda: set(stage.api.bound()) == {f"free-{number}" for number in range(4)})
+            stage.put(*(pod(f"small-{number}", queue="small") for number in range(2)))
+            await stage.until(lambda: reasons(stage, "pg-small-0-") == ["NoRoom"])
+            await settle(stage)
+            assert set(stage.api.bound()) == {f"free-{number}" for number in range(4)}
+
+    play(scene())
+
+
+def test_an_unlimited_quota_below_a_department_is_the_departments() -> None:
+    """A department of 2 whose project has no bound uses 4 of 4; another department of 2 takes its own back."""
+
+    async def scene() -> None:
+        stage = stage_with(cpu=4)
+        for name in ("one", "two"):
+            queue(stage, name, cpu={"quota": 2000, "limit": -1, "overQuotaWeight": 1})
+            queue(stage, f"in-{name}", name)
+        stage.put(*(pod(f"a{number}", queue="in-one") for number in range(4)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            stage.put(*(pod(f"b{number}", queue="in-two") for number in range(4)))
+            await stage.until(lambda: {"b0", "b1"} <= set(stage.api.bound()) and len(stage.api.bound()) == 4)
+            await settle(stage)
+            assert sorted(name[0] for name in stage.api.bound()) == ["a", "a", "b", "b"]
+
+    play(scene())
+
+
 def test_quotas_of_children_may_exceed_their_parents_and_each_level_counts() -> None:
     """A department of 2 with two projects of 2 each, beside another of 2, on 4 cpu. What may not be preempted stays
     within the quota of each, and the department takes back its two, whichever project asks."""

@@ -10,6 +10,7 @@ from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.model.event import NodeSeen, PolicySeen, QueueSeen, Submitted, Ticked
 from phalanx.model.plan import Start
+from phalanx.model.pod import MAX_AMOUNT
 from phalanx.model.policy import Policy, PriorityWeights
 from phalanx.model.queue import Queue, QueueOrder, Quota
 from phalanx.report.queue_status import queue_positions, queue_statuses
@@ -50,3 +51,18 @@ def test_what_no_queue_is_guaranteed_cannot_be_borrowed() -> None:
     fold_plan(book, decide(book, policy, 1.0))
     [guest] = [each for each in queue_statuses(book) if each.queue == "guest"]
     assert {one.resource: (one.used, one.borrowed) for one in guest.usage} == {"cpu": (2000, 2000), "pods": (2, 0)}
+
+
+def test_who_has_a_right_to_all_it_asks_for_borrows_nothing_and_shares_the_cluster_out() -> None:
+    """Of 8 cpu its two children, who are guaranteed none, use 2 and 1."""
+    book, policy = Cluster(), Policy()
+    owner = Queue(name="owner", quotas=(Quota(guaranteed=(("cpu", MAX_AMOUNT),)),))
+    children = [Queue(name=name, parent="owner") for name in ("more", "less")]
+    fold(book, [PolicySeen(policy), *map(QueueSeen, (owner, *children)), NodeSeen(node("a", cpu=8000))])
+    asked = [job(name, role("w", pods, cpu=1000), queue=name) for name, pods in (("more", 2), ("less", 1))]
+    fold(book, [Ticked(1.0), *map(Submitted, asked)])
+    fold_plan(book, decide(book, policy, 1.0))
+    found = {each.queue: each for each in queue_statuses(book)}
+    [cpu] = [one for one in found["owner"].usage if one.resource == "cpu"]
+    assert (cpu.used, cpu.guaranteed, cpu.borrowed) == (3000, None, 0)
+    assert {name: each.share for name, each in found.items()} == {"owner": 0.0, "more": 2 / 8, "less": 1 / 8}

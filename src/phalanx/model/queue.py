@@ -137,7 +137,8 @@ class BorrowingPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """A quota is what a queue has of one flavor's nodes; of all nodes if `flavor` is empty."""
+    """A quota is what a queue has of one flavor's nodes; of all nodes if `flavor` is empty. Guaranteed `MAX_AMOUNT`,
+    it has a right to all that it asks for."""
 
     flavor: str = ""
     guaranteed: Bounds = ()

@@ -14,7 +14,8 @@ class ResourceUsage:
     """The usage of one flavor's resource by a queue and all below it; of all nodes if `flavor` is empty.
 
     `guaranteed`, `limit`: None: not bounded.
-    `owned`: some queue of the tree is guaranteed any of the resource; what no queue owns cannot be borrowed."""
+    `owned`: some queue of the tree is guaranteed any of the resource, and this one not all it asks for; what is not
+    owned cannot be borrowed."""
 
     flavor: str
     resource: str

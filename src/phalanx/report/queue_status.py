@@ -15,7 +15,7 @@ from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.multifactor import MultifactorPriority
 from phalanx.core.quota import shares
 from phalanx.model.job import Phase
-from phalanx.model.pod import Amount
+from phalanx.model.pod import MAX_AMOUNT, Amount
 from phalanx.model.queue import QueueOrder, QueueState
 from phalanx.model.status import QueuePosition, QueueStatus, ResourceUsage
 from phalanx.report.forecast import typical_starts
@@ -138,11 +138,13 @@ def _usage(branch: Branch, owned: Set[Key]) -> Iterator[ResourceUsage]:
     keys = {key for key, amount in used.items() if amount} | branch.guaranteed.keys() | branch.limit.keys()
     for flavor, resource in sorted(keys):
         key = flavor, resource
+        guaranteed = branch.guaranteed.get(key)
+        unbounded = guaranteed is not None and guaranteed >= MAX_AMOUNT
         yield ResourceUsage(
             flavor=flavor,
             resource=resource,
             used=used.get(key, 0),
-            guaranteed=branch.guaranteed.get(key),
+            guaranteed=None if unbounded else guaranteed,
             limit=branch.limit.get(key),
-            owned=key in owned,
+            owned=key in owned and not unbounded,
         )

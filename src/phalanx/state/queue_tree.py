@@ -183,7 +183,7 @@ class Branch:
         self.path: tuple[Branch, ...] = (self, *(parent.path if parent else ()))
         self.children: dict[str, Branch] = {}
         self.guaranteed: dict[Key, int] = {}
-        self.stated: set[Key] = set()  # guarantees that the queue states itself
+        self.stated: set[Key] = set()  # guarantees that the queue states itself, and that are bounded
         self.limit: dict[Key, int] = {}
         self.kept: dict[Key, int] = {}
         self.fault = ""
@@ -482,7 +482,7 @@ def _resolve(branch: Branch, flavors: set[str]) -> None:
             branch.guaranteed[quota.flavor, resource] = _sane(amount)
         for resource, amount in quota.limit:
             branch.limit[quota.flavor, resource] = _sane(amount)
-    branch.stated = set(branch.guaranteed)
+    branch.stated = {key for key, amount in branch.guaranteed.items() if amount < MAX_AMOUNT}
     for resource, amount in branch.queue.total.resources:
         branch.limit["", resource] = min(_sane(amount), branch.limit.get(("", resource), MAX_AMOUNT))
     _add_children(branch, below)

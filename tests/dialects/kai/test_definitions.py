@@ -13,6 +13,7 @@ from phalanx.dialects.kai.fields.migration import moved
 from phalanx.dialects.kai.gang.grouper import Group, OwnerName, grouped, words
 from phalanx.dialects.kai.gang.owners import ROOT, shape_of
 from phalanx.dialects.kai.queues import GPU, KaiDefinitions, define
+from phalanx.model.pod import MAX_AMOUNT
 from phalanx.model.queue import BorrowingPolicy, Queue
 
 
@@ -29,11 +30,41 @@ def test_quotas_have_our_units_and_a_missing_limit_is_none_of_it() -> None:
     resources = {"cpu": {"quota": 1500, "limit": -1, "overQuotaWeight": 2}, "memory": {"quota": -1, "limit": 64}}
     one = queue(defined(("q", {"resources": resources})), "q")
     (quota,) = one.quotas
-    assert dict(quota.guaranteed) == {"cpu": 1500, GPU: 0}
+    assert dict(quota.guaranteed) == {"cpu": 1500, "memory": 64_000_000, GPU: 0}
     assert dict(quota.limit) == {"memory": 64_000_000, GPU: 0}
     assert dict(one.weights) == {"cpu": 2.0, "memory": 0.0, GPU: 0.0}
     assert one.priority == 100
     assert one.borrow is BorrowingPolicy.PREEMPTIBLE
+
+
+def test_an_unlimited_quota_is_as_much_as_the_queues_above_it_have() -> None:
+    def spec(parent: str = "", quota: int = -1, limit: int = -1) -> Object:
+        above = {"parentQueue": parent} if parent else {}
+        return {**above, "resources": {"cpu": {"quota": quota, "limit": limit}}}
+
+    found = defined(
+        ("open", spec()),
+        ("free", spec("open")),
+        ("capped", spec("open", limit=3000)),
+        ("below", spec("capped")),
+        ("department", spec(quota=4000)),
+        ("project", spec("department")),
+        ("team", spec("project")),
+        ("shared", spec(quota=0)),
+        ("guest", spec("shared")),
+    )
+    cpu = {each.name: dict(each.quotas[0].guaranteed).get("cpu") for each in found.queues}
+    assert cpu == {
+        "kai/open": MAX_AMOUNT,
+        "kai/free": MAX_AMOUNT,
+        "kai/capped": 3000,
+        "kai/below": 3000,
+        "kai/department": 4000,
+        "kai/project": 4000,
+        "kai/team": 4000,
+        "kai/shared": None,
+        "kai/guest": 0,
+    }
 
 
 def test_minimum_runtimes_are_inherited_from_above_and_from_the_shard() -> None:

@@ -1,9 +1,10 @@
 """KAI's Queues, PriorityClasses and Topologies, as queues of our tree and what gangs are looked up in.
 
-A quota of -1 is no bound; a limit of -1 neither, and a limit that is absent or 0 is no room at all. Memory is said in
-megabytes of 10^6 bytes, cpu in millicores, gpu in devices. Of both minimum runtimes, which are inherited, the longer
-one spares a job. A queue whose parent is missing is left out with all below it. Quotas of children may exceed their
-parent's: each is looked at by itself, from the job's queue up.
+A quota of -1 is a right to all that the queue asks for, as far as its limit and the quotas above it go; a limit of -1
+is none, and a limit that is absent or 0 is no room at all. Memory is said in megabytes of 10^6 bytes, cpu in
+millicores, gpu in devices. Of both minimum runtimes, which are inherited, the longer one spares a job. A queue whose
+parent is missing is left out with all below it. Quotas of children may exceed their parent's: each is looked at by
+itself, from the job's queue up.
 
 Consolidation is off, since a pod that is moved and has no owner would be gone; a word of ours on a queue, for all below
 it too, turns it on as KAI has it.
@@ -22,6 +23,7 @@ from phalanx.client.kind import PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Definitions, Object, Objects
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.schema.fields import Misread, duration_s
+from phalanx.model.pod import MAX_AMOUNT
 from phalanx.model.queue import (
     BorrowingPolicy,
     Bounds,
@@ -80,7 +82,7 @@ def define(objects: Objects) -> KaiDefinitions:
     shards = [obj.get("spec") or {} for obj in objects.get(kinds.SHARDS, {}).values()]
     shard: Mapping[str, Any] = next((spec for spec in shards if not spec.get("partitionLabelValue")), {})
     return KaiDefinitions(
-        queues=tuple(_queue(each, specs, shard, moving[each.name]) for each in known.values() if not each.lost),
+        queues=tuple(_queue(each, known, specs, shard, moving[each.name]) for each in known.values() if not each.lost),
         known=known,
         priorities={**CLASSES, **{name: int(one.get("value") or 0) for name, one in classes.items()}},
         default_priority=max(defaults, default=None),
@@ -125,11 +127,28 @@ def _amounts(resources: Mapping[str, Any], word: str) -> dict[str, int]:
     return found
 
 
-def _queue(each: KaiQueue, specs: Mapping[str, Any], shard: Mapping[str, Any], consolidate: bool) -> Queue:
+def _guaranteed(each: KaiQueue, known: Mapping[str, KaiQueue]) -> Iterator[tuple[str, int]]:
+    """Yield what the queue has by right. Without a bound of its own it has as much as its limit, and those above it,
+    leave; where nobody says any, all that it asks for."""
+    for name, _ in RESOURCES.values():
+        value = each.deserved.get(name)
+        if value is None:
+            above = (
+                bounds.get(name) for other in each.above for bounds in (known[other].deserved, known[other].limits)
+            )
+            value = min((bound for bound in above if bound is not None), default=MAX_AMOUNT)
+        if value or not each.children:  # what is shared out below a queue without a quota is the cluster
+            yield name, min(value, each.limits.get(name, value))
+
+
+def _queue(
+    each: KaiQueue,
+    known: Mapping[str, KaiQueue],
+    specs: Mapping[str, Any],
+    shard: Mapping[str, Any],
+    consolidate: bool,
+) -> Queue:
     spec = specs[each.name]
-    # What is shared out below a queue without a quota is the cluster, so its zeros are not said.
-    deserved = {name: value for name, value in each.deserved.items() if value or not each.children}
-    capped = {name: min(value, each.limits.get(name, value)) for name, value in deserved.items()}
     resources = spec.get("resources") or {}
     weights = {
         ours: max(0.0, float((resources.get(theirs) or {}).get("overQuotaWeight") or 0))
@@ -141,7 +160,7 @@ def _queue(each: KaiQueue, specs: Mapping[str, Any], shard: Mapping[str, Any], c
     return Queue(
         name=kinds.tree_queue(each.name),
         parent=kinds.tree_queue(each.above[0]) if each.above else "",
-        quotas=(Quota(guaranteed=_bounds(capped), limit=_bounds(each.limits)),),
+        quotas=(Quota(guaranteed=tuple(sorted(_guaranteed(each, known))), limit=_bounds(each.limits)),),
         oversubscribed=True,
         weights=tuple(sorted(weights.items())),
         order=QueueOrder.FAIR,

@@ -38,7 +38,7 @@ _SEGMENTS = Ignored("write phalanx.dev/slice, on a job of ours")
 _NEAR = "of the level or its alias; where it is missing, the group waits and says so"
 _RUNTIME = "of both minimum runtimes the longer one; inherited from above, then from the shard"
 _LIMIT = "-1: none; 0 or absent: **no room at all**, which is said on the queue"
-_QUOTA = "-1: not bounded; 0 or absent: nothing is deserved"
+_QUOTA = "-1: all it asks for, within the quotas above it; 0 or absent: nothing is deserved"
 QUEUE: Mapping[str, Use] = {
     "spec.displayName": Ignored("reasons name the queue"),
     "spec.parentQueue": Becomes("Queue.parent", "one that does not exist: `QueueDoesNotExist` for all below"),
