@@ -392,3 +392,19 @@ def test_the_labels_of_the_highest_owner_count_before_those_of_the_pod() -> None
             }
 
     play(scene())
+
+
+def test_a_job_set_of_two_billion_replicas_starts_nothing_and_holds_nobody_up() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        spec = {"suspend": True, "replicatedJobs": [{"name": "w", "replicas": 2_000_000_000, "template": {}}]}
+        made = stage.api.put(kinds.JOB_SETS, {"metadata": {"name": "wide", "namespace": "default"}, "spec": spec})
+        member = pod("member")
+        of = {"jobset-name": "wide", "jobset-uid": made["metadata"]["uid"], "replicatedjob-name": "w"}
+        member["metadata"]["labels"] |= {f"jobset.sigs.k8s.io/{key}": text for key, text in of.items()}
+        stage.put(member, pod("other"))
+        async with stage.scheduler():
+            await stage.until(lambda: reasons(stage, "pg-wide-") == ["Invalid"])
+            await stage.until(lambda: set(stage.api.bound()) == {"other"})
+
+    play(scene())

@@ -184,6 +184,9 @@ def test_a_job_set_is_a_tree() -> None:
     }
     ordered = owner({"replicatedJobs": jobs, "startupPolicy": {"startupPolicyOrder": "InOrder"}})
     assert shape_of("JobSet", ordered).groups[0]["minimum"] == 1
+    wide = shape_of("JobSet", owner({"replicatedJobs": [*jobs, {"name": "x", "replicas": 2_000_000_000}]}))
+    assert (wide.groups, wide.roles) == ((), {})
+    assert wide.fault.startswith("its JobSet has 2000000003 replicas")
 
 
 def test_what_objects_become_is_said_before_they_move() -> None:

@@ -149,6 +149,25 @@ def test_what_is_not_refused_breaks_no_operator(good: Object, act: Callable[[Obj
                 raise AssertionError(f"{'.'.join(map(str, path))} is {wrong!r}: {error!r}") from error
 
 
+_NODES: Path = ("spec", "template", "spec", "replicatedJobs", 1, "template", "spec", "parallelism")
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("PyTorchJob", ("spec", "pytorchReplicaSpecs", "Master", "replicas")),
+        ("JobSet", ("spec", "replicatedJobs", 0, "replicas")),
+        ("MPIJob", ("spec", "mpiReplicaSpecs", "Worker", "replicas")),
+        ("ClusterTrainingRuntime", _NODES),
+    ],
+)
+def test_of_more_than_there_may_be_nothing_is_made(kind: str, path: Path) -> None:
+    """Two billion of anything would end the process that all controllers are in."""
+    good, act = next(each for each in CASES if each[0]["kind"] == kind)
+    with pytest.raises(ValueError, match="more than 10000"):
+        act(changed(good, path, 2_000_000_000))
+
+
 def test_the_refusal_names_the_field() -> None:
     path = ("pytorchReplicaSpecs", "Master", "template", "spec", "containers")
     field = ".".join(("spec", *path))

@@ -18,17 +18,19 @@ from phalanx.dialects.kai.gang.grouper import OwnerName, controller
 
 BATCH_MIN_MEMBER: Final = f"{kinds.PREFIX}batch-min-member"
 _HIGHEST: Final = 8  # so many owners above each other are looked through
+_MOST_LEAVES: Final = 10_000  # sub-groups of one gang
 ROOT: Final = ":podgroup"  # the group of the whole gang: no sub-group may be called so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """The shape of a gang. `minimum`: pods of it, whatever their role; `roles` and `groups` (as the word
-    `phalanx.dev/subgroups` has them) instead, where roles are told apart."""
+    `phalanx.dev/subgroups` has them) instead, where roles are told apart. `fault`: why it cannot be a gang, if so."""
 
     minimum: int = 1
     roles: Mapping[str, RoleClaim] = field(default_factory=dict)
     groups: tuple[Object, ...] = ()
+    fault: str = ""
 
     @property
     def members(self) -> int:
@@ -100,6 +102,8 @@ def _job_set(obj: Object) -> Shape:
     jobs = spec.get("replicatedJobs") or ()
     ordered = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
     least = _count(notes.get(BATCH_MIN_MEMBER), 1 if ordered else len(jobs))
+    if (leaves := sum(_count(job.get("replicas"), 1) for job in jobs)) > _MOST_LEAVES:
+        return Shape(fault=f"its JobSet has {leaves} replicas, each a sub-group; {_MOST_LEAVES} are the most")
     groups: list[Object] = [{"name": ROOT, "minimum": max(1, min(least, len(jobs)))}]
     roles: dict[str, RoleClaim] = {}
     for job in jobs:

@@ -245,6 +245,8 @@ def _size(options: Mapping[str, str]) -> Shape:
 
 
 def _obstacles(defined: KaiDefinitions, found: Terms, said: Said) -> Iterator[Reason]:
+    if found.shape.fault:
+        yield Reason(code=ReasonCode.INVALID, text=found.shape.fault)
     queue = defined.known.get(found.queue)
     if queue is None or queue.fault:
         text = queue.fault if queue is not None else f"there is no queue {found.queue or '(none is named)'}"

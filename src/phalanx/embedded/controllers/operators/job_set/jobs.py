@@ -22,6 +22,7 @@ OPERATOR = "jobset.sigs.k8s.io/jobset-controller"  # as managedBy names it
 # What of its pods' template may change while it is suspended.
 MUTABLE = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"))
 MUTABLE_LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
+MOST_JOBS = 10_000  # of one JobSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,11 @@ def replicated_jobs(job_set: Object) -> list[Object]:
 
 
 def replicas(job_set: Object) -> Iterator[Replica]:
-    """Yield every Job that it is to have, in order."""
+    """Yield every Job that it is to have, in order. Raises ValueError for more than there may be."""
+    if (jobs := sum(map(count, replicated_jobs(job_set)))) > MOST_JOBS:
+        raise ValueError(
+            f"its replicas are {jobs} Jobs together, which are more than {MOST_JOBS}: make several JobSets"
+        )
     place = 0
     for part in replicated_jobs(job_set):
         for index in range(count(part)):

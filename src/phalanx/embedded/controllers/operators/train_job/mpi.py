@@ -30,6 +30,7 @@ from phalanx.embedded.controllers.operators.mpi_job.rsh import (
 
 LAUNCHER, NODE = "launcher", "node"  # replicated jobs, and containers
 _HOSTFILE = "hostfile"
+_MOST_NODES = 10_000
 
 
 class Unsupported(ValueError):
@@ -122,8 +123,11 @@ def _first(parts: Mapping[str, Object]) -> Object:
 
 
 def _hosts(job: Object, part: Object, subdomain: str) -> Iterator[str]:
-    name = job["metadata"]["name"]
-    for index in range(int((part["template"].get("spec") or {}).get("parallelism") or 1)):
+    """Raises ValueError for more than there may be."""
+    name, nodes = job["metadata"]["name"], int((part["template"].get("spec") or {}).get("parallelism") or 1)
+    if nodes > _MOST_NODES:
+        raise ValueError(f"{nodes} nodes, which are more than {_MOST_NODES}")
+    for index in range(nodes):
         yield f"{name}-{part['name']}-0-{index}.{subdomain}"
 
 
