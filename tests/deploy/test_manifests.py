@@ -32,7 +32,7 @@ from phalanx.kube.install.admission_policy import (
     WEBHOOKS,
 )
 from phalanx.kube.install.definitions import DEFINITIONS
-from phalanx.kube.install.dialects import crds_of
+from phalanx.kube.install.dialects import crds_of, policies_of
 from phalanx.kube.install.record_key import NAME as RECORD_KEY
 from phalanx.kube.leader.lease import NAME as LEASE
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
@@ -46,7 +46,7 @@ KUBE = ROOT / "src" / "phalanx" / "kube"
 
 # Dialects of the frame that bring definitions, and what of them is installed.
 BROUGHT = {
-    each: [*crds_of(each), *(body for _, body in each.policies)]
+    each: [*crds_of(each), *(body for _, body in policies_of(each))]
     for each in DIALECTS.values()
     if each.crds and (DEPLOY / "components" / each.name).exists()
 }

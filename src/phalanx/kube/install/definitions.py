@@ -115,9 +115,14 @@ def definition(kind: Kind, short: str, schema: Object, columns: list[Any], *, st
         },
         "versions": [version],
     }
-    digest = hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
-    meta = {"name": name, "annotations": {DIGEST: digest}}
-    return {"apiVersion": CRDS.api_version, "kind": CRDS.name, "metadata": meta, "spec": spec}
+    return digested({"apiVersion": CRDS.api_version, "kind": CRDS.name, "metadata": {"name": name}, "spec": spec})
+
+
+def digested(body: Object) -> Object:
+    """Return the object with the digest of its spec, by which the next release knows it for an older one of ours."""
+    digest = hashlib.sha256(msgspec.json.encode(body["spec"], order="deterministic")).hexdigest()[:16]
+    meta = body["metadata"]
+    return {**body, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), DIGEST: digest}}}
 
 
 def _column(name: str, path: str, kind: str = "string") -> Object:

@@ -1,9 +1,11 @@
 """What a dialect brings to a cluster: its CustomResourceDefinitions and its admission policies.
 
-Definitions are made where they are absent and never changed: those that the other scheduler's own installation brought
-are as good. Policies, and objects that its installation brings (default queues), are made where they are absent, once
-its kinds are served. A definition that is there and does not serve the version that is read, of an older or a newer
-installation, is left as it is too: the dialect stays off, and everything else goes on.
+Definitions are made where they are absent. Those that the other scheduler's own installation brought are as good, and
+are never changed; ours say what they were made from, and are brought up to date where they are of another release of
+Phalanx, known by the digest in an annotation. So are policies, whose names are ours, once the kinds are served. Objects
+that an installation brings (default queues) are its users' as soon as they are there. A definition that does not serve
+the version that is read, of an older or a newer installation, is left as it is too: the dialect stays off, and
+everything else goes on.
 """
 
 from __future__ import annotations
@@ -18,9 +20,13 @@ from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import CRDS, Kind
 from phalanx.dialects.frame.dialect import Dialect
 from phalanx.errors import PhalanxError
-from phalanx.kube.install.definitions import create, find, served
+from phalanx.kube.install.definitions import DIGEST, create, digested, find, served
+from phalanx.kube.read.labels import FIELD_MANAGER
 
 log = logging.getLogger(__name__)
+
+MADE_FROM = "phalanx.dev/made-from"  # annotation of our definitions: whose kinds they are, and of which release
+_POLICIES = "admissionregistration.k8s.io"
 
 
 class VersionNotServed(PhalanxError):
@@ -32,14 +38,14 @@ async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
     VersionNotServed."""
     there: dict[tuple[str, str], Object | None] = {}
     for body in crds_of(dialect):
-        there[body["spec"]["group"], body["spec"]["names"]["plural"]] = await _make(api, CRDS, body)
+        there[body["spec"]["group"], body["spec"]["names"]["plural"]] = await _bring(api, CRDS, body)
     for kind in (*dialect.definition_kinds, *dialect.answer_kinds):
         if (kind.group, kind.plural) in there:  # kinds of others are looked at where they are served
             if (definition := there[kind.group, kind.plural]) is not None:
                 _check_version(dialect, kind, definition)
             await served(api, kind)
-    for kind, body in dialect.policies:
-        await _make(api, kind, body)
+    for kind, body in policies_of(dialect):
+        await _bring(api, kind, body)
 
 
 def crds_of(dialect: Dialect[Any]) -> list[Object]:
@@ -47,7 +53,12 @@ def crds_of(dialect: Dialect[Any]) -> list[Object]:
     if not dialect.crds:
         return []
     text = resources.files("phalanx.dialects").joinpath(dialect.crds).read_bytes()
-    return msgspec.json.decode(text, type=list[dict[str, Any]])
+    return [digested(body) for body in msgspec.json.decode(text, type=list[dict[str, Any]])]
+
+
+def policies_of(dialect: Dialect[Any]) -> list[tuple[Kind, Object]]:
+    """Return the policies that a dialect brings, and its objects."""
+    return [(kind, digested(body) if kind.group == _POLICIES else body) for kind, body in dialect.policies]
 
 
 def _check_version(dialect: Dialect[Any], kind: Kind, definition: Object) -> None:
@@ -62,14 +73,28 @@ def _check_version(dialect: Dialect[Any], kind: Kind, definition: Object) -> Non
         )
 
 
-async def _make(api: Connection, kind: Kind, body: Object) -> Object | None:
-    """Return what was there before."""
+async def _bring(api: Connection, kind: Kind, body: Object) -> Object | None:
+    """Make it, or bring ours of another release up to date. Return what was there before, as it is now."""
     name, found = body["metadata"]["name"], None
     try:
         if (found := await find(api, kind, name)) is None:
             await create(api, kind, body)
+        elif _is_of_another_release(kind, found, body):
+            digest = {DIGEST: body["metadata"]["annotations"][DIGEST]}
+            patch = {"metadata": {"annotations": digest}, "spec": body["spec"]}
+            found = await api.patch(kind, name, patch, fieldManager=FIELD_MANAGER)
+            log.info("%s %s was brought up to date", kind.name, name)
     except ApiRefusal as error:
-        if error.code not in (403, 404):
+        if error.code not in (403, 404, 422):  # 422: objects are stored in a version that is no more
             raise
-        log.warning("%s %s is not there and cannot be made: %s", kind.name, name, error)
+        state = "is not there and cannot be made" if found is None else "stays as another release made it"
+        log.warning("%s %s %s: %s", kind.name, name, state, error)
     return found
+
+
+def _is_of_another_release(kind: Kind, there: Object, body: Object) -> bool:
+    """Return whether Phalanx made it, and not this one."""
+    digest = (body["metadata"].get("annotations") or {}).get(DIGEST)
+    said = there["metadata"].get("annotations") or {}
+    ours = MADE_FROM in said if kind == CRDS else digest is not None
+    return ours and said.get(DIGEST) != digest
