@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from phalanx.model.pod import PODS, Amounts, format_amount
+
+if TYPE_CHECKING:  # it is imported with the first table: servers print none
+    from rich.console import Console
+    from rich.table import Table
 
 _STYLES = {
     "running": "green",
@@ -31,11 +32,16 @@ _PIPE_WIDTH = 10_000  # a table that nobody looks at is not folded
 
 def console() -> Console:
     """Standard output: as wide as its terminal, or without limit."""
+    from rich.console import Console
+
     return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Aligned columns in the manner of kubectl; only the last one is folded."""
+    from rich.table import Table
+    from rich.text import Text
+
     found = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for column in columns:
         found.add_column(column, no_wrap=column != columns[-1], overflow="fold")

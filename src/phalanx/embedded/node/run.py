@@ -32,7 +32,6 @@ from phalanx.embedded.node.machine.devices.amd import RESOURCE as AMD_GPU
 from phalanx.embedded.node.machine.devices.amd import AmdGpu, AmdGpus, find_amd_gpus
 from phalanx.embedded.node.machine.devices.listed import watch_listed
 from phalanx.embedded.node.machine.devices.mig import MigInstance, MigInstances, find_instances, instance_files
-from phalanx.embedded.node.machine.devices.plugins import serve_plugins
 from phalanx.embedded.node.machine.devices.pool import DevicePool
 from phalanx.embedded.node.machine.events import Occurrences
 from phalanx.embedded.node.machine.machine import (
@@ -215,6 +214,8 @@ def _device_sources(settings: NodeSettings, devices: DevicePool) -> Iterator[Cor
     if settings.devices is not None:
         yield watch_listed(settings.devices, devices, settings.patience.device_look_s)
     if settings.device_plugins is not None:
+        from phalanx.embedded.node.machine.devices.plugins import serve_plugins  # gRPC: few nodes have any
+
         yield serve_plugins(settings.device_plugins, devices)
 
 

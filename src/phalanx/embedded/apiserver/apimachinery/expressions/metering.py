@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from phalanx.embedded.apiserver.apimachinery.caching import RULE, cached
 
@@ -84,18 +84,17 @@ class Budget:
         return True
 
 
-def tokens(text: str) -> Iterator[tuple[str, str]]:
-    """(kind, text) of every word of an expression; spaces are words."""
-    for match in _TOKEN.finditer(text):
-        assert match.lastgroup is not None
-        yield match.lastgroup, match[0]
+@cached(16, RULE)  # one after the other asks for those of the same expression
+def tokens(text: str) -> tuple[tuple[str, str], ...]:
+    """Return (kind, text) of every word of an expression; spaces are words."""
+    return tuple((match.lastgroup or "", match[0]) for match in _TOKEN.finditer(text))
 
 
 def metered(text: str) -> str:
     """The expression with a counter in each comprehension; as it stands where it has none."""
     if not any(word in text for word in _COMPREHENSIONS):
         return text
-    words = list(tokens(text))
+    words = tokens(text)
     found: list[str] = []
     # Of each open bracket: None, or what closes the first argument after the variable.
     open_: list[str | None] = []
@@ -120,7 +119,7 @@ def metered(text: str) -> str:
     return "".join(found)
 
 
-def _calls_comprehension(words: list[tuple[str, str]], bracket: int) -> bool:
+def _calls_comprehension(words: Sequence[tuple[str, str]], bracket: int) -> bool:
     """`.all (`: the bracket is of a comprehension."""
     before = [word for kind, word in words[max(0, bracket - 6) : bracket] if kind != "space"]
     return len(before) > 1 and before[-1] in _COMPREHENSIONS and before[-2] == "."
@@ -131,7 +130,7 @@ def growth(text: str) -> int:
     """By how much texts and lists can grow in comprehensions, at most: the product over all of them of how many parts
     one step puts together."""
     product, parts = 1, list[int]()  # of each open comprehension
-    words = list(tokens(text))
+    words = tokens(text)
     opened: list[bool] = []
     for number, (_, word) in enumerate(words):
         if word in ("(", "[", "{"):
@@ -165,7 +164,7 @@ def undeclared(text: str, declared: frozenset[str]) -> str:
     return ""
 
 
-def _variables(words: list[tuple[str, str]]) -> Iterator[str]:
+def _variables(words: Sequence[tuple[str, str]]) -> Iterator[str]:
     """The variables of comprehensions, wherever they hold."""
     for number, (kind, word) in enumerate(words):
         if kind == "name" and number > 1 and words[number - 1][1] == "(" and _calls_comprehension(words, number - 1):

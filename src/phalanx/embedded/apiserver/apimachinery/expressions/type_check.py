@@ -10,10 +10,11 @@ types that k8s.io/apiserver allows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from phalanx.embedded.apiserver.apimachinery.caching import RULE, cached
 from phalanx.embedded.apiserver.apimachinery.expressions.metering import located, tokens
 
 DYN = "dyn"
@@ -95,7 +96,7 @@ def check(text: str, variables: Mapping[str, Type]) -> Verdict:
 class _Reader:
     text: str
     variables: dict[str, Type]
-    words: list[tuple[str, str, int]] = field(init=False)
+    words: Sequence[tuple[str, str, int]] = field(init=False)
     at: int = 0
     errors: list[str] = field(default_factory=list)
 
@@ -279,7 +280,8 @@ class _Reader:
         return DYN
 
 
-def _words(text: str) -> list[tuple[str, str, int]]:
+@cached(64, RULE)  # an expression of a policy is checked for one kind after the other
+def _words(text: str) -> tuple[tuple[str, str, int], ...]:
     """(kind, word, place) without spaces; signs of two characters are one word."""
     found, at = list[tuple[str, str, int]](), 0
     for kind, word in tokens(text):
@@ -294,7 +296,7 @@ def _words(text: str) -> list[tuple[str, str, int]]:
         if kind != "space":
             found.append((kind, word, at))
         at += len(word)
-    return found
+    return tuple(found)
 
 
 def _result(operator: str, one: Type, other: Type) -> Type | None:
