@@ -25,7 +25,7 @@ from typing import Any
 
 from needs import MISSING, ExampleError, Missing, Packages, Program, program, python
 
-_LOOK_S = 0.3
+_LOOK_S = 1.0  # each look is a kubectl, whose start is most of what it costs
 _READY_S = 240.0
 
 

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from phalanx.embedded.node.container.isolation import find_isolation
-from tests.cli.upstart import PHALANX, started
+from tests.cli.upstart import phalanx, started
 from tests.embedded.node.images.roots import archive, layout, small_root
 from tests.kubectl import KUBECTL
 
 RELEASES = ("bookworm", "trixie")
 
 
-def phalanx(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run((*PHALANX, "image", *words), capture_output=True, text=True, check=False, timeout=120)
-
-
 def done(*words: str) -> str:
-    found = phalanx(*words)
+    found = phalanx("image", *words)
     assert found.returncode == 0, found.stderr
     return found.stdout + found.stderr
 
@@ -37,9 +32,9 @@ def test_images_come_are_listed_and_go(tmp_path: Path) -> None:
     assert names == ["NAME", "docker.io/library/one:latest", "docker.io/team/two:1"]
     assert json.loads(done("list", "-o", "json", *data))[1]["source"] == str(made)
     assert "1 layers went with it" in done("remove", "one", *data)
-    refused = phalanx("remove", "one", *data)
+    refused = phalanx("image", "remove", "one", *data)
     assert (refused.returncode, "there is no image one" in refused.stderr) == (1, True)
-    refused = phalanx("import", "three", str(root), "--most-files", "3", *data)
+    refused = phalanx("image", "import", "three", str(root), "--most-files", "3", *data)
     assert (refused.returncode, "--most-files" in refused.stderr) == (1, True)
     assert len(list((tmp_path / "data/images/layers").iterdir())) == 1
 

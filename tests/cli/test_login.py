@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -18,7 +19,7 @@ from phalanx.cli.commands.one_machine.login import login
 from phalanx.cli.local.local_cluster import Machines
 from phalanx.errors import PhalanxError
 from phalanx.slurm.main import install as install_commands
-from tests.cli.upstart import PHALANX, Up, started, until
+from tests.cli.upstart import Up, phalanx, started, until
 from tests.kubectl import KUBECTL
 
 ADA, BOB = 51234, 51235
@@ -59,6 +60,10 @@ class Shared:
         around = {**os.environ, "KUBECONFIG": str(self.folder / str(uid) / "kubeconfig")}
         return subprocess.run(words, env=around, cwd="/", capture_output=True, text=True, timeout=120, check=False)
 
+    def phalanx(self, uid: int, *words: str) -> subprocess.CompletedProcess[str]:
+        with contextlib.chdir("/"):
+            return phalanx(*words, KUBECONFIG=str(self.folder / str(uid) / "kubeconfig"))
+
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Shared]:
@@ -78,14 +83,14 @@ def shared() -> Iterator[Shared]:
 @as_root
 @pytest.mark.slow
 def test_what_a_user_starts_runs_as_that_user(shared: Shared) -> None:
-    done = shared.call(ADA, *_phalanx("run", "--", "sh", "-c", "id -u; ls -A /tmp; ls /proc/1/root"))
+    done = shared.phalanx(ADA, "run", "--", "sh", "-c", "id -u; ls -A /tmp; ls /proc/1/root")
     assert done.stdout.splitlines() == [str(ADA), "ls: cannot access '/proc/1/root': Permission denied"], done
 
 
 @as_root
 @pytest.mark.slow
 def test_a_user_sees_queues_and_his_own_and_nothing_of_another(shared: Shared) -> None:
-    assert shared.call(ADA, *_phalanx("submit", "--name", "hers", "--", "sleep", "1000")).returncode == 0
+    assert shared.phalanx(ADA, "submit", "--name", "hers", "--", "sleep", "1000").returncode == 0
     assert "hers" in shared.call(ADA, KUBECTL, "get", "jobs").stdout
     assert "default" in shared.call(BOB, KUBECTL, "get", "queues").stdout
     for words in (
@@ -108,16 +113,14 @@ def test_a_user_sees_queues_and_his_own_and_nothing_of_another(shared: Shared) -
 @pytest.mark.slow
 def test_a_user_is_shown_his_own_jobs_with_the_reasons_that_the_scheduler_wrote(shared: Shared) -> None:
     for name, cpu in (("runs", "1"), ("huge", "99")):
-        assert (
-            shared.call(ADA, *_phalanx("submit", "--name", name, "--cpu", cpu, "--", "sleep", "1000")).returncode == 0
-        )
-    until(lambda: "running" in shared.call(ADA, *_phalanx("jobs")).stdout)
-    until(lambda: "99 cpu" in shared.call(ADA, *_phalanx("jobs")).stdout)
-    assert "99 cpu" in shared.call(ADA, *_phalanx("explain", "huge")).stdout
-    assert shared.call(BOB, *_phalanx("jobs", "--finished")).stdout.count("huge") == 0
-    refused = shared.call(BOB, *_phalanx("jobs", "-n", f"user-uid-{ADA}"))
+        assert shared.phalanx(ADA, "submit", "--name", name, "--cpu", cpu, "--", "sleep", "1000").returncode == 0
+    until(lambda: "running" in shared.phalanx(ADA, "jobs").stdout)
+    until(lambda: "99 cpu" in shared.phalanx(ADA, "jobs").stdout)
+    assert "99 cpu" in shared.phalanx(ADA, "explain", "huge").stdout
+    assert shared.phalanx(BOB, "jobs", "--finished").stdout.count("huge") == 0
+    refused = shared.phalanx(BOB, "jobs", "-n", f"user-uid-{ADA}")
     assert f"you may not see what is in namespace user-uid-{ADA}" in refused.stderr
-    assert "this needs to see every namespace" in shared.call(ADA, *_phalanx("jobs", "-A")).stderr
+    assert "this needs to see every namespace" in shared.phalanx(ADA, "jobs", "-A").stderr
     assert shared.call(ADA, KUBECTL, "delete", "job", "runs", "huge").returncode == 0
 
 
@@ -219,10 +222,6 @@ def test_a_user_does_not_go_past_the_queue_by_naming_a_node(shared: Shared) -> N
     shared.up.kubectl(*words)
     shared.up.kubectl("delete", "pod", "past")
     assert shared.call(ADA, KUBECTL, "delete", "job", "past").returncode == 0
-
-
-def _phalanx(*words: str) -> tuple[str, ...]:
-    return (*PHALANX, *words)
 
 
 @as_root

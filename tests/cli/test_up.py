@@ -98,9 +98,9 @@ def test_its_secrets_are_private(up: Up) -> None:
 
 
 def test_run_shows_the_output_and_ends_with_the_exit_code(up: Up) -> None:
-    said = up.phalanx("run", "--", "echo", "hi")
+    said = up.call(*PHALANX, "run", "--", "echo", "hi")
     assert (said.returncode, said.stdout) == (0, "hi\n"), said.stderr
-    failed = up.phalanx("run", "--", "sh", "-c", "echo out; exit 7")
+    failed = up.call(*PHALANX, "run", "--", "sh", "-c", "echo out; exit 7")
     assert (failed.returncode, failed.stdout) == (7, "out\n")
     assert "failed: exit code 7" in failed.stderr
 
@@ -303,20 +303,17 @@ def test_a_killed_supervisor_takes_its_children_along(tmp_path: Path) -> None:
         until(lambda: not any(map(is_alive, children)))
 
 
-def test_a_second_up_on_the_same_directory_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
-    with started(tmp_path / "data", "--no-local-node") as up:
-        second = up.phalanx("up", "--data", str(up.data), "--port", "0")
-        assert second.returncode == 1
-        assert f"{up.data} is in use by another `phalanx up` (process {up.process.pid}" in second.stderr
-        assert up.phalanx("jobs").returncode == 0
+def test_a_second_up_on_the_same_directory_is_refused_and_the_first_goes_on(up: Up) -> None:
+    second = up.call(*PHALANX, "up", "--data", str(up.data), "--port", "0")
+    assert second.returncode == 1
+    assert f"{up.data} is in use by another `phalanx up` (process {up.process.pid}" in second.stderr
+    assert up.phalanx("jobs").returncode == 0
 
 
 def test_a_corrupt_database_is_a_clear_error(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with started(data, "--no-local-node") as up:
-        up.stop()
-    for file in data.glob("apiserver.sqlite3*"):
-        file.write_bytes(b"this is no database" * 1000)
+    data.mkdir(mode=0o700)
+    (data / "apiserver.sqlite3").write_bytes(b"this is no database" * 1000)
     failed = subprocess.run(
         (*PHALANX, "up", "--data", str(data), "--port", "0"), capture_output=True, text=True, timeout=120, check=False
     )

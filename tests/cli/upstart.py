@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
+import pytest
+
+from phalanx.cli.app import main
 from tests.kubectl import KUBECTL
 
 PHALANX = (sys.executable, "-m", "phalanx.cli.app")
@@ -30,8 +35,8 @@ class Up:
     def environment(self) -> dict[str, str]:
         return {**os.environ, "KUBECONFIG": str(self.data / "kubeconfig")}
 
-    def phalanx(self, *words: str, timeout_s: float = 240.0) -> subprocess.CompletedProcess[str]:
-        return self.call(*PHALANX, *words, timeout_s=timeout_s)
+    def phalanx(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return phalanx(*words, **self.environment)
 
     def kubectl(self, *words: str, timeout_s: float = 240.0) -> str:
         done = self.call(KUBECTL, *words, timeout_s=timeout_s)
@@ -67,6 +72,21 @@ class Up:
         return "".join(self.said)
 
 
+def phalanx(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`phalanx WORDS` in this process, where what it imports is there already. With `PHALANX` a process is started."""
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, environment),
+        mock.patch.object(sys, "argv", ["phalanx", *words]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    out.seek(0)
+    return subprocess.CompletedProcess(words, ended.value.code or 0, out.read(), err.getvalue())
+
+
 @contextmanager
 def started(data: Path, *words: str) -> Iterator[Up]:
     """`phalanx up WORDS` on `data`, ready."""
@@ -86,10 +106,14 @@ def started(data: Path, *words: str) -> Iterator[Up]:
 
 
 def until(condition: Callable[[], bool], timeout_s: float = 240.0) -> None:
+    """Between two looks is as much time as the first took: what is waited for needs the processors too."""
     deadline_s = time.monotonic() + timeout_s
-    while not condition():
+    while True:
+        look_s = time.monotonic()
+        if condition():
+            return
         assert time.monotonic() < deadline_s, "waited in vain"
-        time.sleep(0.05)
+        time.sleep(max(0.05, time.monotonic() - look_s))
 
 
 def is_alive(pid: int) -> bool:
