@@ -117,6 +117,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
             with suppress(ApiError):  # the next heartbeat tells it
                 nodes.observe(await register(connection, registration))
 
+    fence = await _fence(settings, home)
     around = Surroundings(
         connection=connection,
         settings=settings,
@@ -128,8 +129,8 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         devices=DevicePool(allocatable, changed),
         cgroups=cgroups,
         home=home,
-        naming=Naming(name, home, connection.server, settings.pods_dir, pods, informers(SERVICES)),
-        fence=await _fence(settings, home),
+        naming=Naming(name, home, connection.server, settings.pods_dir, pods, informers(SERVICES), fence),
+        fence=fence,
         images=ImageStore(settings.data_dir),
         isolation=isolation,
         owners=Owners(informers(NAMESPACES)) if settings.shared else None,

@@ -195,6 +195,8 @@ def test_an_image_that_this_machine_stands_in_for(api_server: ServerProcess, tmp
     async def test(api: Client) -> None:
         await api.run({"name": "main", "image": "acme/train:1"}, name="as-it-is")
         await api.run({"name": "main", "image": "acme/train:1", "args": ["you"]}, name="with-args")
+        await api.run({"name": "main", "image": "host:latest", "command": ["true"]}, name="the-machine-with-a-tag")
+        await api.phase("Succeeded", "the-machine-with-a-tag")
         await api.phase("Succeeded", "as-it-is")
         await api.phase("Succeeded", "with-args")
         assert await api.logs("as-it-is") == f"{place}/start hello, red, in /usr"

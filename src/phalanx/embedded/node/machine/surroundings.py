@@ -111,10 +111,12 @@ class Surroundings:
         return self.settings.pods_dir / uid
 
     def image(self, name: str) -> Image | None:
-        """Return what stands in for the image here, or its files; None: nothing does. Raises OSError."""
+        """Return what stands in for the image here, or its files; None: nothing does. `host` with a tag, which some
+        clients put behind every name, is `host` unless it was imported. Raises OSError."""
         if name == HOST_IMAGE:
             return HOST
-        return self.settings.images.get(name) or self.images.find(name)
+        tagged = HOST if name.startswith(f"{HOST_IMAGE}:") else None
+        return self.settings.images.get(name) or self.images.find(name) or tagged
 
     def owner(self, namespace: str) -> Owner | None:
         """Return as whom pods of the namespace must run; None: nobody says, or it is root who may. Raises

@@ -26,6 +26,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from phalanx.embedded.node.network.nft import is_loaded, load, nft, without
+from phalanx.embedded.node.network.redirect import TABLE as SERVICES_TABLE
+from phalanx.embedded.node.network.redirect import Redirect
 from phalanx.errors import PhalanxError
 
 TABLE = "inet phalanx"
@@ -76,7 +79,7 @@ def rules(pods: Iterable[Fenced], services: str) -> str:
     homes = sorted((one.address, one.user) for one in known if one.address and one.user)
     return "".join(
         (
-            f"table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{\n",
+            f"{without(TABLE)}table {TABLE} {{\n",
             _named("set fenced", "uid", map(str, users)),
             _named("set own", "uid . mark", (f"{user} . {mark}" for user, mark in marks.items())),
             _named("map callers", "uid : mark", (f"{user} : {mark}" for user, mark in marks.items())),
@@ -97,11 +100,11 @@ def _named(what: str, sort: str, elements: Iterable[str]) -> str:
 
 
 class Fence:
-    """The rules as they are in force. `refusal`: why there are none."""
+    """The rules as they are in force. `refusal`: why there are none. `redirect`: what is asked of services."""
 
     def __init__(self, services: str, claim: Path = _CLAIM) -> None:
         """`services`: the network of their addresses. `claim`: whoever has locked it writes the rules."""
-        self.refusal = ""
+        self.refusal, self.redirect = "", Redirect(services)
         self._pods: dict[str, Fenced] = {}  # by uid
         self._services, self._in_force = services, ""
         self._lock, self._claim, self._claimed = asyncio.Lock(), claim, -1
@@ -111,7 +114,7 @@ class Fence:
         be in force."""
         try:
             self._claimed = _lock(self._claim)
-            await _nft(rules([Fenced(user=1, address="127.64.0.1")], self._services), "--check", "-f", "-")
+            await nft(rules([Fenced(user=1, address="127.64.0.1")], self._services), "--check", "-f", "-")
         except PhalanxError as error:
             self.refusal = str(error)
 
@@ -139,6 +142,7 @@ class Fence:
         """Look for ever whether the rules are still there, and load them again where they are not."""
         while True:
             await self.restore()
+            await self.redirect.restore()
             await asyncio.sleep(_LOOK_S)
 
     async def restore(self) -> None:
@@ -147,9 +151,7 @@ class Fence:
         async with self._lock:
             if self.refusal or not (self._pods or self._in_force):
                 return
-            try:
-                await _nft(None, "--terse", "list", "table", *TABLE.split())
-            except PhalanxError:
+            if not await is_loaded(TABLE):
                 self._in_force = ""
                 log.warning("something else took the rules of the network away (nft): they are loaded again")
                 await self._load_known()
@@ -164,7 +166,7 @@ class Fence:
     async def _load_known(self) -> None:
         text = rules(self._pods.values(), self._services)
         if text != self._in_force:
-            await _load(text)
+            await load(text)
             self._in_force = text
 
 
@@ -172,7 +174,7 @@ async def take_down() -> None:
     """Take away rules that an earlier agent left, unless they are another's who runs. Raises PhalanxError."""
     claimed = _lock(_CLAIM)
     try:
-        await _load(f"table {TABLE}\ndelete table {TABLE}\n")
+        await load(without(TABLE) + without(SERVICES_TABLE))
     finally:
         os.close(claimed)
 
@@ -189,23 +191,3 @@ def _lock(claim: Path) -> int:
         os.close(handle)
         raise PhalanxError("another `phalanx up --shared` of this machine has the rules of its network") from None
     return handle
-
-
-async def _load(text: str) -> None:
-    await _nft(text, "-f", "-")
-
-
-async def _nft(text: str | None, *options: str) -> None:
-    """`text`: what it reads. Raises PhalanxError: nft is not there, or the kernel does not take the rules."""
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    try:
-        reads = nothing if text is None else pipe  # to one that does not read and is over, nothing can be written
-        nft = await asyncio.create_subprocess_exec("nft", *options, stdin=reads, stdout=nothing, stderr=pipe)
-    except OSError as error:
-        raise PhalanxError(f"nft(8) cannot be run: {error.strerror}; install nftables") from None
-    _, said = await nft.communicate(None if text is None else text.encode())
-    if nft.returncode:
-        lines = said.decode(errors="replace").strip().splitlines()
-        raise PhalanxError(
-            f"the kernel does not take the rules of the network: {lines[0] if lines else nft.returncode}"
-        )

@@ -4,7 +4,8 @@ All of 127.0.0.0/8 is this machine, so the service at 10.96.x.y gets 127.96.x.y 
 and its name resolves to that (see `names`). Connections go to its pods in turn, as kube-proxy's userspace mode did. The
 API server itself is passed on to as the service `kubernetes` in `default`.
 
-Ports below 1024 need root. What cannot be listened on is said once; names resolve all the same.
+Ports below 1024 need root. What cannot be listened on is said once; names resolve all the same. Where the kernel can
+be told to, all services are behind one socket instead (see `redirect`).
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
+from phalanx.embedded.node.network.redirect import Place, Redirect
+from phalanx.errors import PhalanxError
+
 log = logging.getLogger(__name__)
 
-Place: TypeAlias = tuple[str, int]  # address and port
 Targets: TypeAlias = tuple[Place, ...]
 _CHUNK_BYTES = 1 << 16
 
 
 class Forwarder:
-    """Listens at as many places as it is told."""
+    """Listens at as many places as it is told, or for all of them at one (`redirect`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, redirect: Redirect | None = None) -> None:
+        self._redirect = redirect
+        self._door: asyncio.Server | None = None
         self._targets: Mapping[Place, Targets] = {}
         self._servers: dict[Place, asyncio.Server] = {}
         self._refused: set[Place] = set()
@@ -35,11 +40,25 @@ class Forwarder:
     async def show(self, targets: Mapping[Place, Targets]) -> None:
         """From now on these places, and no others, are passed on to one of their targets."""
         self._targets = targets
+        await self._open_door()
+        if self._door is not None:
+            return
         for place in self._servers.keys() - targets.keys():
             self._servers.pop(place).close()
         self._refused &= targets.keys()
         for place in targets.keys() - self._servers.keys() - self._refused:
             await self._listen(place)
+
+    async def _open_door(self) -> None:
+        if self._redirect is None or self._door is not None:
+            return
+        try:
+            self._door = await self._redirect.open(self._pass_on)
+        except (OSError, PhalanxError) as error:
+            self._redirect = None
+            log.warning(
+                "no program can listen at all addresses on a port that a service has, on this machine: %s", error
+            )
 
     async def _listen(self, place: Place) -> None:
         try:
@@ -50,21 +69,26 @@ class Forwarder:
             log.warning("the service at %s:%d is not reachable by its name: %s", *place, why)
 
     def close(self) -> None:
-        for server in self._servers.values():
+        for server in (*self._servers.values(), *filter(None, [self._door])):
             server.close()
 
     def _accept(self, place: Place) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            targets = self._targets.get(place, ())
-            try:
-                if targets:
-                    await _join(reader, writer, targets[next(self._turn) % len(targets)])
-            except OSError:  # nobody listens there, or one side went away: the client sees its connection end
-                pass
-            finally:
-                writer.close()
+            await self._pass_on(place, reader, writer)
 
         return accept
+
+    async def _pass_on(self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (targets := self._targets.get(place)) is None:  # no service has it
+            writer.transport.abort()
+            return
+        try:
+            if targets:
+                await _join(reader, writer, targets[next(self._turn) % len(targets)])
+        except OSError:  # nobody listens there, or one side went away: the client sees its connection end
+            pass
+        finally:
+            writer.close()
 
 
 async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: Place) -> None:

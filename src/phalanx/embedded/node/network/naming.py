@@ -16,8 +16,10 @@ from urllib.parse import urlsplit
 from phalanx.client.informer import Change, Informer
 from phalanx.embedded.node.network import hosts_file
 from phalanx.embedded.node.network.addresses import Networks
-from phalanx.embedded.node.network.forward import Forwarder, Place, Targets
+from phalanx.embedded.node.network.fence import Fence
+from phalanx.embedded.node.network.forward import Forwarder, Targets
 from phalanx.embedded.node.network.names import Object, Record, endpoints, own_lines, records
+from phalanx.embedded.node.network.redirect import Place
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +32,18 @@ class Naming:
     """`run` until cancelled. `pods_dir` has a directory for each pod, named by its uid."""
 
     def __init__(
-        self, node: str, home: Networks, server: str, pods_dir: Path, pods: Informer, services: Informer
+        self,
+        node: str,
+        home: Networks,
+        server: str,
+        pods_dir: Path,
+        pods: Informer,
+        services: Informer,
+        fence: Fence | None = None,
     ) -> None:
         self._node, self._home, self._server, self._pods_dir = node, home, urlsplit(server), pods_dir
         self._services = services
+        self._redirect = fence.redirect if fence is not None and not fence.refusal else None
         self._mine: dict[str, Object] = {}  # uid -> pod
         self._shown: dict[str, tuple[str, ...]] = {}  # uid -> lines of its file
         self._changed = asyncio.Event()
@@ -51,7 +61,7 @@ class Naming:
         return path
 
     async def run(self) -> None:
-        forwarder = Forwarder()
+        forwarder = Forwarder(self._redirect)
         try:
             while True:
                 await self._changed.wait()

@@ -1,0 +1,70 @@
+"""All addresses of services behind one socket: the kernel hands it what is asked of any of them (nft(8), dnat).
+
+A socket that listens at a service's own address and port keeps every program of the machine from listening on that port
+at all addresses (bind(2), EADDRINUSE): the service's own pod, others' pods, sshd. So who may make a service would have
+any port he likes. This one has a port that nobody asks for; what was asked of it the kernel tells (SO_ORIGINAL_DST).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_network
+from typing import TypeAlias
+
+from phalanx.embedded.node.network.nft import is_loaded, load, without
+
+log = logging.getLogger(__name__)
+
+TABLE = "inet phalanx-services"
+_ORIGINAL_DESTINATION, _ADDRESS = 80, struct.Struct("!2xH4s8x")  # linux/netfilter_ipv4.h, struct sockaddr_in
+Place: TypeAlias = tuple[str, int]  # address and port
+Accept: TypeAlias = Callable[[Place, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Redirect:
+    """The rule of one node. `services`: the network of their addresses."""
+
+    def __init__(self, services: str) -> None:
+        self._services, self._rule = services, ""
+
+    async def open(self, accept: Accept) -> asyncio.Server:
+        """From now on `accept` gets the connections, each with the place that it asked for. Raises OSError,
+        PhalanxError."""
+
+        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                place = _asked(writer.get_extra_info("socket"))
+            except OSError:  # nobody was redirected: it was asked for by its own port
+                writer.transport.abort()
+            else:
+                await accept(place, reader, writer)
+
+        door = str(ip_network(self._services)[-2])
+        server = await asyncio.start_server(accepted, door, 0)
+        port = server.sockets[0].getsockname()[1]
+        rule = f"ip daddr {self._services} meta l4proto tcp dnat ip to {door}:{port}"
+        chain = f"chain output {{\n type nat hook output priority -100; policy accept;\n {rule}\n}}"
+        self._rule = f"{without(TABLE)}table {TABLE} {{\n{chain}\n}}\n"
+        try:
+            await load(self._rule)
+        except BaseException:
+            self._rule = ""
+            server.close()
+            raise
+        return server
+
+    async def restore(self) -> None:
+        """Load the rule again if something else took it away. Raises PhalanxError."""
+        if self._rule and not await is_loaded(TABLE):
+            log.warning("something else took the rule of services away (nft): it is loaded again")
+            await load(self._rule)
+
+
+def _asked(connection: socket.socket) -> Place:
+    """Raises OSError."""
+    port, address = _ADDRESS.unpack(connection.getsockopt(socket.SOL_IP, _ORIGINAL_DESTINATION, _ADDRESS.size))
+    return socket.inet_ntoa(address), port
