@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -192,7 +193,7 @@ class Jobs(Api):
     def get(self, path: str, **query: str) -> dict[str, object]:
         return {"metadata": {"annotations": dict(self.notes), "resourceVersion": str(self.version)}}
 
-    def patch(self, path: str, body: dict[str, dict[str, object]]) -> dict[str, object]:
+    def patch(self, path: str, body: Any) -> dict[str, object]:
         if self.refused:
             raise Refused(self.refused, "no")
         if self.meanwhile:
@@ -201,7 +202,7 @@ class Jobs(Api):
             self.notes[f"slurm.phalanx.dev/step.{len(self.notes)}"] = "{}"
         if body["metadata"].get("resourceVersion") != str(self.version):
             raise Refused(409, "the object has been modified")
-        self.notes |= body["metadata"]["annotations"]  # type: ignore[arg-type]
+        self.notes |= body["metadata"]["annotations"]
         self.version += 1
         return {}
 

@@ -3,6 +3,7 @@
 sdiag       jobs since midnight, and what the scheduler does
 sinfo       partitions and nodes
 configured  what scontrol shows of the site itself
+verbs       what scontrol does, by its verbs
 scontrol    show and change jobs, nodes, partitions, reservations
 strigger    have a program run when something happens
 """
