@@ -67,7 +67,7 @@ class Api:
         self._tokens, self._accounts = tokens, accounts
         self._authorizer = Authorizer(parts.Committed(store))
         store.subscribe(self._roles_changed)
-        knowledge = parts.Knowledge(store, registry.forms, self._authorizer.guard)
+        knowledge = parts.Knowledge(store, registry.forms, self._authorizer.guard, self._authorizer.rights)
         self.writer = Writer(store, registry, knowledge)
         self.deleter = Deleter(store, knowledge)
         self.reader = Reader(store, self.hub, settings)

@@ -18,6 +18,7 @@ from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import
     mutate,
     validate,
 )
+from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import Rights
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.patch import patch as patches
 from phalanx.embedded.apiserver.apimachinery.schema import schema
@@ -37,13 +38,15 @@ class Beneath:
 
 WHOLE = Beneath()
 Forms = Callable[[Resource], tuple[Resource, ...]]
+RightsOf = Callable[[User], Rights]
 
 
 class Policies:
-    """The policies of one server. `forms`: the kinds in whose shape the objects of one are served."""
+    """The policies of one server. `forms`: the kinds in whose shape the objects of one are served. `rights`: those
+    of a user."""
 
-    def __init__(self, store: Store, forms: Forms) -> None:
-        self._store, self._forms = store, forms
+    def __init__(self, store: Store, forms: Forms, rights: RightsOf) -> None:
+        self._store, self._forms, self._rights = store, forms, rights
         self._reader = Reader(policies=self._objects, param=self._param)
         store.subscribe(self._changed)
 
@@ -135,6 +138,7 @@ class Policies:
             namespace=self._namespace(obj, old) if located else None,
             user=user,
             dry_run=dry_run,
+            rights=self._rights(user),
         )
 
     def _namespace(self, obj: Object | None, old: Object | None) -> Object | None:

@@ -5,6 +5,9 @@ those of the real server's 403.
 
 from __future__ import annotations
 
+from functools import partial
+
+from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import Question, Rights
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbidden, not_found
 from phalanx.embedded.apiserver.auth import rbac
@@ -51,6 +54,20 @@ class Authorizer:
         if asked.verb == "create" and asked.resource in _OF_SELF and AUTHENTICATED in user.groups:
             return True
         return any(rbac.allows(rule, asked) for rule in self.grants.rules(user, namespace))
+
+    def rights(self, user: User) -> Rights:
+        """Return the answers to what the expressions of admission ask of a user."""
+        return partial(self._answer, user)
+
+    def _answer(self, user: User, question: Question) -> bool:
+        if not question.path:
+            asked = Asked(question.verb, question.group, question.resource, question.name)
+            return self.may(user, asked, question.namespace)
+        try:
+            self.path(user, question.verb, question.path)
+        except ApiError:
+            return False
+        return True
 
     def guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
         """Refuse a user who writes or binds a role with rights that the user does not have. Raises `ApiError` 403,

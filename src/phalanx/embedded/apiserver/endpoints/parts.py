@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from phalanx.embedded.apiserver.admission import chain, pod_security
-from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath, Forms, Policies
+from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath, Forms, Policies, RightsOf
 from phalanx.embedded.apiserver.admission.resource_quota import Held
 from phalanx.embedded.apiserver.admission.webhooks import Webhooks
 from phalanx.embedded.apiserver.apimachinery.caching import cached
@@ -62,12 +62,16 @@ class Knowledge:
     """The answers that write pipelines ask for about kinds. `lookup` reads the committed objects, for admission."""
 
     def __init__(
-        self, store: Store, forms: Forms, guard: Callable[[Resource, Object, Object | None, User], None]
+        self,
+        store: Store,
+        forms: Forms,
+        guard: Callable[[Resource, Object, Object | None, User], None],
+        rights: RightsOf,
     ) -> None:
         """`forms`: the kinds in whose shape the objects of one are served. `guard` raises `ApiError` for a write by
-        which its user would get rights that he does not have."""
+        which its user would get rights that he does not have. `rights`: those that a user has."""
         self._store, self._guard = store, guard
-        self._policies = Policies(store, forms)
+        self._policies = Policies(store, forms, rights)
         self._webhooks = Webhooks(store)
         self._reader = Committed(store)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import
     selected,
     validate,
 )
+from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import Question
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import Scope
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
@@ -152,8 +154,8 @@ def test_label_selectors(expression: Object, holds: bool) -> None:
 def test_conditions_of_several_policies_look_at_a_request_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Scope] = []
 
-    def scope(variables: Any) -> Scope:
-        made.append(Scope(variables))
+    def scope(variables: Any, **more: Any) -> Scope:
+        made.append(Scope(variables, **more))
         return made[-1]
 
     monkeypatch.setattr(admission_policy, "Scope", scope)
@@ -180,3 +182,34 @@ def test_conditions_of_several_policies_look_at_a_request_once(monkeypatch: pyte
     assert len(made) == 1
     (warning,) = validate(review(kind="x"), known)  # each decides for itself
     assert warning.endswith("no 1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "question"),
+    [
+        ('group("").resource("pods").subresource("exec").namespace("a").name("p").check("create")',
+         Question(verb="create", resource="pods/exec", namespace="a", name="p")),
+        ('group("batch").resource("jobs").check("list")', Question(verb="list", group="batch", resource="jobs")),
+        ('path("/healthz").check("get")', Question(verb="get", path="/healthz")),
+    ],
+)  # fmt: skip
+def test_an_expression_asks_what_else_its_user_may_do(asked: str, question: Question) -> None:
+    conditions = [{"name": "may", "expression": f"authorizer.{asked}.allowed()"}]
+    check = policy(
+        "ValidatingAdmissionPolicy", matchConditions=conditions, validations=[{"expression": "false", "message": "no"}]
+    )
+    heard: list[Question] = []
+
+    def rights(of: Question) -> bool:
+        heard.append(of)
+        return of.verb != "list"
+
+    known = reader(check, binding={"validationActions": ["Warn"]})
+    assert len(validate(replace(review(), rights=rights), known)) == (question.verb != "list")
+    assert heard == [question]
+
+
+def test_what_is_asked_where_nobody_knows_the_rights_is_a_failure_of_the_policy() -> None:
+    asking = [{"expression": 'authorizer.path("/healthz").check("get").allowed()'}]
+    with pytest.raises(ApiError, match="resulted in error"):
+        validate(review(), reader(policy("ValidatingAdmissionPolicy", validations=asking)))

@@ -11,7 +11,7 @@ beneath an object (`pods/status`, `pods/binding`) is matched by the name of that
 
 An expression that cannot be evaluated is a failure of the policy: `failurePolicy` Fail refuses the request, Ignore
 passes it. Source: KEP-3488, KEP-3962 and k8s.io/apiserver/pkg/admission/plugin/policy. Not served: `paramRef.selector`
-(refused in `validate_binding`), the `authorizer` variable, audit annotations (there is no audit log).
+(refused in `validate_binding`), audit annotations (there is no audit log).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from phalanx.embedded.apiserver.apimachinery.expressions.authorizer import AUTHORIZER, Rights, asking
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, Scope, View, compiled
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User, converted, stored_form
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, qualified
@@ -34,7 +35,8 @@ class Review:
     """A request under admission. `obj` is what will be stored (None for DELETE), `namespace` its Namespace object.
 
     `forms`: the kinds in whose shape such objects are served, `resource` among them. `part`: the kind that is written
-    where that is another, beneath the object (Binding, Scale)."""
+    where that is another, beneath the object (Binding, Scale). `rights`: the user's; None: nobody here knows them, and
+    an expression that asks for them cannot be evaluated."""
 
     resource: Resource
     forms: tuple[Resource, ...] = ()
@@ -47,6 +49,7 @@ class Review:
     user: User
     dry_run: bool = False
     subresource: str = ""
+    rights: Rights | None = None
 
     def shown(self, form: Resource, obj: Object | None) -> Object | None:
         """Return an object of the request as `form` has it."""
@@ -167,6 +170,7 @@ class Patches:
 
 def _scope(view: View, review: Review, form: Resource, obj: Object | None, params: Object | None = None) -> Scope:
     variables = {
+        "authorizer": AUTHORIZER,
         "object": obj,
         "oldObject": review.shown(form, review.old),
         "namespaceObject": review.namespace,
@@ -174,7 +178,7 @@ def _scope(view: View, review: Review, form: Resource, obj: Object | None, param
         "request": _request(review, form) if view.looks_at("request") else {},
         "variables": {},
     }
-    return Scope(view.of(variables))
+    return Scope(view.of(variables), functions=asking(review.rights) if view.looks_at("authorizer") else {})
 
 
 def _request(review: Review, form: Resource) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import msgspec
@@ -121,11 +121,17 @@ class Scope:
     """The variables that expressions see. Handing an object to the library costs a hundred times what evaluating does,
     so a scope is made once for all expressions about one object, and has only what they look at (`View`)."""
 
-    def __init__(self, variables: Mapping[str, Any], budget: Budget | None = None) -> None:
-        """`budget`: what all expressions evaluated in it may cost together."""
+    def __init__(
+        self,
+        variables: Mapping[str, Any],
+        budget: Budget | None = None,
+        functions: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    ) -> None:
+        """`budget`: what all expressions evaluated in it may cost together. `functions`: besides those that all
+        expressions have."""
         self.budget, self.variables = budget or Budget(), dict(variables)
-        functions = {**_FUNCTIONS, TICK: self.budget.tick}
-        self.context = _library().Context(variables={"jsonpatch": {}, **variables}, functions=functions)
+        known = {**_FUNCTIONS, **functions, TICK: self.budget.tick}
+        self.context = _library().Context(variables={"jsonpatch": {}, **variables}, functions=known)
 
     def add(self, name: str, value: Any) -> None:
         self.variables[name] = value

@@ -1,0 +1,51 @@
+"""The variable `authorizer` of admission's expressions: whether who makes the request may do something else, too.
+
+    authorizer.group("").resource("configmaps").namespace("kube-system").name("site").check("update").allowed()
+
+Each call returns what has been asked so far, as a map, and `check` adds the answer. Not served: `serviceAccount`,
+`requestResource` and the selectors; an expression that names them fails. Source:
+k8s.io/apiserver/pkg/cel/library/authz.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+Check = dict[str, Any]
+AUTHORIZER: Check = {}
+
+
+class Question(NamedTuple):
+    """`resource` with its subresource behind a slash; `path` alone where no resource is meant. `namespace` empty: at
+    the cluster scope."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+
+Rights = Callable[[Question], bool]
+
+
+def asking(rights: Rights | None) -> dict[str, Callable[..., Any]]:
+    """Return the functions by which an expression asks; none where nobody knows the rights."""
+    if rights is None:
+        return {}
+
+    def check(asked: Check, verb: str) -> Check:
+        of, beneath = asked.get("resource", ""), asked.get("subresource", "")
+        said = {name: asked[name] for name in ("group", "namespace", "name", "path") if name in asked}
+        question = Question(verb=verb, resource=f"{of}/{beneath}" if beneath else of, **said)
+        return {"allowed": rights(question)}
+
+    steps = ("group", "resource", "subresource", "namespace", "name", "path")
+    found: dict[str, Callable[..., Any]] = {step: _step(step) for step in steps}
+    return found | {"check": check, "allowed": lambda checked: checked["allowed"]}
+
+
+def _step(field: str) -> Callable[[Check, str], Check]:
+    return lambda asked, text: {**asked, field: text}
