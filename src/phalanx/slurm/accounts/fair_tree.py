@@ -3,7 +3,8 @@
 For each association among its siblings: S = its shares / those of all siblings, U = its usage / theirs, LevelFS = S / U
 (without bound where nothing was used, 0 without shares). The tree is walked from the root, siblings by LevelFS, the
 highest first; users are ranked as they are met, and FairShare is the rank by the number of users. Who ties shares the
-rank; accounts that tie are walked as one; a user who ties with an account gets the rank of its best user.
+rank; accounts that tie are walked as one; a user who ties with an account gets the rank of its best user. An account
+with its parent's shares is no level of its own: users and accounts in it are siblings of those beside it.
 
 The classic formula (`PriorityFlags=NO_FAIR_TREE`): FairShare = 2^(-UE / S), of accounts too. S multiplies the parts of
 the shares from the root down; UE is UA, the part of all usage, at the first level, and below it
@@ -19,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-PARENT = -1  # shares of a user who stands in for his whole account
+PARENT = -1  # shares of a user who stands in for his whole account, or of an account that is no level
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,16 +57,15 @@ def compute_classic(root: Node) -> None:
 
 
 def _classic_below(node: Node, total: float, *, first: bool) -> None:
-    shares = sum(each.shares for each in node.below if each.shares != PARENT)
-    for each in node.below:
-        if each.shares == PARENT:
-            each.norm_shares, each.effective_usage = node.norm_shares, node.effective_usage
-        else:
-            part = each.shares / shares if shares else 0.0
-            own = each.usage / total if total else 0.0
-            each.norm_shares = node.norm_shares * part
-            each.effective_usage = own if first else own + (node.effective_usage - own) * part
+    siblings, aside = _level(node)
+    shares = sum(each.shares for each in siblings if each.shares != PARENT)
+    for each in [*siblings, *aside]:
+        part = 1.0 if each.shares == PARENT else each.shares / shares if shares else 0.0
+        own = each.usage / total if total else 0.0
+        each.norm_shares = node.norm_shares * part
+        each.effective_usage = own if first else own + (node.effective_usage - own) * part
         each.fair_share = 2.0 ** -(each.effective_usage / each.norm_shares) if each.norm_shares else 0.0
+    for each in siblings:
         _classic_below(each, total, first=False)
 
 
@@ -81,23 +81,37 @@ def _sum(node: Node) -> float:
     return node.usage
 
 
-def _levels(node: Node) -> None:
-    shares = sum(each.shares for each in node.below if each.shares != PARENT)
-    usage = sum(each.usage for each in node.below)
+def _level(node: Node) -> tuple[list[Node], list[Node]]:
+    """Return the siblings of the level below a node, and the accounts that stand aside, having its own shares."""
+    siblings, aside = list[Node](), list[Node]()
     for each in node.below:
+        if each.shares == PARENT and not each.user:
+            further, others = _level(each)
+            siblings += further
+            aside += [each, *others]
+        else:
+            siblings.append(each)
+    return siblings, aside
+
+
+def _levels(node: Node) -> None:
+    siblings, aside = _level(node)
+    shares = sum(each.shares for each in siblings if each.shares != PARENT)
+    for each in [*siblings, *aside]:
         if each.shares == PARENT:
             each.level, each.norm_shares = inf, node.norm_shares
         else:
             each.norm_shares = each.shares / shares if shares else 0.0
-            part = each.usage / usage if usage else 0.0
+            part = each.usage / node.usage if node.usage else 0.0
             each.level = 0.0 if not each.norm_shares else inf if not part else each.norm_shares / part
-        each.effective_usage = each.usage / usage if usage else 0.0
+        each.effective_usage = each.usage / node.usage if node.usage else 0.0
+    for each in siblings:
         _levels(each)
 
 
 def _rank(parents: Sequence[Node], rank: int, users: int) -> int:
     """Rank all users below these, which count as one; the next rank."""
-    siblings = sorted((each for parent in parents for each in parent.below), key=lambda node: -node.level)
+    siblings = sorted((each for parent in parents for each in _level(parent)[0]), key=lambda node: -node.level)
     at = 0
     while at < len(siblings):
         tied = [node for node in siblings[at:] if node.level == siblings[at].level]

@@ -69,12 +69,12 @@ def carry(api: Api, site: Site, name: str) -> None:
     shares = {user: one.shares for user, those in site.users.items() for one in those if one.account == name}
     spec: Object = {
         "parent": account.parent or None,
-        "weight": max(account.shares, 0) or None,
+        "weight": account.shares if account.shares >= 0 else None,  # the parent's shares: no weight says that
         "accounts": shares,
         "limits": of_queue(account.limits) or None,
     }
     if api.find(f"{QUEUES}/{name}") is None:
-        body = {key: value for key, value in spec.items() if value}
+        body = {key: value for key, value in spec.items() if value not in (None, {})}
         meta = {"name": name}
         api.create(QUEUES, {"apiVersion": "phalanx.dev/v1", "kind": "Queue", "metadata": meta, "spec": body})
     else:

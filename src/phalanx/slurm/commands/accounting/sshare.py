@@ -166,7 +166,7 @@ def _norm_usage(line: Line) -> str:
 
 
 def _level(line: Line) -> str:
-    if line.node.user and line.node.shares == PARENT:
+    if line.node.shares == PARENT:
         return ""
     if line.classic:
         return "0.000000"
