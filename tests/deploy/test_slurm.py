@@ -7,9 +7,12 @@ from typing import Any
 
 import yaml
 
-from phalanx.embedded.login import admission, grants
+from phalanx.embedded.login import admission, coordinators, grants
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "components" / "slurm"
+
+
+ADMISSION = "admissionregistration.k8s.io/v1"
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -17,15 +20,29 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 
 def test_levels_have_the_rights_that_they_have_on_one_machine() -> None:
-    roles = {one["metadata"]["name"]: one["rules"] for one in documents("roles.yaml")}
-    for name in ("phalanx:slurm-operator", "phalanx:slurm-administrator"):
+    roles = {one["metadata"]["name"]: one["rules"] for one in documents("roles.yaml") if "rules" in one}
+    for name in ("phalanx:slurm-operator", "phalanx:slurm-administrator", coordinators.ROLE):
         assert roles[name] == grants._RULES[name]
     assert roles["phalanx:slurm"] == grants.NUMBERS_RULES
 
 
+def test_nobody_is_a_coordinator_before_sacctmgr_says_so() -> None:
+    [binding] = [one for one in documents("roles.yaml") if one["kind"] == "ClusterRoleBinding"]
+    assert (binding["roleRef"]["name"], "subjects" in binding) == (coordinators.ROLE, False)
+
+
+def test_coordinators_are_held_to_the_same_rules() -> None:
+    made = [
+        {"apiVersion": ADMISSION, "kind": f"ValidatingAdmissionPolicy{kind}", **body}
+        for both in zip(coordinators.POLICIES, coordinators.BINDINGS, strict=True)
+        for kind, body in zip(("", "Binding"), both, strict=True)
+    ]
+    assert documents("coordinators.yaml") == made
+
+
 def test_no_role_lets_its_holder_read_secrets_everywhere_or_bind_others() -> None:
     for one in documents("roles.yaml"):
-        for rule in one["rules"]:
+        for rule in one.get("rules", ()):
             if one["metadata"]["name"] != "phalanx:slurm-user":  # bound in the namespace of jobs alone
                 assert "secrets" not in rule["resources"]
             if "bind" in rule["verbs"]:

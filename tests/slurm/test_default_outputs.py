@@ -88,7 +88,7 @@ class Served(Api):
     def call(self, method: str, path: str, *rest: Any, **query: str) -> bytes:
         assert method == "GET"
         found = {
-            f"{site.PATH}/{site.NAME}": {"data": {"site": msgspec.json.encode(SITE).decode()}},
+            f"{site.PATH}/{site.SITE}": {"data": {"site": msgspec.json.encode(SITE).decode()}},
             f"{site.PATH}/phalanx-usage": {"data": {"usage": msgspec.json.encode({"used": USED}).decode()}},
             "/api/v1/nodes": {"items": [node(f"n{at}") for at in range(1, 9)]},
         }

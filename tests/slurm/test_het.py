@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import msgspec
 import pytest
 
+from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.launch.sbatch import OPTIONS
 from phalanx.slurm.jobs.ask import ASK, COMPONENT, NUMBER, Ask, read_ask
@@ -12,10 +17,11 @@ from phalanx.slurm.jobs.chosen import Chosen, read_ids
 from phalanx.slurm.jobs.ended import _components
 from phalanx.slurm.jobs.pages import job as page
 from phalanx.slurm.jobs.view import Job
-from phalanx.slurm.options import Reader
+from phalanx.slurm.options import Reader, Usage
 from phalanx.slurm.submission import manifest
+from phalanx.slurm.submission.asked.request import Request
 from phalanx.slurm.submission.asked.script import lines
-from phalanx.slurm.submission.het import by_colons, in_lines, of_groups, together
+from phalanx.slurm.submission.het import by_colons, images_of, in_lines, of_groups, submit_het, together
 
 READER = Reader("sbatch", OPTIONS, mixed=False)
 FIRST = Ask(
@@ -88,3 +94,64 @@ def test_the_ledger_has_one_entry_from_which_all_components_are_read(known: bool
     assert [(job.id, job.state, list(job.steps)) for job in found] == [
         ("12+0", "COMPLETED", [0, 2]), ("12+1", "COMPLETED", [0, 1]),
     ][: 1 + known]  # fmt: skip
+
+
+# --- in images that get the tools -------------------------------------------------------------------------------------
+
+
+class Made(Api):
+    """An API server that takes what is made; the next number is 12."""
+
+    def __init__(self) -> None:
+        super().__init__(Cluster(server="http://api"), User(token="t"))
+        self.made: list[dict[str, Any]] = []
+
+    def another(self) -> Made:
+        return self
+
+    def call(self, method: str, path: str, body: Any = None, *_: Any, **query: str) -> bytes:
+        if method == "GET":
+            return json.dumps({"metadata": {"resourceVersion": "1"}, "data": {"next": "12"}}).encode()
+        if method == "POST":
+            body["metadata"]["uid"] = f"uid-{len(self.made)}"
+            self.made.append(body)
+        return json.dumps(body).encode()
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [one for one in self.made if one["kind"] == kind]
+
+
+def components(*images: str) -> list[Request]:
+    asks = (FIRST, SECOND)
+    return [
+        Request(ask=msgspec.structs.replace(ask, image=image), array=None, said={})
+        for ask, image in zip(asks, images, strict=True)
+    ]
+
+
+def test_components_share_a_token_that_names_the_objects_of_all() -> None:
+    api = Made()
+    assert submit_het(api, Site(tools="phalanx:1"), components("one", "two"), "", []) == [12, 13]
+    [account], [role] = api.of("ServiceAccount"), api.of("Role")
+    assert account["metadata"]["name"] == "slurm-12.2"
+    assert account["metadata"]["ownerReferences"][0]["name"] == "slurm-12"
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [["slurm-12", "slurm-13"]] * 2 + [None]
+    pods = [job["spec"]["template"]["spec"] for job in api.of("Job")]
+    assert [pod["serviceAccountName"] for pod in pods] == ["slurm-12.2"] * 2
+    assert [pod["containers"][0]["image"] for pod in pods] == ["one", "two"]
+
+
+def test_processes_of_their_user_need_no_token() -> None:
+    api = Made()
+    submit_het(api, Site(tools="phalanx:1"), components("", ""), "", [])
+    assert api.of("ServiceAccount") == []
+    assert len(api.of("Job")) == 2
+
+
+def test_a_component_that_names_no_image_has_the_first_ones() -> None:
+    assert images_of(components("one", "")) == ["one", "one"]
+
+
+def test_processes_and_images_are_not_mixed() -> None:
+    with pytest.raises(Usage, match="components of the image host beside those of others are not supported"):
+        images_of(components("", "two"))

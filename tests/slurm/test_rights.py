@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.slurm.cluster.admission import policy
 from phalanx.slurm.cluster.site import Account, Site
 from phalanx.slurm.control.running import may_as
 from phalanx.slurm.jobs.ask import Ask
@@ -27,8 +26,3 @@ ASK = Ask(name="j", user="ada", uid=1, gid=1, group="g", account="vision", parti
 )
 def test_levels_and_coordinators_change_jobs_of_others(user: str, may: bool) -> None:
     assert may_as(SITE, user, Job(number=1, ask=ASK, state="PENDING")) is may
-
-
-def test_the_rule_of_admission_knows_who_is_in_which_account() -> None:
-    [known] = policy({"bob": ["chem"], "ada": ["lab", "vision"]})["variables"]
-    assert known["expression"] == '{"ada":["lab","vision"],"bob":["chem"]}'

@@ -164,6 +164,6 @@ class Refusing(Api):
 
 def test_who_may_give_no_rights_has_jobs_without() -> None:
     secret = {"metadata": {"name": "slurm-7", "uid": "u"}}
-    assert give(Refusing(403), ["slurm-7"], secret) == ""
+    assert give(Refusing(403), ["slurm-7"], [secret]) == ""
     with pytest.raises(Refused, match="not yours"):
-        give(Refusing(422), ["slurm-7"], secret)
+        give(Refusing(422), ["slurm-7"], [secret])

@@ -32,14 +32,21 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         for kind, spec in (("policies", steps_policy()), ("policybindings", bound)):
             made = api.ask("POST", f"{POLICIES}/validatingadmission{kind}", {"metadata": {"name": STEPS}, "spec": spec})
             assert made.code == 201, made.body
-        for number, ask in ((12, ASK), (13, ASK), (21, TASK)):
+        for number, ask in ((12, ASK), (13, ASK), (21, TASK), (30, ASK), (31, ASK), (32, ASK)):
             job = manifest.job(number, ask, Site(), {}, [], "alpine", None, "slurm-12")
             assert api.ask("POST", JOBS, job).code == 201
         for name, jobs in (("slurm-12", ["slurm-12"]), ("slurm-20", [name_of(21, TASK)])):
             secret = api.ask("POST", SECRETS, {"metadata": {"name": name}, "stringData": {"a": "b"}}).body
-            for part in token.objects(name, jobs, "default", secret["metadata"]["uid"]):
+            for part in token.objects(name, jobs, [name], "default", secret["metadata"]["uid"]):
                 assert api.ask("POST", PLACES[part["kind"]], part).code == 201, part
-        for pod in ("slurm-12-0-abcde", "slurm-12-1-fghij", "slurm-13-0-abcde", "slurm-20-0000003-0-abcde", "web"):
+        both = token.objects("slurm-30.2", ["slurm-30", "slurm-31"], ["slurm-30", "slurm-31"], "default", "u")
+        for part in both:
+            part["metadata"].pop("ownerReferences", None)
+            assert api.ask("POST", PLACES[part["kind"]], part).code == 201, part
+        for pod in (
+            "slurm-12-0-abcde", "slurm-12-1-fghij", "slurm-13-0-abcde", "slurm-20-0000003-0-abcde", "web",
+            "slurm-29-0-abcde", "slurm-30-0-abcde", "slurm-31-1-abcde", "slurm-32-0-abcde", "slurm-301-0-abcde",
+        ):  # fmt: skip
             body = {"metadata": {"name": pod}, "spec": {"containers": [{"name": "batch", "image": "alpine"}]}}
             assert api.ask("POST", PODS, body).code == 201
         yield api
@@ -74,6 +81,17 @@ def test_a_task_of_an_array_enters_the_pods_of_the_array(admin: Server) -> None:
     task = admin.with_token(admin.token(account="slurm-20"))
     assert "does not have a host" in entered(task, "slurm-20-0000003-0-abcde")
     assert "for its own pods" in entered(task, "slurm-12-0-abcde")
+
+
+def test_a_heterogeneous_job_enters_the_pods_of_its_components_and_tells_of_them(admin: Server) -> None:
+    both = admin.with_token(admin.token(account="slurm-30.2"))
+    for pod in ("slurm-30-0-abcde", "slurm-31-1-abcde"):
+        assert "does not have a host" in entered(both, pod)
+    for pod in ("slurm-29-0-abcde", "slurm-32-0-abcde", "slurm-301-0-abcde", "slurm-12-0-abcde", "web"):
+        assert "for its own pods" in entered(both, pod)
+    notes = {"metadata": {"annotations": {"slurm.phalanx.dev/pod.0": "[]"}}}
+    assert [both.patch(f"{JOBS}/slurm-{number}", notes).code for number in (30, 31)] == [200, 200]
+    assert "cannot" in told(both.patch(f"{JOBS}/slurm-32", notes))
 
 
 def test_others_enter_as_they_did(admin: Server) -> None:

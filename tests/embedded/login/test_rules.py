@@ -58,17 +58,18 @@ class _Wire:
 
 
 @asynccontextmanager
-async def shared(data: Path) -> AsyncIterator[tuple[InProcess, InProcess]]:
-    """A server as `up --shared` furnishes it: its admin, and ada."""
+async def shared(data: Path, *accounts: Account) -> AsyncIterator[tuple[InProcess, ...]]:
+    """A server as `up --shared` furnishes it: its admin, and these users, or ada."""
     tokens = data / "tokens.csv"
     write_tokens(tokens, [("admin", "admin", (MASTERS,))])
-    token = token_for(tokens, ADA)
+    users = {token_for(tokens, one): one for one in accounts or (ADA,)}
     async with InProcess.started(data) as admin:
         wire: Any = _Wire(admin)
         connection: Connection = wire
         await install_grants(connection)
-        await give_namespace(connection, ADA)
-        yield admin, InProcess(admin.api, token)
+        for one in users.values():
+            await give_namespace(connection, one)
+        yield admin, *(InProcess(admin.api, token) for token in users)
 
 
 def pod(name: str = "p", **spec: Any) -> Object:
@@ -93,8 +94,13 @@ def definition() -> Object:
 async def installed(admin: InProcess) -> None:
     for kind, body in ((POLICIES, USERS_POLICY), (BINDINGS, USERS_BINDING)):
         await admin.make(f"{ADMISSION}/{kind.plural}", body)
+    await define(admin, definition())
+
+
+async def define(admin: InProcess, body: Object) -> None:
+    """Serve a kind of one's own."""
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    await admin.make(definitions, definition())
+    await admin.make(definitions, body)
     stream = await admin.watch(f"{definitions}?watch=true&resourceVersion=0")
     while not has_condition((await stream.next())["object"], "Established"):
         pass
@@ -279,6 +285,23 @@ def test_a_pod_that_grows_is_held_to_its_quota(tmp_path: Path) -> None:
             answer = await admin.ask("PATCH", f"{PODS}/p/resize", MORE, STRATEGIC)
             assert (answer.code, "exceeded quota" in answer.body["message"]) == (403, True)
             assert (await admin.ask("PATCH", f"{PODS}/p/resize", asking("500m"), STRATEGIC)).code == 200
+
+    asyncio.run(run())
+
+
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "u"}
+
+
+@pytest.mark.parametrize(("field", "value"), [("immutable", True), ("ownerReferences", [OWNER])])
+def test_who_may_raise_the_number_of_jobs_cannot_spoil_it(tmp_path: Path, field: str, value: Any) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (_, ada):
+            place = "/api/v1/namespaces/kube-system/configmaps/phalanx-slurm-number"
+            raised = {**(await ada.ask("GET", place)).body, "data": {"next": "9"}}
+            where = {field: value} if field == "immutable" else {"metadata": raised["metadata"] | {field: value}}
+            answer = await ada.ask("PUT", place, raised | where)
+            assert (answer.code, "only its data may be changed" in answer.body["message"]) == (403, True)
+            assert (await ada.ask("PUT", place, raised)).code == 200
 
     asyncio.run(run())
 

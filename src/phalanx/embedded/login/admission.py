@@ -43,6 +43,25 @@ BINDING: dict[str, Any] = {
     "spec": {"policyName": _NAME, "validationActions": ["Deny"]},
 }
 
+
+def alike(*fields: str) -> str:
+    """Return the expression for that these fields, which may be missing, are as they were."""
+    return " && ".join(
+        f"(has(object.{field}) ? has(oldObject.{field}) && object.{field} == oldObject.{field}"
+        f" : !has(oldObject.{field}))"
+        for field in fields
+    )
+
+
+# What a user who may change a ConfigMap could spoil it with: immutable for ever, or an owner that does not exist, with
+# which it would be deleted.
+META = tuple(f"metadata.{field}" for field in ("labels", "annotations", "ownerReferences", "finalizers"))
+DATA_ALONE: dict[str, Any] = {
+    "expression": alike("immutable", "binaryData", *META),
+    "reason": "Forbidden",
+    "message": "only its data may be changed",
+}
+
 # Job numbers are taken by raising one ConfigMap, which every user may do: upwards, and by no more than an array needs.
 _NUMBERS = "slurm-numbers.phalanx.dev"
 NUMBERS: dict[str, Any] = {
@@ -71,7 +90,8 @@ NUMBERS: dict[str, Any] = {
                 ),
                 "reason": "Forbidden",
                 "message": "job numbers go upwards, by at most 100000 at a time",
-            }
+            },
+            DATA_ALONE,
         ],
     },
 }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import NAMESPACES, Kind
+from phalanx.embedded.login import coordinators
 from phalanx.embedded.login.account import USERS, Account
 from phalanx.embedded.login.admission import BINDING, NUMBERS, NUMBERS_BINDING, POLICY
 from phalanx.embedded.login.quota import DEFAULT, give_quota
@@ -38,7 +39,7 @@ _SEES, _OWNS = "phalanx:sees", "phalanx:owns"
 _ROLES = Kind(group=_GROUP, plural="roles", name="Role")
 # Slurm's users read the site and take job numbers; its operators and administrators are bound by `sacctmgr`.
 _SLURM, _OPERATES, _ADMINISTERS = "phalanx:slurm", "phalanx:slurm-operator", "phalanx:slurm-administrator"
-_SITE, _NUMBER, _USAGE = "phalanx-slurm", "phalanx-slurm-number", "phalanx-usage"
+_SITE, _NUMBER, _USAGE = coordinators.SITE, "phalanx-slurm-number", "phalanx-usage"
 _SYSTEM = "kube-system"
 _NOT_FOUND = 404
 NUMBERS_RULES: list[dict[str, Any]] = [
@@ -51,10 +52,10 @@ OPERATOR: list[dict[str, Any]] = [
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "patch", "delete"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
     {
-        "apiGroups": ["admissionregistration.k8s.io"],
-        "resources": ["validatingadmissionpolicies", "validatingadmissionpolicybindings"],
-        "resourceNames": ["slurm-accounts.phalanx.dev"],
-        "verbs": ["get", "patch", "delete"],
+        "apiGroups": [_GROUP],
+        "resources": ["clusterrolebindings"],
+        "resourceNames": [coordinators.ROLE],
+        "verbs": ["get", "patch"],
     },
 ]
 _VOLCANO = [f"{name}.volcano.sh" for name in ("batch", "bus", "flow", "scheduling")]
@@ -66,6 +67,7 @@ _RULES: dict[str, list[dict[str, Any]]] = {
         {"apiGroups": ["node.k8s.io"], "resources": ["runtimeclasses"], "verbs": _READ},
         {"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": _READ},
     ],
+    coordinators.ROLE: coordinators.RULES,
     _OPERATES: OPERATOR,
     _ADMINISTERS: [
         *OPERATOR,
@@ -96,15 +98,17 @@ _RULES: dict[str, list[dict[str, Any]]] = {
 
 async def install_grants(api: Connection) -> None:
     """Write the roles and the rule of admission, and bind every user to what all may see. Raises ApiError."""
-    await _put(api, _POLICIES, POLICY)
-    await _put(api, _POLICY_BINDINGS, BINDING)
-    await _put(api, _POLICIES, NUMBERS)
-    await _put(api, _POLICY_BINDINGS, NUMBERS_BINDING)
+    for policy in (POLICY, NUMBERS, *coordinators.POLICIES):
+        await _put(api, _POLICIES, policy)
+    for bound in (BINDING, NUMBERS_BINDING, *coordinators.BINDINGS):
+        await _put(api, _POLICY_BINDINGS, bound)
     for name, rules in _RULES.items():
         await _put(api, _CLUSTER_ROLES, {"metadata": {"name": name}, "rules": rules})
     everybody = [{"apiGroup": _GROUP, "kind": "Group", "name": USERS}]
     binding = {"metadata": {"name": _SEES}, "roleRef": _role(_SEES), "subjects": everybody}
     await _put(api, _CLUSTER_BINDINGS, binding)
+    named = {"metadata": {"name": coordinators.ROLE}, "roleRef": _role(coordinators.ROLE)}  # sacctmgr says whom
+    await _put(api, _CLUSTER_BINDINGS, named)
     await _put(api, _ROLES, {"metadata": {"name": _SLURM}, "rules": NUMBERS_RULES}, _SYSTEM)
     role = {"apiGroup": _GROUP, "kind": "Role", "name": _SLURM}
     await _put(api, _BINDINGS, {"metadata": {"name": _SLURM}, "roleRef": role, "subjects": everybody}, _SYSTEM)

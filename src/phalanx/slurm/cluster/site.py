@@ -1,20 +1,30 @@
 """What Slurm's commands know of a cluster: its partitions, accounts and defaults.
 
-It stands as JSON in the ConfigMap `kube-system/phalanx-slurm`, so that all who may read it see the same, and only
-administrators may change it. Where there is none, there is one partition `batch` of all nodes, without limits, and
-every queue is an account. A slurm.conf becomes one (`conf`).
+It stands in the ConfigMap `kube-system/phalanx-slurm`, so that all who may read it see the same. Where there is none,
+there is one partition `batch` of all nodes, without limits, and every queue is an account. A slurm.conf becomes one
+(`conf`).
+
+Accounts have keys of their own, so that the API server can let a coordinator write those of his account and no others
+(`phalanx.embedded.login.coordinators`): `account.NAME`, `users.NAME` and `members.NAME`, `coordinators.NAME`, and
+`path.NAME`, the accounts from the topmost to this one. The latter three are plain texts, which rules of admission read;
+all else is JSON, and the key `site` has what only operators change. A change is written as the keys that it changes,
+so two that are about different accounts are both carried out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import Api, Object
+from phalanx.slurm.cluster.admission import MEMBERS, SITE, bind_coordinators, enforce
+from phalanx.slurm.cluster.api import Api, Object, Refused
 
 PATH = "/api/v1/namespaces/kube-system/configmaps"
-NAME = "phalanx-slurm"
-_KEY = "site"
+_REST, _ACCOUNT, _PATH, _USERS, _COORDINATORS = "site", "account.", "path.", "users.", "coordinators."
+_OF_ACCOUNTS = (_ACCOUNT, _PATH, _USERS, MEMBERS, _COORDINATORS)
 FEATURE = "feature.slurm.phalanx.dev/"  # on nodes: Slurm's features
 
 
@@ -57,13 +67,15 @@ class Partition(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A user in an account. `qos` empty: those of the account. `limits`: as sacctmgr names and writes them."""
+    """A user in an account. `qos` empty: those of the account. `limits`: as sacctmgr names and writes them. `rank`: a
+    user's associations are in the order of their ranks, then of the accounts' names."""
 
     account: str
     shares: int = 1
     qos: list[str] = []
     default_qos: str = ""
     limits: dict[str, str] = {}
+    rank: int = 0
 
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -91,7 +103,8 @@ class Qos(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`users`: user -> his associations, the first being the default; where there are any, who has none may submit
-    nothing. `keep_s`: so long are finished jobs shown (MinJobAge). `kill_wait_s`: between SIGTERM and SIGKILL."""
+    nothing. `keep_s`: so long are finished jobs shown (MinJobAge). `kill_wait_s`: between SIGTERM and SIGKILL.
+    `read`: the ConfigMap that it was read from, if there is one."""
 
     cluster: str = "phalanx"
     first_job: int = 1
@@ -113,6 +126,12 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     tools: str = ""  # an image of Phalanx, from which pods of other images get srun and the step daemon
     weights: Weights = msgspec.field(default_factory=Weights)
     classic: bool = False  # PriorityFlags=NO_FAIR_TREE: FairShare by the classic formula, in sshare and sprio
+    read: Object = {}
+
+    def keep(self, before: Site) -> None:
+        """Take over what no slurm.conf says: what sacctmgr has written, and the tools."""
+        self.users, self.accounts, self.qos = before.users, before.accounts, before.qos
+        self.admins, self.wckeys, self.tools, self.read = before.admins, before.wckeys, before.tools, before.read
 
     @property
     def all(self) -> list[Partition]:
@@ -127,26 +146,112 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def load(api: Api) -> Site:
-    found = api.find(f"{PATH}/{NAME}")
+    found = api.find(f"{PATH}/{SITE}")
     if found is None:
         return Site()
     try:
-        return msgspec.json.decode((found.get("data") or {}).get(_KEY, "{}"), type=Site)
+        here = parse(found.get("data") or {})
     except msgspec.MsgspecError as error:
-        raise PhalanxError(f"the ConfigMap kube-system/{NAME} cannot be read: {error}") from None
+        raise PhalanxError(f"the ConfigMap kube-system/{SITE} cannot be read: {error}") from None
+    here.read = found
+    return here
 
 
-def store(api: Api, site: Site) -> None:
-    body: Object = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": NAME},
-        "data": {_KEY: msgspec.json.encode(site).decode()},
-    }
-    if api.find(f"{PATH}/{NAME}") is None:
-        api.create(PATH, body)
-    else:
-        api.patch(f"{PATH}/{NAME}", {"data": body["data"]})
-    from phalanx.slurm.cluster.admission import enforce
+def parse(data: Mapping[str, str]) -> Site:
+    """Return what these keys say. Raises MsgspecError."""
+    here = msgspec.json.decode(data.get(_REST, "{}"), type=Site)
+    here.users = {user: _ranked(theirs) for user, theirs in here.users.items()}  # where accounts have no keys yet
+    for key, text in sorted(data.items()):
+        if key.startswith(_PATH):
+            name = key.removeprefix(_PATH)
+            account = msgspec.json.decode(data.get(_ACCOUNT + name, "{}"), type=Account)
+            account.parent = text.split("/")[-2] if "/" in text else ""
+            account.coordinators = [one for one in data.get(_COORDINATORS + name, "").split(",") if one]
+            here.accounts[name] = account
+        elif key.startswith(_USERS):
+            for user, one in msgspec.json.decode(text, type=dict[str, Association]).items():
+                here.users.setdefault(user, []).append(one)
+    for theirs in here.users.values():
+        theirs.sort(key=_rank)
+    return here
 
-    enforce(api, {user: [one.account for one in theirs] for user, theirs in site.users.items()})
+
+def keys(here: Site) -> dict[str, str]:
+    """Return the keys that say it."""
+    users: dict[str, dict[str, Association]] = {}
+    for user, theirs in sorted(here.users.items()):
+        for one in _ranked(theirs):
+            users.setdefault(one.account, {})[user] = one
+    bare = msgspec.structs.replace(here, accounts={}, users={}, read={})
+    found = {_REST: _json(bare)}
+    for name, account in here.accounts.items():
+        found[_ACCOUNT + name] = _json(msgspec.structs.replace(account, parent="", coordinators=[]))
+        found[_PATH + name] = "/".join(_above(here, name))
+        if account.coordinators:
+            found[_COORDINATORS + name] = ",".join(account.coordinators)
+    for name, members in users.items():
+        found[_USERS + name] = _json(members)
+        found[MEMBERS + name] = ",".join(members)
+    return found
+
+
+def _json(part: Any) -> str:
+    return msgspec.json.encode(part).decode()
+
+
+def _above(here: Site, name: str) -> list[str]:
+    """Return an account's path: the topmost account, those below it, and itself."""
+    found: list[str] = []
+    while name in here.accounts and name not in found:
+        found.insert(0, name)
+        name = here.accounts[name].parent
+    return found
+
+
+def _rank(one: Association) -> tuple[int, str]:
+    return one.rank, one.account
+
+
+def _ranked(theirs: Sequence[Association]) -> list[Association]:
+    """Return a user's associations with ranks by which they stand in this order. Ranks that do already stay: another
+    account's key is changed only where that must be, which its coordinator alone may do."""
+    found = list(theirs[:1])
+    if any(_rank(one) < _rank(theirs[0]) for one in theirs[1:]):
+        found = [msgspec.structs.replace(theirs[0], rank=min(one.rank for one in theirs[1:]) - 1)]
+    for one in theirs[1:]:
+        last = found[-1]
+        found.append(one if _rank(last) < _rank(one) else msgspec.structs.replace(one, rank=last.rank + 1))
+    return found
+
+
+def store(api: Api, here: Site) -> None:
+    """Write the keys that have changed since it was read. Raises Refused; PhalanxError where somebody else has changed
+    one of them meanwhile."""
+    before: dict[str, str] = here.read.get("data") or {}
+    wanted = keys(here)
+    gone = [key for key in before if key.startswith(_OF_ACCOUNTS) and key not in wanted]
+    changed = {key: text for key, text in wanted.items() if before.get(key) != text} | dict.fromkeys(gone)
+    if not here.read:
+        api.create(PATH, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SITE}, "data": changed})
+    elif changed:
+        _patch(api, changed, here.read)
+    if any(key.startswith(_COORDINATORS) for key in changed):
+        bind_coordinators(api, {user for account in here.accounts.values() for user in account.coordinators})
+    if here.users:
+        enforce(api)
+
+
+def _patch(api: Api, changed: Mapping[str, str | None], seen: Object) -> None:
+    """`seen`: the object from which the change was made; one that is newer will do if it has the same in these keys."""
+    now = seen
+    while all((now.get("data") or {}).get(key) == (seen.get("data") or {}).get(key) for key in changed):
+        version = now["metadata"]["resourceVersion"]
+        try:
+            api.patch(f"{PATH}/{SITE}", {"metadata": {"resourceVersion": version}, "data": changed})
+            return
+        except Refused as error:
+            if error.code != 409:
+                raise
+            now = api.get(f"{PATH}/{SITE}")
+    names = ", ".join(sorted(changed))
+    raise PhalanxError(f"somebody else has just changed {names} of the ConfigMap kube-system/{SITE}: try again")

@@ -24,12 +24,14 @@ _PLACES = {
 }
 
 
-def give(api: Api, jobs: Sequence[str], secret: Object) -> str:
-    """Make the service account of these Jobs, which share a Secret; return its name, or nothing where whoever submits
-    may not give it rights: such a job runs, and its pods have no token. Raises Refused."""
-    name = secret["metadata"]["name"]
+def give(api: Api, jobs: Sequence[str], secrets: Sequence[Object]) -> str:
+    """Make the service account of these Jobs: an array's tasks, which share a Secret, or the components of a
+    heterogeneous job, each of which has its own. Return its name, or nothing where whoever submits may not give it
+    rights: such a job runs, and its pods have no token. Raises Refused."""
+    named = [one["metadata"]["name"] for one in secrets]
+    name = named[0] if len(named) == 1 else f"{named[0]}.{len(named)}"  # as `admission` reads it
     try:
-        for part in objects(name, jobs, api.namespace, secret["metadata"]["uid"]):
+        for part in objects(name, jobs, named, api.namespace, secrets[0]["metadata"]["uid"]):
             api.create(_PLACES[part["kind"]], part)
     except Refused as error:
         if error.code != 403:
@@ -38,13 +40,13 @@ def give(api: Api, jobs: Sequence[str], secret: Object) -> str:
     return str(name)
 
 
-def objects(name: str, jobs: Sequence[str], namespace: str, secret_uid: str) -> tuple[Object, ...]:
-    """Return the account, its role and what binds them."""
-    owner = {"apiVersion": "v1", "kind": "Secret", "name": name, "uid": secret_uid}
+def objects(name: str, jobs: Sequence[str], secrets: Sequence[str], namespace: str, uid: str) -> tuple[Object, ...]:
+    """Return the account, its role and what binds them. `uid`: of the first Secret, with which they go."""
+    owner = {"apiVersion": "v1", "kind": "Secret", "name": secrets[0], "uid": uid}
     meta = {"name": name, "ownerReferences": [owner]}
     rules = [
         {"apiGroups": ["batch"], "resources": ["jobs"], "resourceNames": list(jobs), "verbs": ["get", "patch"]},
-        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [name], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": list(secrets), "verbs": ["get"]},
         {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]},  # of a WebSocket and of SPDY
     ]
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}

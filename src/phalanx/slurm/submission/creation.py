@@ -76,7 +76,7 @@ def submit(api: Api, here: site.Site, asked: Request, script: str, args: list[st
                 shared = {**around, **daemon(here, image, os.urandom(32).hex())}
                 require_room(shared)
                 secret = api.create(SECRETS, manifest.secret(number, ask, shared))
-                account = give(api, names, secret) if image != manifest.HOST and here.tools else ""
+                account = give(api, names, [secret]) if image != manifest.HOST and here.tools else ""
             own = {name: text for name, text in around.items() if shared[name] != text}
             words = scheduling_words(ask, needs)
             parts.append(manifest.job(number, ask, here, words, args, image, own, account))

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.slurm.cluster.api import SECRETS, Api, Object
 from phalanx.slurm.cluster.site import Site
+from phalanx.slurm.cluster.token import give
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.names import secret_of
+from phalanx.slurm.jobs.names import name_of
 from phalanx.slurm.notation.amounts import per_node
-from phalanx.slurm.options import Reader
+from phalanx.slurm.options import Reader, Usage
 from phalanx.slurm.submission import manifest, numbers
 from phalanx.slurm.submission.asked.request import Request, fails, require_room
 from phalanx.slurm.submission.creation import (
@@ -83,6 +84,7 @@ def submit_het(api: Api, here: Site, asked: Sequence[Request], script: str, args
     """The numbers of its components. Raises Usage."""
     if any(one.array is not None for one in asked):
         raise fails("Invalid job array specification")
+    images = images_of(asked)
     for one in asked:
         require_reservation(api, one.ask)
         require_allowed(api, here, one.ask, len(asked))
@@ -94,28 +96,43 @@ def submit_het(api: Api, here: Site, asked: Sequence[Request], script: str, args
         one.ask.dependency = needs.shown
     groups = of_groups(first, [one.ask for one in asked])
     words = scheduling_words(asked[0].ask, needs)  # of the whole: its members must not contradict each other
-    jobs: list[Object] = []
-    made: list[str] = []
+    made: list[Object] = []
     owners: list[Object] = []
-    image = asked[0].ask.image or manifest.default_image()
     try:
-        for at, one in enumerate(asked):
+        for at, (one, image) in enumerate(zip(asked, images, strict=True)):
             number = first + at
             around = {**one.environment, **variables(number, one.ask, here, one.said, script if at == 0 else "", None)}
             around |= {**groups, **daemon(here, image, key)}
             around |= {FOLLOWS: str(first)} if at else {}
             require_room(around)
-            api.create(SECRETS, manifest.secret(number, one.ask, around))
-            made.append(secret_of(number, one.ask))
-            jobs.append(manifest.job(number, one.ask, here, words, args, image))
+            made.append(api.create(SECRETS, manifest.secret(number, one.ask, around)))
+        names = [name_of(first + at, one.ask) for at, one in enumerate(asked)]
+        account = give(api, names, made) if manifest.HOST not in images and here.tools else ""
+        jobs = [
+            manifest.job(first + at, one.ask, here, words, args, image, account=account)
+            for at, (one, image) in enumerate(zip(asked, images, strict=True))
+        ]
         create_all(api, jobs, owners)
     finally:
-        for at, name in enumerate(made):
+        for at, secret in enumerate(made):
+            path = f"{SECRETS}/{secret['metadata']['name']}"
             if at < len(owners):
-                api.patch(f"{SECRETS}/{name}", {"metadata": {"ownerReferences": [owners[at]]}})
+                api.patch(path, {"metadata": {"ownerReferences": [owners[at]]}})
             else:
-                api.delete(f"{SECRETS}/{name}")
+                api.delete(path)
     return [first + at for at in range(len(asked))]
+
+
+def images_of(asked: Sequence[Request]) -> list[str]:
+    """Return the image of each component: its own, else the first one's. Raises Usage."""
+    first = asked[0].ask.image or manifest.default_image()
+    found = [one.ask.image or first for one in asked]
+    if manifest.HOST in found and len(set(found)) > 1:
+        raise Usage(
+            f"sbatch: error: components of the image {manifest.HOST} beside those of others are not supported by "
+            "Phalanx: give each component a --container-image, or none (docs/guide/slurm.md)"
+        )
+    return found
 
 
 def of_groups(first: int, asks: Sequence[Ask]) -> dict[str, str]:

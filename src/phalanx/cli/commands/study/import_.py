@@ -68,7 +68,7 @@ def slurm(
     found = before
     if conf is not None:
         found, told = read_conf(_text(conf), conf.name)
-        found.users, found.admins, found.accounts, found.qos = before.users, before.admins, before.accounts, before.qos
+        found.keep(before)
     if gres is not None:
         told += read_gres(_text(gres), gres.name)
     if accounts is not None:

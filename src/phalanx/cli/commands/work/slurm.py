@@ -116,7 +116,7 @@ def apply(api: Api, found: Site, tools: str | None = None) -> list[str]:
     """Make what a slurm.conf describes this cluster's, with the accounts and users that it has; what the API server
     refused."""
     before = site.load(api)
-    found.users, found.admins, found.accounts, found.qos = before.users, before.admins, before.accounts, before.qos
+    found.keep(before)
     found.tools = before.tools if tools is None else tools
     if found.tools:
         hold_tokens(api)  # first: pods that get the tools get a token of their job's, too

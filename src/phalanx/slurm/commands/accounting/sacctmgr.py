@@ -1,6 +1,7 @@
 """sacctmgr: accounts, users, associations and QOS: shown, added, changed, deleted.
 
-Only root changes anything. What is changed is written into the site, and carried to the queues.
+What is changed is carried to the queues and written into the site, as far as the API server lets whoever runs it:
+root, operators and administrators everything, coordinators their accounts.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from phalanx.slurm.accounts import tables
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.commands.accounting.entities import accounts, qos, users, wckeys
-from phalanx.slurm.commands.accounting.entities.words import entity, names_of, pairs
+from phalanx.slurm.commands.accounting.entities.words import DENIED, entity, names_of, pairs
 from phalanx.slurm.options import Reader, Usage, declare
 
 OPTIONS = declare("help,h immediate,i noheader,n parsable,p parsable2,P quiet,Q readonly,r version,V") + declare(
@@ -19,6 +20,7 @@ OPTIONS = declare("help,h immediate,i noheader,n parsable,p parsable2,P quiet,Q 
 )
 _READER = Reader("sacctmgr", OPTIONS)
 _WCKEY, _EVENT = "WCKey,Cluster,User", "Cluster,NodeName,Start,End,State,Reason,By"
+_NAMES = {"qos": "QOS", "coordinator": "coordinator"}  # in messages, where they have no plural
 _ADD = (
     "No valid entity in add command\n"
     'Input line must include "Account", "Cluster", "Coordinator", "Federation", "QOS", "Resource", or "User"'
@@ -49,7 +51,14 @@ def run(words: Sequence[str]) -> int:
         if verb in ("archive", "clear", "reconfigure", "ping", "shutdown"):
             raise Usage(f"sacctmgr: error: {verb} is not supported by Phalanx (docs/guide/slurm.md)")
         raise Usage(f"invalid keyword: {arguments[0]}")
-    return known[verb](arguments[1:], said)
+    try:
+        return known[verb](arguments[1:], said)
+    except Refused as error:  # what the commands let pass, the API server may not
+        if error.code != 403:
+            raise
+        kind = entity("".join(arguments[1:2]))
+        problem = f" Problem adding {_NAMES.get(kind, f'{kind}s')}: Access/permission denied"
+        raise Usage(f"{problem if known[verb] is _add else DENIED}\n {error.message}") from None
 
 
 # --- list -----------------------------------------------------------------------------------------------------------

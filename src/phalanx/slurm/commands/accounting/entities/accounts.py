@@ -68,7 +68,7 @@ def modify(api: Api, here: Site, change: dict[str, str], names: list[str]) -> in
     if not known:
         print(NOTHING)
         return 1
-    require(here, "accounts", *known)
+    _require_above(here, known, change)
     lines = []
     for name in known:
         account = here.accounts[name]
@@ -93,6 +93,18 @@ def modify(api: Api, here: Site, change: dict[str, str], names: list[str]) -> in
     return 0
 
 
+def _require_above(here: Site, names: list[str], change: dict[str, str]) -> None:
+    """Of accounts below his a coordinator changes shares, limits and the account above, which must be one of his; of
+    his own he changes its users alone. Raises Usage."""
+    parent = change.get("parent", "root").lower()
+    if parent != "root" and parent not in here.accounts:
+        raise Usage(f" Parent Account {parent} doesn't exist.")
+    if {"description", "organization"} & change.keys():
+        require(here)
+    above = [here.accounts[name].parent for name in names] + ([change["parent"].lower()] if "parent" in change else [])
+    require(here, *above)
+
+
 def _within(here: Site, name: str) -> list[tuple[str, str]]:
     """(account, user) of an account and those below it."""
     found = [(name, user) for user, theirs in sorted(here.users.items()) if name in {one.account for one in theirs}]
@@ -101,12 +113,12 @@ def _within(here: Site, name: str) -> list[tuple[str, str]]:
 
 
 def delete(api: Api, here: Site, names: list[str]) -> int:
-    """The users of an account lose what they have in it."""
+    """The users of an account lose what they have in it. Coordinators delete none, as in Slurm."""
     known = [name for name in names if name in here.accounts]
     if not known:
         print(NOTHING_DELETED)
         return 1
-    require(here, "account", *known)
+    require(here)
     for name in known:
         del here.accounts[name]
         for user in list(here.users):

@@ -25,7 +25,7 @@ def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
     lines += [f"  Description    = {said.get('description') or name}" for name in fresh[:1]]
     print("\n".join([*lines, *qos_settings(made, said)]))
     if not may(here):
-        raise Usage(" Problem adding qos: Access/permission denied")
+        raise Usage(" Problem adding QOS: Access/permission denied")
     for name in fresh:
         here.qos[name] = msgspec.structs.replace(made, description=said.get("description") or name)
     site.store(api, here)
@@ -37,7 +37,7 @@ def modify(api: Api, here: Site, change: dict[str, str], names: list[str]) -> in
     if not known:
         print(NOTHING)
         return 1
-    require(here, "qos")
+    require(here)
     for name in known:
         change_qos(here, here.qos[name], change)
     site.store(api, here)
@@ -51,7 +51,7 @@ def delete(api: Api, here: Site, names: list[str]) -> int:
     if not known:
         print(NOTHING_DELETED)
         return 1
-    require(here, "qos")
+    require(here)
     for name in known:
         del here.qos[name]
     site.store(api, here)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import sys
 
 from phalanx.slurm.accounts import limits
-from phalanx.slurm.accounts.tree import carry
+from phalanx.slurm.accounts.tree import carry, is_administrator
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.admission import give_level
 from phalanx.slurm.cluster.api import Api
@@ -13,6 +15,7 @@ from phalanx.slurm.cluster.site import Association, Site
 from phalanx.slurm.commands.accounting.entities import wckeys
 from phalanx.slurm.commands.accounting.entities.associations import change_association, make_default
 from phalanx.slurm.commands.accounting.entities.words import (
+    DENIED,
     FAIR,
     NOTHING,
     NOTHING_DELETED,
@@ -45,6 +48,11 @@ def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
             )
     shares = next((said[key] for key in FAIR if key in said), None)
     default = said.get("defaultaccount", "").lower()
+    if default and not is_administrator(here):
+        who = pwd.getpwuid(os.getuid())
+        raise Usage(
+            f" Your user/uid ({who.pw_name}/{who.pw_uid}) is not AdminLevel >= Operator, you cannot set DefaultAccount."
+        )
     fresh = [
         (user, account)
         for user in names
@@ -62,7 +70,7 @@ def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
     lines.append(" Non Default Settings")
     lines += [f"  Fairshare     = {shares}"] if shares is not None else []
     print("\n".join(lines), flush=True)
-    if not may(here, *accounts):
+    if not may(here, *(account for _, account in fresh)):
         raise Usage(" Problem adding users: Access/permission denied")
     for user, account in fresh:
         made = Association(account=account, shares=shares_of(shares) if shares is not None else 1)
@@ -70,9 +78,9 @@ def add(api: Api, here: Site, said: dict[str, str], bare: list[str]) -> int:
         here.users.setdefault(user, []).append(made)
     for user in names if default else ():
         make_default(here.users[user], default)
-    for account in accounts:
-        carry(api, here, account)
     site.store(api, here)
+    for account in {account for _, account in fresh}:
+        carry(api, here, account)
     return 0
 
 
@@ -100,24 +108,43 @@ def modify(api: Api, here: Site, change: dict[str, str], which: dict[str, str], 
         print(NOTHING)
         return 1
     accounts = names_of(which, [], "account", "accounts")
-    require(here, "users", *(accounts or {one.account for one in wanted}))
+    if level is not None:
+        _require_administrator(here, names)
+    require(here, *(accounts or {one.account for one in wanted} if "defaultaccount" not in change else ()))
     touched: list[str] = []
+    changed: set[str] = set()
     for name in names:
         for one in here.users.get(name, ()):
             if accounts and one.account not in accounts:
                 continue
             if change_association(here, one, change):
                 touched.append(f"  C = {here.cluster:<10} A = {one.account:<20} U = {name:<9}")
-                carry(api, here, one.account)
+                changed.add(one.account)
         if account := change.get("defaultaccount", "").lower():
             make_default(here.users.get(name, []), account)
         if level is not None:
             here.admins[name] = _LEVELS[level.lower()]
             give_level(api, name, here.admins[name])
     site.store(api, here)
+    for account in changed:
+        carry(api, here, account)
     print("\n".join([" Modified user associations...", *touched] if touched else
                     [" Modified users...", *(f"  {name}" for name in names)]))  # fmt: skip
     return 0
+
+
+def _require_administrator(here: Site, names: list[str]) -> None:
+    """Levels are given by administrators. Raises Usage, with the words that Slurm has for each who may not."""
+    user = pwd.getpwuid(os.getuid()).pw_name
+    if os.getuid() == 0 or here.admins.get(user) == "Administrator":
+        return
+    if here.admins.get(user, "None") != "None":
+        why = "You must be a super user to modify a users admin level"
+    elif names == [user]:
+        why = "You can only change your own default account, default wckey nothing else"
+    else:
+        raise Usage(DENIED)
+    raise Usage(f"sacctmgr: error: {why}\n Error with request: Access/permission denied")
 
 
 def delete(api: Api, here: Site, names: list[str], accounts: list[str]) -> int:
@@ -131,17 +158,16 @@ def delete(api: Api, here: Site, names: list[str], accounts: list[str]) -> int:
     if not known or (accounts and not gone):
         print(NOTHING_DELETED)
         return 1
-    require(here, "users", *{account for _, account in gone})
+    require(here, *{account for _, account in gone})
     for user in known:
         here.users[user] = [one for one in here.users[user] if (user, one.account) not in gone]
         if not accounts:
             del here.users[user]
             if here.admins.pop(user, None) is not None:
                 give_level(api, user, "None")
-    for account in {account for _, account in gone}:
-        if account in here.accounts:
-            carry(api, here, account)
     site.store(api, here)
+    for account in {account for _, account in gone} & here.accounts.keys():
+        carry(api, here, account)
     if accounts:
         lines = [f"  C = {here.cluster:<10} A = {account:<10} U = {user:<9}" for user, account in gone]
         print("\n".join([" Deleting user associations...", *lines]))
@@ -158,16 +184,17 @@ def coordinate(api: Api, here: Site, said: dict[str, str], *, remove: bool) -> i
     if not names or not known:
         print(" Nothing new added." if not remove else NOTHING_DELETED)
         return 1
-    require(here, "coordinators")
     title, word = (" Removing Coordinators with user name", "From") if remove else (" Adding Coordinator User(s)", "To")
     lines = [title, *(f"  {name}" for name in names)]
     lines += [f" {word} Account(s)" + ("" if remove else " and all sub-accounts"), *(f"  {one}" for one in known)]
+    print("\n".join(lines), flush=True)
+    if not may(here, *known):
+        raise Usage(DENIED if remove else " Problem adding coordinator: Access/permission denied")
     for account in known:
         before = here.accounts[account].coordinators
         here.accounts[account].coordinators = [one for one in before if one not in names] + ([] if remove else names)
-    if remove:
-        lines.append(" Removed Coordinators (sub accounts not listed)...")
-        lines += [f"  U = {name:<9} A = {account:<10}" for name in names for account in known]
     site.store(api, here)
-    print("\n".join(lines))
+    if remove:
+        print(" Removed Coordinators (sub accounts not listed)...")
+        print("\n".join(f"  U = {name:<9} A = {account:<10}" for name in names for account in known))
     return 0

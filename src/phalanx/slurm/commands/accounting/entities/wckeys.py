@@ -14,7 +14,7 @@ def add(api: Api, here: Site, names: list[str], keys: list[str]) -> int:
     if not fresh:
         print(" Nothing new added.")
         return 1
-    require(here, "users")
+    require(here)
     for user, key in fresh:
         here.wckeys[user] = sorted([*here.wckeys.get(user, ()), key])
     site.store(api, here)
@@ -28,7 +28,7 @@ def delete(api: Api, here: Site, names: list[str], keys: list[str]) -> int:
     if not gone:
         print(NOTHING_DELETED)
         return 1
-    require(here, "users")
+    require(here)
     for user, key in gone:
         here.wckeys[user].remove(key)
     here.wckeys = {user: kept for user, kept in here.wckeys.items() if kept}

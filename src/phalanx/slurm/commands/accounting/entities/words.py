@@ -11,6 +11,10 @@ from phalanx.slurm.accounts.tree import coordinators, is_administrator
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.options import Usage
 
+DENIED = (
+    "sacctmgr: error: Your user doesn't have privilege to perform this action\n"
+    " Error with request: Access/permission denied"
+)
 NOTHING, NOTHING_DELETED = " Nothing modified", " Nothing deleted"
 FAIR = ("fairshare", "share", "shares")
 _ENTITIES = ("account", "association", "cluster", "coordinator", "event", "qos", "tres", "user", "wckey")
@@ -77,6 +81,7 @@ def require_known(change: Mapping[str, str], known: set[str]) -> None:
             raise limits.unknown(name, value)
 
 
-def require(here: Site, what: str, *accounts: str) -> None:
+def require(here: Site, *accounts: str) -> None:
+    """Raises Usage unless `may`."""
     if not may(here, *accounts):
-        raise Usage(f" Problem modifying {what}: Access/permission denied")
+        raise Usage(DENIED)

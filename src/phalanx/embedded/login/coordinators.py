@@ -1,0 +1,200 @@
+"""What coordinators of Slurm's accounts may write: users of their accounts, accounts below them, and nothing else.
+
+The site's ConfigMap (`phalanx.slurm.cluster.site`) has keys of its own for each account NAME: `account.NAME` (shares,
+limits), `users.NAME` and `members.NAME`, `coordinators.NAME`, and `path.NAME`, the accounts from the topmost to
+itself, separated by slashes. Whoever is named for one of the accounts on an account's path coordinates it. As in Slurm
+(measured, 22.05) he adds users and changes them, names other coordinators, and adds accounts below; shares and limits
+he changes of accounts below those that he is named for, and he deletes no account. A role lets him patch this
+object, the binding of that role, and queues; three policies hold him to what is his:
+
+- of the site, the keys of these accounts. A path that he writes must be that of the account above and the name, so that
+  nobody puts another's account below his own, or his own beside the one whose limits it is under.
+- of queues, those of these accounts: users' shares; below, weight, limits and parent, too. Limits of queues above hold
+  all the same.
+- of the binding, that nobody is taken off it who is named.
+
+They are about whoever may patch the site and not replace it (`update`): operators may do both, others neither. So no
+list of coordinators is looked at to find out whom to hold, and one who is no coordinator any more but still has the
+role can write nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.login.admission import DATA_ALONE, META, alike
+
+Object = dict[str, Any]
+
+ROLE, SITE = "phalanx:slurm-coordinator", "phalanx-slurm"
+_SYSTEM = "kube-system"
+_RBAC = "rbac.authorization.k8s.io"
+RULES: list[Object] = [
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [SITE], "verbs": ["get", "patch"]},
+    {"apiGroups": ["phalanx.dev"], "resources": ["queues"], "verbs": ["get", "create", "patch"]},
+    {"apiGroups": [_RBAC], "resources": ["clusterrolebindings"], "resourceNames": [ROLE], "verbs": ["get", "patch"]},
+]
+
+_USER = "request.userInfo.username"
+_ASKED = f'authorizer.group("").resource("configmaps").namespace("{_SYSTEM}").name("{SITE}")'
+_CONDITIONS = [
+    {"name": "coordinator", "expression": f'{_ASKED}.check("patch").allowed() && !{_ASKED}.check("update").allowed()'}
+]
+
+
+def _own(data: str) -> str:
+    """Return the accounts that the user is named coordinator of."""
+    named = f'key.startsWith("coordinators.") && {_USER} in {data}[key].split(",")'
+    return f"{data}.filter(key, {named}).map(key, key.substring(13))"
+
+
+def _coordinated(data: str, account: str, *, above: bool = False) -> str:
+    """Return whether that account is there, and the user is named for it or one above it; `above`: for one above it."""
+    path = f'"path." + {account}'
+    strictly = f" && one != {account}" if above else ""
+    return f'({path} in {data} && {data}[{path}].split("/").exists(one, one in variables.own{strictly}))'
+
+
+def _denied(expression: str, message: str) -> Object:
+    return {"expression": expression, "reason": "Forbidden", "message": message}
+
+
+def _policy(name: str, rule: Object, variables: dict[str, str], *validations: Object, **more: Object) -> Object:
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": _CONDITIONS,
+        "variables": [{"name": each, "expression": text} for each, text in variables.items()],
+        "validations": list(validations),
+    }
+    return {"metadata": {"name": name}, "spec": spec | more}
+
+
+_BEFORE, _AFTER, _NAME = "variables.before", "variables.after", 'key.substring(key.indexOf(".") + 1)'
+_BOTH, _PATH = f"[{_BEFORE}, {_AFTER}]", f'{_AFTER}[key].split("/")'
+_NOT_HIS = "Access/permission denied: this account is none that you coordinate"
+_ABOVE_NOT_HIS = "Access/permission denied: the account above it is none that you coordinate"
+
+
+def _his(*, above: bool) -> str:
+    """Return whether the account of a key that changes is his, before as far as it was there, and afterwards."""
+    return (
+        f'{_BOTH}.all(data, !("path." + {_NAME} in data) || {_coordinated("data", _NAME, above=above)})'
+        f' && "path." + {_NAME} in {_AFTER}'
+    )
+
+
+SITE_POLICY = _policy(
+    "slurm-coordinators.phalanx.dev",
+    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["configmaps"],
+     "resourceNames": [SITE]},
+    {
+        "before": "has(oldObject.data) ? oldObject.data : {}",
+        "after": "has(object.data) ? object.data : {}",
+        "own": _own(_BEFORE),
+        "changed": f"{_BEFORE}.filter(key, !(key in {_AFTER}) || {_AFTER}[key] != {_BEFORE}[key])"
+                   f" + {_AFTER}.filter(key, !(key in {_BEFORE}))",
+    },
+    _denied(
+        'variables.changed.all(key, key.matches("^(account|path|users|members|coordinators)[.]"))',
+        "coordinators change accounts, their users and coordinators, and nothing else of the site",
+    ),
+    _denied(
+        f'variables.changed.all(key, key.matches("^(account|path)[.]") ? key in {_AFTER} && {_his(above=True)}'
+        f" : {_his(above=False)})",
+        _NOT_HIS,
+    ),
+    _denied(
+        f'variables.changed.all(key, !key.startsWith("path.") || !(key in {_AFTER}) || {_PATH}.size() > 1'
+        f" && {_coordinated(_AFTER, f'{_PATH}[{_PATH}.size() - 2]')}"
+        f' && {_AFTER}[key] == {_AFTER}["path." + {_PATH}[{_PATH}.size() - 2]] + "/" + {_NAME})',
+        _ABOVE_NOT_HIS,
+    ),
+    DATA_ALONE,
+)  # fmt: skip
+
+_DATA = "params.data"
+_SITE_AS_DATA: Object = {
+    # Deny would be about whoever writes such an object, conditions or not; without a site nobody is a coordinator.
+    "paramRef": {"name": SITE, "namespace": _SYSTEM, "parameterNotFoundAction": "Allow"},
+}
+_OWN_OF_SITE = {"own": f"has({_DATA}) ? {_own(_DATA)} : []"}
+_PARAM_KIND = {"apiVersion": "v1", "kind": "ConfigMap"}
+_PARENT = 'has(object.spec.parent) ? object.spec.parent : ""'
+_PARENT_BEFORE = 'has(oldObject.spec.parent) ? oldObject.spec.parent : ""'
+
+
+def _same(fields: str) -> str:
+    """Return whether all of a queue but these fields is as it was."""
+    return (
+        f"object.spec.all(field, {fields} || field in oldObject.spec && oldObject.spec[field] == object.spec[field])"
+        f" && oldObject.spec.all(field, {fields} || field in object.spec)"
+    )
+
+
+_USERS = 'field == "accounts"'
+_FIELDS = 'field in ["parent", "weight", "accounts", "limits"]'
+QUEUE_POLICY = _policy(
+    "slurm-coordinated-queues.phalanx.dev",
+    {"apiGroups": ["phalanx.dev"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+     "resources": ["queues"]},
+    _OWN_OF_SITE,
+    _denied(
+        f'request.operation == "CREATE" && !("path." + request.name in {_DATA})'
+        f' || {_coordinated(_DATA, "request.name")}',
+        _NOT_HIS,
+    ),
+    _denied(  # else whoever names an account like a queue that is none would have the queue
+        f'request.operation == "CREATE" || {_DATA}["path." + request.name] == (({_PARENT_BEFORE}) == "" ? "" :'
+        f' ("path." + oldObject.spec.parent in {_DATA} ? {_DATA}["path." + oldObject.spec.parent] : "?") + "/")'
+        " + request.name",
+        "Access/permission denied: this queue is not the account's, as it is elsewhere in the tree",
+    ),
+    _denied(
+        f'request.operation == "UPDATE" && ({_PARENT}) == ({_PARENT_BEFORE})'
+        f" || has(object.spec.parent) && {_coordinated(_DATA, 'object.spec.parent')}",
+        _ABOVE_NOT_HIS,
+    ),
+    _denied(
+        f'request.operation != "CREATE" || object.spec.all(field, {_FIELDS} || field == "gang" && object.spec.gang)'
+        f" && {' && '.join(f'!has(object.{one})' for one in META)}",
+        "of a new account's queue coordinators say parent, weight, accounts and limits alone",
+    ),
+    _denied(
+        f'request.operation != "UPDATE" || {alike(*META)}'
+        f" && ({_coordinated(_DATA, 'request.name', above=True)} ? {_same(_FIELDS)} : {_same(_USERS)})",
+        "of a queue coordinators change the shares of users alone, and below their own accounts parent, weight and "
+        "limits",
+    ),
+    paramKind=_PARAM_KIND,
+)  # fmt: skip
+
+_SUBJECTS = "(has({0}.subjects) ? {0}.subjects : [])"
+BINDING_POLICY = _policy(
+    "slurm-coordinators-named.phalanx.dev",
+    {"apiGroups": [_RBAC], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["clusterrolebindings"],
+     "resourceNames": [ROLE]},
+    {},
+    _denied(
+        f"{_SUBJECTS.format('oldObject')}.all(one, one in {_SUBJECTS.format('object')} || has({_DATA})"
+        f' && !{_DATA}.exists(key, key.startsWith("coordinators.") && one.name in {_DATA}[key].split(",")))',
+        "Access/permission denied: somebody who is named coordinator would lose the role",
+    ),
+    _denied(f'{_SUBJECTS.format("object")}.all(one, one.kind == "User") && {alike(*META)}', "users alone are named"),
+    paramKind=_PARAM_KIND,
+)  # fmt: skip
+
+
+def _bound(policy: Object, params: Object) -> Object:
+    return {
+        "metadata": policy["metadata"],
+        "spec": {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"], **params},
+    }
+
+
+POLICIES = (SITE_POLICY, QUEUE_POLICY, BINDING_POLICY)
+BINDINGS = (
+    _bound(SITE_POLICY, {}),
+    _bound(QUEUE_POLICY, _SITE_AS_DATA),
+    _bound(BINDING_POLICY, _SITE_AS_DATA),
+)

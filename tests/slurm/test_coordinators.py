@@ -1,0 +1,406 @@
+"""A coordinator who is an ordinary user of the cluster: sacctmgr, and what else he may try, with tokens of his own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pwd
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+import pytest
+
+from phalanx.client.access.kubeconfig import Cluster, User
+from phalanx.embedded.login.account import USERS, Account
+from phalanx.embedded.login.coordinators import ROLE
+from phalanx.kube.install.definitions import DEFINITIONS, QUEUES
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.commands.accounting import sacctmgr
+from phalanx.slurm.commands.accounting.entities.words import DENIED as UNPRIVILEGED
+from phalanx.slurm.options import Usage
+from tests.embedded.apiserver.inprocess import InProcess
+from tests.embedded.login.test_rules import define, shared
+
+SITE = f"{site.PATH}/{site.SITE}"
+QUEUE = "/apis/phalanx.dev/v1/queues"
+JOBS = "/apis/batch/v1/namespaces/user-yan/jobs"
+NAMES = ("head", "yan", "oper")
+UIDS = {"root": 0, **{name: 60001 + at for at, name in enumerate(NAMES)}}
+BINDING = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{ROLE}"
+NAMED = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "head"}
+DENIED = "Access/permission denied"
+ADDING = " Problem adding {}: Access/permission denied"
+
+
+class Client(Api):
+    """What a command has of the API server, of the one in this process."""
+
+    def __init__(self, runner: asyncio.Runner, server: InProcess) -> None:
+        super().__init__(Cluster(server="http://api"), User(token="t"), "default")
+        self._runner, self._server = runner, server
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        kind: str = "application/json",
+        accept: str = "application/json",
+        **query: str,
+    ) -> bytes:
+        target = f"{self.path(path)}?{urlencode(query)}" if query else self.path(path)
+        answer = self._runner.run(self._server.ask(method, target, body, kind))
+        if answer.code >= 300:
+            raise Refused(answer.code, answer.body["message"])
+        return json.dumps(answer.body).encode()
+
+    def with_token(self, token: str) -> Client:
+        return Client(self._runner, InProcess(self._server.api, token))
+
+
+class Machine:
+    """The clients of its users; `root` is the admin. `sacctmgr` runs as one of them."""
+
+    def __init__(self, clients: dict[str, Client], patch: pytest.MonkeyPatch) -> None:
+        self.clients, self._patch = clients, patch
+
+    def sacctmgr(self, user: str, line: str, *, trusted: bool = False) -> int:
+        """`trusted`: the command asks nobody, as one that its user has changed."""
+        uid = UIDS[user]
+        self._patch.setattr(Api, "open", lambda: self.clients[user])
+        self._patch.setattr(os, "getuid", lambda: 0 if trusted else uid)
+        self._patch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd((user, "x", uid, uid, "", "/", "/bin/sh")))
+        return sacctmgr.run(line.split())
+
+    def fails(self, user: str, line: str, *, trusted: bool = False) -> str:
+        with pytest.raises(Usage) as error:
+            self.sacctmgr(user, line, trusted=trusted)
+        return error.value.text
+
+    @property
+    def site(self) -> site.Site:
+        return site.load(self.clients["root"])
+
+    def queue(self, name: str) -> Any:
+        return self.clients["root"].get(f"{QUEUE}/{name}")["spec"]
+
+
+LINES = (
+    "add account lab fairshare=10", "add account vision parent=lab", "add account chem",
+    "add user head account=lab", "add user yan account=chem", "add user oper account=chem",
+    "add coordinator account=lab names=head", "modify user oper set adminlevel=operator",
+)  # fmt: skip
+
+
+class Kept(NamedTuple):
+    """What there is before each test."""
+
+    site: dict[str, str]
+    queues: dict[str, Any]
+    subjects: list[Any]
+
+    @classmethod
+    def of(cls, root: Client) -> Kept:
+        queues = {one["metadata"]["name"]: one["spec"] for one in root.get(QUEUE)["items"]}
+        return cls(root.get(SITE)["data"], queues, root.get(BINDING).get("subjects", []))
+
+    def restore(self, root: Client) -> None:
+        now = Kept.of(root)
+        if now.site != self.site:
+            root.patch(SITE, {"data": {**dict.fromkeys(now.site), **self.site}})
+        if now.subjects != self.subjects:
+            root.patch(BINDING, {"subjects": self.subjects})
+        for name in {*now.queues, *self.queues}:
+            if now.queues.get(name) != self.queues.get(name):
+                if name in now.queues:
+                    root.delete(f"{QUEUE}/{name}")
+                if name in self.queues:
+                    root.create(QUEUE, queue(name, self.queues[name]))
+
+
+def queue(name: str, spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "phalanx.dev/v1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Client], Kept]]:
+    """Accounts lab with vision below it, and chem; head coordinates lab, yan is a user of chem, oper an operator; and a
+    queue that is no account."""
+    accounts = [Account(uid=UIDS[name], gid=UIDS[name], name=name, groups=(USERS,)) for name in NAMES]
+    with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
+        serving = shared(tmp_path_factory.mktemp("api"), *accounts)
+        admin, *others = runner.run(serving.__aenter__())
+        runner.run(define(admin, dict(DEFINITIONS[QUEUES])))
+        clients = {name: Client(runner, one) for name, one in zip(("root", *NAMES), (admin, *others), strict=True)}
+        assert [Machine(clients, patch).sacctmgr("root", f"-i {line}") for line in LINES] == [0] * len(LINES)
+        clients["root"].create(QUEUE, queue("prod", {}))
+        yield clients, Kept.of(clients["root"])
+        runner.run(serving.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def machine(served: tuple[dict[str, Client], Kept], monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    clients, kept = served
+    yield Machine(clients, monkeypatch)
+    kept.restore(clients["root"])
+
+
+def test_a_coordinator_manages_his_account_and_those_below_it(machine: Machine) -> None:
+    for line in (
+        "add user yan account=vision fairshare=3",
+        "modify user yan where account=vision set fairshare=5 maxjobs=4",
+        "modify account vision set maxjobs=7 fairshare=2",
+        "add account nlp parent=vision",
+        "add user yan account=nlp",
+        "delete user yan account=nlp",
+        "add account speech parent=lab fairshare=4",
+        "modify account nlp set parent=speech",
+        "add user yan account=lab,chem",
+        "modify user head set fairshare=8",
+        "add coordinator account=vision names=yan",
+        "delete user yan account=lab",
+    ):
+        assert machine.sacctmgr("head", f"-i {line}") == 0, line
+    here = machine.site
+    assert {name: one.parent for name, one in here.accounts.items()} == {
+        "chem": "", "lab": "", "nlp": "speech", "speech": "lab", "vision": "lab",
+    }  # fmt: skip
+    assert [one.account for one in here.users["yan"]] == ["chem", "vision"]
+    assert machine.queue("lab")["accounts"] == {"head": 8}
+    assert machine.sacctmgr("yan", "-i add user oper account=vision") == 0
+    assert machine.sacctmgr("head", "-i delete coordinator account=lab names=head") == 0
+    assert DENIED in machine.fails("head", "-i add user oper account=lab", trusted=True)
+    assert (machine.queue("nlp")["parent"], machine.queue("speech")["weight"]) == ("speech", 4)
+
+
+def test_who_was_added_submits_there_and_nobody_else(machine: Machine) -> None:
+    yan = machine.clients["yan"]
+    with pytest.raises(Refused, match="Invalid account or account/partition combination specified"):
+        yan.create(JOBS, job("vision", "yan"))
+    machine.sacctmgr("head", "-i add user yan account=vision")
+    assert yan.create(JOBS, job("vision", "yan"))["metadata"]["name"] == "slurm-1"
+    yan.delete(f"{JOBS}/slurm-1")
+
+
+def test_a_service_account_of_another_users_namespace_is_held_to_accounts_too(machine: Machine) -> None:
+    root, group = machine.clients["root"], "rbac.authorization.k8s.io"
+    meta, accounts = {"name": "robot"}, "/api/v1/namespaces/user-head/serviceaccounts"
+    root.create(accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})
+    root.create(f"/apis/{group}/v1/namespaces/user-yan/rolebindings", {
+        "apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": meta,
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "user-head"}],
+    })  # fmt: skip
+    token = root.create(f"{accounts}/robot/token", {"spec": {}})["status"]["token"]
+    with pytest.raises(Refused, match="another user's name"):
+        root.with_token(token).create(JOBS, job("lab", "head"))
+
+
+@pytest.mark.parametrize(
+    ("user", "line", "words"),
+    [
+        ("head", "add user new account=lab,chem", ADDING.format("users")),
+        ("head", "add account mine", ADDING.format("accounts")),
+        ("head", "add account mine parent=chem", ADDING.format("accounts")),
+        ("head", "modify account vision set parent=chem", UNPRIVILEGED),
+        ("head", "modify account vision set parent=root", UNPRIVILEGED),
+        ("head", "modify account lab set fairshare=99", UNPRIVILEGED),
+        ("head", "modify account lab set maxjobs=9", UNPRIVILEGED),
+        ("head", "modify account lab set parent=chem", UNPRIVILEGED),
+        ("head", "modify account chem set maxjobs=1", UNPRIVILEGED),
+        ("head", "delete account vision", UNPRIVILEGED),
+        ("head", "delete account chem", UNPRIVILEGED),
+        ("head", "delete user yan", UNPRIVILEGED),
+        ("head", "add coordinator account=chem names=head", ADDING.format("coordinator")),
+        ("head", "modify user yan set adminlevel=administrator", UNPRIVILEGED),
+        ("head", "add qos mine priority=9", ADDING.format("QOS")),
+        ("head", "modify qos normal set priority=9", UNPRIVILEGED),
+        ("yan", "add user yan account=lab", ADDING.format("users")),
+        ("yan", "add account mine parent=chem", ADDING.format("accounts")),
+        ("yan", "modify user yan set fairshare=99", UNPRIVILEGED),
+        ("yan", "add coordinator account=chem names=yan", ADDING.format("coordinator")),
+        ("yan", "delete coordinator account=lab names=head", UNPRIVILEGED),
+        ("yan", "modify user oper set adminlevel=none", UNPRIVILEGED),
+    ],
+)
+def test_all_else_is_refused_in_slurms_words_by_the_command_and_by_the_api_server(
+    machine: Machine, user: str, line: str, words: str
+) -> None:
+    root = machine.clients["root"]
+    before = Kept.of(root)
+    assert machine.fails(user, f"-i {line}") == words
+    assert machine.fails(user, f"-i {line}", trusted=True).startswith(words)
+    assert Kept.of(root) == before
+
+
+@pytest.mark.parametrize(
+    ("user", "line", "words"),
+    [
+        ("yan", "modify user yan set adminlevel=operator", "You can only change your own default account, default"),
+        ("oper", "modify user yan set adminlevel=operator", "You must be a super user to modify a users admin level"),
+        ("head", "add user yan account=lab defaultaccount=lab", "(head/60001) is not AdminLevel >= Operator, you can"),
+        ("root", "modify account vision set parent=nope", " Parent Account nope doesn't exist."),
+    ],
+)
+def test_some_refusals_have_words_of_their_own(machine: Machine, user: str, line: str, words: str) -> None:
+    assert words in machine.fails(user, f"-i {line}")
+
+
+def patched(change: dict[str, Any]) -> Any:
+    return SITE, {"data": change}
+
+
+def below(name: str, path: str) -> Any:
+    return patched({f"path.{name}": path, f"account.{name}": "{}"})
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "why"),
+    [
+        (*patched({"site": '{"admins":{"head":"Administrator"}}'}), "nothing else of the site"),
+        (*patched({"coordinators.chem": "head"}), "none that you coordinate"),
+        (*patched({"account.lab": '{"shares":99}'}), "none that you coordinate"),
+        (*patched({"account.vision": None}), "none that you coordinate"),
+        (*patched({"users.chem": "{}"}), "none that you coordinate"),
+        (*patched({"members.chem": "head,yan"}), "none that you coordinate"),
+        (*patched({"account.ghost": "{}"}), "none that you coordinate"),
+        (*patched({"path.chem": "lab/chem"}), "none that you coordinate"),
+        (*patched({"path.chem": None}), "none that you coordinate"),
+        (*patched({"path.vision": "vision"}), "none that you coordinate"),
+        (*below("mine", "mine"), "none that you coordinate"),
+        (*below("mine", "lab/chem/mine"), "the account above it"),
+        (*below("mine", "lab/ghost/mine"), "the account above it"),
+        (*below("mine", "lab/vision"), "the account above it"),
+        (SITE, {"immutable": True}, "only its data"),
+        (SITE, {"metadata": {"finalizers": ["a/b"]}}, "only its data"),
+        (SITE, {"metadata": {"labels": {"a": "b"}}}, "only its data"),
+        (f"{QUEUE}/chem", {"spec": {"weight": 0}}, "none that you coordinate"),
+        (f"{QUEUE}/prod", {"spec": {"weight": 9}}, "none that you coordinate"),
+        (f"{QUEUE}/vision", {"spec": {"parent": "chem"}}, "the account above it"),
+        (f"{QUEUE}/vision", {"spec": {"parent": None}}, "the account above it"),
+        (f"{QUEUE}/lab", {"spec": {"parent": "prod"}}, "the account above it"),
+        (f"{QUEUE}/lab", {"spec": {"weight": 99}}, "change the shares of users alone"),
+        (f"{QUEUE}/lab", {"spec": {"limits": {"perJob": {"wall": "1h"}}}}, "change the shares of users alone"),
+        (f"{QUEUE}/vision", {"spec": {"priority": 9}}, "change the shares of users alone"),
+        (f"{QUEUE}/vision", {"spec": {"gang": False}}, "change the shares of users alone"),
+        (f"{QUEUE}/vision", {"metadata": {"labels": {"a": "b"}}}, "change the shares of users alone"),
+        (BINDING, {"subjects": []}, "would lose the role"),
+        (BINDING, {"subjects": [NAMED, {**NAMED, "kind": "Group", "name": "system:authenticated"}]}, "users alone"),
+    ],
+)
+def test_a_coordinator_who_writes_by_himself_gets_no_further(machine: Machine, path: str, body: Any, why: str) -> None:
+    with pytest.raises(Refused, match=why) as error:
+        machine.clients["head"].patch(path, body)
+    assert error.value.code == 403
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "why"),
+    [
+        ("mine", {}, "the account above it"),
+        ("mine", {"parent": "chem"}, "the account above it"),
+        ("mine", {"parent": "lab", "order": "fifo"}, "parent, weight, accounts and limits alone"),
+        ("mine", {"parent": "lab", "quotas": [{"flavor": "", "guaranteed": {"cpu": 9}}]}, "and limits alone"),
+    ],
+)
+def test_nor_with_queues_that_are_new(machine: Machine, name: str, spec: Any, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        machine.clients["head"].create(QUEUE, queue(name, spec))
+
+
+def test_a_queue_that_is_no_account_is_not_had_by_naming_one_like_it(machine: Machine) -> None:
+    head = machine.clients["head"]
+    head.patch(*below("prod", "lab/prod"))
+    head.patch(*patched({"coordinators.prod": "head"}))
+    with pytest.raises(Refused, match="elsewhere in the tree"):
+        head.patch(f"{QUEUE}/prod", {"spec": {"weight": 9}})
+    with pytest.raises(Refused, match='User "head" cannot delete'):
+        head.delete(f"{QUEUE}/prod")
+
+
+def test_a_stranger_has_no_right_to_any_of_it(machine: Machine) -> None:
+    yan = machine.clients["yan"]
+    for path, body in (patched({"members.chem": "yan"}), (f"{QUEUE}/chem", {"spec": {"weight": 9}})):
+        with pytest.raises(Refused, match='User "yan" cannot patch'):
+            yan.patch(path, body)
+    with pytest.raises(Refused, match='User "yan" cannot patch'):
+        yan.patch(BINDING, {"subjects": []})
+
+
+def test_who_is_coordinator_no_more_can_write_nothing(machine: Machine) -> None:
+    machine.sacctmgr("root", "-i delete coordinator account=lab names=head")
+    head, change = machine.clients["head"], {"members.vision": "yan"}
+    with pytest.raises(Refused, match='User "head" cannot patch'):
+        head.patch(*patched(change))
+    machine.clients["root"].patch(BINDING, {"subjects": [NAMED]})
+    with pytest.raises(Refused, match="none that you coordinate"):
+        head.patch(*patched(change))
+
+
+def test_an_operator_names_coordinators_and_is_held_to_no_account(machine: Machine) -> None:
+    assert machine.sacctmgr("oper", "-i add coordinator account=chem names=yan") == 0
+    assert machine.sacctmgr("yan", "-i modify user yan set fairshare=9") == 0
+    assert machine.sacctmgr("oper", "-i modify account lab set maxjobs=3") == 0
+    assert machine.queue("chem")["accounts"]["yan"] == 9
+    assert machine.fails("oper", "-i modify user yan set adminlevel=operator", trusted=True).startswith(UNPRIVILEGED)
+
+
+def job(account: str, user: str) -> dict[str, Any]:
+    """What sbatch makes, as far as rules of admission look at it."""
+    labels = {"slurm.phalanx.dev/number": "1", "phalanx.dev/queue": account, "phalanx.dev/group": user}
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "host"}]}}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "slurm-1", "labels": labels}, "spec": spec}
+
+
+# --- the keys ---------------------------------------------------------------------------------------------------------
+
+TREE = site.Site(
+    accounts={"lab": site.Account(coordinators=["head", "ann"]), "vision": site.Account(parent="lab", shares=3)},
+    users={"ann": [site.Association(account="vision", limits={"maxjobs": "2"}), site.Association(account="lab")],
+           "bob": [site.Association(account="lab")], "root": [site.Association(account="root")]},
+    admins={"bob": "Operator"},
+)  # fmt: skip
+
+
+def test_a_site_is_read_from_the_keys_that_say_it() -> None:
+    said = site.keys(TREE)
+    assert {key: text for key, text in said.items() if not key.startswith(("account.", "users.", "site"))} == {
+        "path.lab": "lab", "path.vision": "lab/vision", "coordinators.lab": "head,ann",
+        "members.lab": "ann,bob", "members.vision": "ann", "members.root": "root",
+    }  # fmt: skip
+    again = site.parse(said)
+    assert site.keys(again) == said
+    assert [one.account for one in again.users["ann"]] == ["vision", "lab"]
+    assert (again.accounts, again.admins) == (TREE.accounts, TREE.admins)
+
+
+def test_a_site_of_one_key_is_read_too() -> None:
+    whole = {"site": msgspec.json.encode(msgspec.structs.replace(TREE, read={})).decode()}
+    assert site.keys(site.parse(whole)) == site.keys(TREE)
+
+
+def test_another_account_of_a_user_changes_no_key_but_its_own() -> None:
+    before = site.keys(TREE)
+    here = site.parse(before)
+    here.accounts["a"] = site.Account()
+    before = site.keys(here)
+    here.users["ann"].append(site.Association(account="a"))
+    changed = {key for key, text in site.keys(here).items() if before.get(key) != text}
+    assert changed == {"users.a", "members.a"}
+    assert [one.account for one in site.parse(site.keys(here)).users["ann"]] == ["vision", "lab", "a"]
+
+
+def test_changes_of_different_accounts_are_both_carried_out(machine: Machine) -> None:
+    root = machine.clients["root"]
+    one, other = site.load(root), site.load(root)
+    one.accounts["lab"].description, other.accounts["chem"].description = "one", "other"
+    site.store(root, one)
+    site.store(root, other)
+    assert [machine.site.accounts[name].description for name in ("lab", "chem")] == ["one", "other"]
+    other.accounts["lab"].description = "late"
+    with pytest.raises(Exception, match=r"somebody else has just changed account\.chem"):
+        site.store(root, other)
