@@ -368,9 +368,14 @@ def _unshared(old: Object, touched: Collection[str]) -> Object:
     """A stored object to be changed in the fields that are named: those are copied, the others shared with readers.
 
     Nothing downstream may edit the others in place. Strategies do not: defaults are idempotent, and what an update
-    puts back (`obj["status"] = old["status"]`) is shared just so.
+    puts back (`obj["status"] = old["status"]`) is shared just so. The record of managedFields, which is often most of
+    an object and is never edited, is shared in any case.
     """
-    copied = {key: decode(encode(old[key])) for key in touched if key in old}
+    copied = {key: decode(encode(old[key])) for key in touched if key in old and key != "metadata"}
+    metadata = {key: value for key, value in old["metadata"].items() if key != "managedFields"}
+    copied["metadata"] = decode(encode(metadata))
+    if record := old["metadata"].get("managedFields"):
+        copied["metadata"]["managedFields"] = record
     return old | copied
 
 

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import jsonpatch
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,13 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.patch.apply import apply
 from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch, merge_patch
 from phalanx.embedded.apiserver.apimachinery.patch.strategic import strategic_merge
-from phalanx.embedded.apiserver.apimachinery.schema.field_set import difference, intersection, paths, union
+from phalanx.embedded.apiserver.apimachinery.schema.field_set import (
+    difference,
+    intersection,
+    paths,
+    sorted_set,
+    union,
+)
 from phalanx.embedded.apiserver.apimachinery.schema.schema import type_of
 from phalanx.embedded.apiserver.apimachinery.schema.typed import compare, field_set
 
@@ -70,7 +77,7 @@ def test_a_strategic_merge_has_every_item_of_both_and_the_fields_of_the_patch(cu
 @given(pods, pods)
 def test_a_comparison_names_the_fields_that_came_changed_and_went(old: Object, new: Object) -> None:
     change, had, has = compare(old, new, POD), field_set(old, POD), field_set(new, POD)
-    assert set(paths(difference(has, had))) <= set(paths(change.added))
+    assert set(paths(difference(has, had))) <= set(paths(change.written))
     assert set(paths(difference(had, has))) <= set(paths(change.removed))
     assert bool(change) is (_by_name(old) != _by_name(new))
 
@@ -87,6 +94,10 @@ def test_field_sets_are_sets(one: Object, other: Object) -> None:
     assert set(paths(union(a, b))) == left | right
     assert set(paths(intersection(a, b))) == left & right
     assert set(paths(difference(a, b))) == left - right
+    for found in (a, union(a, b), intersection(a, b), difference(a, b), compare(one, other, POD).touched()):
+        assert msgspec.json.encode(found) == msgspec.json.encode(sorted_set(found)), (
+            "in the order in which it is written"
+        )
 
 
 @pytest.mark.slow

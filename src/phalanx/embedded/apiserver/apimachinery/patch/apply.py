@@ -113,11 +113,8 @@ def _seen(change: Comparison, reset: Node) -> Comparison:
     """The change without what this endpoint cannot change anyway."""
     if not reset:
         return change
-    return Comparison(*({k: v for k, v in part.items() if k not in reset} for part in _parts(change)))
-
-
-def _parts(change: Comparison) -> tuple[Node, Node, Node]:
-    return change.removed, change.modified, change.added
+    removed, written = ({k: v for k, v in one.items() if k not in reset} for one in (change.removed, change.written))
+    return Comparison(removed, written)
 
 
 def _pruned(wanted: Object, owned: Node, former: Node, kind: Type) -> Object:

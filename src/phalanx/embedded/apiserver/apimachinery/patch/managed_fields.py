@@ -11,11 +11,11 @@ Sources: k8s.io/apimachinery/pkg/util/managedfields, structured-merge-diff/v6/me
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.schema import schema
@@ -51,9 +51,9 @@ STRIPPED: Node = {
 _METADATA = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """An entry. An applier is the same whatever version it applies in; an updater is not."""
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry. An applier is the same whatever version it applies in; an updater is not. (A Struct, because every
+    write makes some: a dataclass costs ten times as much.)"""
 
     manager: str
     operation: str
@@ -83,6 +83,12 @@ def read(metadata: Mapping[str, Any]) -> list[Owner]:
         return [_owner(entry) for entry in metadata.get("managedFields") or () if entry]
     except (KeyError, TypeError, AttributeError):
         return []
+
+
+def _read_sent(sent: Iterable[Mapping[str, Any]]) -> list[Owner]:
+    """The entries of a record that a client wrote, whose sets are in any order."""
+    ordered = [{**entry, "fieldsV1": sorted_set(entry.get("fieldsV1") or {})} for entry in sent if entry]
+    return read({"managedFields": ordered})
 
 
 def _is_record(sent: Any) -> bool:
@@ -138,7 +144,7 @@ def _entry(owner: Owner) -> Object:
     entry: Object = {"manager": owner.manager, "operation": owner.operation, "apiVersion": owner.api_version}
     if owner.time:
         entry["time"] = owner.time
-    entry |= {"fieldsType": "FieldsV1", "fieldsV1": sorted_set(owner.fields)}
+    entry |= {"fieldsType": "FieldsV1", "fieldsV1": owner.fields}
     if owner.subresource:
         entry["subresource"] = owner.subresource
     return entry
@@ -202,10 +208,9 @@ def track_create(resource: Resource, obj: Object, manager: str, now: str) -> Non
     """Enter in a new object that `manager` has set all of it."""
     kind, gone = type_for(resource), reset_fields(resource, "")
     fields: dict[str, Node] = {}
-    for key in sorted(obj):
+    for key, value in sorted(_ownable(obj).items()):
         if f"f:{key}" in gone or key in ("apiVersion", "kind"):
             continue
-        value = obj[key] if key != "metadata" else _own_metadata(obj)
         data = msgspec.json.encode(value)
         if len(data) <= _REMEMBERED_BYTES:
             fields |= _born_again(kind, resource.schema_name, key, data)
@@ -218,7 +223,7 @@ def track_create(resource: Resource, obj: Object, manager: str, now: str) -> Non
     obj["metadata"]["managedFields"] = [{**head, "fieldsType": "FieldsV1", "fieldsV1": fields}]
 
 
-# Objects are made from templates: their specs are often the same to the byte, and a set is never changed.
+# Objects are made from templates: their parts are often the same to the byte, and a set is never changed.
 _REMEMBERED_BYTES = 16 * 1024
 
 
@@ -228,10 +233,10 @@ def _born_again(kind: Type, schema_name: str, key: str, data: bytes) -> Node:
 
 
 def _born(kind: Type, schema_name: str, key: str, value: Any) -> Node:
-    """The fields that one field of a new object sets, in order."""
+    """The fields that one field of a new object sets."""
     empty = empty_object(schema_name)
     change = compare({key: empty[key]} if key in empty else {}, {key: value}, kind)
-    return sorted_set(difference(union(change.modified, change.added), STRIPPED))
+    return difference(change.written, STRIPPED)
 
 
 def track_update(resource: Resource, obj: Object, old: Object, manager: str, subresource: str, now: str) -> None:
@@ -240,48 +245,53 @@ def track_update(resource: Resource, obj: Object, old: Object, manager: str, sub
     if sent == [{}] or not (sent or held):
         obj["metadata"].pop("managedFields", None)
         return
-    owners = (read(obj["metadata"]) if sent == held or _is_record(sent) else []) or read(old["metadata"])
-    bare, bare_old = _untracked(obj), _untracked(old)
-    difference_ = compare(bare_old, bare, type_for(resource))
-    if not difference_ and (not sent or sent == held):
+    as_held = not sent or sent == held
+    owners = (_read_sent(sent) if not as_held and _is_record(sent) else []) or read(old["metadata"])
+    change = compare(_ownable(old), _ownable(obj), type_for(resource))
+    if not change and as_held:
         obj["metadata"]["managedFields"] = held
         return
-    fields = difference(union(difference_.modified, difference_.added), STRIPPED)
     mine = Owner(
         manager=manager,
         operation="Update",
         api_version=resource.api_version,
         subresource=subresource,
         time=now,
-        fields=fields,
+        fields=difference(change.written, STRIPPED),
     )
-    if not difference_.removed and _only_later(owners, mine):
+    if not change.removed and _only_later(owners, mine):
         store(obj, [replace(one, time=now) if one.key == mine.key else one for one in owners])
     else:
-        store(obj, entered(taken(owners, difference_), mine))
+        store(obj, entered(taken(owners, change), mine))
 
 
 def _only_later(owners: Iterable[Owner], mine: Owner) -> bool:
     """Does the manager set again what it had, and nobody else? Controllers do little else."""
-    former = [one for one in owners if one.key == mine.key]
+    former, others = _split(owners, mine)
     if not former or difference(mine.fields, former[0].fields):
         return False
-    return not any(intersection(one.fields, mine.fields) for one in owners if one.key != mine.key)
+    return not any(intersection(one.fields, mine.fields) for one in others)
 
 
-def _untracked(obj: Object) -> Object:
-    """Without the record itself and without what changes with every write."""
-    return {**obj, "metadata": _own_metadata(obj)}
+def _split(owners: Iterable[Owner], mine: Owner) -> tuple[list[Owner], list[Owner]]:
+    """The entries of the same manager, and of all others."""
+    former: list[Owner] = []
+    others: list[Owner] = []
+    key = mine.key
+    for one in owners:
+        (former if one.key == key else others).append(one)
+    return former, others
 
 
-def _own_metadata(obj: Object) -> Object:
-    """Return what of the metadata somebody can own."""
-    return {key: value for key, value in obj["metadata"].items() if key not in _OWNERLESS}
+def _ownable(obj: Object) -> Object:
+    """Return what of an object somebody can own."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _OWNERLESS}
+    return {**obj, "metadata": metadata}
 
 
 def taken(owners: Iterable[Owner], change: Comparison) -> list[Owner]:
     """The owners after a change that took from each what it set, and from all what it removed."""
-    gone = union(union(change.modified, change.added), change.removed)
+    gone = change.touched()
     return [_less(owner, gone) for owner in owners]
 
 
@@ -292,8 +302,7 @@ def _less(owner: Owner, gone: Node) -> Owner:
 
 def entered(owners: Iterable[Owner], mine: Owner) -> list[Owner]:
     """The owners with `mine` added to what its manager had; the oldest updaters are joined if they are too many."""
-    others = [owner for owner in owners if owner.key != mine.key]
-    former = [owner for owner in owners if owner.key == mine.key]
+    former, others = _split(owners, mine)
     if mine.fields:
         fields = mine.fields
         for one in former:
@@ -318,6 +327,5 @@ def capped(owners: list[Owner]) -> list[Owner]:
 
 def conflicts(owners: Iterable[Owner], applier: Owner, change: Comparison) -> list[tuple[Owner, Node]]:
     """Return what an apply would take from others."""
-    wanted = union(change.modified, change.added)
-    found = [(owner, intersection(owner.fields, wanted)) for owner in owners if owner.key != applier.key]
+    found = [(owner, intersection(owner.fields, change.written)) for owner in owners if owner.key != applier.key]
     return [(owner, fields) for owner, fields in found if fields]

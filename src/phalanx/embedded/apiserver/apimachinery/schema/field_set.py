@@ -5,7 +5,8 @@ node is a mapping from path elements to nodes; `.` in it says that the path to t
 does an empty node. Elements are `f:NAME` (field or map key), `k:JSON` (list item by its keys), `v:JSON` (item of a
 set), `i:INDEX`. Keeping the wire form means that reading and writing managedFields costs nothing.
 
-Sets are never changed: every operation returns a set that shares what it could keep.
+Sets are never changed: every operation returns a set that shares what it could keep. The elements of a node are in the
+order in which the real server writes them, and every operation keeps that order; `sorted_set` makes it.
 Source: sigs.k8s.io/structured-merge-diff/v6/fieldpath; the encoding is in serialize-pe.go there.
 """
 
@@ -47,7 +48,7 @@ def union(one: Node, other: Node) -> Node:
     for element, node in _children(other):
         mine = merged.get(element)
         merged[element] = node if mine is None else _united(mine, node)
-    return merged
+    return merged if len(merged) == len(one) else in_order(merged)
 
 
 def _united(one: Node, other: Node) -> Node:
@@ -139,6 +140,11 @@ def _element_text(element: str) -> str:
             return f"[{inner}]"
 
 
+def in_order(node: Node) -> Node:
+    """The same node with its elements in order."""
+    return {element: node[element] for element in sorted(node)} if len(node) > 1 else node
+
+
 def sorted_set(root: Node) -> Node:
-    """The same set with its elements in order, as it is written into managedFields."""
+    """The same set in order, whoever wrote it."""
     return {element: sorted_set(root[element]) for element in sorted(root)}

@@ -38,6 +38,9 @@ Shape = Literal[
     "any",
 ]
 
+# Whole; by field or key; by item; "free": objects by key, all else whole.
+Owned = Literal["leaf", "map", "list", "free"]
+
 SOURCE = "kubernetes-json-schema/v1.36.0-local/_definitions.json"
 _SPECIAL: dict[str, Shape] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
@@ -134,6 +137,18 @@ class Type:
     def map_type(self) -> str:
         """`granular` (the default) or `atomic`: whether server-side apply sees into the object or map."""
         return str(self._extension("map-type") or "granular")
+
+    @cached_property
+    def owned(self) -> Owned:
+        """How server-side apply has its values owned. Asked of every field of every new object, so it is found once."""
+        match self.shape:
+            case "any" if self.preserves_unknown:
+                return "free"
+            case "object" | "map":
+                return "leaf" if self.map_type == "atomic" else "map"
+            case "list":
+                return "leaf" if self.list_type == "atomic" else "list"
+        return "leaf"
 
     @cached_property
     def merge_key(self) -> str:

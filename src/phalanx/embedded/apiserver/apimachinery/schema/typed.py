@@ -17,24 +17,29 @@ from typing import Any, Literal
 
 import msgspec
 
-from phalanx.embedded.apiserver.apimachinery.caching import cached
-from phalanx.embedded.apiserver.apimachinery.schema.field_set import MEMBER, Node, is_member, node_of
+from phalanx.embedded.apiserver.apimachinery.schema.field_set import (
+    MEMBER,
+    SELF,
+    Node,
+    in_order,
+    is_member,
+    node_of,
+    union,
+)
 from phalanx.embedded.apiserver.apimachinery.schema.schema import Type
 
 Kind = Type | None
 Form = Literal["leaf", "map", "list"]
 ABSENT: Any = object()
+_encode = msgspec.json.encode
 
 
 def form_of(value: Any, kind: Kind) -> Form:
     """How a value is owned."""
-    if kind is None or (kind.shape == "any" and kind.preserves_unknown):
+    owned = kind.owned if kind is not None else "free"
+    if owned == "free":
         return "map" if isinstance(value, dict) else "leaf"
-    if kind.shape in ("object", "map"):
-        return "leaf" if kind.map_type == "atomic" else "map"
-    if kind.shape == "list":
-        return "leaf" if kind.list_type == "atomic" else "list"
-    return "leaf"
+    return owned
 
 
 def below(kind: Kind, key: str) -> Kind:
@@ -46,17 +51,9 @@ def item_element(item: Any, kind: Type) -> str:
     """The path element of a list item: `k:{"name":"c"}` or `v:"x"`."""
     if kind.list_type == "map" and isinstance(item, dict):
         defaults = kind.map_key_defaults
-        values = tuple(item.get(key, defaults.get(key)) for key in kind.map_keys)
-        try:
-            return _key_element(kind.map_keys, values)
-        except TypeError:  # a key that is itself a list or an object
-            return "k:" + msgspec.json.encode(dict(zip(kind.map_keys, values, strict=True))).decode()
-    return "v:" + msgspec.json.encode(item).decode()
-
-
-@cached(8192)
-def _key_element(keys: tuple[str, ...], values: tuple[Any, ...]) -> str:
-    return "k:" + msgspec.json.encode(dict(sorted(zip(keys, values, strict=True)))).decode()
+        keys = {key: item[key] if key in item else defaults.get(key) for key in kind.map_keys}
+        return "k:" + _encode(keys, order="deterministic").decode()
+    return "v:" + _encode(item).decode()
 
 
 def _items(value: Any, kind: Type) -> dict[str, Any]:
@@ -83,13 +80,13 @@ def _set_children(value: Any, kind: Kind) -> Iterator[tuple[str, Node]]:
     match form_of(value, kind):
         case "map":
             named = kind.fields if kind is not None else {}
-            for key, one in _fields(value).items():
+            for key, one in sorted(_fields(value).items()):
                 member = one is None or one == {} or key not in named
                 node = _set_node(one, below(kind, key), member=member)
                 if node is not None:
                     yield f"f:{key}", node
         case "list" if kind is not None:
-            for element, one in _items(value, kind).items():
+            for element, one in sorted(_items(value, kind).items()):
                 yield element, _set_node(one, kind.items, member=True) or MEMBER
 
 
@@ -104,97 +101,73 @@ def _set_node(value: Any, kind: Kind, *, member: bool) -> Node | None:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of an object before and after an update, as sets of fields."""
+    """An object before and after an update, as sets of fields: those that are gone, and those that were set to
+    something, be they new or changed."""
 
     removed: Node
-    modified: Node
-    added: Node
+    written: Node
 
     def __bool__(self) -> bool:
-        return bool(self.removed or self.modified or self.added)
+        return bool(self.removed or self.written)
 
-
-_NOTHING = (None, None, None)
-_Difference = tuple[Node | None, Node | None, Node | None]
+    def touched(self) -> Node:
+        return union(self.written, self.removed)
 
 
 def compare(old: Any, new: Any, kind: Kind) -> Comparison:
     """The difference of two objects. Costs what differs: equal subtrees are not entered."""
-    removed, modified, added = _compare(old, new, kind)
-    return Comparison(removed or {}, modified or {}, added or {})
+    removed, written = _compare(old, new, kind)
+    return Comparison(removed or {}, written or {})
 
 
-def _compare(old: Any, new: Any, kind: Kind) -> _Difference:
-    if old is new or (old == new and type(old) is type(new)):
-        return _NOTHING
+def _compare(old: Any, new: Any, kind: Kind) -> tuple[Node | None, Node | None]:
+    """Return what is removed and what is written of two values that differ; one of them may be absent."""
     if old is ABSENT:
-        return None, None, _all_of(new, kind)
-    value = old if new is ABSENT or new is None else new
-    form = form_of(value, kind)
-    if form == "leaf" or (not _filled(old) and not _filled(new)):
-        return _leaf_difference(old, new)
+        return None, _all_of(new, kind)
+    if new is ABSENT:
+        return _all_of(old, kind), None
+    form = form_of(old if new is None else new, kind)
+    if form == "leaf" or not (old or new):
+        return None, MEMBER
+    items: Kind = None
     if form == "map":
-        pairs = _map_pairs(_fields(old), _fields(new), kind)
+        before, after = _fields(old), _fields(new)
     else:
         assert kind is not None
-        pairs = _list_pairs(_items(old, kind), _items(new, kind), kind)
+        before, after, items = _items(old, kind), _items(new, kind), kind.items
     removed: dict[str, Node] = {}
-    modified: dict[str, Node] = {}
-    added: dict[str, Node] = {}
-    for element, before, after, inner in pairs:
-        gone, changed, come = _compare(before, after, inner)
+    written: dict[str, Node] = {}
+    for key in after.keys() | before.keys():
+        one, other = before.get(key, ABSENT), after.get(key, ABSENT)
+        if one is other or (one == other and type(one) is type(other)):
+            continue
+        element, inner = (f"f:{key}", below(kind, key)) if form == "map" else (key, items)
+        gone, come = _compare(one, other, inner)
         if gone is not None:
             removed[element] = gone
-        if changed is not None:
-            modified[element] = changed
         if come is not None:
-            added[element] = come
-    return (
-        node_of(removed, member=new is ABSENT),
-        node_of(modified, member=False),
-        node_of(added, member=False),
-    )
+            written[element] = come
+    return in_order(removed) or None, in_order(written) or None
 
 
-def _all_of(new: Any, kind: Kind) -> Node:
-    """The fields of a value that was not there. Most objects are new ones, so this walk has nothing to compare."""
-    form = form_of(new, kind)
-    if not new or form == "leaf":
+def _all_of(value: Any, kind: Kind) -> Node:
+    """The fields of a value that is there on one side only. Most of what is written is new, so this walk has nothing
+    to compare and does not enter leaves."""
+    form = form_of(value, kind)
+    if not value or form == "leaf":
         return MEMBER
+    children: dict[str, Node] = {SELF: MEMBER}
     if form == "map":
-        children = {f"f:{key}": _all_of(value, below(kind, key)) for key, value in _fields(new).items()}
+        for key in sorted(_fields(value)):
+            inner = below(kind, key)
+            is_leaf = inner is not None and inner.owned == "leaf"
+            children[f"f:{key}"] = MEMBER if is_leaf else _all_of(value[key], inner)
     else:
         assert kind is not None
-        children = {element: _all_of(item, kind.items) for element, item in _items(new, kind).items()}
-    return node_of(children, member=True) or MEMBER
-
-
-def _filled(value: Any) -> bool:
-    return value is not ABSENT and bool(value)
-
-
-def _leaf_difference(old: Any, new: Any) -> _Difference:
-    if new is ABSENT:
-        return MEMBER, None, None
-    return None, MEMBER, None
-
-
-def _map_pairs(old: Mapping[str, Any], new: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, Any, Any, Kind]]:
-    for key, value in new.items():
-        before = old.get(key, ABSENT)
-        if before is not value:
-            yield f"f:{key}", before, value, below(kind, key)
-    for key, value in old.items():
-        if key not in new:
-            yield f"f:{key}", value, ABSENT, below(kind, key)
-
-
-def _list_pairs(old: Mapping[str, Any], new: Mapping[str, Any], kind: Type) -> Iterator[tuple[str, Any, Any, Kind]]:
-    for element, value in new.items():
-        yield element, old.get(element, ABSENT), value, kind.items
-    for element, value in old.items():
-        if element not in new:
-            yield element, value, ABSENT, kind.items
+        items = _items(value, kind)
+        for element in sorted(items):
+            children[element] = _all_of(items[element], kind.items)
+    return children if len(children) > 1 else MEMBER
 
 
 # --- how one merges into another ---------------------------------------------------------------------------------
