@@ -27,7 +27,7 @@ def cached(most: int, longest: int = _LONG) -> Callable[[Callable[P, R]], Callab
         @wraps(function)
         def ask(*arguments: P.args, **named: P.kwargs) -> R:
             for one in arguments:
-                if isinstance(one, str | tuple) and _is_long(one, longest):
+                if (isinstance(one, str) and len(one) > longest) or (isinstance(one, tuple) and _is_long(one, longest)):
                     return function(*arguments, **named)
             return kept(*arguments, **named)  # type: ignore[arg-type]  # hashable, or the caller is wrong
 
@@ -36,7 +36,5 @@ def cached(most: int, longest: int = _LONG) -> Callable[[Callable[P, R]], Callab
     return decorate
 
 
-def _is_long(argument: str | tuple[object, ...], longest: int) -> bool:
-    if isinstance(argument, str):
-        return len(argument) > longest
+def _is_long(argument: tuple[object, ...], longest: int) -> bool:
     return any(isinstance(one, str) and len(one) > longest for one in argument)

@@ -213,3 +213,11 @@ def test_what_is_asked_where_nobody_knows_the_rights_is_a_failure_of_the_policy(
     asking = [{"expression": 'authorizer.path("/healthz").check("get").allowed()'}]
     with pytest.raises(ApiError, match="resulted in error"):
         validate(review(), reader(policy("ValidatingAdmissionPolicy", validations=asking)))
+
+
+def test_what_one_user_may_do_is_not_remembered_of_another() -> None:
+    asking = [{"expression": 'authorizer.path("/healthz").check("get").allowed()', "message": "no"}]
+    known = reader(policy("ValidatingAdmissionPolicy", validations=asking), binding={"validationActions": ["Warn"]})
+    answers = (True, False, True)
+    warned = [len(validate(replace(review(), rights=lambda _, may=may: may), known)) for may in answers]
+    assert warned == [0, 1, 0]

@@ -8,11 +8,13 @@ import pytest
 
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import (
     ExpressionError,
+    Scope,
     View,
     compiled,
     paths_of,
     without_structs,
 )
+from phalanx.embedded.apiserver.apimachinery.expressions.metering import Budget
 
 
 @pytest.mark.parametrize(
@@ -59,15 +61,24 @@ def test_what_cannot_be_compiled_is_refused(text: str) -> None:
         compiled(text)
 
 
+LISTS = {("object", "lists")}
+
+
 @pytest.mark.parametrize(
     ("text", "paths"),
     [
         ("object.spec.suspend", {("object", "spec", "suspend")}),
-        ("has(object.spec.template.spec.x)", {("has",), ("object", "spec", "template", "spec", "x")}),
+        ("has(object.spec.template.spec.x)", {("has",), ("object", "spec", "template", "spec", "x", "")}),
         ("object.spec.items.exists(x, x.y)", {("object", "spec", "items"), ("x",), ("x", "y")}),
         ("object.spec.exists(x, true)", {("object", "spec"), ("x",), ("true",)}),
         ("object.size() > 1", {("object",)}),
-        ('object["spec"].a', {("object",), ("a",)}),
+        ('object["spec"].a', {("object", "spec"), ("a",)}),
+        ("object.labels['a/b.c'] == 'd'", {("object", "labels", "a/b.c")}),
+        ('!("a/b" in object.labels)', {("in",), ("object", "labels", "a/b")}),
+        ('x && "a" in object.labels', {("x",), ("in",), ("object", "labels", "a")}),
+        ('"a" + "b" in object.labels', {("in",), ("object", "labels")}),
+        ('"a" in object.lists["b"] && "a" in object.lists[i]', {("in",), ("i",), *LISTS, ("object", "lists", "b")}),
+        (r'"a\"b" in object.labels', {("in",), ("object", "labels")}),
         ("object == oldObject", {("object",), ("oldObject",)}),
         ("'object.no' + object . metadata\n.name // object.not", {("object", "metadata", "name")}),
         ("Object{spec: object.spec}", {("Object",), ("spec",), ("object", "spec")}),
@@ -84,8 +95,31 @@ def view(value: object, *texts: str) -> object:
 def test_a_view_shows_what_is_looked_at_and_nothing_else() -> None:
     value = {"metadata": {"name": "a", "labels": {"b": "c"}}, "spec": {"d": 1, "e": 2}, "status": {}}
     assert view(value, "object.metadata.labels.b") == {"metadata": {"labels": {"b": "c"}}}
-    assert view(value, "object.spec.d", "has(object.spec)") == {"spec": {"d": 1, "e": 2}}
+    assert view(value, "object.spec.d", "has(object.spec)") == {"spec": {"d": 1}}
     assert view(value, "object.spec.d", "object == null") is value
+    assert view(value, "has(object.metadata.labels)") == {"metadata": {"labels": {}}}
+    assert view(value, 'has(object.metadata) && "b" in object.metadata.labels') == {"metadata": {"labels": {"b": "c"}}}
+    assert view(value, '"x" in object.metadata.labels') == {"metadata": {"labels": {}}}
     assert view({"spec": None}, "object.spec.d") == {"spec": None}
     assert view(None, "object.spec.d") is None
     assert View(["other.spec"]).of({"object": value}) == {}
+
+
+def test_a_result_for_the_same_variables_is_remembered_with_what_it_cost() -> None:
+    text, variables = "object.values.all(value, value != 7)", {"object": {"values": list(range(8))}}
+    first = Scope(variables)
+    assert compiled(text).evaluate(first) is False
+    again = Scope(variables)
+    assert compiled(text).evaluate(again) is False
+    assert "context" not in vars(again), "nothing was handed to the library"
+    assert again.budget.left == first.budget.left
+    with pytest.raises(ExpressionError, match="cost limit exceeded"):
+        compiled(text).evaluate(Scope(variables, Budget(steps=1)))
+    assert compiled(text).evaluate(Scope({"object": {"values": [1]}})) is True
+
+
+def test_what_json_cannot_tell_apart_is_not_remembered() -> None:
+    for value, expected in ((b"YQ==", False), ("YQ==", True)):
+        scope = Scope({})
+        scope.add("variables", {"x": value})
+        assert compiled('variables.x == "YQ=="').evaluate(scope) is expected

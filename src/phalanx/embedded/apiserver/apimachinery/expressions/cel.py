@@ -10,9 +10,10 @@ types (`.?x`, `[?x]`) are not supported: such an expression is refused when the 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -27,6 +28,7 @@ from phalanx.embedded.apiserver.apimachinery.schema.quantity import parse as par
 # The longest text or list that an expression may make, and the growth that is not looked at closer.
 MOST_SIGNS, _SMALL_GROWTH = 32 * 2**20, 8
 _WORDS = frozenset({"in", "true", "false", "null"})
+_LITERAL = re.compile(r"""(?P<quote>["'])[^"'\\]*(?P=quote)""")
 
 
 class ExpressionError(Exception):
@@ -119,7 +121,8 @@ def _library() -> ModuleType:
 
 class Scope:
     """The variables that expressions see. Handing an object to the library costs a hundred times what evaluating does,
-    so a scope is made once for all expressions about one object, and has only what they look at (`View`)."""
+    so a scope is made once for all expressions about one object, has only what they look at (`View`), and hands over
+    nothing before one of them must be evaluated."""
 
     def __init__(
         self,
@@ -129,13 +132,42 @@ class Scope:
     ) -> None:
         """`budget`: what all expressions evaluated in it may cost together. `functions`: besides those that all
         expressions have."""
-        self.budget, self.variables = budget or Budget(), dict(variables)
-        known = {**_FUNCTIONS, **functions, TICK: self.budget.tick}
-        self.context = _library().Context(variables={"jsonpatch": {}, **variables}, functions=known)
+        self.budget, self.variables, self.functions = budget or Budget(), dict(variables), functions
+
+    @cached_property
+    def context(self) -> Any:
+        """The variables as the library has them."""
+        functions = {**_FUNCTIONS, **self.functions, TICK: self.budget.tick}
+        return _library().Context(variables={"jsonpatch": None, **self.variables}, functions=functions)
+
+    @cached_property
+    def content(self) -> bytes:
+        """The variables as JSON, by which results are remembered; empty: too long for that, or functions of its own
+        may say something else the next time."""
+        if self.functions:
+            return b""
+        data = msgspec.json.encode(self.variables)
+        return data if len(data) <= _REMEMBERED_BYTES else b""
 
     def add(self, name: str, value: Any) -> None:
-        self.variables[name] = value
+        """Add what an expression came to, which may be more than JSON can tell apart."""
+        self.variables[name], self.content = value, b""
         self.context.add_variable(name, value)
+
+
+# Rules and policies ask the same of objects that are made from one template, and nothing but what they look at decides:
+# (expression, variables) -> the result, and the steps that it took. The oldest go first (docs/decisions/0039).
+_RESULTS, _REMEMBERED_BYTES = 4096, 2048
+_results: dict[tuple[str, bytes], tuple[bytes, int]] = {}
+
+
+def _as_json(value: Any) -> bytes:
+    """Return a result as JSON to be remembered; empty: it is too long, or no plain JSON."""
+    try:
+        data = msgspec.json.encode(value)
+    except TypeError:
+        return b""
+    return data if len(data) <= _REMEMBERED_BYTES and msgspec.json.decode(data) == value else b""
 
 
 class Expression:
@@ -159,11 +191,25 @@ class Expression:
         if self.grows and self._growth * (len(self.text) + _size(scope)) > MOST_SIGNS:
             raise ExpressionError(EXCEEDED)
         try:
-            return self._program.execute(scope.context)
+            known = _results.get((self.text, scope.content))
+            if known is None:
+                return self._computed(scope)
+            data, steps = known
+            scope.budget.spend(steps)
+            return msgspec.json.decode(data)
         except KeyError as error:
             raise ExpressionError(f"no such key: {error.args[0]}") from None
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
             raise ExpressionError(EXCEEDED if EXCEEDED in str(error) else str(error)) from None
+
+    def _computed(self, scope: Scope) -> Any:
+        left = scope.budget.left
+        value = self._program.execute(scope.context)
+        if scope.content and (data := _as_json(value)):
+            while len(_results) >= _RESULTS:
+                del _results[next(iter(_results))]
+            _results[self.text, scope.content] = data, left - scope.budget.left
+        return value
 
 
 def _size(scope: Scope) -> int:
@@ -214,20 +260,38 @@ def _only(value: Any, wanted: Wanted | None) -> Any:
 
 @cached(1024, RULE)
 def paths_of(text: str) -> frozenset[tuple[str, ...]]:
-    """The dotted names in an expression. A name that is called is no field: `object.spec.exists(…)` looks at
-    (object, spec)."""
+    """The dotted names in an expression, as far as it looks."""
     words = [(kind, lexeme) for kind, lexeme in tokens(text) if kind != "space"]
     found, path = set[tuple[str, ...]](), list[str]()
     for number, (kind, lexeme) in enumerate(words):
-        after = words[number + 1][1] if number + 1 < len(words) else ""
         if kind == "name":
             path.append(lexeme)
-            if after != ".":
-                found.add(tuple(path[:-1] if after == "(" and len(path) > 1 else path))
+            begin, end = number - 2 * len(path) + 2, number + 1
+            after = [word for _, word in words[end : end + 3]]
+            if after[:1] != ["."]:
+                found.add(_looked_at(path, [word for _, word in words[max(0, begin - 3) : begin]], after))
                 path = []
         elif lexeme != ".":
             path = []
     return frozenset(found)
+
+
+def _looked_at(path: list[str], before: list[str], after: list[str]) -> tuple[str, ...]:
+    """Return what is looked at of a dotted name that stands between these words (three at most on either side). Where
+    it is a map that is asked for one key, that key alone; where only its being there matters, nothing beneath it, which
+    the empty key stands for. A name that is called is no field: `object.spec.exists(…)` looks at (object, spec)."""
+    match before, after:
+        case _, ["(", *_]:
+            return tuple(path[:-1] if len(path) > 1 else path)
+        case _, ["[", key, "]"] if _LITERAL.fullmatch(key):
+            return (*path, key[1:-1])
+        case _, ["[" | "+", *_]:
+            pass
+        case [*_, "has", "("], [")", *_]:
+            return (*path, "")
+        case (([key, "in"] | ["(" | "&" | "|" | "?" | ":" | ",", key, "in"]), _) if _LITERAL.fullmatch(key):
+            return (*path, key[1:-1])
+    return tuple(path)
 
 
 def without_structs(text: str) -> str:

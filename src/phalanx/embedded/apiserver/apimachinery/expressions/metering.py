@@ -73,6 +73,12 @@ class Budget:
     def __init__(self, steps: int = _STEPS) -> None:
         self.left, self._end_s = steps, 0.0
 
+    def spend(self, steps: int) -> None:
+        """Take steps that need not be gone again. Raises ValueError when it is spent."""
+        self.left -= steps
+        if self.left < 0:
+            raise ValueError(EXCEEDED)
+
     def tick(self) -> bool:
         """Raises ValueError when it is spent."""
         now_s = time.thread_time()
