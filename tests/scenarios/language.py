@@ -4,6 +4,7 @@ A file has a comment that says its one idea, then blocks: statements, `----`, an
 A block that does not say `cycle` decides nothing. `read` makes steps of a file; every complaint names file and line.
 
     node NAME cpu=4 memory=8Gi nvidia.com/gpu=2 label:zone=a taint:gpu=yes:NoSchedule unschedulable not-ready
+        part-of=a (what is kept of node a, which says of itself what is left of it)
     nodes PREFIX COUNT …             the same COUNT times: PREFIX0, PREFIX1 …
     gone NODE
     queue NAME gang=off …            there is a queue `default` from the start; all options: settings.py

@@ -43,6 +43,7 @@ def node(words: Words) -> dict[str, Any]:
         "devices": tuple(device(word) for word in words.all("device:")),
         "zones": tuple(zone(word) for word in words.all("numa:")),
         "used": amounts({name: amount(name, value) for name, value in used.items()}),
+        "part_of": words.option("part-of", ""),
     }
 
 

@@ -26,7 +26,7 @@ from phalanx.core.reasons import never as misfit
 from phalanx.core.reasons.consumers import CycleGrants
 from phalanx.core.reasons.no_capacity import a_pod, no_room, nodes, written
 from phalanx.model.job import Role
-from phalanx.model.pod import format_amount
+from phalanx.model.pod import PODS, format_amount
 from phalanx.model.reason import Reason, ReasonCode, format_time
 from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster, JobRecord
@@ -63,8 +63,11 @@ def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reaso
     matching = np.logical_or.reduce([fit.matching(columns.attributes, demand.where) for demand in gang.demands])
     rows = ((node, columns.row_of.get(node.part_of)) for node in columns)
     parts = sorted((node for node, row in rows if row is not None and matching[row]), key=attrgetter("name"))
-    kept = {node.name: dict(node.allocatable) for node in parts}
-    named = [f"{name} ({written(tuple(amounts.items()))})" for name, amounts in islice(kept.items(), KEPT_NAMED)]
+    kept, asked = {node.name: dict(node.allocatable) for node in parts}, gang.asked().keys() - {PODS} or {PODS}
+    named = [
+        f"{name} ({written(tuple((each, amount) for each, amount in amounts.items() if each in asked))})"
+        for name, amounts in islice(kept.items(), KEPT_NAMED)
+    ]
     more = f" and {len(kept) - KEPT_NAMED} more" if len(kept) > KEPT_NAMED else ""
     text = f"it would fit if no room were kept for others: {never.text}; kept is {', '.join(named)}{more}"
     return replace(never, code=ReasonCode.ROOM_KEPT, text=text, numbers={**never.numbers, "kept": kept})
