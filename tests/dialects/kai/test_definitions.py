@@ -67,6 +67,14 @@ def test_an_unlimited_quota_is_as_much_as_the_queues_above_it_have() -> None:
     }
 
 
+def test_an_amount_beyond_all_bounds_is_a_fault_of_its_own_queue() -> None:
+    """1e308 megabytes are more bytes than a number can have."""
+    found = defined(("q", {"resources": {"memory": {"quota": 1e308, "limit": -1}}}), ("beside", {}))
+    (quota,) = queue(found, "q").quotas
+    assert MAX_AMOUNT < dict(quota.guaranteed)["memory"] < 10 * MAX_AMOUNT
+    assert queue(found, "beside").quotas
+
+
 def test_minimum_runtimes_are_inherited_from_above_and_from_the_shard() -> None:
     shard = {"default": {"metadata": {"name": "default"}, "spec": {"minRuntime": {"preemptMinRuntime": "5s"}}}}
     found = defined(

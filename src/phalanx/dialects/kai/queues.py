@@ -40,6 +40,7 @@ GPU: Final = "nvidia.com/gpu"
 # What each name means here, and how many of our units one of theirs is.
 RESOURCES: Final[Mapping[str, tuple[str, int]]] = {"cpu": ("cpu", 1), "memory": ("memory", 10**6), "gpu": (GPU, 1)}
 UNLIMITED: Final = -1
+_TOO_MUCH: Final = 2 * MAX_AMOUNT  # who says more than that, infinitely much too, is told that it is
 CONSOLIDATE: Final = "phalanx.dev/consolidate"  # annotation of a queue, "true" or "false"
 PRIORITY: Final = 100  # of a queue that says none
 # Those that KAI's installation brings; also known where nobody made them.
@@ -123,7 +124,7 @@ def _amounts(resources: Mapping[str, Any], word: str) -> dict[str, int]:
     for theirs, (ours, units) in RESOURCES.items():
         value = (resources.get(theirs) or {}).get(word) or 0
         if isinstance(value, int | float) and value != UNLIMITED:
-            found[ours] = max(0, ceil(value * units))
+            found[ours] = max(0, ceil(min(value * units, _TOO_MUCH)))
     return found
 
 
