@@ -139,3 +139,20 @@ def test_of_who_was_cancelled_nothing_is_kept() -> None:
             assert (kept._written, kept._newest) == ({}, {})
 
     play(scene())
+
+
+def test_a_reason_that_quotes_what_somebody_wrote_is_no_longer_than_an_event() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        wide = pod("p")
+        wide["metadata"]["annotations"]["phalanx.dev/queue"] = "q" * 100_000
+        stage.put(wide, job("j", 1, queue="q" * 100_000))
+        async with stage.scheduler():
+            quick(stage)
+            await settle(stage)
+            await report(stage, 2)
+            said = stage.api.job("j")["metadata"]["annotations"]["phalanx.dev/reason"]
+            told = condition(stage.api.objects[PODS]["default/p"])["message"]
+            assert [(text.partition(":")[0], len(text)) for text in (said, told)] == [("QueueUnknown", 1024)] * 2
+
+    play(scene())

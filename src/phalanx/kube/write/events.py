@@ -32,6 +32,8 @@ from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
 
+_LONGEST = 1024  # of what is said on an object, which may quote what its user wrote; so long an event may be
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRate:
@@ -91,7 +93,7 @@ class EventReporter:
                     **{part: meta[part] for part in ("namespace", "name", "uid") if part in meta},
                 },
                 "reason": reason,
-                "message": text[:1024],
+                "message": text[:_LONGEST],
                 "type": "Warning" if warning else "Normal",
                 "source": {"component": labels.SCHEDULER_NAME},
                 "firstTimestamp": now,
@@ -142,21 +144,20 @@ class EventReporter:
 
     async def _say(self, about: BatchJob | Pod, reason: Reason) -> None:
         meta: Object = {"uid": _uid(about), "resourceVersion": about.resource_version}
+        text = f"{reason.code}: {reason.text}"[:_LONGEST]
         if isinstance(about, BatchJob):
-            self.event(about, "Queued", f"{reason.code}: {reason.text}")
-            body: Object = {
-                "metadata": {"uid": _uid(about), "annotations": {labels.REASON: f"{reason.code}: {reason.text}"}}
-            }
+            self.event(about, "Queued", text)
+            body: Object = {"metadata": {"uid": _uid(about), "annotations": {labels.REASON: text}}}
             await self._api.patch(
                 about.adapter.kind, about.name, body, about.namespace, fieldManager=labels.FIELD_MANAGER
             )
             return
-        self.event(about, "FailedScheduling", f"{reason.code}: {reason.text}", warning=True)
+        self.event(about, "FailedScheduling", text, warning=True)
         condition = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable" if reason.more_nodes_help else "PhalanxQueued",
-            "message": f"{reason.code}: {reason.text}",
+            "message": text,
             "lastTransitionTime": datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
         # With the version it was seen at: a pod that was bound since must not be called unscheduled.
