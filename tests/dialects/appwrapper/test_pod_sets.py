@@ -58,6 +58,24 @@ def test_other_kinds_declare_theirs_and_known_ones_declare_the_same() -> None:
             pod_sets({"components": [component]})
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"containers": 7}, "template.spec.containers is no list"),
+        ({"containers": [7]}, "template.spec.containers is no list of mappings"),
+        ({"containers": [{"resources": "x"}]}, "its resources are no mappings"),
+        ({"containers": [{"resources": {"limits": [1]}}]}, "its resources are no mappings"),
+        ({"affinity": {"nodeAffinity": "x"}}, "template.spec.affinity.nodeAffinity is no mapping"),
+        ("x", "template.spec is no mapping"),
+    ],
+)
+def test_a_template_of_another_form_is_said_to_be(wrong: Any, said: str) -> None:
+    wrapped = {**obj("Pod"), "spec": wrong}
+    with pytest.raises(WrapError, match=said):
+        pod_sets({"components": [{"template": wrapped}]})
+    assert APP_WRAPPER.roles(app_wrapper({"template": wrapped})) == []
+
+
 def test_what_is_created_says_whose_it_is_and_has_what_its_queue_said() -> None:
     info = {"nodeSelector": {"zone": "a"}, "labels": {"l": "1"}, "tolerations": [{"operator": "Exists"}]}
     job = obj("Job", template=template(nodeSelector={"own": "b"}))

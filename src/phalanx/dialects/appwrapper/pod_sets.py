@@ -26,6 +26,12 @@ _KUBEFLOW: Final = {"PyTorchJob": ("pytorchReplicaSpecs", ("Master", "Worker"))}
 _TEMPLATE: Final = "template.spec.template"
 # Autopilot: what is asked for -> the label of nodes that says how it is there.
 _HEALTH: Final = {"nvidia.com/gpu": "autopilot.ibm.com/gpuhealth"}
+# What is read, or added to, of a template of pods; those above before those in them.
+_FORMS: Final[Mapping[str, type[Any]]] = {
+    **dict.fromkeys(("metadata", "metadata.labels", "metadata.annotations", "spec", "spec.nodeSelector"), dict),
+    **{f"spec.{name}": list for name in ("containers", "initContainers", "tolerations", "schedulingGates")},
+    **{f"spec.{name}": dict for name in ("affinity", "affinity.nodeAffinity")},
+}
 WARN, TESTING, LEAVE = "WARN", "TESTING", "EVICT"
 _WARN_WEIGHT: Final = 50
 
@@ -200,7 +206,25 @@ def _at(component: Mapping[str, Any], path: str) -> Object:
             here = here[int(found[2])] if isinstance(here, list) and int(found[2]) < len(here) else None
     if not isinstance(here, dict) or not path.startswith("template"):
         raise WrapError(f"there is no template of pods at {path}")
+    _check(here, path)
     return here
+
+
+def _check(template: Object, path: str) -> None:
+    """Raises WrapError where a part of a template that is read here has another form."""
+    for where, form in _FORMS.items():
+        found: Any = template
+        for part in where.split("."):
+            found = (found or {}).get(part)
+        if found is not None and not isinstance(found, form):
+            raise WrapError(f"{path}.{where} is no {'list' if form is list else 'mapping'}")
+        if form is list and not all(isinstance(each, dict) for each in found or ()):
+            raise WrapError(f"{path}.{where} is no list of mappings")
+    for name in ("containers", "initContainers"):
+        for container in (template.get("spec") or {}).get(name) or ():
+            asked = container.get("resources") or {}
+            if not isinstance(asked, dict) or not all(isinstance(each, dict) for each in asked.values() if each):
+                raise WrapError(f"{path}.spec.{name}: its resources are no mappings of amounts")
 
 
 def _count(value: Any, default: int) -> int:

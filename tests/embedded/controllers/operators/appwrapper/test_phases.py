@@ -70,6 +70,17 @@ def test_nothing_is_created_while_it_is_suspended() -> None:
     assert life.step(NOTHING).do is Do.CREATE
 
 
+def test_what_could_never_be_created_is_said_while_it_is_suspended() -> None:
+    life, wrong = Life(), Seen(pods=(), expected=0, missing=["a component"], fault="no template at x", fatal=True)
+    life.suspended = True
+    life.step(wrong)
+    assert life.step(wrong).events == [("Unhealthy", "CreateFailed: no template at x")]
+    assert (life.phase, life.says("Unhealthy")) == ("Suspended", "True CreateFailed")
+    assert life.step(wrong).events == [], "it is said once"
+    life.step(NOTHING)
+    assert life.says("Unhealthy") == "False Suspended"
+
+
 def test_it_succeeds_by_its_pods_gives_its_quota_back_at_once_and_its_components_after_a_week() -> None:
     life = Life().until_running()
     life.step(running(Running=2))

@@ -109,7 +109,9 @@ def step(status: Object, suspended: bool, seen: Seen, settings: Settings, now_s:
             at.set("QuotaReserved", False, "Suspended")
             at.set("ResourcesDeployed", False, "Suspended")
             at.to("Suspended")
-        case "Suspended" if not suspended:
+        case "Suspended" if suspended:
+            _suspended(at, seen)
+        case "Suspended":
             _resume(at)
         case "Resuming":
             _resuming(at, seen, settings)
@@ -130,6 +132,16 @@ def step(status: Object, suspended: bool, seen: Seen, settings: Settings, now_s:
 
 
 # --- phases -----------------------------------------------------------------------------------------------------------
+
+
+def _suspended(at: Step, seen: Seen) -> None:
+    """What could never be created is said at once: the scheduler sees no pods in it, so nobody will resume it."""
+    known = at.condition("Unhealthy") or {}
+    if seen.fault and seen.fatal:
+        if known.get("status") != "True" or known.get("message") != seen.fault:
+            at.unhealthy("CreateFailed", seen.fault)
+    elif known.get("status") == "True":
+        at.set("Unhealthy", False, "Suspended")
 
 
 def _resume(at: Step) -> None:
