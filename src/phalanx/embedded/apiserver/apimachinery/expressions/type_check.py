@@ -33,13 +33,8 @@ Type = str | tuple[Any, ...] | Shape
 
 _NUMBERS = frozenset({"int", "uint", "double"})
 _SCALARS = _NUMBERS | {"string", "bool", "bytes", "timestamp", "duration"}
-_ORDER: tuple[frozenset[str], ...] = (
-    frozenset({"||"}),
-    frozenset({"&&"}),
-    frozenset({"<", "<=", ">", ">=", "==", "!=", "in"}),
-    frozenset({"+", "-"}),
-    frozenset({"*", "/", "%"}),
-)
+_ORDER = (("||",), ("&&",), ("<", "<=", ">", ">=", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"))
+_LEVEL = {operator: level for level, operators in enumerate(_ORDER) for operator in operators}
 _LOGIC, _COMPARE = frozenset({"||", "&&"}), frozenset({"<", "<=", ">", ">="})
 _TIMES = {
     ("+", "timestamp", "duration"): "timestamp",
@@ -116,13 +111,12 @@ class _Reader:
         return yes if yes == no else DYN
 
     def binary(self, level: int) -> Type:
-        if level == len(_ORDER):
-            return self.unary()
-        found = self.binary(level + 1)
-        while self.at < len(self.words) and self.words[self.at][1] in _ORDER[level]:
+        """An operand, and what operators of that precedence or a higher one make of it."""
+        found = self.unary()
+        while self.at < len(self.words) and (own := _LEVEL.get(self.words[self.at][1], -1)) >= level:
             _, operator, place = self.words[self.at]
             self.at += 1
-            other = self.binary(level + 1)
+            other = self.binary(own + 1)
             result = _result(operator, found, other)
             if result is None:
                 name = "@in" if operator == "in" else f"_{operator}_"
