@@ -11,15 +11,21 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
-from phalanx.embedded.apiserver.auth.authentication import write_tokens
+from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
 from phalanx.embedded.apiserver.endpoints.reconcilers import quota_usage
 from phalanx.embedded.apiserver.registry.crd.crd import has_condition
 from phalanx.embedded.login.account import MASTERS, USERS, Account, token_for
-from phalanx.embedded.login.admission import POLICY
+from phalanx.embedded.login.admission import CONTROL_PLANE, POLICY
 from phalanx.embedded.login.grants import give_namespace, install_grants
 from phalanx.embedded.login.quota import DEFAULT, parse_quota
 from phalanx.errors import PhalanxError
-from phalanx.kube.install.admission_policy import BINDINGS, POLICIES, USERS_BINDING, USERS_POLICY
+from phalanx.kube.install.admission_policy import (
+    BINDINGS,
+    POLICIES,
+    USERS_BINDING,
+    USERS_POLICY,
+    records_policies,
+)
 from tests.embedded.apiserver.inprocess import InProcess
 
 Object = dict[str, Any]
@@ -61,12 +67,12 @@ class _Wire:
 async def shared(data: Path, *accounts: Account) -> AsyncIterator[tuple[InProcess, ...]]:
     """A server as `up --shared` furnishes it: its admin, and these users, or ada."""
     tokens = data / "tokens.csv"
-    write_tokens(tokens, [("admin", "admin", (MASTERS,))])
+    write_tokens(tokens, [("admin", "admin", (MASTERS,)), (CONTROL_PLANE, CONTROL_PLANE, (MASTERS,))])
     users = {token_for(tokens, one): one for one in accounts or (ADA,)}
     async with InProcess.started(data) as admin:
         wire: Any = _Wire(admin)
         connection: Connection = wire
-        await install_grants(connection)
+        await install_grants(connection, records_policies(CONTROL_PLANE, of_pods="Fail"))
         for one in users.values():
             await give_namespace(connection, one)
         yield admin, *(InProcess(admin.api, token) for token in users)
@@ -304,6 +310,46 @@ def test_who_may_raise_the_number_of_jobs_cannot_spoil_it(tmp_path: Path, field:
             assert (await ada.ask("PUT", place, raised)).code == 200
 
     asyncio.run(run())
+
+
+DEVICES = {"phalanx.dev/devices": "0"}  # of a GPU that another has
+
+
+def test_nobody_gives_himself_devices(tmp_path: Path) -> None:
+    async def act() -> None:
+        async with shared(tmp_path) as (admin, ada):
+            token = token_of(tmp_path / "tokens.csv", CONTROL_PLANE)
+            control_plane = InProcess(admin.api, token)
+            greedy = pod() | {"metadata": {"name": "p", "annotations": DEVICES}}
+            for who in (ada, control_plane):  # as the Job controller makes it from a template of hers
+                answer = await who.ask("POST", PODS, greedy)
+                assert answer.code == 403
+                assert "tells which devices the scheduler gave a pod" in answer.body["message"]
+            await ada.make(PODS, pod())
+            late = {"metadata": {"annotations": DEVICES}}
+            answer = await ada.ask("PATCH", f"{PODS}/p", late, MERGE)
+            assert (answer.code, "only the scheduler writes" in answer.body["message"]) == (422, True)
+            assert (await control_plane.ask("PATCH", f"{PODS}/p", late, MERGE)).code == 200
+            answer = await ada.ask("PATCH", f"{PODS}/p", {"metadata": {"annotations": {"mine": "yes"}}}, MERGE)
+            assert answer.code == 200
+            many = {f"{number:x}": "" for number in range(30_000)}  # a rule that costs too much refuses
+            answer = await ada.ask("POST", PODS, pod() | {"metadata": {"name": "q", "annotations": many | DEVICES}})
+            assert answer.code in (403, 422)
+
+    asyncio.run(act())
+
+
+def test_nobody_writes_the_schedulers_records_on_jobs(tmp_path: Path) -> None:
+    async def act() -> None:
+        async with shared(tmp_path) as (_, ada):
+            meta = {"name": "j", "annotations": {"phalanx.dev/parallelism": "5 of 8"}}
+            template = {"spec": {**pod()["spec"], "restartPolicy": "Never"}}
+            answer = await ada.ask(
+                "POST", "/apis/batch/v1/namespaces/user-ada/jobs", {"metadata": meta, "spec": {"template": template}}
+            )
+            assert (answer.code, "only the scheduler writes" in answer.body["message"]) == (422, True)
+
+    asyncio.run(act())
 
 
 # --- how much ---------------------------------------------------------------------------------------------------------

@@ -1,9 +1,13 @@
-"""What users of a shared machine may not write though they may write pods: past the queues (`spec.nodeName`).
+"""What users of a shared machine may not write though they may write pods: past the queues (`spec.nodeName`), and
+past who shares out devices (`phalanx.dev/devices`).
 
 A pod that names its node is bound from its birth: no scheduler, no queue and no quota of a queue is asked. So whoever
 is no admin may not create one; nor may a controller for him, from the template of a Job or of anything else, which is
 why the rule is about pods alone and holds for the control plane as well. Binding is another matter: it is a right of
 its own (`create` on `pods/binding`), which users are not given.
+
+The devices that the scheduler gave a pod stand in an annotation, which its node believes: a pod that is born with it
+would have another's GPU. Later nobody but the scheduler may write it, as all that it notes (`LoginSettings.policies`).
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from typing import Any
 from phalanx.embedded.login.account import MASTERS
 
 _NAME = "past-queues.phalanx.dev"
-_CONTROL_PLANE = "system:phalanx"
-_CONCERNED = f'request.userInfo.username == "{_CONTROL_PLANE}" || !("{MASTERS}" in request.userInfo.groups)'
+DEVICES = "phalanx.dev/devices"
+CONTROL_PLANE = "system:phalanx"
+_CONCERNED = f'request.userInfo.username == "{CONTROL_PLANE}" || !("{MASTERS}" in request.userInfo.groups)'
 
 POLICY: dict[str, Any] = {
     "metadata": {"name": _NAME},
@@ -34,7 +39,12 @@ POLICY: dict[str, Any] = {
                     "spec.nodeName would go past the queues, and only admins may do that. Leave it out, "
                     "or choose nodes by nodeSelector: {kubernetes.io/hostname: NODE}"
                 ),
-            }
+            },
+            {
+                "expression": f'!has(object.metadata.annotations) || !("{DEVICES}" in object.metadata.annotations)',
+                "reason": "Forbidden",
+                "message": f"{DEVICES} tells which devices the scheduler gave a pod: leave it out, and ask for devices",
+            },
         ],
     },
 }

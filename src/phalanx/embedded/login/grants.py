@@ -7,7 +7,7 @@ nobody but an admin says as whom pods run (`phalanx.embedded.node.machine.owners
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
@@ -96,8 +96,11 @@ _RULES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-async def install_grants(api: Connection) -> None:
-    """Write the roles and the rule of admission, and bind every user to what all may see. Raises ApiError."""
+async def install_grants(api: Connection, policies: Iterable[tuple[Kind, Object]] = ()) -> None:
+    """Write the roles and the rules of admission, and bind every user to what all may see. `policies`: further ones,
+    and their bindings. Raises ApiError."""
+    for kind, body in policies:
+        await _put(api, kind, body)
     for policy in (POLICY, NUMBERS, *coordinators.POLICIES):
         await _put(api, _POLICIES, policy)
     for bound in (BINDING, NUMBERS_BINDING, *coordinators.BINDINGS):

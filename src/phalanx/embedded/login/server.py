@@ -21,7 +21,8 @@ from typing import Any
 
 import msgspec
 
-from phalanx.client.connection import ApiError, ApiRefusal, Connection
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
+from phalanx.client.kind import Kind
 from phalanx.embedded.login.account import Account, account_of, token_for
 from phalanx.embedded.login.grants import give_namespace, install_grants
 from phalanx.embedded.login.quota import DEFAULT, require_quota
@@ -36,18 +37,20 @@ _REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
     """`tokens`: the API server's token file; `authority`: the certificate by which clients know it; `quota`: what a
-    user's namespace may hold, unless an admin says otherwise."""
+    user's namespace may hold, unless an admin says otherwise; `policies`: what users may not write, as admission policies
+    and their bindings."""
 
     socket: Path
     tokens: Path
     authority: Path
     quota: Mapping[str, str] = field(default_factory=lambda: DEFAULT)
+    policies: tuple[tuple[Kind, Object], ...] = ()
 
 
 async def run_login(connection: Connection, settings: LoginSettings) -> None:
     """Let users log in, until cancelled. Raises PhalanxError: the socket or the quota cannot be. ApiError."""
     await require_quota(connection, settings.quota)
-    await install_grants(connection)
+    await install_grants(connection, settings.policies)
     async with _serving(settings.socket, _Logins(connection, settings).take):
         log.info("users log in at %s", settings.socket)
         await asyncio.Event().wait()

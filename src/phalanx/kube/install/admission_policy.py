@@ -9,7 +9,8 @@ The second policy writes who created a Job or a job of a framework (or gave it o
 `phalanx.dev/user`, which nobody can write or change himself: limits per user and shares of users hang on it.
 
 What the scheduler notes on Jobs and pods (that it was started, how many pods it was given, its devices) nobody else may
-write: `RECORDS_POLICIES` refuse it. They know the scheduler by its account, so deploy/ installs them, with the account.
+write: `records_policies` refuse it. They know the scheduler by its account, so deploy/ installs them, with the account,
+and `phalanx up --shared` with its own.
 
 A server older than 1.36 does not serve the kind, unless somebody has enabled it (1.34, 1.35). It asks a webhook then,
 which carries out the same policies (`phalanx.webhook`). Where there is neither, Jobs must say `suspend: true`
@@ -146,7 +147,10 @@ INSTALLED = ((POLICIES, POLICY), (BINDINGS, BINDING), (POLICIES, USERS_POLICY), 
 
 # What the scheduler writes, nobody else does. A record may be removed: that puts a Job back to the queue.
 ACCOUNT = "system:serviceaccount:phalanx-system:phalanx"
-_NOT_THE_SCHEDULER = f'request.userInfo.username != "{ACCOUNT}"'
+
+
+def _not_the_scheduler(account: str) -> str:
+    return f'request.userInfo.username != "{account}"'
 
 
 def _said(obj: str, key: str) -> str:
@@ -179,7 +183,7 @@ _COPIED = (
 )
 
 
-def _records_policy(name: str, group: str, plural: str, *others: Object, failure: str) -> Object:
+def _records_policy(scheduler: str, name: str, group: str, plural: str, *others: Object, failure: str) -> Object:
     rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [plural]}
     return {
         "apiVersion": CHECKS.api_version,
@@ -189,7 +193,7 @@ def _records_policy(name: str, group: str, plural: str, *others: Object, failure
             "failurePolicy": failure,
             "matchConstraints": {"resourceRules": [rule, *others]},
             "matchConditions": [
-                {"name": "not-the-scheduler", "expression": _NOT_THE_SCHEDULER},
+                {"name": "not-the-scheduler", "expression": _not_the_scheduler(scheduler)},
                 {"name": "not-copied-to-a-part", "expression": f"!({_COPIED})"},
             ],
             "validations": [
@@ -211,16 +215,23 @@ def _check_binding(policy: Object) -> Object:
     }
 
 
-RECORDS_OF_JOBS = _records_policy(
-    "job-records.phalanx.dev", "batch", "jobs", *_rules_of(FRAMEWORK_KINDS), failure="Fail"
-)
-# Nothing that we install may ever stand in the way of pods that have nothing to do with us.
-RECORDS_OF_PODS = _records_policy("pod-records.phalanx.dev", "", "pods", failure="Ignore")
-RECORDS_POLICIES = tuple(
-    pair
-    for policy in (RECORDS_OF_JOBS, RECORDS_OF_PODS)
-    for pair in ((CHECKS, policy), (CHECK_BINDINGS, _check_binding(policy)))
-)
+def _records_of_jobs(scheduler: str) -> Object:
+    rules = _rules_of(FRAMEWORK_KINDS)
+    return _records_policy(scheduler, "job-records.phalanx.dev", "batch", "jobs", *rules, failure="Fail")
+
+
+def records_policies(scheduler: str, of_pods: str = "Ignore") -> tuple[tuple[Kind, Object], ...]:
+    """Return the policies and their bindings. `scheduler`: the user who writes records. `of_pods`: what becomes of pods
+    that they cannot judge; in a cluster nothing of ours may stand in the way of pods that are not ours."""
+    of_jobs = _records_of_jobs(scheduler)
+    pods = _records_policy(scheduler, "pod-records.phalanx.dev", "", "pods", failure=of_pods)
+    return tuple(
+        pair for policy in (of_jobs, pods) for pair in ((CHECKS, policy), (CHECK_BINDINGS, _check_binding(policy)))
+    )
+
+
+RECORDS_OF_JOBS = _records_of_jobs(ACCOUNT)
+RECORDS_POLICIES = records_policies(ACCOUNT)
 
 
 GUARDED = (JOBS, *FRAMEWORK_KINDS)  # the kinds that they are about
@@ -246,7 +257,7 @@ WEBHOOK: Object = {
             "matchConditions": [
                 {
                     "name": "not-signed-yet-or-forged",
-                    "expression": f"(({_OURS_OR_SIGNED}) && ({_SIGN})) || ({_NOT_THE_SCHEDULER} && "
+                    "expression": f"(({_OURS_OR_SIGNED}) && ({_SIGN})) || ({_not_the_scheduler(ACCOUNT)} && "
                     f"!({_COPIED}) && !({_UNTOUCHED}))",
                 }
             ],

@@ -37,6 +37,7 @@ from phalanx.dialects.koordinator.webhooks.colocation import COLOCATION
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
+from phalanx.embedded.login.admission import CONTROL_PLANE
 from phalanx.embedded.login.quota import DEFAULT, parse_quota
 from phalanx.embedded.login.server import LoginSettings, run_login
 from phalanx.embedded.node.container.image import read_images
@@ -44,7 +45,7 @@ from phalanx.embedded.node.machine.rdma import parse_rdma
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.simulated.nodes import retire
-from phalanx.kube.install.admission_policy import install_policy
+from phalanx.kube.install.admission_policy import install_policy, records_policies
 from phalanx.kube.install.definitions import install
 from phalanx.kube.install.dialects import install_dialect
 from phalanx.kube.leader.lease import Lease, LeaseDurations
@@ -166,6 +167,7 @@ def _companions(
             tokens=directory.tokens,
             authority=directory.authority,
             quota=parse_quota(machines.user_quota) if machines.user_quota is not None else DEFAULT,
+            policies=records_policies(CONTROL_PLANE, of_pods="Fail"),
         )
         yield run_login(connection, login)
     simulated = SimulatedSettings(
