@@ -37,8 +37,8 @@ _REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
     """`tokens`: the API server's token file; `authority`: the certificate by which clients know it; `quota`: what a
-    user's namespace may hold, unless an admin says otherwise; `policies`: what users may not write, as admission policies
-    and their bindings."""
+    user's namespace may hold, unless an admin says otherwise; `policies`: what users may not write, and the bindings
+    of these."""
 
     socket: Path
     tokens: Path

@@ -4,6 +4,9 @@ All of 127.0.0.0/8 is this machine, so the service at 10.96.x.y gets 127.96.x.y 
 and its name resolves to that (see `names`). Connections go to its pods in turn, as kube-proxy's userspace mode did. The
 API server itself is passed on to as the service `kubernetes` in `default`.
 
+One service has so many connections at most, and all have a bound together, of which each may have its part: the files
+that this process may open are the scheduler's, too.
+
 Ports below 1024 need root. What cannot be listened on is said once; names resolve all the same. Where the kernel can
 be told to, all services are behind one socket instead (see `redirect`).
 """
@@ -13,6 +16,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import resource
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeAlias
@@ -24,18 +29,29 @@ log = logging.getLogger(__name__)
 
 Targets: TypeAlias = tuple[Place, ...]
 _CHUNK_BYTES = 1 << 16
+_MOST_OF_ONE, _FILES_OF_ONE = 1024, 2  # connections of a service; what each opens
+
+
+def most_connections() -> int:
+    """Return how many connections there may be in all: with them, half of the files that this process may open. That
+    limit is left as it is, since pods have the same."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft // 2 // _FILES_OF_ONE
 
 
 class Forwarder:
     """Listens at as many places as it is told, or for all of them at one (`redirect`)."""
 
-    def __init__(self, redirect: Redirect | None = None) -> None:
+    def __init__(self, redirect: Redirect | None = None, most: int | None = None) -> None:
+        """`most`: connections in all."""
         self._redirect = redirect
         self._door: asyncio.Server | None = None
         self._targets: Mapping[Place, Targets] = {}
         self._servers: dict[Place, asyncio.Server] = {}
         self._refused: set[Place] = set()
         self._turn = itertools.count()
+        self._open: Counter[str] = Counter()  # connections, by the service's address
+        self._most = most_connections() if most is None else most
 
     async def show(self, targets: Mapping[Place, Targets]) -> None:
         """From now on these places, and no others, are passed on to one of their targets."""
@@ -79,7 +95,8 @@ class Forwarder:
         return accept
 
     async def _pass_on(self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if (targets := self._targets.get(place)) is None:  # no service has it
+        targets = self._targets.get(place)
+        if targets is None or not self.take(place[0]):
             writer.transport.abort()
             return
         try:
@@ -89,6 +106,23 @@ class Forwarder:
             pass
         finally:
             writer.close()
+            self.give_back(place[0])
+
+    def take(self, address: str) -> bool:
+        """Count a connection of the service at `address`, if it may have one more: it has not its part, or there is
+        room in all."""
+        mine = self._open[address]
+        others = len(self._open) - (address in self._open)
+        may = mine < _MOST_OF_ONE and (self._open.total() < self._most or mine < self._most // (others + 1))
+        if may:
+            self._open[address] += 1
+        return may
+
+    def give_back(self, address: str) -> None:
+        """Count it no more."""
+        self._open[address] -= 1
+        if not self._open[address]:
+            del self._open[address]
 
 
 async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: Place) -> None:
