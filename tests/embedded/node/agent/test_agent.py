@@ -99,9 +99,10 @@ def test_following_the_log_ends_with_the_container(api_server: ServerProcess, tm
 
 def test_a_failed_pod_keeps_its_exit_code(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
-        await api.run(shell("exit 3"))
+        await api.run(shell("cat /proc/self/oom_score_adj; exit 3"))
         pod = await api.phase("Failed")
         assert (ended(pod)["exitCode"], ended(pod)["reason"]) == (3, "Error")
+        assert await api.logs() == "1000"  # where memory is short, who asks for none goes first
 
     scenario(api_server, test)
 

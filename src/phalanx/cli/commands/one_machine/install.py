@@ -16,7 +16,8 @@ from phalanx.errors import PhalanxError
 _NAME = "phalanx.service"
 # A port that is taken, or a disk that is full, for a while must not end the service for good (StartLimitIntervalSec).
 # Pods are no part of the service: they go on when it is started anew (KillMode), with limits by their own control
-# groups (Delegate).
+# groups (Delegate). Where memory is short, pods go before the service does (OOMScoreAdjust; they have scores of their
+# own).
 _UNIT = """[Unit]
 Description=Phalanx: jobs of this machine's users
 After=network.target
@@ -32,6 +33,7 @@ KillMode=process
 Delegate=yes
 TasksMax=infinity
 LimitNOFILE=infinity
+OOMScoreAdjust=-999
 RuntimeDirectory=phalanx
 RuntimeDirectoryMode=0755
 

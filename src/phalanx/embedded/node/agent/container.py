@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from phalanx.client.connection import ApiError, Object
+from phalanx.client.quantity import amount
 from phalanx.embedded.node.agent.cause import out_of_memory
 from phalanx.embedded.node.agent.cpus import listed
 from phalanx.embedded.node.agent.root import capabilities, resolver, root_of, security_context
@@ -42,7 +43,7 @@ from phalanx.embedded.node.network.fence import Fenced
 from phalanx.embedded.node.network.names import host_name
 from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.allotment import device_variables
-from phalanx.embedded.node.pod.demand import demand, every_container, limits, requests
+from phalanx.embedded.node.pod.demand import demand, every_container, limits, oom_score, requests
 from phalanx.embedded.node.pod.environment import ConfigError, command_line, environment
 from phalanx.embedded.node.pod.lifecycle import Known, Waiting
 from phalanx.embedded.node.pod.record import PodRecord
@@ -299,6 +300,7 @@ class Container:
             root=root,
             image_id=image.digest,
             memory_limit_bytes=limit.memory_limit_bytes or 0,
+            oom_score=oom_score(pod, spec, amount("memory", around.allocatable["memory"])),
             capabilities=None if root is None else () if owner is not None else capabilities(spec, pod),
             stdin=bool(spec.get("stdin")),
             stdin_once=bool(spec.get("stdinOnce")),

@@ -99,6 +99,7 @@ class RunSpec:
     no_new_rights: bool = False
     image_id: str = ""
     memory_limit_bytes: int = 0  # what the kernel holds it to; 0: nothing
+    oom_score: int = 0  # whom the kernel takes first where memory is short, proc(5), oom_score_adj
     stdin: bool = False
     stdin_once: bool = False  # its input is over when whoever attached to it first has gone
     tty: bool = False

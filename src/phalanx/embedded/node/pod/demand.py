@@ -14,6 +14,7 @@ from phalanx.client.quantity import amount
 
 Amounts = dict[str, int]  # resource -> millicores for cpu, whole units else
 GPU = "nvidia.com/gpu"
+_GUARANTEED_OOM, _WORST_OOM = -997, 1000  # of -1000 to 1000
 
 
 def demand(spec: Mapping[str, Any]) -> Amounts:
@@ -49,6 +50,18 @@ def requests(container: Mapping[str, Any]) -> Amounts:
 def limits(container: Mapping[str, Any]) -> Amounts:
     found = (container.get("resources") or {}).get("limits") or {}
     return {name: amount(name, text) for name, text in found.items()}
+
+
+def oom_score(pod: Mapping[str, Any], container: Mapping[str, Any], memory_bytes: int) -> int:
+    """Return whom the kernel takes first where the machine, which has so much memory, has none left: who asked for the
+    least of it, as the kubelet has it (pkg/kubelet/qos/policy.go). Raises QuantityError."""
+    match (pod.get("status") or {}).get("qosClass"):
+        case "Guaranteed":
+            return _GUARANTEED_OOM
+        case "BestEffort":
+            return _WORST_OOM
+    found = _WORST_OOM - _WORST_OOM * requests(container).get("memory", 0) // max(1, memory_bytes)
+    return min(max(found, _WORST_OOM + _GUARANTEED_OOM), _WORST_OOM - 1)
 
 
 def every_container(spec: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -41,6 +41,7 @@ def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended
     os.umask(0o022)
     for path in spec["cgroup_procs"]:
         step(f"joining the cgroup {path}", partial(write_text, path, "0"))
+    _take_oom_score(spec)
     isolate(spec)
     if has_own_processes(spec):
         fork_below_init(ended)
@@ -58,6 +59,11 @@ def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended
         os._exit(1)
     _enter_working_directory(spec)
     _execute(spec, spec["argv"])
+
+
+def _take_oom_score(spec: dict[str, Any]) -> None:
+    with suppress(OSError):  # a better one than it has is root's to give
+        write_text("/proc/self/oom_score_adj", str(spec.get("oom_score", 0)))
 
 
 def _take_terminal(spec: dict[str, Any]) -> None:
@@ -90,6 +96,7 @@ def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:
 def enter(spec: dict[str, Any]) -> NoReturn:
     """Become a command beside a process of a container that is another user's or has a root of its own."""
     try:
+        _take_oom_score(spec)
         _join(spec["pid"], user_namespace=bool(spec.get("user_namespace")))
         become_user(spec)
         _enter_working_directory(spec)
