@@ -21,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from phalanx.embedded.apiserver.apimachinery.connections import Connections
 from phalanx.embedded.apiserver.app import Api
 from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
@@ -178,7 +179,7 @@ class Player:
     async def ask(self, asked: Asked) -> tuple[int, bytes]:
         """(code, body) of the answer; (0, what came) where it is no HTTP."""
         wire = Wire()
-        connection = Connection(self._app, set(), Limits(body_bytes=3 * 2**20))
+        connection = Connection(self._app, Connections(), Limits(body_bytes=3 * 2**20))
         connection.connection_made(wire)
         connection.data_received(_bytes_of(asked, self._token))
         while connection._task is not None:  # nobody else runs it

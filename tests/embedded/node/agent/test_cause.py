@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import PODS
+from phalanx.embedded.node.agent.cause import container_cause
 from phalanx.embedded.node.container.attempt import Attempt, Running
 from phalanx.embedded.node.container.cgroup.groups import Cgroups
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, client, kill_all, node_part, registered, running, scenario, settings_of
-from tests.embedded.node.objects import container
+from tests.embedded.node.objects import container, exited
 from tests.embedded.node.waiting import until
 
 CAN_LIMIT_MEMORY = "memory" in Cgroups.of_this_process("probe").enforced
@@ -24,6 +25,17 @@ CAN_LIMIT_MEMORY = "memory" in Cgroups.of_this_process("probe").enforced
 
 def ended(pod: Any) -> Any:
     return pod["status"]["containerStatuses"][0]["state"]["terminated"]
+
+
+def test_memory_of_the_machine_is_told_from_that_of_a_limit() -> None:
+    limited = container("main", resources={"limits": {"memory": "4Gi"}})
+    end = exited(137, signal=9, reason="OOMKilled", peak_memory_bytes=1 << 30)
+    assert container_cause(limited, end) == (
+        "out of memory (OOM), killed by the kernel below its limit: its limit is 4096Mi, its peak was 1024Mi; "
+        "the machine had no memory left, and containers that asked for the least of it go first"
+    )
+    end = exited(137, signal=9, reason="OOMKilled", peak_memory_bytes=(4 << 30) - (2 << 20))
+    assert container_cause(limited, end).endswith("killed by the kernel: its limit is 4096Mi, its peak was 4094Mi")
 
 
 def test_an_exit_code_with_the_end_of_the_log(api_server: ServerProcess) -> None:

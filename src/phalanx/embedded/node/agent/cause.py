@@ -20,6 +20,7 @@ DELETED_BY = "phalanx.dev/deleted-by"  # annotation, written by the API server: 
 _PREEMPTED = "phalanx.dev/preempted"  # annotation, written by the scheduler before it has a pod evicted
 _REASONS = ("Completed", "Error", "OOMKilled", "StartError")  # of those that are told in other words
 _MIB = 1 << 20
+_LEFT_BYTES = 16 * _MIB  # of its limit, and a tenth of it: who had more left was not killed for that
 
 
 def pod_cause(pod: Object, known: Mapping[str, Known]) -> str:
@@ -60,6 +61,9 @@ def out_of_memory(container: Object, end: Exited) -> str:
     limit = f"its limit is {most // _MIB}Mi" if most else "the limit is that of a group above it"
     limit += ", this machine's default, for it states none" if most and not said else ""
     peak = f", its peak was {end.peak_memory_bytes // _MIB}Mi" if end.peak_memory_bytes else ""
+    if end.peak_memory_bytes and most - end.peak_memory_bytes > max(most // 10, _LEFT_BYTES):
+        why = "the machine had no memory left, and containers that asked for the least of it go first"
+        return f"out of memory (OOM), killed by the kernel below its limit: {limit}{peak}; {why}"
     return f"out of memory (OOM), killed by the kernel: {limit}{peak}"
 
 

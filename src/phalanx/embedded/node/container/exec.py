@@ -21,17 +21,8 @@ from phalanx.embedded.node.container.attempt import Attempt, Running, RunSpec
 from phalanx.embedded.node.container.shim.starting import interpreter, shim_command
 
 _OUTPUT_BYTES = 10 * 1024  # of a probe's words that are kept
-_ENTERED = (
-    "cwd",
-    "user",
-    "group",
-    "groups",
-    "confined",
-    "user_namespace",
-    "capabilities",
-    "no_new_rights",
-    "oom_score",
-)
+_AS_WHOM = ("user", "group", "groups", "confined", "user_namespace", "capabilities", "no_new_rights")
+_ENTERED = (*_AS_WHOM, "cwd", "oom_score")
 _LET_GO_S = 1.0  # what was killed is gone in a moment
 
 
