@@ -18,8 +18,11 @@ from phalanx.client.quantity import QuantityError, amount
         ("memory", "1e3", 1000),
         ("memory", "100m", 1),
         ("nvidia.com/gpu", "8", 8),
-        ("memory", "12E", 12 * 10**18),
+        ("memory", "9E", 9 * 10**18),
         ("memory", "-1Ki", -1024),
+        ("cpu", "1e400", 2**63 - 1),  # an int64, as the real one gives
+        ("memory", "1e400", 2**63 - 1),
+        ("memory", "-1e400", -(2**63) + 1),
     ],
 )
 def test_amounts(resource: str, text: str, expected: int) -> None:

@@ -32,7 +32,8 @@ from tests.kube.test_real_server import furnish
 
 def beside(stage: Stage, **spec: Any) -> None:
     """A second ClusterQueue `bad` with its LocalQueue `m`, and a job that waits in it."""
-    stage.api.put(kinds.CLUSTER_QUEUES, cluster_queue("bad", group(**{spec.pop("flavor", "f"): {"cpu": 3}}), **spec))
+    quota = group(**{spec.pop("flavor", "f"): {"cpu": spec.pop("amount", 3)}})
+    stage.api.put(kinds.CLUSTER_QUEUES, cluster_queue("bad", quota, **spec))
     stage.api.put(kinds.LOCAL_QUEUES, local_queue("m", "bad"))
     waits = job("waits", 1)
     waits["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "m"
@@ -79,6 +80,22 @@ def test_an_unknown_flavor() -> None:
             assert active(stage, "bad")[1] == said
             await stage.until(lambda: conditions(stage, "waits").get("QuotaReserved") == "False Suspended")
             assert workload(stage, "waits")["status"]["conditions"][0]["message"] == f"ClusterQueue bad: {said}"
+
+    play(scene())
+
+
+@pytest.mark.parametrize("most", ["1e400", "10Ei"])
+def test_a_quota_beyond_all_bounds(most: str) -> None:
+    async def scene() -> None:
+        stage = stage_with(3)
+        beside(stage, amount=most)
+        stage.put(job("well", 2))
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "well").get("Admitted") == "True Admitted")
+            await stage.until(lambda: active(stage, "bad")[0] == "Unknown")
+            said = f"Can't admit new workloads: cpu of flavor f is {most}: no cluster has as much."
+            assert active(stage, "bad")[1] == said
+            await stage.until(lambda: conditions(stage, "waits").get("QuotaReserved") == "False Suspended")
 
     play(scene())
 

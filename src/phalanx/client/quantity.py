@@ -2,7 +2,8 @@
 
 The grammar is that of k8s.io/apimachinery/pkg/api/resource: a signed decimal, then a binary suffix (Ki … Ei), a decimal
 suffix (n u m k M G T P E) or an exponent (e3, E3). Where a fraction does not fit the unit it is rounded *up*, as
-`Quantity.MilliValue` and `Quantity.Value` do: what a pod asks is never counted smaller than it is.
+`Quantity.MilliValue` and `Quantity.Value` do: what a pod asks is never counted smaller than it is. As there, the
+greatest amount is that of 64 bits.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _FORM = re.compile(
     r"([+-]?)([0-9]{1,64}\.?[0-9]{0,64}|\.[0-9]{1,64})(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?"
 )
 _LONGEST, _SHOWN = 140, 40  # of a text; more digits than that no amount has
+_GREATEST = 2**63 - 1
 _SUFFIX: dict[str | None, Fraction] = {
     None: Fraction(1),
     **{name: Fraction(10) ** power for name, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)},
@@ -43,13 +45,17 @@ def parse(text: str | int | float) -> Fraction:
 @lru_cache(maxsize=65536)
 def milli(text: str | int | float) -> int:
     """`text` in thousandths, rounded up: the unit in which Phalanx counts cpu."""
-    return ceil(parse(text) * 1000)
+    return _bounded(parse(text) * 1000)
 
 
 @lru_cache(maxsize=65536)
 def whole(text: str | int | float) -> int:
     """`text` in whole units, rounded up: the unit in which Phalanx counts everything but cpu."""
-    return ceil(parse(text))
+    return _bounded(parse(text))
+
+
+def _bounded(value: Fraction) -> int:
+    return max(-_GREATEST, min(_GREATEST, ceil(value)))
 
 
 def amount(resource: str, text: str | int | float) -> int:

@@ -36,7 +36,7 @@ from phalanx.dialects.kueue.tree.configuration import (
     configuration,
 )
 from phalanx.model.node import Flavor, Topology
-from phalanx.model.pod import CPU, Toleration
+from phalanx.model.pod import CPU, MAX_AMOUNT, Toleration
 from phalanx.model.queue import (
     Bounds,
     FlavorFungibility,
@@ -231,6 +231,8 @@ def _node(name: str, obj: Object, *parents: str) -> Node:
                     try:
                         if text is not None:
                             into[cell] = max(0, amount(cell[1], text))
+                            if into[cell] > MAX_AMOUNT:
+                                fault = f"{cell[1]} of flavor {cell[0]} is {text}: no cluster has as much"
                     except QuantityError as error:
                         fault = str(error)
     groups = tuple(
