@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from phalanx.dialects.kueue.answers.topology import topology_request
 from phalanx.dialects.kueue.gangs import words
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
 from phalanx.kube.read.template.admission import AdmissionDefaults
@@ -53,6 +54,31 @@ def read(**annotations: str) -> Job:
 def test_its_words_are_ours(said: dict[str, str], asked: TopologyRequest | None) -> None:
     found = read(**said)
     assert (found.blocked, found.roles[0].closeness, found.closeness) == (None, asked, None)
+
+
+LONG = "x" * 64
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"required-topology": LONG},
+        {"preferred-topology": LONG},
+        {"slice-required-topology": LONG},
+        {"group-name": "x" * 257},
+        {"slice-size": "9" * 5000},
+        {"slice-size": str(2**31)},
+        {"slice-required-topology-constraints": f'[{{"topology": "{LONG}", "size": 2}}]'},
+        {"slice-required-topology-constraints": '[{"topology": "rack", "size": 0}]'},
+        {"slice-required-topology-constraints": f'[{{"topology": "rack", "size": {2**31}}}]'},
+        {"slice-required-topology-constraints": "[" + ", ".join(['{"topology": "rack", "size": 2}'] * 4) + "]"},
+    ],
+    ids=lambda said: str(said)[:60],
+)
+def test_a_workload_asks_for_nothing_that_its_definition_refuses(said: dict[str, str]) -> None:
+    """Else it would not be written, and nobody would see why its job waits."""
+    annotations = {f"{PREFIX}podset-{key}": text for key, text in said.items()}
+    assert topology_request({"metadata": {"annotations": annotations}}, True) == {}
 
 
 @pytest.mark.parametrize(

@@ -17,27 +17,34 @@ from phalanx.dialects.kueue import gangs, kinds
 
 _HOST = "kubernetes.io/hostname"
 _INDEX = "batch.kubernetes.io/job-completion-index"
-_ASKED = (("required-topology", "required"), ("preferred-topology", "preferred"))
+_MOST_LEVEL, _MOST_GROUP, _MOST_SIZE, _MOST_LAYERS = 63, 256, 2**31 - 1, 3  # of the definition of Workloads
+_ASKED = (
+    ("required-topology", "required", _MOST_LEVEL),
+    ("preferred-topology", "preferred", _MOST_LEVEL),
+    ("slice-required-topology", "podSetSliceRequiredTopology", _MOST_LEVEL),
+    ("group-name", "podSetGroupName", _MOST_GROUP),
+)
 _LAYERS = "podsetSliceRequiredTopologyConstraints"
-_SLICES = (("slice-required-topology", "podSetSliceRequiredTopology"), ("group-name", "podSetGroupName"))
 
 
 def topology_request(template: Mapping[str, Any], of_a_job: bool) -> Object:
     """Return what a pod set asks for, as its `topologyRequest`; empty: nothing. `of_a_job`: its pods are a Job's, and
-    have an index."""
+    have an index. What a Workload may not say is left out: Kueue refuses such a job, and here it waits."""
     said = (template.get("metadata") or {}).get("annotations") or {}
-    found: Object = {
-        field: str(said[f"{kinds.PREFIX}podset-{word}"])
-        for word, field in (*_ASKED, *_SLICES)
-        if said.get(f"{kinds.PREFIX}podset-{word}")
-    }
+    asked = ((field, str(said.get(f"{kinds.PREFIX}podset-{word}") or ""), most) for word, field, most in _ASKED)
+    found: Object = {field: text for field, text, most in asked if 0 < len(text) <= most}
     if str(said.get(f"{kinds.PREFIX}podset-unconstrained-topology", "")).lower() == "true":
         found["unconstrained"] = True
-    if (size := str(said.get(f"{kinds.PREFIX}podset-slice-size") or "")).isdecimal():
+    size = str(said.get(f"{kinds.PREFIX}podset-slice-size") or "")
+    if size.isdecimal() and len(size) <= len(str(_MOST_SIZE)) and 0 < int(size) <= _MOST_SIZE:
         found["podSetSliceSize"] = int(size)
-    elif several := gangs.layers(said):
+    elif (several := gangs.layers(said)) and len(several) <= _MOST_LAYERS and all(map(_is_layer, several)):
         found[_LAYERS] = [{"topology": one.topology, "size": one.size} for one in several]
     return found | ({"podIndexLabel": _INDEX} if found and of_a_job else {})
+
+
+def _is_layer(one: gangs.Layer) -> bool:
+    return 0 < len(one.topology) <= _MOST_LEVEL and 0 < one.size <= _MOST_SIZE
 
 
 def topology_assignment(pods: PodSet, levels: Sequence[str]) -> Object | None:
