@@ -7,7 +7,6 @@ that both databases understand; values are always passed apart from the text.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,11 +42,7 @@ class Book:
         if not url:
             raise PhalanxError("there is no ledger here: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
         if url.startswith("sqlite:///"):
-            file = url.removeprefix("sqlite:///")
-            try:
-                return cls(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=5), "?")
-            except sqlite3.Error as error:
-                raise PhalanxError(f"the ledger {file} cannot be read: {error}") from None
+            return cls(_sqlite(url.removeprefix("sqlite:///")), "?")
         if url.startswith(_POSTGRESQL):
             return cls(_postgresql(url), "%s")
         scheme = url.partition(":")[0]
@@ -69,13 +64,13 @@ class Book:
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return what a SELECT finds; a `?` for each value. Raises PhalanxError."""
-        import_of_errors = (sqlite3.Error,) if self._mark == "?" else _errors()
+        errors = _errors(self._mark)
         try:
             cursor = self._connection.cursor()
             cursor.execute(statement.replace("?", self._mark), tuple(values))
             found: list[tuple[Any, ...]] = cursor.fetchall()
             return found
-        except import_of_errors as error:
+        except errors as error:
             raise PhalanxError(f"the ledger cannot be read: {str(error).partition(chr(10))[0]}") from None
 
 
@@ -83,10 +78,24 @@ def marks(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))
 
 
-def _errors() -> tuple[type[Exception], ...]:
+def _errors(mark: str) -> tuple[type[Exception], ...]:
+    """Return those of the driver that has such marks: only that which is used is imported."""
+    if mark == "?":
+        import sqlite3
+
+        return (sqlite3.Error,)
     import psycopg
 
     return (psycopg.Error,)
+
+
+def _sqlite(file: str) -> Any:
+    import sqlite3
+
+    try:
+        return sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=5)
+    except sqlite3.Error as error:
+        raise PhalanxError(f"the ledger {file} cannot be read: {error}") from None
 
 
 def _postgresql(url: str) -> Any:

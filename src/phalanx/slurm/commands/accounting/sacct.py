@@ -7,7 +7,6 @@ import pwd
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -53,14 +52,13 @@ _NAMED = 100  # of so many running jobs the server is asked by their numbers, of
 _FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A job, or a step of it (`batch`, or its number)."""
 
     job: Job
     step: str
     units: str
-    record: StepRecord = field(default_factory=StepRecord)
+    record: StepRecord = msgspec.field(default_factory=StepRecord)
 
 
 Show = Callable[[Line], str]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
-from msgspec.structs import replace as shaped
+from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
@@ -44,8 +44,7 @@ _ASKED = {"alloc": "allocated", "mix": "mixed", "drain": "drained", "drng": "dra
 _FORM = re.compile(r"%(\.?)(#?\d*)([a-zA-Z])")
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A node, its state, and how many of its CPUs jobs of Slurm's hold."""
 
     node: Node
@@ -53,8 +52,7 @@ class Seen:
     used: int
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     partition: site.Partition
     seen: tuple[Seen, ...]
     state: str  # empty: no node
@@ -71,7 +69,7 @@ def run(words: Sequence[str]) -> int:
     if "reservation" in said:
         return _reservations(api, "noheader" in said)
     here = site.load(api)
-    found = [replace(one, node=shaped(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api)]
+    found = [replace(one, node=replace(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api)]
     rows = _rows(here, found, said, wanted)
     if "list-reasons" in said:
         rows = [row for row in rows if any(one.node.reason for one in row.seen)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.jobs.ask import BATCH
@@ -47,8 +48,7 @@ _ORDER = (
 _FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     job: Job
     step: str
     record: StepRecord
