@@ -271,6 +271,16 @@ def test_slurms_users_submit_as_themselves_into_their_accounts_and_only_administ
         (shared.folder / "number.json").write_text(json.dumps(body))
         done = shared.call(ADA, KUBECTL, "replace", "-f", str(shared.folder / "number.json"))
         assert (done.returncode == 0) is allowed, (text, done)
+    # A coordinator changes the users of his account, as long as he is one, and nothing else of the site.
+    members = (*site[:-1], f'{{"data":{{"members.chem":"{bob},{ada}"}}}}')
+    assert "orbidden" in shared.call(BOB, KUBECTL, *members).stderr
+    as_admin(str(commands / "sacctmgr"), "-i", "add", "coordinator", "account=chem", f"names={bob}")
+    until(lambda: shared.call(BOB, KUBECTL, *members).returncode == 0)
+    assert submitted(ADA, ada, "chem") == "created"
+    assert "nothing else of the site" in shared.call(BOB, KUBECTL, *site).stderr
+    assert "orbidden" in shared.call(ADA, KUBECTL, *members).stderr
+    as_admin(str(commands / "sacctmgr"), "-i", "delete", "coordinator", "account=chem", f"names={bob}")
+    until(lambda: "orbidden" in shared.call(BOB, KUBECTL, *members).stderr)
     # An operator changes the site, as long as he is one; nodes are an administrator's.
     as_admin(str(commands / "sacctmgr"), "-i", "modify", "user", bob, "set", "adminlevel=operator")
     until(lambda: shared.call(BOB, KUBECTL, *site).returncode == 0)
