@@ -24,7 +24,9 @@ FAST = Settings(
     namespace_again_s=0.05,
     node_grace_s=1.0,
     node_period_s=0.05,
-    job=JobSettings(batch_s=0.02, pace=Pace(first_s=0.05, most_s=0.2), retry=Retry(first_s=0.05, most_s=0.2)),
+    job=JobSettings(
+        batch_s=0.02, settle_s=0.02, pace=Pace(first_s=0.05, most_s=0.2), retry=Retry(first_s=0.05, most_s=0.2)
+    ),
 )
 _numbers = itertools.count()
 

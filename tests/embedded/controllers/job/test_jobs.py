@@ -48,6 +48,21 @@ def test_suspend_and_resume(api_server: ServerProcess) -> None:
     scenario(api_server, play)
 
 
+def test_a_job_that_is_resumed_at_once_is_written_once(api_server: ServerProcess) -> None:
+    """Its scheduler's write finds the version that it was decided on, and nothing says that it was suspended."""
+
+    async def play(here: Cluster) -> None:
+        made = await here.job(suspend=True)
+        version = made["metadata"]["resourceVersion"]
+        await here.set(JOBS, "j", metadata={"resourceVersion": version}, spec={"suspend": False})
+        await here.pods(1)
+        status = await here.status("j", active=1)
+        assert "conditions" not in status
+        assert here.asked("PUT", "/jobs/j/status") == 1
+
+    scenario(api_server, play, replace(FAST, job=replace(FAST.job, batch_s=3600.0, settle_s=3600.0)))
+
+
 def test_failures_are_counted_up_to_the_limit(api_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         await here.job(backoffLimit=1)

@@ -3,7 +3,9 @@
 One look at a Job is: claim its pods, `view_of` them, `decide`, act, `track`, write the status, take finalizers away,
 `settle`, write the status again if it changed. Everything between two writes can be lost: the next look starts from
 what the API says. A change of a Job's spec is looked at immediately; what its pods do is gathered for a moment (a
-second, as in kube-controller-manager), so that ten pods that start together cost one write of the status.
+second, as in kube-controller-manager), so that ten pods that start together cost one write of the status. A new Job
+that is suspended is left alone for a quarter of a second: where there is room its scheduler resumes it meanwhile, and
+then finds the version that it has decided on, and nobody needs to be told that it was suspended.
 
 A creation whose answer did not come may have happened: before the next decision the pods are listed past the cache.
 """
@@ -46,9 +48,11 @@ _OURS = {None, "kubernetes.io/job-controller"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """`batch_s`: how long changes of pods are gathered. `pace`: the delay before failed pods are replaced."""
+    """`batch_s`: how long changes of pods are gathered. `settle_s`: how long a new Job that is suspended is left alone.
+    `pace`: the delay before failed pods are replaced."""
 
     batch_s: float = 1.0
+    settle_s: float = 0.25
     pace: Pace = field(default_factory=Pace)
     workers: int = 32
     retry: Retry = field(default_factory=Retry)
@@ -99,6 +103,8 @@ class JobController:
             self._streaks.pop(uid, None)
             self._doubtful.discard(uid)
             self._gangs.forget(uid)
+        elif change.old is None and job["spec"].get("suspend") and not job.get("status"):
+            self._queue.add_after(key, self._settings.settle_s)
         elif change.old is None or _asks_anew(change.old, job):
             self._queue.add(key)
         elif change.old.get("status") != job.get("status") and not self._queue.is_running(key):
