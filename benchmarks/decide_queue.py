@@ -169,7 +169,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--cycles", type=int, default=60)
     parser.add_argument("--queues", type=int, default=1)
     parser.add_argument("--changes", type=int, default=0, help="of the queue, a cycle; 0: 1 %% of its length")
-    parser.add_argument("--order", default="priority", help="of the queues: priority, fifo, fair, multifactor")
+    parser.add_argument("--order", default="priority", help="of the queues: priority, fifo, fair, multifactor, usage")
     for name in ("limited", "strict", "timed"):
         parser.add_argument(f"--{name}", action="store_true")
     return parser
