@@ -76,6 +76,10 @@ def test_quota_counts_what_is_made_of_requests_and_nodes_see_the_requests() -> N
                 await stage.until(lambda kind=kind, key=key: usage(stage, kind, key) == {"cpu": "1", "credits": "3"})
             assert stage.cluster.columns.allocatable[MIG][0] == 8
             assert stage.cluster.columns.free[MIG][0] == 7
+        async with stage.scheduler():  # another, which finds what runs
+            await stage.until(lambda: "default/one" in stage.cluster.jobs)
+            used = stage.cluster.tree.branch("clusterqueue/a").account.total
+            assert used["resourceflavor/f", "credits"] == 3
             stage.api.drop(JOBS, "default/one")
             await stage.until(lambda: conditions(stage, "two").get("Admitted") == "True Admitted")
 
@@ -146,6 +150,9 @@ def test_whose_local_queue_has_used_less_comes_first_whatever_the_priority() -> 
             assert consumed == pytest.approx(2 * (1 - 0.5 ** (INTERVAL_S / HALF_LIFE_S)))
             assert admission(stage, "m")["consumedResources"] == {}
             assert listed(stage) == ["other", "more"]
+        async with stage.scheduler():  # another, which finds what runs
+            await stage.until(lambda: len(stage.cluster.jobs) == 3)
+            assert stage.cluster.jobs["default/ran"].job.account == "default/l"
             stage.api.drop(JOBS, "default/ran")
             await stage.until(lambda: conditions(stage, "other").get("Admitted") == "True Admitted")
             assert conditions(stage, "more")["QuotaReserved"] == "False WaitingForQuota"
