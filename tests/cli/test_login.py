@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -224,6 +224,19 @@ def test_a_user_does_not_go_past_the_queue_by_naming_a_node(shared: Shared) -> N
     assert shared.call(ADA, KUBECTL, "delete", "job", "past").returncode == 0
 
 
+def _numbers_go_upwards_only(shared: Shared, as_admin: Callable[..., str]) -> None:
+    number = ("-n", "kube-system", "configmap", "phalanx-slurm-number")
+    now = int(as_admin(KUBECTL, "get", *number, "-o=jsonpath={.data.next}"))
+    held = as_admin(KUBECTL, "get", *number, "-o", "json")
+    for text, allowed in ((now + 7, True), (1, False), (now + 10_000_000, False)):
+        body = json.loads(held)
+        body["data"]["next"] = str(text)
+        body["metadata"].pop("resourceVersion")
+        (shared.folder / "number.json").write_text(json.dumps(body))
+        done = shared.call(ADA, KUBECTL, "replace", "-f", str(shared.folder / "number.json"))
+        assert (done.returncode == 0) is allowed, (text, done)
+
+
 @as_root
 @pytest.mark.slow
 def test_slurms_users_submit_as_themselves_into_their_accounts_and_only_administrators_change_the_site(
@@ -260,17 +273,7 @@ def test_slurms_users_submit_as_themselves_into_their_accounts_and_only_administ
     site = ("patch", "configmap", "phalanx-slurm", "-n", "kube-system", "-p", '{"data":{"x":"y"}}')
     assert "orbidden" in shared.call(ADA, KUBECTL, *site).stderr
     assert "orbidden" in shared.call(ADA, KUBECTL, "delete", "queue", "chem").stderr
-    # Job numbers go upwards only.
-    number = ("-n", "kube-system", "configmap", "phalanx-slurm-number")
-    now = int(as_admin(KUBECTL, "get", *number, "-o=jsonpath={.data.next}"))
-    held = as_admin(KUBECTL, "get", *number, "-o", "json")
-    for text, allowed in ((now + 7, True), (1, False), (now + 10_000_000, False)):
-        body = json.loads(held)
-        body["data"]["next"] = str(text)
-        body["metadata"].pop("resourceVersion")
-        (shared.folder / "number.json").write_text(json.dumps(body))
-        done = shared.call(ADA, KUBECTL, "replace", "-f", str(shared.folder / "number.json"))
-        assert (done.returncode == 0) is allowed, (text, done)
+    _numbers_go_upwards_only(shared, as_admin)
     # A coordinator changes the users of his account, as long as he is one, and nothing else of the site.
     members = (*site[:-1], f'{{"data":{{"members.chem":"{bob},{ada}"}}}}')
     assert "orbidden" in shared.call(BOB, KUBECTL, *members).stderr
