@@ -92,6 +92,7 @@ REFUSED: list[Any] = [
     (JOBS, job("c", {"queue-name": "l", "max-exec-time-seconds": "0"}), 403),
     (JOBS, job("d", {"queue-name": "l"}, {"job-completions-equal-parallelism": "true"}), 403),
     (PODS, {**job("e", {"queue-name": "l", "pod-group-name": "g"}), "spec": POD}, 403),
+    (PODS, {**job("f", {"queue-name": "l", "max-exec-time-seconds": "9999999999"}), "spec": POD}, 403),
     (kinds.CLUSTER_QUEUES, cluster_queue("a", queueingStrategy="Random"), 422),
     (kinds.CLUSTER_QUEUES, cluster_queue("b", fairSharing={"weight": "-1"}), 403),
     (kinds.CLUSTER_QUEUES, cluster_queue("c", group(f={"cpu": {"nominalQuota": 1, "borrowingLimit": 1}})), 422),

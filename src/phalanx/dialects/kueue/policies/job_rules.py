@@ -72,6 +72,13 @@ def _same(key: str) -> str:
     return f"{before} == {after} && (!{after} || {_label(key)} == {_label(key, _OLD_LABELS)})"
 
 
+_LIMIT_CHECK = {
+    "kueue.x-k8s.io/max-exec-time-seconds is a whole number above 0": (
+        f'!({_has("max-exec-time-seconds")}) || {_label("max-exec-time-seconds")}.matches("^[1-9][0-9]{{0,8}}$")'
+    )
+}
+
+
 def label_checks(suspend: tuple[str, ...], name: str) -> dict[str, str]:
     """Return what holds of the labels of a job whose spec has the field `suspend`: message -> expression. `name`: its
     kind, in messages."""
@@ -82,9 +89,7 @@ def label_checks(suspend: tuple[str, ...], name: str) -> dict[str, str]:
         "the label kueue.x-k8s.io/queue-name is not the name of a LocalQueue": (
             f'!({_has("queue-name")}) || {_label("queue-name")}.matches("{_NAME}")'
         ),
-        "kueue.x-k8s.io/max-exec-time-seconds is a whole number above 0": (
-            f'!({_has("max-exec-time-seconds")}) || {_label("max-exec-time-seconds")}.matches("^[1-9][0-9]{{0,8}}$")'
-        ),
+        **_LIMIT_CHECK,
         f"kueue.x-k8s.io/queue-name cannot change while the {name} is not suspended": (
             f"{waits} || ({_same('queue-name')})"
         ),
@@ -125,6 +130,7 @@ _JOB_CHECKS = {
     ),
 }
 _POD_CHECKS = {
+    **_LIMIT_CHECK,
     "a pod of a group names its size: kueue.x-k8s.io/pod-group-total-count": (
         f"!({_has('pod-group-name')}) || (({_has('pod-group-total-count', _NOTES)}) && "
         f'{_label("pod-group-total-count", _NOTES)}.matches("^[1-9][0-9]{{0,8}}$"))'
