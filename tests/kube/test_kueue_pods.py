@@ -102,3 +102,23 @@ def test_pods_that_kueue_evicts_end(happens: Callable[[Stage], None], why: str, 
         return list(stage.api.objects[kinds.WORKLOADS].values())
 
     play(scene())
+
+
+@pytest.mark.parametrize("group", ["", "g"])
+def test_pods_that_cannot_be_read_have_no_workload(group: str) -> None:
+    """It would have no pod sets, which its definition refuses. The pods say what is wrong, and others go on."""
+
+    async def scene() -> None:
+        stage = stage_with(3)
+        for name in ("a", "b") if group else ("a",):
+            one = pod(name, group)
+            one["metadata"].setdefault("annotations", {})[f"{PREFIX}/podset-slice-size"] = "2"
+            stage.put(one)
+        stage.put(pod("well"))
+        async with stage.scheduler():
+            await stage.until(lambda: [*stage.api.bound()] == ["well"])
+            owners = [one["metadata"]["ownerReferences"] for one in stage.api.objects[kinds.WORKLOADS].values()]
+            assert [one["name"] for listed in owners for one in listed] == ["well"]
+            assert stage.reason(group or "pod:a").startswith("Invalid: a says phalanx.dev/role-slice '2@'")
+
+    play(scene())

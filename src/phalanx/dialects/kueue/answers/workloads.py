@@ -46,9 +46,11 @@ def deactivated(told: Told) -> bool:
 
 
 def incomplete(told: Told) -> bool:
-    """Return whether it is a pod group that is not complete, or not looked at: it has no Workload yet."""
-    waits = told.stage is Stage.WAITING and told.kind == "PodGroup"
-    return waits and (told.reason is None or told.reason.code is ReasonCode.WAITING_FOR_MEMBERS)
+    """Return whether it has no Workload yet: a pod group that is not complete, or not looked at; or pods of which it
+    cannot be said what they ask for."""
+    if told.stage is not Stage.WAITING or not told.pod_sets:
+        return told.stage is Stage.WAITING
+    return told.kind == "PodGroup" and (told.reason is None or told.reason.code is ReasonCode.WAITING_FOR_MEMBERS)
 
 
 def waits_for_room(told: Told) -> bool:
