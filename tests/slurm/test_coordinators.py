@@ -13,12 +13,14 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
+from phalanx.cli.commands.slurm import apply
 from phalanx.client.access.kubeconfig import Cluster, User
 from phalanx.embedded.login.account import USERS, Account
 from phalanx.embedded.login.coordinators import ROLE
 from phalanx.kube.install.definitions import DEFINITIONS, QUEUES
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.commands.accounting import sacctmgr
 from phalanx.slurm.commands.accounting.entities.words import DENIED as UNPRIVILEGED
 from phalanx.slurm.options import Usage
@@ -392,6 +394,17 @@ def test_another_account_of_a_user_changes_no_key_but_its_own() -> None:
     changed = {key for key, text in site.keys(here).items() if before.get(key) != text}
     assert changed == {"users.a", "members.a"}
     assert [one.account for one in site.parse(site.keys(here)).users["ann"]] == ["vision", "lab", "a"]
+
+
+def test_a_slurm_conf_changes_what_it_says_and_keeps_what_sacctmgr_wrote(machine: Machine) -> None:
+    assert machine.sacctmgr("root", "-i add user yan wckey=blue") == 0
+    before = machine.site
+    found, _ = read_conf("ClusterName=other\nPartitionName=wide Nodes=n1 MaxTime=60\n")
+    assert apply(machine.clients["root"], found, "phalanx:1") == []
+    after = machine.site
+    assert (after.cluster, [one.name for one in after.partitions], after.tools) == ("other", ["wide"], "phalanx:1")
+    assert (after.users, after.accounts, after.wckeys) == (before.users, before.accounts, {"yan": ["blue"]})
+    assert after.admins == {"oper": "Operator"}
 
 
 def test_changes_of_different_accounts_are_both_carried_out(machine: Machine) -> None:
