@@ -134,8 +134,8 @@ def step(status: Object, suspended: bool, seen: Seen, settings: Settings, now_s:
 # --- phases -----------------------------------------------------------------------------------------------------------
 
 
+def _suspended(at: Step, seen: Seen) -> None:
     """Say at once what could never be created: the scheduler sees no pods in it, so nobody will resume it."""
-    """What could never be created is said at once: the scheduler sees no pods in it, so nobody will resume it."""
     known = at.condition("Unhealthy") or {}
     if seen.fault and seen.fatal:
         if known.get("status") != "True" or known.get("message") != seen.fault:
