@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import msgspec
 import pytest
-from phalanx.cli.commands.slurm import apply
 
+from phalanx.cli.commands.work.slurm import apply
 from phalanx.client.access.kubeconfig import Cluster, User
 from phalanx.embedded.login.account import USERS, Account
 from phalanx.embedded.login.coordinators import ROLE
