@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from phalanx.client.kind import DEPLOYMENTS, JOBS, REPLICA_SETS, Kind
+from phalanx.dialects.frame.dialect import Objects
 from phalanx.dialects.kai import kinds
+from phalanx.dialects.kai.dialect import Kai
+from phalanx.dialects.kai.queues import KaiDefinitions
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage
@@ -406,5 +411,29 @@ def test_a_job_set_of_two_billion_replicas_starts_nothing_and_holds_nobody_up() 
         async with stage.scheduler():
             await stage.until(lambda: reasons(stage, "pg-wide-") == ["Invalid"])
             await stage.until(lambda: set(stage.api.bound()) == {"other"})
+
+    play(scene())
+
+
+def test_one_definition_that_cannot_be_read_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Kai.define
+
+    def define(self: Kai, objects: Objects) -> KaiDefinitions:
+        if "odd" in objects.get(kinds.QUEUES, {}):
+            raise OverflowError("too much of it")
+        return read(self, objects)
+
+    monkeypatch.setattr(Kai, "define", define)
+
+    async def scene() -> None:
+        stage = stage_with()
+        queue(stage, "odd")
+        stage.put(pod("one", queue="odd"), pod("other"))
+        async with stage.scheduler():
+            await stage.until(lambda: set(stage.api.bound()) == {"other"})
+            await stage.until(lambda: reasons(stage, "pg-one-")[-1:] == ["QueueUnknown"])
+            queue(stage, "late")
+            stage.put(pod("later", queue="late"))
+            await stage.until(lambda: set(stage.api.bound()) == {"other", "later"})
 
     play(scene())

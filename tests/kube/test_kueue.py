@@ -378,7 +378,7 @@ def test_a_job_that_has_run_its_longest_time_is_deactivated() -> None:
     play(scene())
 
 
-def test_definitions_that_cannot_be_read_end_nothing_and_stay_as_they_were() -> None:
+def test_a_definition_that_cannot_be_read_any_more_counts_as_it_was() -> None:
     async def scene() -> None:
         stage = stage_with(3, preemption={"borrowWithinCohort": {"maxPriorityThreshold": 1}})
         async with stage.scheduler():

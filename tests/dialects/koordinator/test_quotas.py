@@ -74,6 +74,12 @@ def test_what_cannot_be_read_counts_as_not_said() -> None:
     assert found.quotas["a"].namespaces == ()
 
 
+def test_an_amount_beyond_all_bounds_is_the_fault_of_its_own_quota() -> None:
+    found = queue(defined(ns__huge=quota({"max": {"cpu": 1e308}})), "huge")
+    assert dict(found.weights) == {"cpu": 2.0**53}
+    assert dict(found.quotas[0].limit)["cpu"] > 2**53
+
+
 def test_which_quota_a_pod_uses() -> None:
     found = defined(
         s__a=quota({}, namespaces=["one", "two"]), two__two=quota({}), s__other=quota({}, namespaces=["two"])

@@ -11,6 +11,7 @@ import pytest
 from phalanx.dialects.frame.dialect import Object, PartUse
 from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.reservation.owners import part_use
+from phalanx.dialects.koordinator.reservation.room import stand_in
 from phalanx.dialects.koordinator.reservation.spec import Reservation, read_reservation
 
 
@@ -85,3 +86,9 @@ def test_a_pod_chooses_among_its_reservations() -> None:
 def test_when_it_expires(spec: Object, expires_s: float) -> None:
     meta = {"name": "r", "uid": "u", "creationTimestamp": "1970-01-01T00:00:00Z"}
     assert read_reservation({"metadata": meta, "spec": spec}).expires_s == expires_s
+
+
+def test_a_template_of_another_form_says_nothing() -> None:
+    obj = {"metadata": {"name": "r", "uid": "u"}, "spec": {"template": 5}}
+    read = read_reservation(obj)
+    assert (read.holds, stand_in(obj, read).asks) == ({"pods": 1}, (("pods", 1),))

@@ -10,7 +10,7 @@ from phalanx.dialects.frame.dialect import Said
 from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.kueue.tree.claims import claim
 from phalanx.dialects.kueue.tree.configuration import START_TIMEOUT_S
-from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
+from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, weight_of
 from phalanx.model.node import Flavor
 from phalanx.model.pod import Amounts, Toleration, amounts
 from phalanx.model.queue import (
@@ -108,6 +108,10 @@ POLICIES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 def test_policies(spec: dict[str, Any], becomes: dict[str, Any]) -> None:
     found = queue(defined(cluster_queues=[cluster_queue("a", group(f={"cpu": 4}), **spec)]), "clusterqueue/a")
     assert {name: getattr(found, name) for name in becomes} == becomes
+
+
+def test_a_weight_beyond_all_bounds_is_the_greatest() -> None:
+    assert weight_of({"fairSharing": {"weight": "1e999"}}) == 2.0**53
 
 
 def test_a_flavor() -> None:

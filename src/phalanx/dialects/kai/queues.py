@@ -124,7 +124,7 @@ def _amounts(resources: Mapping[str, Any], word: str) -> dict[str, int]:
     for theirs, (ours, units) in RESOURCES.items():
         value = (resources.get(theirs) or {}).get(word) or 0
         if isinstance(value, int | float) and value != UNLIMITED:
-            found[ours] = max(0, ceil(min(value * units, _TOO_MUCH)))
+            found[ours] = ceil(min(max(value, 0) * units, _TOO_MUCH))
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,17 @@ from phalanx.client.connection import Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.client.moment import write_moment
-from phalanx.dialects.frame.dialect import READ_BACK, Claim, Definitions, DeviceAsk, Dialect, NodePart, Said, StandIn
+from phalanx.dialects.frame.dialect import (
+    READ_BACK,
+    Claim,
+    Definitions,
+    DeviceAsk,
+    Dialect,
+    NodePart,
+    Objects,
+    Said,
+    StandIn,
+)
 from phalanx.kube.capacity.node_parts import in_parts, node_and_part, split
 from phalanx.kube.read.labels import PART
 from phalanx.kube.read.pod import Pod
@@ -73,6 +83,7 @@ class DialectWatch:
         self._about: dict[str, tuple[Kind, str]] = {}  # gang -> an object that it is about
         self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
         self._stale = dict.fromkeys(self.dialects)
+        self._last: dict[str, Objects] = {}  # by dialect, what its definitions were read from
         both = (kind for each in self.dialects.values() for kind in (*each.definition_kinds, *each.answer_kinds))
         self.kinds = tuple(dict.fromkeys(both))
 
@@ -130,12 +141,7 @@ class DialectWatch:
         """Yield what differs since the last call; gangs that it may concern are marked."""
         stale, self._stale = self._stale, {}
         for name in stale:
-            dialect = self.dialects[name]
-            found = {kind: self._objects(kind) for kind in dialect.definition_kinds}
-            try:
-                defined = dialect.define({kind: each for kind, each in found.items() if each is not None})
-            except Exception:  # whatever stands in them, nobody else's jobs wait for it
-                log.exception("the definitions of %s stay as they were: they cannot be read", name)
+            if (defined := self._read(self.dialects[name])) is None:
                 continue
             before, self.defined[name] = self.defined.get(name, _NONE), defined
             if defined == before:  # a namespace came that says nothing: no gang has to be looked at again
@@ -150,6 +156,41 @@ class DialectWatch:
             self.pods_changed(list(self._other_pods(name, before, defined)))
             for gang in [gang for gang, of in self.claimed.items() if of == name]:
                 self._mark(gang)
+
+    def _read(self, dialect: Dialect[Any]) -> Definitions | None:
+        """Return the definitions as they are now; None: they stay as they were. Whatever stands in one of them, neither
+        the others nor anybody else's jobs wait for it."""
+        there = ((kind, self._objects(kind)) for kind in dialect.definition_kinds)
+        found = {kind: objects for kind, objects in there if objects is not None}
+        defined: Definitions
+        try:
+            defined = dialect.define(found)
+        except Exception:  # a dialect's defect that one of them brings out
+            log.exception("of the definitions of %s some cannot be read: the others count", dialect.name)
+            try:
+                found = {kind: dict(self._readable(dialect, kind, found)) for kind in found}
+                defined = dialect.define(found)
+            except Exception:  # one that they bring out together
+                log.exception("the definitions of %s stay as they were: they cannot be read together", dialect.name)
+                return None
+        self._last[dialect.name] = {kind: dict(objects) for kind, objects in found.items()}
+        return defined
+
+    def _readable(self, dialect: Dialect[Any], kind: Kind, found: Objects) -> Iterator[tuple[str, Object]]:
+        """Yield the objects of the kind, of those that cannot be read, were they alone, as they were before. These are
+        told."""
+        nothing: Objects = {each: {} for each in found}
+        before = self._last.get(dialect.name, nothing).get(kind, {})
+        for key, obj in found[kind].items():
+            try:
+                dialect.define({**nothing, kind: {key: obj}})
+            except Exception as error:  # that one
+                why = f"it cannot be read: {type(error).__name__}: {error}"
+                self._note(kind, obj, f"it counts {'as it was before' if key in before else 'as absent'}: {why}")
+                if key in before:
+                    yield key, before[key]
+            else:
+                yield key, obj
 
     def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         """Return what the object says in words of a dialect, in ours, with the dialect's name. Of several whose words

@@ -23,6 +23,7 @@ import msgspec
 from phalanx.dialects.frame.dialect import Definitions, Object, Objects
 from phalanx.dialects.frame.pod_requests import Asked, amounts
 from phalanx.dialects.koordinator import kinds
+from phalanx.model.pod import MAX_AMOUNT
 from phalanx.model.queue import (
     BorrowingPolicy,
     Bounds,
@@ -137,12 +138,13 @@ def _queue(quota: ElasticQuota) -> Queue:
     own = {name: min(amount, quota.most.get(name, amount)) for name, amount in quota.least.items()}
     kept = () if quota.lent else _bounds(dict.fromkeys(own, 0))
     said = Quota(guaranteed=_bounds(own), limit=_bounds(quota.most), lend=kept)
+    weights = ((name, float(min(amount, MAX_AMOUNT))) for name, amount in quota.weights.items() if amount)
     within = WithinQueue.NEVER if quota.name == kinds.DEFAULT else WithinQueue.LOWER
     return Queue(
         name=kinds.tree_quota(quota.name),
         parent="" if quota.name in (kinds.ROOT, kinds.SYSTEM) else kinds.tree_quota(quota.parent),
         quotas=(said,) if said != Quota() else (),
-        weights=tuple(sorted((name, float(amount)) for name, amount in quota.weights.items() if amount)),
+        weights=tuple(sorted(weights)),
         order=QueueOrder.FAIR if quota.is_parent else QueueOrder.PRIORITY,
         borrow=BorrowingPolicy.PREEMPTIBLE,
         preemption=QueuePreemption(within=within),

@@ -8,7 +8,7 @@ from typing import Any
 from phalanx.dialects.frame.dialect import NodePart, Object, StandIn
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.koordinator import kinds
-from phalanx.dialects.koordinator.reservation.spec import AVAILABLE, Reservation
+from phalanx.dialects.koordinator.reservation.spec import AVAILABLE, Reservation, template_of
 from phalanx.model.pod import PODS, amounts
 
 _HIGHEST = 2**31 - 1  # of a Reservation that states no priority
@@ -19,11 +19,12 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 def stand_in(obj: Object, reservation: Reservation) -> StandIn:
     """Return the pod that waits in its place. It is charged to the quota of the system, while it is placed; nobody
     gives way to it, and it gives way to nobody."""
-    meta, spec = obj["metadata"], (obj["spec"].get("template") or {}).get("spec") or {}
+    meta, template = obj["metadata"], template_of(obj.get("spec") or {})
+    spec = template.get("spec") or {}
     pod: Object = {
         "metadata": {
             "name": f"reservation/{reservation.name}",
-            "namespace": str(((obj["spec"].get("template") or {}).get("metadata") or {}).get("namespace") or "default"),
+            "namespace": str((template.get("metadata") or {}).get("namespace") or "default"),
             "uid": reservation.uid,
             "resourceVersion": "0",
             "creationTimestamp": meta.get("creationTimestamp"),

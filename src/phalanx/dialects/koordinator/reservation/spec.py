@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.dialects.frame.dialect import Object
@@ -54,7 +55,7 @@ def read_reservation(obj: Object) -> Reservation:
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     once = spec.get("allocateOnce") is not False
     given = amounts(status.get("allocatable")) if status.get("phase") == AVAILABLE else None
-    asks = given or pod_requests((spec.get("template") or {}).get("spec") or {})  # what was given stays as it was
+    asks = given or pod_requests(template_of(spec).get("spec") or {})  # what was given stays as it was
     return Reservation(
         name=str(meta["name"]),
         uid=str(meta["uid"]),
@@ -68,6 +69,12 @@ def read_reservation(obj: Object) -> Reservation:
         owners=_mappings(spec.get("owners")),
         taints=_mappings(spec.get("taints")),
     )
+
+
+def template_of(spec: Mapping[str, Any]) -> Object:
+    """Return the template of the pod that it stands for; of another form it says nothing."""
+    found = spec.get("template")
+    return found if isinstance(found, dict) else {}
 
 
 def _expires_s(meta: Object, spec: Object) -> float:

@@ -467,7 +467,8 @@ def _bounds(flavor: str, amounts: Mapping[Cell, int]) -> Bounds:
 def weight_of(spec: Mapping[str, Any]) -> float:
     """Return the weight for fair sharing of a ClusterQueue, a Cohort, or a LocalQueue."""
     try:
-        return float(parse((spec.get("fairSharing") or {}).get("weight", 1)))
+        said = parse((spec.get("fairSharing") or {}).get("weight", 1))
+        return float(said) if said < MAX_AMOUNT else float(MAX_AMOUNT)
     except QuantityError:
         return 1.0
 
