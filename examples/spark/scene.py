@@ -39,7 +39,7 @@ JAVA = Program(
 )
 IMAGE = "apache/spark:4.3.0"
 CPUS = 6
-_LOOK_S = 0.5
+_LOOK_S = 1.0  # each look is a kubectl, whose start is most of what it costs
 # A machine with few cores starts many Java machines here: they compile less, and need no threads to collect garbage.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SCRATCH = "/var/data/spark"

@@ -1,5 +1,5 @@
-"""One `phalanx up` with simulated nodes for all modules here that ask for it: to start one costs more than what most of
-them do with it. Each module finds it as the one before has found it."""
+"""One `phalanx up` with simulated nodes for all modules here that ask for it, and one whose node is this machine: to
+start one costs more than what most of them do with it. Each module finds it as the one before has found it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,20 @@ def shared_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, se
     """It, and the paths of what is in it from the start."""
     with started(tmp_path_factory.mktemp("simulated"), *SIMULATED) as up:
         yield up, asyncio.run(contents(up))
+
+
+@pytest.fixture(scope="package")
+def shared_local_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, set[str]]]:
+    """The same of the other."""
+    with started(tmp_path_factory.mktemp("local"), "--stop-pods") as up:
+        yield up, asyncio.run(contents(up))
+
+
+@pytest.fixture(scope="module")
+def local(shared_local_up: tuple[Up, set[str]]) -> Iterator[Up]:
+    up, before = shared_local_up
+    yield up
+    asyncio.run(restore(up, before))
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +62,16 @@ async def restore(up: Up, before: set[str]) -> None:
 
 async def _paths(api: Connection) -> AsyncIterator[str]:
     groups = (await api.request("GET", "/apis"))["groups"]
-    for root in ("/api/v1", *(f"/apis/{one['preferredVersion']['groupVersion']}" for one in groups)):
+    versions = [f"/apis/{version['groupVersion']}" for one in groups for version in one["versions"]]
+    listed = set[tuple[str, str]]()  # a kind that is served in several versions is listed in one
+    for root in ("/api/v1", *versions):
         for kind in (await api.request("GET", root))["resources"]:
             name = kind["name"]
             if "/" in name or name in OWN_KINDS or not {"list", "delete"} <= set(kind["verbs"]):
                 continue
+            if (of := (root.rpartition("/")[0], name)) in listed:
+                continue
+            listed.add(of)
             for one in (await api.request("GET", f"{root}/{name}"))["items"]:
                 meta = one["metadata"]
                 if meta["name"] in OWN_NAMES or meta.get("namespace", "").startswith(OWN_SPACES):

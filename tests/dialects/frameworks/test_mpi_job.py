@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from phalanx.client.connection import Object
-from tests.cli.upstart import started
+from tests.cli.upstart import Up
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,19 +36,18 @@ def job(workers: int, *, name: str = "ranks", ranks: int | None = None, **more: 
     }
 
 
-def test_ranks_run_in_the_workers_and_in_a_launcher_that_is_one(tmp_path: Path) -> None:
+def test_ranks_run_in_the_workers_and_in_a_launcher_that_is_one(local: Up, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     both = job(1, name="both", ranks=2, runLauncherAsWorker=True)
     file.write_text(yaml.safe_dump_all([job(3), both]))
-    with started(tmp_path / "data") as up:
-        up.kubectl("apply", "-f", str(file))
-        up.kubectl("wait", "--for=condition=Succeeded", "mpijob/ranks", "--timeout=100s")
-        lines = up.kubectl("logs", "job/ranks-launcher").splitlines()  # at times with warnings of mpirun's
-        told = sorted(line for line in lines if line.startswith("rank "))
-        assert told == [f"rank {rank} of 3 on ranks-worker-{rank}" for rank in range(3)]
-        events = up.kubectl("get", "events", "-o", "jsonpath={.items[*].message}")
-        assert "Bound its 4 pods, together" in events
-        up.kubectl("wait", "--for=condition=Succeeded", "mpijob/both", "--timeout=100s")
-        lines = up.kubectl("logs", "job/both-launcher").splitlines()
-        told = sorted(line for line in lines if line.startswith("rank "))
-        assert told == ["rank 0 of 2 on both-launcher", "rank 1 of 2 on both-worker-0"]
+    local.kubectl("apply", "-f", str(file))
+    local.kubectl("wait", "--for=condition=Succeeded", "mpijob/ranks", "--timeout=100s")
+    lines = local.kubectl("logs", "job/ranks-launcher").splitlines()  # at times with warnings of mpirun's
+    told = sorted(line for line in lines if line.startswith("rank "))
+    assert told == [f"rank {rank} of 3 on ranks-worker-{rank}" for rank in range(3)]
+    events = local.kubectl("get", "events", "-o", "jsonpath={.items[*].message}")
+    assert "Bound its 4 pods, together" in events
+    local.kubectl("wait", "--for=condition=Succeeded", "mpijob/both", "--timeout=100s")
+    lines = local.kubectl("logs", "job/both-launcher").splitlines()
+    told = sorted(line for line in lines if line.startswith("rank "))
+    assert told == ["rank 0 of 2 on both-launcher", "rank 1 of 2 on both-worker-0"]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from phalanx.client.connection import Object
-from tests.cli.upstart import started
+from tests.cli.upstart import Up
 
 pytestmark = [
     pytest.mark.slow,
@@ -59,14 +59,13 @@ def job() -> Object:
     }
 
 
-def test_ranks_run_in_the_launcher_and_in_the_nodes(tmp_path: Path) -> None:
+def test_ranks_run_in_the_launcher_and_in_the_nodes(local: Up, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump_all([runtime(), job()]))
-    with started(tmp_path / "data") as up:
-        up.kubectl("apply", "-f", str(file))
-        up.kubectl("wait", "--for=condition=Complete", "trainjob/ranks", "--timeout=100s")
-        lines = up.kubectl("logs", "job/ranks-launcher-0").splitlines()  # at times with warnings of mpirun's
-        told = sorted(line for line in lines if line.startswith("rank "))
-        pods = ["launcher-0-0", "launcher-0-0", "node-0-0", "node-0-0", "node-0-1", "node-0-1"]
-        assert sorted(line.rpartition(" ")[2] for line in told) == [f"ranks-{pod}" for pod in pods]
-        assert [line.partition(" on ")[0] for line in told] == [f"rank {rank} of 6" for rank in range(6)]
+    local.kubectl("apply", "-f", str(file))
+    local.kubectl("wait", "--for=condition=Complete", "trainjob/ranks", "--timeout=100s")
+    lines = local.kubectl("logs", "job/ranks-launcher-0").splitlines()  # at times with warnings of mpirun's
+    told = sorted(line for line in lines if line.startswith("rank "))
+    pods = ["launcher-0-0", "launcher-0-0", "node-0-0", "node-0-0", "node-0-1", "node-0-1"]
+    assert sorted(line.rpartition(" ")[2] for line in told) == [f"ranks-{pod}" for pod in pods]
+    assert [line.partition(" on ")[0] for line in told] == [f"rank {rank} of 6" for rank in range(6)]

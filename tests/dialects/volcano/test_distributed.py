@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from phalanx.client.connection import Object
-from tests.cli.upstart import Up, started
+from tests.cli.upstart import Up
 
 pytestmark = pytest.mark.slow
 
@@ -65,13 +65,12 @@ def ended(up: Up, name: str) -> Object:
     return found
 
 
-def test_a_distributed_program(tmp_path: Path) -> None:
-    with started(tmp_path) as up:
-        file = tmp_path / "job.yaml"
-        file.write_text(yaml.safe_dump(job("ddp", 3)))
-        up.kubectl("apply", "-f", str(file))
-        status = ended(up, "ddp")["status"]
-        assert status["succeeded"] == 4
-        assert status["taskStatusCount"]["worker"] == {"phase": {"Succeeded": 3}}
-        assert up.kubectl("logs", "ddp-master-0").split() == ["sum", "33"]
-        assert up.kubectl("logs", "ddp-worker-2").split() == ["got", "33"]
+def test_a_distributed_program(local: Up, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(job("ddp", 3)))
+    local.kubectl("apply", "-f", str(file))
+    status = ended(local, "ddp")["status"]
+    assert status["succeeded"] == 4
+    assert status["taskStatusCount"]["worker"] == {"phase": {"Succeeded": 3}}
+    assert local.kubectl("logs", "ddp-master-0").split() == ["sum", "33"]
+    assert local.kubectl("logs", "ddp-worker-2").split() == ["got", "33"]
