@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -238,6 +239,22 @@ def _numbers_go_upwards_only(shared: Shared, as_admin: Callable[..., str]) -> No
 
 
 @as_root
+def coordinate(
+    shared: Shared, sacctmgr: Callable[..., str], site: tuple[str, ...], submitted: Callable[[], str]
+) -> None:
+    """A coordinator adds a user to his account, as long as he is one, who then submits; he changes nothing else."""
+    ada, bob = f"uid-{ADA}", f"uid-{BOB}"
+    members = (*site[:-1], f'{{"data":{{"members.chem":"{bob},{ada}"}}}}')
+    assert "orbidden" in shared.call(BOB, KUBECTL, *members).stderr
+    sacctmgr("add", "coordinator", "account=chem", f"names={bob}")
+    until(lambda: shared.call(BOB, KUBECTL, *members).returncode == 0)
+    assert submitted() == "created"
+    assert "nothing else of the site" in shared.call(BOB, KUBECTL, *site).stderr
+    assert "orbidden" in shared.call(ADA, KUBECTL, *members).stderr
+    sacctmgr("delete", "coordinator", "account=chem", f"names={bob}")
+    until(lambda: "orbidden" in shared.call(BOB, KUBECTL, *members).stderr)
+
+
 @pytest.mark.slow
 def test_slurms_users_submit_as_themselves_into_their_accounts_and_only_administrators_change_the_site(
     shared: Shared,
@@ -274,16 +291,7 @@ def test_slurms_users_submit_as_themselves_into_their_accounts_and_only_administ
     assert "orbidden" in shared.call(ADA, KUBECTL, *site).stderr
     assert "orbidden" in shared.call(ADA, KUBECTL, "delete", "queue", "chem").stderr
     _numbers_go_upwards_only(shared, as_admin)
-    # A coordinator changes the users of his account, as long as he is one, and nothing else of the site.
-    members = (*site[:-1], f'{{"data":{{"members.chem":"{bob},{ada}"}}}}')
-    assert "orbidden" in shared.call(BOB, KUBECTL, *members).stderr
-    as_admin(str(commands / "sacctmgr"), "-i", "add", "coordinator", "account=chem", f"names={bob}")
-    until(lambda: shared.call(BOB, KUBECTL, *members).returncode == 0)
-    assert submitted(ADA, ada, "chem") == "created"
-    assert "nothing else of the site" in shared.call(BOB, KUBECTL, *site).stderr
-    assert "orbidden" in shared.call(ADA, KUBECTL, *members).stderr
-    as_admin(str(commands / "sacctmgr"), "-i", "delete", "coordinator", "account=chem", f"names={bob}")
-    until(lambda: "orbidden" in shared.call(BOB, KUBECTL, *members).stderr)
+    coordinate(shared, partial(as_admin, str(commands / "sacctmgr"), "-i"), site, partial(submitted, ADA, ada, "chem"))
     # An operator changes the site, as long as he is one; nodes are an administrator's.
     as_admin(str(commands / "sacctmgr"), "-i", "modify", "user", bob, "set", "adminlevel=operator")
     until(lambda: shared.call(BOB, KUBECTL, *site).returncode == 0)

@@ -185,7 +185,17 @@ def test_who_was_added_submits_there_and_nobody_else(machine: Machine) -> None:
         yan.create(JOBS, job("vision", "yan"))
     machine.sacctmgr("head", "-i add user yan account=vision")
     assert yan.create(JOBS, job("vision", "yan"))["metadata"]["name"] == "slurm-1"
-    yan.delete(f"{JOBS}/slurm-1")
+
+
+def test_a_site_of_many_accounts_is_not_too_large_for_the_rules(machine: Machine) -> None:
+    here, yan = machine.site, machine.clients["yan"]
+    here.accounts |= {f"group{number}": site.Account(coordinators=["someone"]) for number in range(200)}
+    here.users |= {f"user{number}": [site.Association(account=f"group{number % 200}")] for number in range(600)}
+    site.store(machine.clients["root"], here)
+    assert machine.sacctmgr("head", "-i add account nlp parent=vision") == 0
+    assert machine.sacctmgr("head", "-i add user yan account=nlp") == 0
+    assert DENIED in machine.fails("head", "-i add user yan account=group7", trusted=True)
+    assert yan.create(JOBS, job("nlp", "yan", 2))["metadata"]["name"] == "slurm-2"
 
 
 def test_a_service_account_of_another_users_namespace_is_held_to_accounts_too(machine: Machine) -> None:
@@ -266,7 +276,8 @@ def below(name: str, path: str) -> Any:
         (*patched({"site": '{"admins":{"head":"Administrator"}}'}), "nothing else of the site"),
         (*patched({"coordinators.chem": "head"}), "none that you coordinate"),
         (*patched({"account.lab": '{"shares":99}'}), "none that you coordinate"),
-        (*patched({"account.vision": None}), "none that you coordinate"),
+        (*patched({"account.vision": None}), "coordinators delete no accounts"),
+        (*patched({"path.vision": None}), "none that you coordinate"),
         (*patched({"users.chem": "{}"}), "none that you coordinate"),
         (*patched({"members.chem": "head,yan"}), "none that you coordinate"),
         (*patched({"account.ghost": "{}"}), "none that you coordinate"),
@@ -351,11 +362,12 @@ def test_an_operator_names_coordinators_and_is_held_to_no_account(machine: Machi
     assert machine.fails("oper", "-i modify user yan set adminlevel=operator", trusted=True).startswith(UNPRIVILEGED)
 
 
-def job(account: str, user: str) -> dict[str, Any]:
+def job(account: str, user: str, number: int = 1) -> dict[str, Any]:
     """What sbatch makes, as far as rules of admission look at it."""
-    labels = {"slurm.phalanx.dev/number": "1", "phalanx.dev/queue": account, "phalanx.dev/group": user}
+    labels = {"slurm.phalanx.dev/number": str(number), "phalanx.dev/queue": account, "phalanx.dev/group": user}
+    meta = {"name": f"slurm-{number}", "labels": labels}
     spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "host"}]}}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "slurm-1", "labels": labels}, "spec": spec}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 
 
 # --- the keys ---------------------------------------------------------------------------------------------------------

@@ -42,10 +42,25 @@ _CONDITIONS = [
 ]
 
 
+def _list(body: str, **names: str) -> str:
+    """Return a list that an expression makes with values under short names: a value that is read from a variable's
+    field at each step of a loop may be copied each time, and the site is large."""
+    for name, value in reversed(names.items()):
+        body = f"[{value}].map({name}, {body})[0]"
+    return body
+
+
+def _holds(body: str, **names: str) -> str:
+    """Return the same of a condition."""
+    for name, value in reversed(names.items()):
+        body = f"[{value}].all({name}, {body})"
+    return body
+
+
 def _own(data: str) -> str:
     """Return the accounts that the user is named coordinator of."""
-    named = f'key.startsWith("coordinators.") && {_USER} in {data}[key].split(",")'
-    return f"{data}.filter(key, {named}).map(key, key.substring(13))"
+    named = f'key.startsWith("coordinators.") && {_USER} in data[key].split(",")'
+    return _list(f"data.filter(key, {named}).map(key, key.substring(13))", data=data)
 
 
 def _coordinated(data: str, account: str, *, above: bool = False) -> str:
@@ -70,17 +85,29 @@ def _policy(name: str, rule: Object, variables: dict[str, str], *validations: Ob
     return {"metadata": {"name": name}, "spec": spec | more}
 
 
-_BEFORE, _AFTER, _NAME = "variables.before", "variables.after", 'key.substring(key.indexOf(".") + 1)'
-_BOTH, _PATH = f"[{_BEFORE}, {_AFTER}]", f'{_AFTER}[key].split("/")'
+_BEFORE = "has(oldObject.data) ? oldObject.data : {}"
+_AFTER = "has(object.data) ? object.data : {}"
 _NOT_HIS = "Access/permission denied: this account is none that you coordinate"
 _ABOVE_NOT_HIS = "Access/permission denied: the account above it is none that you coordinate"
 
 
-def _his(*, above: bool) -> str:
-    """Return whether the account of a key that changes is his, before as far as it was there, and afterwards."""
-    return (
-        f'{_BOTH}.all(data, !("path." + {_NAME} in data) || {_coordinated("data", _NAME, above=above)})'
-        f' && "path." + {_NAME} in {_AFTER}'
+def _names(*kinds: str) -> str:
+    """Return the accounts of which keys of these kinds change."""
+    found = (
+        f'variables.changed.filter(key, key.startsWith("{kind}.")).map(key, key.substring({len(kind) + 1}))'
+        for kind in kinds
+    )
+    return " + ".join(found)
+
+
+def _his(names: str, *, above: bool) -> str:
+    """Return whether these accounts are his, before as far as they were there, and afterwards."""
+    own = f'.split("/").exists(one, one in variables.own{" && one != name" if above else ""})'
+    return _holds(
+        f'variables.{names}.all(name, "path." + name in after && after["path." + name]{own}'
+        f' && (!("path." + name in before) || before["path." + name]{own}))',
+        before=_BEFORE,
+        after=_AFTER,
     )
 
 
@@ -89,25 +116,32 @@ SITE_POLICY = _policy(
     {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["configmaps"],
      "resourceNames": [SITE]},
     {
-        "before": "has(oldObject.data) ? oldObject.data : {}",
-        "after": "has(object.data) ? object.data : {}",
         "own": _own(_BEFORE),
-        "changed": f"{_BEFORE}.filter(key, !(key in {_AFTER}) || {_AFTER}[key] != {_BEFORE}[key])"
-                   f" + {_AFTER}.filter(key, !(key in {_BEFORE}))",
+        "changed": _list(
+            "before.filter(key, !(key in after) || after[key] != before[key]) + after.filter(key, !(key in before))",
+            before=_BEFORE, after=_AFTER,
+        ),
+        "accounts": _names("account", "path"),
+        "paths": _names("path"),
+        "staffed": _names("users", "members", "coordinators"),
     },
     _denied(
         'variables.changed.all(key, key.matches("^(account|path|users|members|coordinators)[.]"))',
         "coordinators change accounts, their users and coordinators, and nothing else of the site",
     ),
+    _denied(_his("staffed", above=False), _NOT_HIS),
+    _denied(_his("accounts", above=True), _NOT_HIS),
     _denied(
-        f'variables.changed.all(key, key.matches("^(account|path)[.]") ? key in {_AFTER} && {_his(above=True)}'
-        f" : {_his(above=False)})",
-        _NOT_HIS,
+        _holds('variables.changed.all(key, key in after || !key.startsWith("account."))', after=_AFTER),
+        "coordinators delete no accounts",
     ),
     _denied(
-        f'variables.changed.all(key, !key.startsWith("path.") || !(key in {_AFTER}) || {_PATH}.size() > 1'
-        f" && {_coordinated(_AFTER, f'{_PATH}[{_PATH}.size() - 2]')}"
-        f' && {_AFTER}[key] == {_AFTER}["path." + {_PATH}[{_PATH}.size() - 2]] + "/" + {_NAME})',
+        _holds(
+            'variables.paths.all(name, [after["path." + name].split("/")].all(parts, parts.size() > 1'
+            ' && "path." + parts[parts.size() - 2] in after'
+            ' && parts.join("/") == after["path." + parts[parts.size() - 2]] + "/" + name))',
+            after=_AFTER,
+        ),
         _ABOVE_NOT_HIS,
     ),
     DATA_ALONE,
@@ -176,8 +210,11 @@ BINDING_POLICY = _policy(
      "resourceNames": [ROLE]},
     {},
     _denied(
-        f"{_SUBJECTS.format('oldObject')}.all(one, one in {_SUBJECTS.format('object')} || has({_DATA})"
-        f' && !{_DATA}.exists(key, key.startsWith("coordinators.") && one.name in {_DATA}[key].split(",")))',
+        _holds(
+            f"{_SUBJECTS.format('oldObject')}.all(one, one in {_SUBJECTS.format('object')}"
+            ' || !data.exists(key, key.startsWith("coordinators.") && one.name in data[key].split(",")))',
+            data=f"has({_DATA}) ? {_DATA} : {{}}",
+        ),
         "Access/permission denied: somebody who is named coordinator would lose the role",
     ),
     _denied(f'{_SUBJECTS.format("object")}.all(one, one.kind == "User") && {alike(*META)}', "users alone are named"),

@@ -53,16 +53,16 @@ def policy() -> Object:
             },
             {"name": "says-whose", "expression": f'request.operation == "CREATE" || {_LABELS} != {_LABELS_BEFORE}'},
         ],
-        "variables": [{"name": "said", "expression": "has(params.data) ? params.data : {}"}],
         "validations": [
             {
                 "expression": f'"phalanx.dev/group" in {_LABELS} && {_LABELS}["phalanx.dev/group"] == {_USER}',
                 "message": "a job of Slurm's is its submitter's: the label phalanx.dev/group is another user's name",
             },
             {
-                "expression": f'!variables.said.exists(key, key.startsWith("{MEMBERS}"))'
-                f' || "phalanx.dev/queue" in {_LABELS} && {key} in variables.said'
-                f' && {_USER} in variables.said[{key}].split(",")',
+                # `said` by a name of its own: what is read from a field may be copied at each step of a loop.
+                "expression": f'[has(params.data) ? params.data : {{}}].all(said, '
+                f'!said.exists(key, key.startsWith("{MEMBERS}"))'
+                f' || "phalanx.dev/queue" in {_LABELS} && {key} in said && {_USER} in said[{key}].split(","))',
                 "message": "Invalid account or account/partition combination specified",
             },
         ],
