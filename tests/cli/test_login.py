@@ -238,7 +238,6 @@ def _numbers_go_upwards_only(shared: Shared, as_admin: Callable[..., str]) -> No
         assert (done.returncode == 0) is allowed, (text, done)
 
 
-@as_root
 def coordinate(
     shared: Shared, sacctmgr: Callable[..., str], site: tuple[str, ...], submitted: Callable[[], str]
 ) -> None:
@@ -255,6 +254,7 @@ def coordinate(
     until(lambda: "orbidden" in shared.call(BOB, KUBECTL, *members).stderr)
 
 
+@as_root
 @pytest.mark.slow
 def test_slurms_users_submit_as_themselves_into_their_accounts_and_only_administrators_change_the_site(
     shared: Shared,
