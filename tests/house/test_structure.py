@@ -199,17 +199,13 @@ def test_modules_open_with_their_theory() -> None:
 
 
 def test_an_exception_to_a_rule_has_its_reason_beside_it() -> None:
-    paths = [path for path in (*SOURCES, *SCRIPTS, *TESTS) if where(path) not in NOT_YET_REASONED]
+    paths = [path for path in (*SOURCES, *SCRIPTS, *TESTS) if where(path) not in EXAMPLES_OF_SILENCE]
     wrong = [each for path in paths for each in unreasoned(path.read_text(), where(path))]
     assert not wrong, "say why behind it, on the same line, or do without:\n" + "\n".join(wrong)
 
 
-# Files that do not give reasons yet, and this one, which has examples of it.
-NOT_YET_REASONED = {
-    "tests/kube/test_koordinator_reservations.py",
-    "tests/slurm/test_steps.py",
-    "tests/house/test_structure.py",
-}
+# This file has examples of it.
+EXAMPLES_OF_SILENCE = {"tests/house/test_structure.py"}
 SILENCED = re.compile(r"# ?(?:noqa\b(?:: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*)?|type: ignore\b(?:\[[\w, -]*\])?)")
 CATCHES_ALL = re.compile(r"^( *)except (?:Base)?Exception\b[^#]*:$")
 
