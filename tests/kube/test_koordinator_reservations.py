@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from tests.kube.double import Object, node
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
 from tests.kube.test_koordinator import ON, group, pod, reason
+from tests.kube.trouble import Trouble
 from tests.seeds import mostly_slow
 
 LABEL = "pod-group.scheduling.sigs.k8s.io"
@@ -253,46 +253,20 @@ def beyond(stage: Stage) -> list[str]:
 
 @pytest.mark.parametrize("seed", mostly_slow(range(12), fast=3))
 def test_whatever_goes_wrong_kept_room_is_given_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    dice = random.Random(seed)
-    calm = False
+    trouble = Trouble(seed)
+    dice = trouble.dice
+    stage = Stage(nodes=[node("n1", 6), node("n2", 6)], seed=seed, dialects=ON)
 
-    def fault(write: str) -> str | None:
-        return None if calm or dice.random() > 0.15 else dice.choice(["kill", "kill after", "lost", "not today"])
-
-    def happen(stage: Stage, number: int) -> None:
-        waiting = [one for one in stage.api.pods() if one["status"]["phase"] == "Pending"]
-        bound = [one["metadata"]["name"] for one in waiting if one["spec"].get("nodeName")]
-        if bound and (calm or dice.random() < 0.2):
-            stage.finish(dice.choice(bound))
-        if not calm and dice.random() < 0.3:
+    def happen(number: int) -> None:
+        if not trouble.calm and dice.random() < 0.3:
             cpu = dice.choice(["1", "2", "3"])
             stage.put(owner(f"o{number}", cpu) if dice.random() < 0.6 else pod(f"s{number}", cpu))
-        if stage.api.objects[kinds.RESERVATIONS] and dice.random() < (0.5 if calm else 0.05):
+        if stage.api.objects[kinds.RESERVATIONS] and dice.random() < (0.5 if trouble.calm else 0.05):
             stage.api.drop(kinds.RESERVATIONS, dice.choice(sorted(stage.api.objects[kinds.RESERVATIONS])))
-        if not calm and dice.random() < 0.15:
+        if not trouble.calm and dice.random() < 0.15:
             reserve(
                 stage, f"r{number % 3}{number}", dice.choice([2, 3, 4]), allocateOnce=dice.random() < 0.5, ttl="50s"
             )
 
-    async def scene() -> None:
-        nonlocal calm
-        stage = Stage(nodes=[node("n1", 6), node("n2", 6)], seed=seed, dialects=ON)
-        stage.fault = fault
-        turns = 0
-
-        def over() -> bool:
-            return calm and all(one["status"]["phase"] == "Succeeded" for one in stage.api.pods())
-
-        while turns < 300 and not over():
-            async with stage.scheduler():
-                while turns < 300 and not stage.killed and not over():
-                    turns += 1
-                    calm = turns > 60
-                    stage.now_s += 1.0
-                    happen(stage, turns)
-                    await stage.turn()
-                    assert not beyond(stage), turns
-        assert over(), stage.api.bound()
-
     monkeypatch.setattr("phalanx.kube.write.writer._BACKOFF_S", (0.0,))
-    play(scene())
+    play(trouble.plays(stage, happen, lambda: beyond(stage)))
