@@ -56,7 +56,7 @@ def test_a_script_that_ends_as_soon_as_it_is_told_to_has_its_own_exit_code(ends:
     """SIGTERM goes to the process group, so a script may be over before the launcher has written that it is told."""
     (tmp_path / "bin").mkdir()
     # The moment that is written to the output is told once the script has ended.
-    until_gone = 'until grep -qs "^State:.Z" "/proc/$(cat pid)/status"; do /bin/sleep 0.01; done'
+    until_gone = 'while grep -qs "^State:.[^Z]" "/proc/$(cat pid)/status"; do /bin/sleep 0.01; done'
     (tmp_path / "bin" / "date").write_text(f'#!/bin/sh\ntrap "" TERM\n[ "$1" = +%s ] || {until_gone}\necho 0\n')
     (tmp_path / "bin" / "date").chmod(0o755)
     script = f"trap '{ends}' TERM; echo $$ > up; mv up pid; while :; do /bin/sleep 0.01; done"
