@@ -240,6 +240,28 @@ def test_a_queue_that_is_closed_while_its_status_is_begun_stays_closed() -> None
     play(scene())
 
 
+def test_a_queue_that_is_closed_while_another_ones_status_is_written_stays_closed() -> None:
+    """What is said of both was made at once; that the second is closed is known by the time it is written."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 6)], dialects=ON)
+        for name in ("first", "second"):
+            stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": name}, "spec": {}})
+        queues = stage.api.objects[VOLCANO_QUEUES]
+
+        def closing(write: str) -> None:
+            if write == "patch queues/first" and "status" not in queues["second"]:
+                stage.api.put(VOLCANO_QUEUES, {**queues["second"], "status": {"state": "Closed"}})
+                stage.caches(VOLCANO_QUEUES).observe(queues["second"])
+
+        stage.fault = closing
+        async with stage.scheduler():
+            await stage.until(lambda: "allocated" in queues["second"].get("status", {}))
+        assert queues["second"]["status"]["state"] == "Closed"
+
+    play(scene())
+
+
 def test_of_two_dialects_that_claim_a_pod_its_scheduler_decides() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 6)], dialects=frozenset({"kueue", SCHEDULER_NAME}))

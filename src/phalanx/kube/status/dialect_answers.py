@@ -249,6 +249,7 @@ class DialectAnswers:
         """Write the answers about one object; an exception while one is made concerns that one alone."""
         try:
             found = list(answers())  # all at once: the caches change while they are written
+            known = {(one.kind, one.key): self._status(one) for one in found if self._served(one.kind)}
         except Exception:  # a dialect's defect that one gang brings out: the others are answered
             log.exception("nothing is answered about %s: it is looked at again when something of it changes", about)
             return
@@ -258,7 +259,7 @@ class DialectAnswers:
             if not self._may_write() or not self._served(answer.kind):
                 continue
             try:
-                await self._put(about, answer)
+                await self._put(about, answer, known)
             except ApiRefusal as error:
                 # A conflict, or that it is gone, says that more happened than is known here, nothing about the answer.
                 if error.code == _CONFLICT:
@@ -270,7 +271,8 @@ class DialectAnswers:
                 self._later(about, self._now_s() + _UNKNOWN_AGAIN_S)
                 log.info("%s %s was not written: %s", answer.kind.name, answer.key, error)
 
-    async def _put(self, about: str, answer: Answer) -> None:
+    async def _put(self, about: str, answer: Answer, known: dict[tuple[Kind, str], Object]) -> None:
+        """`known`: the statuses from which the answers were made."""
         if self._refused.get((answer.kind, answer.key)) == (self._uid(answer), answer):
             return
         self._refused.pop((answer.kind, answer.key), None)
@@ -293,8 +295,11 @@ class DialectAnswers:
         old = there.get("status") or {}
         if answer.status == old:
             return
-        # The answer follows from the status that is known: where others wrote it since, a controller that closed a
+        # The answer follows from the status that was known: where others wrote it since, a controller that closed a
         # queue, it is made anew.
+        if old != known[answer.kind, answer.key]:
+            self._later(about, self._now_s() + _AGAIN_S)
+            return
         changed = {key: value for key, value in answer.status.items() if key not in old or old[key] != value}
         gone = {key: None for key in old if key not in answer.status}
         meta = {name: there["metadata"][name] for name in ("uid", "resourceVersion")}
@@ -307,7 +312,12 @@ class DialectAnswers:
                 raise
             after = await patch()  # a definition of others may have no such subresource
         informer.observe(after)
+        known[answer.kind, answer.key] = after.get("status") or {}
         self._count(about, answer.kind, there, after)
+
+    def _status(self, answer: Answer) -> Object:
+        there = self._informers(answer.kind).objects.get(answer.key) or {}
+        return there.get("status") or {}
 
     def _uid(self, answer: Answer) -> str:
         """That of the object which the answer is about, as far as it is known; of none it is empty."""
