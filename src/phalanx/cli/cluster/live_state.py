@@ -144,7 +144,7 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
     policy = settings.policy
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group, namespace=namespace if partial else "")
-        how = KubeSettings(default_queue=policy.default_queue, dialects=settings.dialects)
+        how = KubeSettings(default_queue=policy.default_queue, dialects=settings.dialects, patient=False)
         world = KubeWorld(connection, informers, how, time.time)
         try:
             async with asyncio.timeout(_LISTING_S):

@@ -28,7 +28,7 @@ from phalanx.client.kind import (
     Kind,
 )
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
-from phalanx.kube.install.retry import until_surely_refused
+from phalanx.kube.install.retry import until_answered, until_surely_refused
 from phalanx.kube.read.template.admission import AdmissionDefaults, Words
 from phalanx.kube.read.template.volumes import VolumeClaims
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS, TRAINING_KINDS
@@ -70,7 +70,7 @@ class ObjectCaches:
     async def sync(self, api: Connection) -> None:
         """Wait until every cache that decisions need was listed once."""
         wanted = dict.fromkeys((*LOOKED_UP, *self._of_others()))
-        shown = await asyncio.gather(*(_serves(api, kind) for kind in wanted))
+        shown = await asyncio.gather(*(_serves(api, kind, patient=self.settings.patient) for kind in wanted))
         served = [kind for kind, is_shown in zip(wanted, shown, strict=True) if is_shown]
         for cache in [self._informers(kind) for kind in (*REQUIRED, *served)]:
             await cache.synced.wait()
@@ -95,7 +95,7 @@ class ObjectCaches:
             resources = (await api.request("GET", f"/apis/{version}")).get("resources") or ()
             plurals = {one["name"] for one in resources}
             found += [kind for kind in missing if kind.api_version == version and kind.plural in plurals]
-        more = [kind for kind in found if await _serves(api, kind)]
+        more = [kind for kind in found if await _serves(api, kind, patient=self.settings.patient)]
         self._withheld |= {kind for kind in found if kind not in more}
         for kind in more:
             await self._informers(kind).synced.wait()
@@ -126,9 +126,10 @@ class ObjectCaches:
         self.job_kinds = (JOBS, *(kind for kind in FRAMEWORK_KINDS if kind in found))
 
 
-async def _serves(api: Connection, kind: Kind) -> bool:
+async def _serves(api: Connection, kind: Kind, *, patient: bool) -> bool:
+    ask = until_surely_refused if patient else until_answered
     try:
-        await until_surely_refused(lambda: api.request("GET", kind.path(), params={"limit": "1"}))
+        await ask(lambda: api.request("GET", kind.path(), params={"limit": "1"}))
     except ApiRefusal as error:
         if error.code not in (403, 404):
             raise

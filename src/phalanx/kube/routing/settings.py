@@ -20,7 +20,9 @@ class KubeSettings:
     """How Phalanx is to behave on a cluster. `writes`: how many are on their way at once. `dialects`: whose scheduler
     names we answer to, and whose kinds we read, besides our own. `alone`: which pods of the
     default scheduler we bind, too, by their specs, each by itself: where no other scheduler does. `sole`: no other is
-    here at all, so all pods of a gang are ours to bind."""
+    here at all, so all pods of a gang are ours to bind. `patient`: a right that is refused is asked for again before
+    that is believed, since a server that has just started refuses what it will allow soon; False: for who looks once,
+    and may be someone who is shown little."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32
@@ -29,6 +31,7 @@ class KubeSettings:
     dialects: frozenset[str] = frozenset()
     alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False
     sole: bool = False
+    patient: bool = True
 
     @property
     def answers_to(self) -> frozenset[str]:

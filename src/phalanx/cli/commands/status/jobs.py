@@ -69,7 +69,8 @@ async def jobs(
         print_table(COLUMNS, rows(found, snapshot.now_s, scope, expected))
     else:
         where = f"namespace {scope.one} (-A shows every one)" if scope.one else "any namespace"
-        note(f"no job runs or waits in {where}; --finished shows those that are over")
+        over = "nor is there one that is over" if finished else "--finished shows those that are over"
+        note(f"no job runs or waits in {where}; {over}")
 
 
 def rows(
