@@ -20,6 +20,7 @@ from tests.kube.test_barrier import play, settle
 from tests.kube.test_restart import Core, kill_at
 
 PYTORCH = TRAINING_KINDS[0]
+TENSORFLOW = next(kind for kind in TRAINING_KINDS if kind.name == "TFJob")
 DIALECT = frozenset({"kubeflow"})
 
 
@@ -31,6 +32,15 @@ def training(workers: int, name: str = "t", **more: Any) -> Object:
     meta = {"name": name, "namespace": "default", "labels": {"phalanx.dev/queue": "default"}, **more}
     spec = {"pytorchReplicaSpecs": {"Master": replica(1), "Worker": replica(workers)}, "runPolicy": {"suspend": True}}
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": meta, "spec": spec}
+
+
+def tensorflow(end: str = "") -> Object:
+    """A TFJob `t` that nobody's operator runs. `end`: Succeeded or Failed, how it ended."""
+    known = training(1)
+    replicas = known["spec"]["pytorchReplicaSpecs"]
+    spec = {"tfReplicaSpecs": {"Chief": replicas["Master"], "Worker": replicas["Worker"]}}
+    status = {"status": {"conditions": [{"type": end, "status": "True"}]}} if end else {}
+    return {**known, "kind": "TFJob", "spec": {**spec, "runPolicy": {"suspend": not end}}, **status}
 
 
 class Operator(Controller):
@@ -101,6 +111,40 @@ def test_while_there_is_no_room_for_all_it_has_no_pods() -> None:
             assert suspended(here)
             assert here.api.pods() == []
             here.put_node(node("n9", 1))
+            await here.until(lambda: len(here.api.bound()) == 4)
+
+    play(scene())
+
+
+@pytest.mark.parametrize("end", ["Succeeded", "Failed"])
+def test_one_that_is_over_holds_up_none_of_its_name_and_another_kind(end: str) -> None:
+    async def scene() -> None:
+        here = stage(4)
+        here.api.put(TENSORFLOW, tensorflow(end))
+        here.api.put(PYTORCH, training(3))
+        async with here.scheduler():
+            await here.until(lambda: len(here.api.bound()) == 4)
+            await settle(here)
+            assert here.phase("t") == "running"
+
+    play(scene())
+
+
+def test_two_of_one_name_are_told_by_their_kinds_and_the_end_of_one_lets_the_other_go() -> None:
+    async def scene() -> None:
+        here = stage(4)
+        here.api.put(TENSORFLOW, tensorflow())
+        here.api.put(PYTORCH, training(3))
+        async with here.scheduler():
+            await settle(here)
+            spec = here.world.gangs["default/t"].spec
+            assert spec is not None
+            assert spec.job.blocked is not None
+            assert "has 4 members (TFJob t, PyTorchJob t)" in spec.job.blocked.text
+            assert not here.api.pods()
+            here.api.put(
+                TENSORFLOW, {**tensorflow("Failed"), "metadata": here.api.objects[TENSORFLOW]["default/t"]["metadata"]}
+            )
             await here.until(lambda: len(here.api.bound()) == 4)
 
     play(scene())

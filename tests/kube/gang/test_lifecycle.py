@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -64,6 +65,19 @@ def test_the_way_of_one_gang() -> None:
     assert isinstance(effects.told[-1], Finished)
     assert gang.stage is Stage.WAITING
     assert gang.done
+
+
+def test_one_of_its_name_that_was_over_before_is_no_part_of_how_it_ends() -> None:
+    """Nobody said that they belong together: the two have their name in common, and kinds of their own."""
+    effects = RecordedEffects()
+    gang = GangLifecycle("default/j", effects)
+    gang.see_job(replace(a_job("j", 2, uid="before"), outcome=Outcome.FAILED, created_s=1.0))
+    gang.see_job(replace(a_job("j", 2), created_s=2.0))
+    gang.advance(DEFAULTS)
+    assert isinstance(effects.told[-1], Submitted)
+    gang.see_job(replace(a_job("j", 2), created_s=2.0, outcome=Outcome.SUCCEEDED))
+    gang.advance(DEFAULTS)
+    assert effects.told[-1] == Finished("default/j", Outcome.SUCCEEDED)
 
 
 def test_what_is_told_while_it_starts_is_not_forgotten_when_it_has_started() -> None:

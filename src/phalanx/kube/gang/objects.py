@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from phalanx.kube.gang.spec.gang_spec import GangMembers
+from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.job import Outcome
@@ -58,7 +59,8 @@ class GangObjects:
     @property
     def outcome(self) -> Outcome:
         """How it ended: failed if any part of it did, deleted if nothing of it is known to have ended by itself."""
-        known = self._outcomes.values()
+        former = self._former()
+        known = [end for uid, end in self._outcomes.items() if uid not in former]
         return next((end for end in (Outcome.FAILED, Outcome.SUCCEEDED) if end in known), Outcome.DELETED)
 
     @property
@@ -89,6 +91,17 @@ class GangObjects:
         pods = [pod for pod in among if self.job_of(pod) is None]
         jobs.sort(key=lambda job: (job.created_s, job.name))
         pods.sort(key=lambda pod: (pod.created_s, pod.name))
-        finished = sum(job.finished and job.ours for job in self.jobs.values())
+        former = self._former()
+        finished = sum(job.finished and job.ours and job.uid not in former for job in self.jobs.values())
         sizes = {job.uid: self.size(job) for job in jobs}
         return GangMembers(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes)
+
+    def _former(self) -> set[str]:
+        """Return the Jobs (by uid) that are over and no part of it: a finished PyTorchJob, say, whose name a new JobSet
+        has. Objects that do not say `phalanx.dev/job` have no more than their name in common; of these the newest that
+        is not over is the gang, or if all are over, the newest."""
+        unsaid = [job for job in self.jobs.values() if labels.JOB not in job.options]
+        newest = max(unsaid, key=lambda job: (not job.finished, job.created_s, job.object_uid), default=None)
+        if newest is None:
+            return set()
+        return {job.uid for job in unsaid if job.finished and job.object_uid != newest.object_uid}

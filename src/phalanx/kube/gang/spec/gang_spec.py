@@ -17,11 +17,12 @@ are never guessed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, TypeAlias
 
+from phalanx.client.kind import PODS
 from phalanx.dialects.frame.dialect import Charging, Claim, GroupClaim, Owner, PodUpdate, RoleClaim, Said
 from phalanx.dialects.frameworks.form import LATER
 from phalanx.dialects.schema.fields import duration_s
@@ -107,11 +108,21 @@ class GangMembers:
         """Return who says what under `key`: value -> the first member that says so."""
         if key in self.claimed:
             return {self.claimed[key]: self.id}
-        found: dict[str, str] = {}
+        found: dict[str, BatchJob | Pod] = {}
         for member in self.everyone:
             if key in member.options:
-                found.setdefault(member.options[key], member.name)
-        return found
+                found.setdefault(member.options[key], member)
+        return dict(zip(found, self.titles(found.values()), strict=True)) if found else {}
+
+    def titles(self, some: Iterable[BatchJob | Pod]) -> list[str]:
+        """Return how people are told of members: by their names, and where a gang has members of several kinds, which
+        may share a name, by their kinds as well."""
+        several = len({_kind_of(one) for one in self.everyone}) > 1
+        return [f"{_kind_of(one)} {one.name}" if several else one.name for one in some]
+
+
+def _kind_of(member: BatchJob | Pod) -> str:
+    return member.adapter.kind.name if isinstance(member, BatchJob) else PODS.name
 
 
 PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and how many pods of each must come to exist
@@ -425,10 +436,10 @@ def _missing_objects(members: GangMembers) -> Reason | None:
             '"2" (the number of its Jobs and bare pods)'
         )
     if there > wanted:
-        names = ", ".join(member.name for member in members.everyone)
+        names = ", ".join(dict.fromkeys(members.titles(members.everyone)))  # roles of one object are said once
         raise GangSpecError(
             f"the gang {members.id} says {labels.JOB_ROLES} {wanted} but has {there} members ({names}): raise the "
-            f"number, or give those of another gang another {labels.JOB}"
+            f"number, or give those of another gang another name or {labels.JOB}"
         )
     return _waiting(there, wanted, "members")
 
