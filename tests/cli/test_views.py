@@ -13,8 +13,9 @@ from rich.console import Console
 
 from phalanx.cli.cluster import job_watch
 from phalanx.cli.cluster.live_state import Snapshot, think
-from phalanx.cli.cluster.target import Target, find_ledger_of
+from phalanx.cli.cluster.target import Scope, Target, find_ledger_of
 from phalanx.cli.commands.status.explain import as_said_by, find
+from phalanx.cli.commands.status.jobs import print_changes
 from phalanx.cli.submission.sending import beyond, shut
 from phalanx.cli.terminal.output import counted, duration, table
 from phalanx.cli.views import job_view, node_view, queue_view
@@ -114,6 +115,16 @@ async def test_a_job_that_waits_is_shown_with_its_reason_and_the_numbers_of_this
         "train   default   queued   0/2    2m10s   placed 0 of 2 pods; the largest free node has 1 of the 2 cpu asked "
         "(4 cpu asked in all, 1 free; pods of others hold 3)"
     )
+
+
+async def test_a_job_of_which_nothing_changes_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    there = (queue("default"), node("n1"), foreign_pod("dns", "n1", "3"), batch_job("train", 2, "2"))
+    known: dict[str, job_view.JobView] = {}
+    for more in ((), (), (node("n2", "1"),)):
+        seen = snapshot(*there, *more)
+        known = print_changes(job_view.views(seen), known, seen.now_s, Scope(all_namespaces=True), json=True)
+    first, then = capsys.readouterr().out.splitlines()
+    assert first != then
 
 
 async def test_a_job_with_room_is_said_to_start() -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 from rich.live import Live
 
@@ -91,19 +92,25 @@ async def _watch(connection: Connection, scope: Scope, finished: bool, json: boo
             if live is not None:
                 live.update(table(COLUMNS, rows(found, snapshot.now_s, scope)), refresh=True)
             else:
-                known = _print_changes(found, known, snapshot.now_s, scope, json)
+                known = print_changes(found, known, snapshot.now_s, scope, json)
             await asyncio.sleep(_LOOK_S)
 
 
-def _print_changes(
+def print_changes(
     found: list[JobView], known: dict[str, JobView], now_s: float, scope: Scope, json: bool
 ) -> dict[str, JobView]:
     """Print what changed among the jobs. Jobs that went are told once, as gone."""
     now = {view.id: view for view in found}
     gone = [replace(view, state="gone", reason=None, message="") for job, view in known.items() if job not in now]
-    for view in [*(view for job, view in now.items() if known.get(job) != view), *gone]:
+    changed = [view for job, view in now.items() if job not in known or _told(known[job]) != _told(view)]
+    for view in [*changed, *gone]:
         if json:
             print_json_line(view.record())
         else:
             print("\t".join(row(view, now_s, with_namespace=scope.all_namespaces)), flush=True)
     return now
+
+
+def _told(view: JobView) -> tuple[dict[str, Any], str]:
+    """Return what is said of a job. Reasons hold more than their words, and that is made anew at each look."""
+    return view.record(), view.where()
