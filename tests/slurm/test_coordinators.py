@@ -362,6 +362,16 @@ def test_an_operator_names_coordinators_and_is_held_to_no_account(machine: Machi
     assert machine.fails("oper", "-i modify user yan set adminlevel=operator", trusted=True).startswith(UNPRIVILEGED)
 
 
+def test_who_has_a_level_and_no_account_any_more_is_a_user_who_can_be_deleted(machine: Machine) -> None:
+    assert machine.sacctmgr("root", "-i delete account name=chem") == 0
+    assert "oper" in machine.site.admins
+    assert machine.sacctmgr("root", "-i delete user name=oper") == 0
+    assert "oper" not in machine.site.admins
+    with pytest.raises(Refused, match="cannot patch"):
+        machine.clients["oper"].patch(*patched({"account.lab": "{}"}))
+    assert machine.sacctmgr("root", "-i delete user name=oper") == 1
+
+
 def job(account: str, user: str, number: int = 1) -> dict[str, Any]:
     """What sbatch makes, as far as rules of admission look at it."""
     labels = {"slurm.phalanx.dev/number": str(number), "phalanx.dev/queue": account, "phalanx.dev/group": user}

@@ -154,17 +154,18 @@ def delete(api: Api, here: Site, names: list[str], accounts: list[str]) -> int:
         for one in here.users.get(user, ())
         if not accounts or one.account in accounts
     ]
-    known = [user for user in names if user in here.users]
+    # Who has a level is a user too, though his accounts be deleted: it must not outlive him.
+    known = [user for user in names if user in here.users or user in here.admins]
     if not known or (accounts and not gone):
         print(NOTHING_DELETED)
         return 1
     require(here, *{account for _, account in gone})
     for user in known:
-        here.users[user] = [one for one in here.users[user] if (user, one.account) not in gone]
-        if not accounts:
-            del here.users[user]
-            if here.admins.pop(user, None) is not None:
-                give_level(api, user, "None")
+        left = [one for one in here.users.pop(user, ()) if (user, one.account) not in gone]
+        if accounts:
+            here.users[user] = left
+        elif here.admins.pop(user, None) is not None:
+            give_level(api, user, "None")
     site.store(api, here)
     for account in {account for _, account in gone} & here.accounts.keys():
         carry(api, here, account)
