@@ -108,6 +108,11 @@ JOBS = {
         "{conditions: [{type: Suspended, status: 'True'}]}",
         ["Suspended", "0/3", ""],
     ),
+    "suspended, which its status does not say yet": (
+        "{completions: 3, suspend: true}",
+        "{}",
+        ["Suspended", "0/3", ""],
+    ),
     "runs": (
         "{parallelism: 1}",
         "{startTime: '2026-01-01T00:08:30Z', succeeded: 0}",

@@ -31,6 +31,8 @@ def _job_state(job: Object) -> str:
         return "Failed"
     if job["metadata"].get("deletionTimestamp"):
         return "Terminating"
+    if job["spec"].get("suspend") and not job.get("status", {}).get("startTime"):
+        return "Suspended"  # the Job controller writes the condition a moment after the Job is there
     return next((state for state in ("Suspended", "FailureTarget") if condition(job, state)), "Running")
 
 
