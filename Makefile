@@ -20,7 +20,7 @@ demo: setup      ## six applications at once, first pod by pod, then as gangs (u
 check: setup     ## style, types, house rules and the fast tests (about a minute and a half)
 	@$(MAKE) --no-print-directory --jobs 2 style types fast
 
-test: setup      ## everything `make check` does, and the slow tests (under ten minutes on two cores)
+test: setup      ## everything `make check` does, and the slow tests (ten to fifteen minutes on two cores)
 	@$(MAKE) --no-print-directory --jobs 2 style types all
 
 style: setup
