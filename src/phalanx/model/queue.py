@@ -16,9 +16,13 @@ Preemption is off unless a queue turns it on.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from phalanx.model.pod import MAX_AMOUNT, format_amount
 
 HOUR_S = 3600.0  # of `hourly_budget`
 STALENESS_GRACE_S = 60.0  # as KAI has it
@@ -230,3 +234,46 @@ class Queue:
     usage: UsageTerms | None = None
     start_timeout_s: float | None = None
     staleness_grace_s: float = STALENESS_GRACE_S
+
+
+def quota_errors(queue: Queue, flavors: set[str]) -> Iterator[str]:
+    """Yield what is wrong with a queue's own numbers, whatever is around it."""
+    whose = f"queue {queue.name!r}"
+    seen: set[str] = set()
+    for quota in queue.quotas:
+        of = f" of flavor {quota.flavor!r}" if quota.flavor else ""
+        if quota.flavor not in flavors:
+            yield f"{whose} names the flavor {quota.flavor!r}, which does not exist"
+        if quota.flavor in seen:
+            yield f"{whose} names the flavor {quota.flavor!r} twice"
+        seen.add(quota.flavor)
+        yield from _amount_errors(whose, of, quota)
+        limit = dict(quota.limit)
+        for resource, amount in quota.guaranteed:
+            if limit.get(resource, amount) < amount:
+                less, more = format_amount(resource, limit[resource]), format_amount(resource, amount)
+                yield f"{whose}: its limit of {less} {resource}{of} is below its guarantee of {more}"
+    yield from _limit_errors(whose, queue)
+    for name, weight in (("", queue.weight), *queue.weights):
+        if not 0 <= weight < math.inf:
+            yield f"{whose}: its weight{' of ' + name if name else ''} is {weight:g}; it must be a number from 0"
+
+
+def _amount_errors(whose: str, of: str, quota: Quota) -> Iterator[str]:
+    """Yield what is wrong with the amounts of one quota."""
+    for what, bounds in (("guaranteed", quota.guaranteed), ("limit", quota.limit), ("lend", quota.lend)):
+        for resource, amount in bounds:
+            if not 0 <= amount <= MAX_AMOUNT:
+                said = format_amount(resource, amount)
+                yield f"{whose}: {what} {resource}{of} is {said}; it must be from 0 to {MAX_AMOUNT}"
+
+
+def _limit_errors(whose: str, queue: Queue) -> Iterator[str]:
+    """Yield what is wrong with the queue's limits."""
+    listed = [("total", queue.total), ("user", queue.per_user), ("group", queue.per_group), ("job", queue.per_job)]
+    listed += (*queue.per_user.named, *queue.per_group.named)
+    for what, limits in listed:
+        counts = [("running", limits.running), ("submitted", limits.submitted), ("wall time", limits.wall_s)]
+        for name, amount in (*counts, *limits.resources):
+            if amount is not None and not 0 <= amount <= MAX_AMOUNT:
+                yield f"{whose}: its limit of {name} per {what} is {amount}; it must be from 0 to {MAX_AMOUNT}"
