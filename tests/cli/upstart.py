@@ -113,7 +113,7 @@ def until(condition: Callable[[], bool], timeout_s: float = 240.0) -> None:
         if condition():
             return
         assert time.monotonic() < deadline_s, "waited in vain"
-        time.sleep(max(0.05, time.monotonic() - look_s))
+        time.sleep(max(0.05, time.monotonic() - look_s))  # processes of others tell nobody when they are so far
 
 
 def is_alive(pid: int) -> bool:

@@ -57,3 +57,4 @@ def test_whatever_goes_wrong_a_cpu_is_given_once(seed: int, monkeypatch: pytest.
 
     monkeypatch.setattr("phalanx.kube.write.writer._BACKOFF_S", (0.0,))
     play(trouble.plays(stage, happen, lambda: given_twice(stage)))
+    assert {one["status"]["phase"] for one in stage.api.pods()} == {"Succeeded"}

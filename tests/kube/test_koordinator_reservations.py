@@ -270,3 +270,4 @@ def test_whatever_goes_wrong_kept_room_is_given_once(seed: int, monkeypatch: pyt
 
     monkeypatch.setattr("phalanx.kube.write.writer._BACKOFF_S", (0.0,))
     play(trouble.plays(stage, happen, lambda: beyond(stage)))
+    assert {one["status"]["phase"] for one in stage.api.pods()} == {"Succeeded"}

@@ -6,7 +6,8 @@ whatever else raises while an object is taken in concerns that object alone."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given, settings
@@ -33,6 +34,7 @@ from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
 
 DEFAULTS = GangDefaults(largest={"cpu": 4000, "pods": 110})
+HEALTHY = {"first", "second"}
 META = {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -76,19 +78,22 @@ def test_whatever_a_node_says_is_read(annotations: dict[str, str]) -> None:
 # --- the fence ------------------------------------------------------------------------------------------------------
 
 
-async def beside(*odd: tuple[Kind, Object]) -> Stage:
-    """A healthy Job starts beside those objects; then the scheduler is started again, and the next one starts."""
+def started_beside(*odd: tuple[Kind, Object]) -> set[str]:
+    """Return which of two healthy Jobs start beside those objects; before the second the scheduler is started again."""
     stage = Stage(nodes=[node("n1", 4)])
     stage.controller.skips = {"odd"}
     for kind, obj in odd:
         stage.api.put(kind, obj)
-    for name in ("first", "second"):
-        async with stage.scheduler():
-            stage.put(job(name, 1))
-            await stage.until(lambda name=name: f"{name}-" in " ".join(stage.api.bound()), turns=30)
-            await settle(stage, 3)
-    assert {name.partition("-")[0] for name in stage.api.bound()} >= {"first", "second"}
-    return stage
+
+    async def scene() -> None:
+        for name in sorted(HEALTHY):
+            async with stage.scheduler():
+                stage.put(job(name, 1))
+                await stage.until(lambda name=name: f"{name}-" in " ".join(stage.api.bound()), turns=30)
+                await settle(stage, 3)
+
+    play(scene())
+    return {name.partition("-")[0] for name in stage.api.bound()} & HEALTHY
 
 
 def odd_job(parts: Object, spec: Object, annotations: dict[str, str]) -> Object:
@@ -100,14 +105,16 @@ def odd_job(parts: Object, spec: Object, annotations: dict[str, str]) -> Object:
 @settings(max_examples=25)
 @given(pod_parts, job_parts, words, status_parts)
 def test_an_odd_job_ends_nobody(parts: Object, spec: Object, annotations: dict[str, str], status: Object) -> None:
-    play(_quiet(beside((JOBS, {**odd_job(parts, spec, annotations), "status": status}))))
+    with quiet():
+        assert started_beside((JOBS, {**odd_job(parts, spec, annotations), "status": status})) == HEALTHY
 
 
 @settings(max_examples=25)
 @given(pod_parts, words, status_parts)
 def test_an_odd_pod_ends_nobody(parts: Object, annotations: dict[str, str], status: Object) -> None:
     obj = with_words(pod("odd"), annotations, {})
-    play(_quiet(beside((PODS, {**obj, "spec": {**obj["spec"], **parts}, "status": status}))))
+    with quiet():
+        assert started_beside((PODS, {**obj, "spec": {**obj["spec"], **parts}, "status": status})) == HEALTHY
 
 
 @settings(max_examples=15)
@@ -115,13 +122,15 @@ def test_an_odd_pod_ends_nobody(parts: Object, annotations: dict[str, str], stat
 def test_odd_nodes_queues_and_specs_end_nobody(spec: object, status: object, queue: object) -> None:
     odd_node = {"metadata": {"name": "odd"}, "spec": spec, "status": status}
     odd_queue = {"metadata": {"name": "odd"}, "spec": queue}
-    play(_quiet(beside((NODES, odd_node), (QUEUES, odd_queue))))
+    with quiet():
+        assert started_beside((NODES, odd_node), (QUEUES, odd_queue)) == HEALTHY
 
 
-async def _quiet(scene: Awaitable[object]) -> None:
+@contextmanager
+def quiet() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     try:
-        await scene
+        yield
     finally:
         logging.disable(logging.NOTSET)
 
@@ -141,7 +150,8 @@ async def _quiet(scene: Awaitable[object]) -> None:
     ids=lambda annotations: next(iter(annotations)).partition("/")[2],
 )
 def test_what_was_found(annotations: dict[str, str]) -> None:
-    play(beside((JOBS, odd_job({}, {}, annotations)), (PODS, with_words(pod("odd"), annotations, {}))))
+    odd = (JOBS, odd_job({}, {}, annotations)), (PODS, with_words(pod("odd"), annotations, {}))
+    assert started_beside(*odd) == HEALTHY
 
 
 def test_an_object_that_cannot_be_read_says_so_in_an_event_and_a_log_line(caplog: pytest.LogCaptureFixture) -> None:

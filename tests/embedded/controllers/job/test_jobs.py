@@ -114,7 +114,7 @@ def test_a_job_with_a_time_to_live_goes_with_its_pods(api_server: ServerProcess)
         await here.job(ttlSecondsAfterFinished=0)
         await here.end((await here.pods(1))[0])
         await here.gone(JOBS, "j")
-        await here.pods(0)
+        assert await here.pods(0) == []
 
     scenario(api_server, play)
 

@@ -110,7 +110,7 @@ def test_what_depends_on_others_is_made_when_they_are_so_far(api_server: ServerP
         await jobs(here, "s-a-0")
         await here.pods(1)
         await finish(here)
-        await jobs(here, "s-a-0", "s-b-0")
+        assert len(await jobs(here, "s-a-0", "s-b-0")) == 2
 
     scenario(api_server, play)
 
@@ -164,7 +164,8 @@ def test_one_of_another_manager_is_left_alone(api_server: ServerProcess) -> None
     async def play(here: Cluster) -> None:
         await submit(here, part("a"), managedBy="kueue.x-k8s.io/multikueue")
         await here.make(JOB_SET.kind, "other", spec={"replicatedJobs": [part("a")]})
-        await jobs(here, "other-a-0")
+        [made] = await jobs(here, "other-a-0")
+        assert made["metadata"]["ownerReferences"][0]["name"] == "other"
 
     scenario(api_server, play)
 

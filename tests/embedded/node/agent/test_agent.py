@@ -333,6 +333,8 @@ def test_a_node_that_is_deleted_comes_back(api_server: ServerProcess) -> None:
                 return False
 
         await until(is_back)
+        after = await api.connection.get(NODES, api.node)
+        assert after["status"]["allocatable"] == before["status"]["allocatable"]
 
     scenario(api_server, test, patience=Patience())  # long before the next heartbeat
 

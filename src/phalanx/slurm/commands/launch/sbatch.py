@@ -111,7 +111,7 @@ def _wait(api: Api, numbered: Sequence[int]) -> int:
     highest = 0
     for number in numbered:
         while (end := ending(api, number)) is None:
-            time.sleep(_LOOK_S)
+            time.sleep(_LOOK_S)  # no call waits for the end of a job that may be in the ledger already
         highest = max(highest, end)
     sys.stdout.flush()
     return highest
