@@ -22,6 +22,7 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,8 @@ class RunningPods:
     `spare` (so many of them could go, alone, without breaking the gang).
 
     By job number: `priority`, `queue` (its number), `started_s`, `submitted_s`, `preemptible`, `checkpoint_s` (how
-    often it saves its work; 0: never)."""
+    often it saves its work; 0: never), `tie` (a number that follows from the job's name alone: it decides between equal
+    victims, so that these do not depend on the order in which jobs were entered)."""
 
     def __init__(self) -> None:
         self.touched: dict[str, None] = {}
@@ -61,6 +63,7 @@ class RunningPods:
         self._jobs: dict[str, NDArray[Any]] = {
             **{name: np.zeros(FIRST, np.int64) for name in ("priority", "queue", "preemptible")},
             **{name: np.zeros(FIRST, np.float64) for name in ("started_s", "submitted_s", "checkpoint_s")},
+            "tie": np.zeros(FIRST, np.int64),
         }
         self._written: list[tuple[int, ...]] = []  # entries that are not in the columns yet
         self._told: list[tuple[Any, ...]] = []  # the same of jobs
@@ -137,7 +140,7 @@ class RunningPods:
         number = self._number(job.id)
         self._empty(number)
         about = (self.queue_number(queue), job.preemptible, started_s, job.submitted_s, job.checkpoint_s or 0.0)
-        self._told.append((number, clamped_priority(job.priority), *about))
+        self._told.append((number, clamped_priority(job.priority), *about, crc32(job.id.encode())))
         counted: dict[tuple[int, int, bool], int] = {}
         for slot, row in placed.items():
             key = (slot[0], row, slot in leaving)

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from phalanx.core.cycle.blocked import Blocked
 from phalanx.core.placement import replacement
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.node_order import ordered_nodes
-from phalanx.core.placement.scoring.typical_pods import expected_pods
+from phalanx.core.preemption.nomination import LeavingPods, cycle_draft
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.plan import Start
-from phalanx.model.policy import Policy, ScoringStrategy
+from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
 from phalanx.state.pending.pending import Combination, PendingClass
@@ -36,7 +35,8 @@ NOBODY: Iterator[QueuedRequest] = iter(())
 class CycleState:
     """The state of one cycle. `now_s`: seconds since the epoch. `draft` (room) and `ledger` (the queue tree's
     accounts) have what was decided so far laid over the state, with mark and rewind. `places`: of started jobs, the
-    pods that are placed now; `won`: all that start. `rest`: of cells that were granted something, who comes next.
+    pods that are placed now; `won`: all that start. `stopped`: jobs that this cycle preempts whole. `rest`: of cells
+    that were granted something, who comes next.
     `failed`: classes that a trial closed though counting found room. `starts`: queued jobs that start. `received`,
     `parked`, `resting`: as in `Findings`.
 
@@ -54,6 +54,7 @@ class CycleState:
         self.ledger = QuotaLedger(cluster.tree)
         self.places: dict[str, list[Placement]] = {}
         self.won: set[Request] = set()
+        self.stopped: set[str] = set()
         self.rest: dict[CellQueue, Iterator[QueuedRequest]] = {}
         self.failed: list[int] = []
         self.starts: list[Start] = []
@@ -76,16 +77,17 @@ class CycleState:
 
     def close(self) -> None:
         """The cycle is over. What it laid out for its draft is kept for the next."""
-        if "draft" in self.__dict__:
+        if "draft" in self.__dict__ and self.draft.columns is self.cluster.columns:
             self.draft.leave()
 
     @lazy
     def draft(self) -> Draft:
         # Made when first needed: most cycles have nothing to place.
-        policy, columns = self.policy, self.cluster.columns
-        layout = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
-        topologies = self.cluster.topologies(policy)
-        return Draft(columns, topologies, policy.score, expected_pods(self.cluster, policy), layout)
+        return cycle_draft(self.cluster, self.policy, self.leaving)
+
+    @lazy
+    def leaving(self) -> LeavingPods:
+        return LeavingPods(self.cluster)
 
     @lazy
     def blocked(self) -> Blocked:
@@ -151,14 +153,18 @@ class CycleState:
     # Who waits
 
     def still_waits(self, request: Request) -> bool:
-        """Return whether the request has not been granted what it asks in this cycle."""
-        return request not in self.won
+        """Return whether the request has not been granted what it asks in this cycle, and its job goes on."""
+        return request not in self.won and request.job not in self.stopped
 
     def first_waiting(self, line: CellQueue) -> QueuedRequest | None:
-        """The first request of the cell that this cycle has not granted what it asks."""
-        if line not in self.rest:
+        """Return the first request of the cell that still waits; None: none does."""
+        if line not in self.rest and not self.stopped:
             return line.first()
         return next((entry for entry in line if self.still_waits(entry.request)), None)
+
+    def next_waiting(self, line: CellQueue) -> QueuedRequest | None:
+        """Return the next request of the cell that still waits, each once; None: there is none left."""
+        return next((entry for entry in self.following(line) if self.still_waits(entry.request)), None)
 
     def following(self, line: CellQueue) -> Iterator[QueuedRequest]:
         """Yield who stands behind the first, in order; each is given out once."""

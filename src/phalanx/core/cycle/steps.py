@@ -78,7 +78,9 @@ class Cycle:
             self.candidates.draw()
             while (head := self.contest.head()) is not None:
                 self.line, entry = head
-                if not self.candidates.may_come_up(self.line):
+                if entry.request.job in self.state.stopped:
+                    self.advance()  # a job that is told to stop wants no pod any more
+                elif not self.candidates.may_come_up(self.line):
                     self.lose(self.line, holds_up=False)
                 elif self.comes_up(self.line, entry):
                     yield self.line.key, entry.request
@@ -173,8 +175,8 @@ class Cycle:
         self.advance()
 
     def advance(self) -> None:
-        """The first of the cell is granted what it asks: the next contends."""
-        following = next(self.state.following(self.line), None)
+        """Continue with the next request of the cell: the first one is granted what it asks, or its job stops."""
+        following = self.state.next_waiting(self.line)
         self.state.over[self.line.cell] = following is None
         self.contest.won(following)
 
@@ -202,6 +204,7 @@ class Cycle:
             self.pending.headroom.charged(charge, self.ledger.account)
             self.cluster.tree.note_charged(charge)
         self.advance()
+        self.contest.renew()  # the shares of the victims' queues have changed
         return True
 
     def deny(

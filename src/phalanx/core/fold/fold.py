@@ -315,6 +315,7 @@ def preempt(cluster: Cluster, action: Preempt) -> None:
     """The victim holds its nodes until the world says that its pods are gone; it wants no more."""
     record = decided_record(cluster, action)
     release(cluster, record, tuple(record.open))
+    withdraw_nomination(cluster, record)
     record.phase, record.reason = Phase.STOPPING, action.reason
     record.preempted += 1
     mark_leaving(cluster, record, record.placements, action.grace_s)

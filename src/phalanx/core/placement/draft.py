@@ -63,6 +63,7 @@ class Draft:
         self._wishes: dict[Demand, PodAffinity] = {}
         self.touched: dict[int, None] = {}  # rows that the draft gave devices or room of, as far as scores ask
         self._shut: dict[int, None] = {}  # rows
+        self.overcommitted: list[int] = []  # rows that are laid out, and shut, though they hold more than they have
         self._puts = 0
         self._tenants: dict[int, dict[Demand, int]] = {}
         self._choosy = score is not ScoringStrategy.PACK or prefers_some_nodes(columns)
@@ -362,10 +363,11 @@ class Draft:
     def overfull(self, where: NodeConstraints) -> int:
         """Return how many nodes that match the constraints hold more than they have."""
         facts = self.columns.attributes
-        if self.few and len(self.rows) == fit.ready_nodes(facts) and fit.matches_all(facts, where):
-            return 0  # all that are ready are laid out
         matching = fit.matching(facts, where)
-        return int((matching & ~node_resources.not_overcommitted(self.columns)).sum())
+        shut = int(matching[self.overcommitted].sum()) if self.overcommitted else 0
+        if self.few and len(self.rows) == fit.ready_nodes(facts) and fit.matches_all(facts, where):
+            return shut  # all others that are ready have room
+        return shut + int((matching & ~node_resources.not_overcommitted(self.columns)).sum())
 
 
 def within_rows(column: Column, rows: fit.Rows | None) -> Column:

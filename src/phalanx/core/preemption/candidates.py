@@ -2,12 +2,18 @@
 
 Candidates are numbered in that order. `evict` asks the policy, gives the candidate's charge back in the ledger and
 frees what it holds on the draft; `restore` undoes both. A gang that is evicted takes with it what of its surplus had
-not gone before.
+not gone before, and the pods that this cycle has placed for it.
+
+The policy judges a gang on the accounts without the victims that are surplus pods or jobs of the preemptor's own queue,
+and a surplus pod on the accounts without the gangs: a right to preempt neither appears nor disappears because of them
+(rule R18).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +27,7 @@ from phalanx.model.job import Placement, Slot, pods_by_role
 from phalanx.state import queue_tree
 from phalanx.state.classes import Demand
 from phalanx.state.cluster import JobRecord, spare_pods, with_their_members
-from phalanx.state.queue_tree import Charge
+from phalanx.state.queue_tree import Charge, Key
 
 SURPLUS = -1  # the tier of pods above a minimum: before all gangs
 LIGHT = 1e-3  # what such a pod counts among the fewest candidates
@@ -57,13 +63,14 @@ class VictimCandidates:
             context.running_pods,
         )
         self.rights = rights
+        self.placed = context.placed
         self.going: dict[int, PreemptionRule] = {}
+        self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}  # see `_judged`
         self._spared: dict[tuple[int, int], int] = {}  # (job number, role) -> pods of it that go alone
         self._spared_slots: set[tuple[int, Slot]] = set()
         self._slots: dict[int, list[Slot]] = {}  # entry -> its slots, the highest ordinal first
         self._lay_out((*context.told, *excluded))
-        if self.cluster.columns.devices:
-            self._name_devices()
+        self._name_pods()
         self._free_leaving(context)
 
     def _lay_out(self, excluded: Collection[str]) -> None:
@@ -72,10 +79,12 @@ class VictimCandidates:
         for name in excluded:
             may[residents.number_of[name]] = False
         alive = (entry("pods") > 0) & (entry("leaving") == 0)
-        entries = (alive & may[entry("job")]).nonzero()[0]
+        entries, ties = (alive & may[entry("job")]).nonzero()[0], residents.of_jobs("tie")
+        entries = entries[np.lexsort((entry("row")[entries], entry("role")[entries], ties[entry("job")[entries]]))]
         runs = np.zeros(len(may), np.bool_)
         runs[entry("job")[entries]] = True
         gangs = runs.nonzero()[0]
+        gangs = gangs[ties[gangs].argsort(kind="stable")]
         counts = entry("spare")[entries]
         spare = np.repeat(entries, counts)
         self.above = above = len(spare)
@@ -96,8 +105,13 @@ class VictimCandidates:
         self.field.tier[:above], self.field.weight[:above] = SURPLUS, LIGHT
         self._single = spare
 
-    def _name_devices(self) -> None:
-        for candidate in range(len(self.field.job)):
+    def _name_pods(self) -> None:
+        """Look pod by pod at candidates with devices, and at gangs for which this cycle has placed pods."""
+        for job in self.placed:
+            number = self.running_pods.number_of.get(job, -1)
+            if number >= 0 and (candidate := int(self.gang_unit[number])) >= 0:
+                self.field.named[candidate] = partial(self._seats, candidate)
+        for candidate in range(len(self.field.job)) if self.cluster.columns.devices else ():
             if self.record(candidate).devices:
                 self.field.named[candidate] = partial(self._seats, candidate)
 
@@ -115,12 +129,16 @@ class VictimCandidates:
             position = int(self.field.position_of[rows[record.placements[slot]]])
             if position >= 0:
                 seats.append(CandidatePods(position, demands[slot.role], 1, record.devices.get(slot, ())))
+        for placement in self.placed.get(record.job.id, ()) if self.is_gang(candidate) else ():
+            position = int(self.field.position_of[rows[placement.node]])
+            if position >= 0:
+                seats.append(CandidatePods(position, demands[placement.role], 1, placement.devices))
         return seats
 
     def _free_leaving(self, context: PreemptionContext) -> None:
-        """Count what leaving pods hold as free, unless they should have left long ago."""
+        """Count what terminating pods hold as free."""
         rows = self.cluster.columns.row_of
-        for record, slot in nomination.leaving_slots(self.cluster, context.now_s):
+        for record, slot in nomination.leaving_slots(self.cluster):
             self._vacate(rows[record.placements[slot]], record.gang.demands[slot.role], record.devices.get(slot, ()))
         for node, demand, devices in context.leaving:
             self._vacate(rows[node], demand, devices)
@@ -146,6 +164,10 @@ class VictimCandidates:
         queue: str = self.running_pods.queues[int(self.field.group[candidate])]
         return queue
 
+    def entry_of(self, candidate: int) -> int:
+        """Return the number of the resident entry (one job, role and node) of a candidate that is a single pod."""
+        return int(self._single[candidate])
+
     def slot_of(self, candidate: int) -> Slot:
         """Return the pod that is evicted, of those of its role on that node: the highest ordinals first."""
         entry = int(self._single[candidate])
@@ -163,11 +185,37 @@ class VictimCandidates:
         number, gang = int(self.field.job[candidate]), self.is_gang(candidate)
         if not gang and (self.field.gone[self.gang_unit[number]] or not self._can_spare(candidate)):
             return False
-        rule = self.rights.rule_for(number, whole=gang, loss=partial(self.charge_of, candidate))
+        with self._judged(gang=gang):
+            rule = self.rights.rule_for(number, whole=gang, loss=partial(self._loss, candidate))
         if rule is None:
             return False
         self.go(candidate, rule)
         return True
+
+    @contextmanager
+    def _judged(self, *, gang: bool) -> Iterator[None]:
+        """Return a context in which the ledger still has the victims that must not change what the policy says."""
+        aside, mark = self._aside[gang], self.ledger.mark()
+        for queue, amounts in aside.items():
+            self.ledger.charge(Charge(queue, "", "", tuple(amounts.items()), 0))
+        try:
+            yield
+        finally:
+            self.ledger.rewind(mark)
+
+    def _loss(self, candidate: int) -> Charge | None:
+        """Return what the candidate's queue loses with it; with a gang, also what pods of it gave back alone."""
+        return self._whole_charge(candidate) if self.is_gang(candidate) else self.charge_of(candidate)
+
+    def _whole_charge(self, candidate: int) -> Charge | None:
+        """Return what the gang's queue is charged with for it, with what this cycle has granted it."""
+        record = self.record(candidate)
+        if record.charge is None or not (granted := self.ledger.of_jobs.get(record.job.id)):
+            return record.charge
+        cost = Counter(dict(record.charge.cost))
+        for charge in granted:
+            cost.update(dict(charge.cost))
+        return record.charge._replace(cost=tuple(cost.items()))
 
     def go(self, candidate: int, rule: PreemptionRule) -> None:
         """Evict the candidate by that rule."""
@@ -197,21 +245,27 @@ class VictimCandidates:
         if not self.is_gang(candidate):
             pods[self.slot_of(candidate).role] = 1
             return record.charge._replace(cost=queue_tree.gang_cost(record.gang, pods, record.flavors), jobs=0)
+        charge = self._whole_charge(candidate)
+        assert charge is not None  # it is charged with something
         for role in range(len(pods)):
             pods[role] = self._spared.get((number, role), 0)
         if not any(pods):
-            return record.charge
+            return charge
         less = dict(queue_tree.gang_cost(record.gang, pods, record.flavors))
-        return record.charge._replace(
-            cost=tuple((key, amount - less.get(key, 0)) for key, amount in record.charge.cost)
-        )
+        return charge._replace(cost=tuple((key, amount - less.get(key, 0)) for key, amount in charge.cost))
 
     def _enter(self, candidate: int, sign: int) -> None:
         """Enter the eviction in the ledger and against its queue's budget (`sign` 1: take it back)."""
+        queue = self.queue(candidate)
         if self.rights.counts and (charge := self.charge_of(candidate)) is not None:
             self.ledger.charge(charge, sign)
+            for gang in (True, False):
+                if queue == self.rights.queue or self.is_gang(candidate) is not gang:
+                    aside = self._aside[gang].setdefault(queue, Counter())
+                    aside.update({key: -sign * amount for key, amount in charge.cost})
+                    if not any(aside.values()):
+                        del self._aside[gang][queue]
         if self.is_gang(candidate):
-            queue = self.queue(candidate)
             self.rights.spent[queue] = self.rights.spent.get(queue, 0) - sign
 
     def _can_spare(self, candidate: int) -> bool:
@@ -244,7 +298,7 @@ class VictimCandidates:
         for candidate in reversed(self.most_precious_first()):
             record = self.record(candidate)
             if self.is_gang(candidate):
-                yield Victim(job=record.job.id, rule=self.going[candidate], charge=record.charge)
+                yield Victim(job=record.job.id, rule=self.going[candidate], charge=self._whole_charge(candidate))
             elif not self.goes_with_its_gang(candidate):
                 alone.setdefault(record.job.id, []).append(candidate)
         for job, candidates in alone.items():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from phalanx.core.placement.draft import Draft
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.core.quota.shares import DominantShare
+from phalanx.model.job import Placement
 from phalanx.state.classes import Demand
 from phalanx.state.cluster import Cluster
 from phalanx.state.running import RunningPods
@@ -21,6 +22,7 @@ class PreemptionContext:
     `leaving`: (node, demand, device names) of each pod that was told to go in this cycle, which `running_pods` does not
         show yet.
     `told`: the jobs of these pods.
+    `placed`: job -> the pods that this cycle has placed for it, which `running_pods` does not show yet.
     `spent`: queue -> how many of its jobs this cycle has preempted whole.
     `richest`: by version of the ledger, what `core.preemption.policy` found of it."""
 
@@ -31,5 +33,6 @@ class PreemptionContext:
     now_s: float
     leaving: list[tuple[str, Demand, tuple[str, ...]]] = field(default_factory=list)
     told: dict[str, None] = field(default_factory=dict)
+    placed: dict[str, list[Placement]] = field(default_factory=dict)
     spent: dict[str, int] = field(default_factory=dict)
     richest: dict[int, Mapping[str, DominantShare]] = field(default_factory=dict)

@@ -27,7 +27,10 @@ import numpy as np
 from phalanx.core.backfill import advance
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching as fit
+from phalanx.core.placement.node_order import ordered_nodes
+from phalanx.core.placement.scoring.typical_pods import expected_pods
 from phalanx.model.job import Slot
+from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.state.classes import AffinityClass, Demand
 from phalanx.state.cluster import Cluster, JobRecord, is_overcommitted, nominated_in
 from phalanx.state.nodes.devices import DeviceUse, device_use
@@ -45,20 +48,20 @@ class NominationState(Enum):
 
 
 class LeavingPods:
-    """The pods that were told to go and are still expected to, collected once a cycle.
+    """The terminating pods, collected once a cycle.
 
     `released`: row -> resource -> what they give back.
-    `jobs_on`: node -> their jobs, also those that should have left long ago."""
+    `jobs_on`: node -> their jobs."""
 
-    def __init__(self, cluster: Cluster, now_s: float) -> None:
-        self.cluster, self.now_s = cluster, now_s
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
 
     @cached_property
     def released(self) -> Mapping[int, Mapping[str, int]]:
         found: dict[int, Counter[str]] = {}
         sharing: dict[int, list[tuple[Sequence[str], DeviceUse]]] = {}
         columns = self.cluster.columns
-        for record, slot in leaving_slots(self.cluster, self.now_s):
+        for record, slot in leaving_slots(self.cluster):
             row, demand = columns.row_of[record.placements[slot]], record.gang.demands[slot.role]
             found.setdefault(row, Counter()).update(dict(demand.asks))
             if demand.shape.share is not None and (names := record.devices.get(slot)):
@@ -87,7 +90,7 @@ def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: 
         return NominationState.BROKEN
     short = set(rows[columns.lowest_free(rows) < 0].tolist())
     if not short or not any(is_overcommitted(cluster, row, nominated_since(cluster, record, row)) for row in short):
-        if leaver_in_the_way(cluster, record, now_s):
+        if leaver_in_the_way(cluster, record):
             return NominationState.KEPT
         return (
             NominationState.BROKEN
@@ -103,14 +106,14 @@ def nominated_since(cluster: Cluster, record: JobRecord, row: int) -> Mapping[st
     return nominated_in(cluster, row, order[order.index(record.job.id) + 1 :])
 
 
-def leaver_in_the_way(cluster: Cluster, record: JobRecord, now_s: float) -> bool:
+def leaver_in_the_way(cluster: Cluster, record: JobRecord) -> bool:
     """Return whether a leaving pod keeps the job from starting though there is capacity: by ports, devices or
     anti-affinity, which amounts do not show."""
     if not record.devices and all(demand.unconstrained and demand.kind is None for demand in record.gang.demands):
         return False
     return any(
         slots_clash(record, slot, node, other, leaver)
-        for other, leaver in leaving_slots(cluster, now_s)
+        for other, leaver in leaving_slots(cluster)
         for slot, node in record.nominated.items()
     )
 
@@ -172,13 +175,12 @@ def others(cluster: Cluster, record: JobRecord) -> Iterator[tuple[AffinityClass,
                 yield kind, node
 
 
-def leaving_slots(cluster: Cluster, now_s: float) -> Iterator[tuple[JobRecord, Slot]]:
-    """Yield (record, slot) of all pods that were told to go and are still expected to."""
-    for job, until_s in cluster.leaving.items():
-        if now_s < until_s + PATIENCE_S:
-            record = cluster.jobs[job]
-            for slot in sorted(record.leaving):
-                yield record, slot
+def leaving_slots(cluster: Cluster) -> Iterator[tuple[JobRecord, Slot]]:
+    """Yield (record, slot) of all terminating pods. They count as gone, however long they take (rule R17)."""
+    for job in cluster.leaving:
+        record = cluster.jobs[job]
+        for slot in sorted(record.leaving):
+            yield record, slot
 
 
 def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
@@ -186,14 +188,14 @@ def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
     return not any(is_overcommitted(cluster, row, others.released.get(row, {})) for row in rows)
 
 
-def nominated_capacity(cluster: Cluster, record: JobRecord, demand: Demand, now_s: float) -> int:
+def nominated_capacity(cluster: Cluster, record: JobRecord, demand: Demand) -> int:
     """Return how many pods of the demand the nominated nodes hold when all pods have left and the nomination is
     withdrawn."""
     columns = cluster.columns
     rows = {columns.row_of[node] for node in record.nominated.values()}
     free = {row: columns.free_of(row) for row in rows}
     back = [(slot, node, record) for slot, node in record.nominated.items()]
-    back += [(slot, each.placements[slot], each) for each, slot in leaving_slots(cluster, now_s)]
+    back += [(slot, each.placements[slot], each) for each, slot in leaving_slots(cluster)]
     for slot, node, each in back:
         if (row := columns.row_of[node]) in free:
             for resource, amount in each.gang.demands[slot.role].asks:
@@ -208,14 +210,26 @@ def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
     return sorted({job for node in set(record.nominated.values()) for job in others.jobs_on.get(node, ())})
 
 
-def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:
-    """Return the draft, and beside it the nodes that are overcommitted no more when `others` have left.
+def cycle_draft(cluster: Cluster, policy: Policy, others: LeavingPods) -> Draft:
+    """Return the draft of a cycle that begins. `others`: the terminating pods."""
+    columns = cluster.columns
+    order = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
+    draft = Draft(columns, cluster.topologies(policy), policy.score, expected_pods(cluster, policy), order)
+    wider = with_overcommitted(cluster, draft, others)
+    if wider is None:
+        return draft
+    columns.node_order = order  # it was not used: the next cycle can bring it up to date
+    return wider
 
-    These are shut until a search takes their pods to be gone: only then may it place anything there. So on a cluster of
-    one node a second preemptor need not wait until the first has started. None: there are no such nodes, or this cycle
-    has given away more than the state knows."""
+
+def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:
+    """Return the draft of a cycle that begins, and beside it the nodes that are overcommitted no more when the
+    terminating pods (`others`) have left; None: there are no such nodes.
+
+    These nodes are shut until a search for victims takes the pods to be gone: only then may it place anything there
+    (rule R17). So on a cluster of one node a second preemptor need not wait until the first has started."""
     columns = draft.columns
-    if not (cluster.nominated and cluster.leaving and draft.untouched):
+    if not (cluster.nominated and cluster.leaving):
         return None
     leaving = [row for row in others.released if columns.attributes.ready[row] and columns.least_free(row) < 0]
     rows = [row for row in leaving if not is_overcommitted(cluster, row, others.released[row])]
@@ -230,4 +244,5 @@ def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> D
         lacking = [(name, -int(column[row])) for name, column in columns.free.items() if column[row] < 0]
         wider.take(position, tuple(lacking), 1)
         wider.shut(position)
+    wider.overcommitted = rows
     return wider

@@ -42,6 +42,7 @@ from phalanx.model.job import Job
 from phalanx.model.queue import (
     HOUR_S,
     NO_PREEMPTION,
+    QueueOrder,
     QueuePreemption,
     ReclaimFloor,
     ReclaimWithinCohort,
@@ -70,6 +71,7 @@ class PreemptionRule(StrEnum):
     CONSOLIDATION = "consolidation"
 
 
+GOES_BEYOND = (PreemptionRule.FAIR_SHARE, PreemptionRule.BORROWING)  # the preemptor exceeds its own guarantee
 KUEUE = {
     PreemptionRule.WITHIN: "InClusterQueue",
     PreemptionRule.RECLAIM: "InCohortReclamation",
@@ -177,9 +179,21 @@ class PreemptionPolicy:
         if self.preemption.within is WithinQueue.LOWER_OR_NEWER:
             newer = residents.of_jobs("submitted_s") > self.job.submitted_s
             below |= (queue == own) & (priorities == clamped_priority(self.job.priority)) & newer
+        if self.branch.order is QueueOrder.FIFO:
+            below &= (queue != own) | self._submitted_later()
         below &= residents.of_jobs("preemptible").astype(np.bool_)
         below &= residents.of_jobs("started_s") <= latest[queue]
         return below
+
+    def _submitted_later(self) -> Mask:
+        """Return, by job number, whether the job comes after the preemptor in the order of a fifo queue: by submission,
+        then by name. A queue's own order never lets a later job preempt an earlier one (rule R20)."""
+        residents, at_s = self.running_pods, self.job.submitted_s
+        submitted_s = residents.of_jobs("submitted_s")
+        later: Mask = submitted_s > at_s
+        for number in (submitted_s == at_s).nonzero()[0].tolist():
+            later[number] = residents.ids[number] > self.job.id
+        return later
 
     def _highest(self, queue: str) -> int:
         """Return the highest priority of a job of the other queue that could be preempted now."""
@@ -207,6 +221,9 @@ class PreemptionPolicy:
         job, queue = record.job, self.cluster.queue_of(record.job)
         if not job.preemptible:
             return False
+        comes_first = (job.submitted_s, job.id) < (self.job.submitted_s, self.job.id)
+        if queue == self.queue and self.branch.order is QueueOrder.FIFO and comes_first:
+            return False
         newer = self.preemption.within is WithinQueue.LOWER_OR_NEWER and job.submitted_s > self.job.submitted_s
         if queue == self.queue and newer and clamped_priority(job.priority) == clamped_priority(self.job.priority):
             return True
@@ -225,7 +242,7 @@ class PreemptionPolicy:
             return PreemptionRule.WITHIN
         priority = int(residents.of_jobs("priority")[number])
         rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule)), None)
-        if rule is PreemptionRule.FAIR_SHARE and self._hurdle > 1 and self._breaks_into_right(self._tie(queue), loss):
+        if rule in GOES_BEYOND and self._breaks_guarantee(self._tie(queue), loss):
             return None
         if rule is PreemptionRule.FAIR_SHARE and self.final and not self._stays_richer(self._tie(queue), loss):
             return None
@@ -241,17 +258,23 @@ class PreemptionPolicy:
         self.ledger.rewind(mark)
         return not theirs < ours
 
-    def _breaks_into_right(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
-        """Return whether the victim's side, of weight 0, would have less than its guarantee. Such a side is richer
-        whatever the factor."""
-        if tie.theirs is None or not self.ledger.share(tie.theirs).weightless or (lost := loss()) is None:
+    def _breaks_guarantee(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
+        """Return whether a queue on the victim's side would fall below its guarantee, and a queue there may reclaim:
+        it would take back what the preemptor, which goes beyond its own guarantee, takes now (rule R20)."""
+        if not any(branch.guaranteed and self._may_reclaim(branch) for branch in tie.way) or (lost := loss()) is None:
             return False
         return any(
             self.ledger.account(branch).total.get(key, 0) - amount < branch.guaranteed.get(key, 0)
-            for key, amount in lost.cost
             for branch in tie.way
+            if branch.guaranteed and self._may_reclaim(branch)
+            for key, amount in lost.cost
             if amount
         )
+
+    def _may_reclaim(self, branch: Branch) -> bool:
+        """Return whether the queue, or one below it, may reclaim."""
+        wants = queue_preemption(self.cluster, branch.name)
+        return wants.reclaim is not ReclaimWithinCohort.NEVER or any(map(self._may_reclaim, branch.children.values()))
 
     def _rules(self, queue: str) -> Sequence[PreemptionRule]:
         """Return the rules that allow to take from the other queue as it stands, the strongest first."""
@@ -270,7 +293,8 @@ class PreemptionPolicy:
                 found.append(PreemptionRule.RECLAIM)
             elif wants.down_to is ReclaimFloor.FAIR_SHARE and self._would_be_poorer(tie.ours, tie.theirs):
                 found.append(PreemptionRule.FAIR_SHARE)
-        if wants.borrowing and ReclaimFloor.FAIR_SHARE not in (wants.down_to, theirs.down_to):
+        borrows = tie.ours is None or not self._stays_within(tie.ours, keys)
+        if wants.borrowing and borrows and ReclaimFloor.FAIR_SHARE not in (wants.down_to, theirs.down_to):
             found.append(PreemptionRule.BORROWING)
         if not found or not all(self._beyond(branch, keys) for branch in tie.way):
             return ()
@@ -356,8 +380,9 @@ class ByRight(PreemptionPolicy):
         )
 
     def due(self) -> bool:
-        """Return whether what the queue would have then is its queue's, or a side's above, by right."""
-        for branch in self.branch.path:
+        """Return whether the queue, or one above it but the root, stays within its guarantee with the growth
+        (rule R22)."""
+        for branch in self.branch.path[:-1]:
             keys = [key for key in self._asked if key in branch.guaranteed]
             if keys and self._stays_within(branch, keys):
                 return True

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from phalanx.core.placement import gang
 from phalanx.core.placement.filters.devices import asks_devices
 from phalanx.core.placement.packing import PackedPods, fill
-from phalanx.core.preemption import nomination, victim_sets
+from phalanx.core.preemption import victim_sets
 from phalanx.core.preemption.candidates import Victim, VictimCandidates
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import PreemptionPolicy, PreemptionRule
@@ -93,6 +93,8 @@ def find_quota_victims(
     if isinstance(placements, gang.PlacementShortfall):
         return None
     hunt = VictimSearch(context, job, offer, at_once=True, rights=rights)
+    if hunt.is_exact():
+        return hunt.best(placements)
     return hunt.settled(placements) if hunt.ease_quota() else None
 
 
@@ -110,7 +112,7 @@ def may_help(
 ) -> bool:
     """Return whether a job is leaving, or could be a victim: else the job, which found no room, finds none now. Most
     searches end here: among queues that have what is theirs nobody may ask anybody."""
-    leaving = bool(context.leaving) or next(nomination.leaving_slots(context.cluster, context.now_s), None) is not None
+    leaving = bool(context.leaving or context.cluster.leaving)
     return leaving or rights(context, job, cost).anybody()
 
 
@@ -153,11 +155,27 @@ class VictimSearch:
         self.share_of = self.rights.share_of if self.rights.fairest else None
         self._scarce: NDArray[np.float64] | None = None
         ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
-        named = any(asks_devices(context.cluster.columns, demand.asks) for demand in self.gang.demands)
-        self.stays_by_amounts = ordinary and not named  # they say whether a place that was found stays one
+        self.named = any(asks_devices(context.cluster.columns, demand.asks) for demand in self.gang.demands)
+        self.stays_by_amounts = ordinary and not self.named  # they say whether a place that was found stays one
         self.by_amounts = self.stays_by_amounts and self.gang.tree is None  # and whether there is one
 
+    def is_exact(self) -> bool:
+        """Return whether every set of candidates can be tried."""
+        return self.rights.preempts and victim_sets.is_small(self.candidates)
+
+    def best(self, placements: Sequence[Placement] = ()) -> PreemptionPlan | None:
+        """Return the plan with the best of all sets of candidates; None if none is permitted and enough.
+        `placements`: of a job that has its nodes as they are."""
+        found = victim_sets.Choice(self, range(len(self.candidates.field.job))).find()
+        if found is None:
+            return None
+        victims = tuple(self.candidates.victims())
+        placed = tuple(placements) or tuple(found)
+        return PreemptionPlan(offer=self.offer, placements=placed, victims=victims, at_once=self.at_once)
+
     def run(self) -> PreemptionPlan | None:
+        if self.is_exact():
+            return self.best()
         extra = 0
         for _ in range(TRIALS):
             known = len(self.candidates.going)

@@ -1,10 +1,13 @@
-"""Of few that may be asked, every set is tried: who gives way, of all whose going would do.
+"""Choose the cheapest set of victims. In a small *pool* of candidates every set is tried.
 
-The first answer (`core.preemption.search`) takes package after package and then puts back whom it can spare. That is
-quick, and need not be the best: of 3, 2 and 2 it may take 3 and 2 where 2 and 2 do. So it is looked at again in small
-*pools*: all who may be asked if they are few, else those on each node that is touched, and on the nodes that came next.
-For all sets of a pool at once, sums over columns say which make room and what they cost; they are gone through cheapest
-first, and the first that the rights allow, in which everything is needed, and that is *fair*, goes.
+If all candidates together are a small pool (at most `ALL_SETS` sets), the answer is exact: a set is found whenever the
+rules permit one. Otherwise `core.preemption.search` finds a first answer package by package, and its victims are
+replaced by better ones in small pools: the candidates on each node that victims leave, and on the nodes that came next.
+
+Sums over columns state for all sets of a pool at once which of them free enough by counting, and what they cost. The
+sets are tried cheapest first. The first set is taken that the rights permit, in which every victim is needed, and that
+is *fair*. Pods above the minimum of one gang on one node are alike: the highest ordinals go first, so only such sets
+count.
 
 What a set costs, the first that differs decides:
 
@@ -24,9 +27,11 @@ that cost the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import reduce
-from itertools import islice
+from itertools import accumulate, islice
+from operator import or_
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -45,7 +50,9 @@ from phalanx.state.classes import Demand, Gang
 OWN = 1  # the tier of one's own queue's gangs, after those of others
 LEAST = -(2**62) - 1  # below every priority
 MANY = 2  # queues of others: with fewer there is nothing to be fair between
-MOST_UNITS = 13  # of a pool, which has 2^13 sets
+MOST_UNITS = 13  # candidates of a pool that is a part of all
+ALL_SETS = 1 << 13  # sets up to which all candidates are one pool
+ALL_TRIED = 1024  # of these, how many are tried one by one
 NODES = 8  # so many that are touched are looked at again, each by itself
 NEXT = 8  # and so many that came next, with each of them
 SETS = 128  # of a pool that are tried one by one
@@ -57,12 +64,14 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 class SearchForVictims(Protocol):
     """The search that sets of victims are tried on: one that has found victims. `at_once`: nodes are free, and quota
-    alone is short. `by_amounts`: counting says whether there is a place."""
+    alone is short. `by_amounts`: counting says whether there is a place. `named`: pods ask for devices with names,
+    which amounts do not show."""
 
     draft: Draft
     gang: Gang
     at_once: bool
     by_amounts: bool
+    named: bool
     rights: PreemptionPolicy
     candidates: VictimCandidates
 
@@ -74,6 +83,34 @@ class SearchForVictims(Protocol):
 
     def scarce(self) -> NDArray[np.float64]:
         """Return by candidate what it holds of what the job is short of."""
+
+
+def is_small(candidates: VictimCandidates) -> bool:
+    """Return whether every set of all candidates can be tried."""
+    if len(candidates.field.job) > 4 * MOST_UNITS:
+        return False
+    return math.prod(len(each) for each in options(candidates, range(len(candidates.field.job)))) <= ALL_SETS
+
+
+def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]]:
+    """Return, for each job of the pool, which of its candidates may go together, as bits: none; its gang; or on each of
+    its nodes the first few pods above its minimum."""
+    entries: dict[int, dict[int, list[int]]] = {}
+    gangs: dict[int, int] = {}
+    for at, candidate in enumerate(pool):
+        job = int(candidates.field.job[candidate])
+        if candidates.is_gang(candidate):
+            gangs[job] = 1 << at
+        else:
+            entries.setdefault(job, {}).setdefault(candidates.entry_of(candidate), []).append(1 << at)
+    found = []
+    for job in {**gangs, **entries}:
+        ways = [0]
+        for bits in entries.get(job, {}).values():
+            firsts = list(accumulate(bits, or_, initial=0))
+            ways = [way | first for way in ways for first in firsts]
+        found.append([*ways, gangs[job]] if job in gangs else ways)
+    return found
 
 
 def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placement]:
@@ -116,13 +153,28 @@ class Choice:
 
     def __init__(self, hunt: SearchForVictims, pool: Sequence[int]) -> None:
         self.hunt, self.candidates, self.field = hunt, hunt.candidates, hunt.candidates.field
-        self.pool, self.sets = list(pool), np.arange(1 << len(pool))
+        self.pool = list(pool)
+        ways = (np.array(each, np.int64) for each in options(self.candidates, self.pool))
+        none = np.zeros(1, np.int64)
+        self.sets: Ints = np.sort(reduce(lambda found, each: (found[:, None] | each).ravel(), ways, none))
+        self.has = ((self.sets[:, None] >> np.arange(len(self.pool))) & 1).astype(np.bool_)  # [set, candidate]
+        self.tried = SETS
         self.bit_of = {candidate: 1 << at for at, candidate in enumerate(self.pool)}
         self.found = [candidate for candidate in self.pool if candidate in self.candidates.going]
         self.rules = {candidate: self.candidates.going[candidate] for candidate in self.found}
         self.fairest = hunt.rights.fairest
         self.rivals = len({self.field.group[candidate] for candidate in self.pool if self.field.tier[candidate] < OWN})
         self._placed: dict[int, list[Placement] | None] = {}
+
+    def find(self) -> list[Placement] | None:
+        """Evict the best of all sets, and return where the gang is placed then (nowhere new, if quota alone is short);
+        None if no set is permitted and enough. Nobody is evicted yet."""
+        self.enough, self.tried = self._enough(), ALL_TRIED
+        chosen = self._chosen(-1)
+        if chosen is None:
+            return None
+        self._go(chosen)
+        return self._placed.get(chosen) or []
 
     def settle(self, placements: list[Placement]) -> list[Placement]:
         """The best set of the pool goes, instead of what of the pool went until now; return the job's place then, which
@@ -145,7 +197,8 @@ class Choice:
         """The best set; None: none is better than `before`."""
         best, best_cost = None, None
         order, costs = self._cheapest_first()
-        for chosen, cost in islice(zip(order, costs, strict=True), SETS):
+        unfair = None  # the cheapest that is permitted; it goes if no fair one was found
+        for chosen, cost in zip(order, costs, strict=True):
             if best is not None and cost != best_cost:
                 break
             if self._go(chosen) and self._is_enough(chosen) and self._everybody_is_needed(chosen):
@@ -153,9 +206,13 @@ class Choice:
                     best = chosen
                 elif not self.fairest and best is None:
                     best, best_cost = chosen, cost
+                elif unfair is None:
+                    unfair = chosen
             self._come_back()
             if best is not None and best_cost is None:
                 break
+        if best is None and before < 0:
+            best = unfair
         return None if best == before else best
 
     # Sets as numbers
@@ -166,13 +223,24 @@ class Choice:
     def _members(self, chosen: int) -> list[int]:
         return [candidate for candidate, bit in self.bit_of.items() if chosen & bit]
 
-    def _summed(self, values: Iterable[Any], dtype: Any = np.int64) -> NDArray[Any]:
+    def _summed(self, values: Sequence[Any] | NDArray[Any], dtype: Any = np.int64) -> NDArray[Any]:
         """By set, the sum of its candidates' values, which may be arrays."""
-        nothing: NDArray[Any] = np.zeros((1, *np.shape(next(iter(values), 0))), dtype)
-        return reduce(lambda found, value: np.concatenate((found, found + value)), values, nothing)
+        found: NDArray[Any] = self.has.astype(dtype) @ np.asarray(values, dtype)
+        return found
 
-    def _highest(self, values: Iterable[int], least: int) -> Ints:
-        return reduce(lambda found, value: np.concatenate((found, np.maximum(found, value))), values, np.array([least]))
+    def _highest(self, values: Sequence[int], least: int) -> Ints:
+        found: Ints = np.where(self.has, np.array(values, np.int64), least).max(axis=1, initial=least)
+        return found
+
+    def _at(self, sets: Ints) -> tuple[Ints, Mask]:
+        """Return where these sets are in `sets`, and which of them are there at all."""
+        at = np.minimum(np.searchsorted(self.sets, sets), len(self.sets) - 1)
+        return at, self.sets[at] == sets
+
+    def _counts_enough(self, chosen: int) -> bool:
+        """Return whether by counting the set's going could be enough."""
+        at, there = self._at(np.array([chosen]))
+        return bool(there[0] and self.enough[at[0]])
 
     # What makes room, and what it costs
 
@@ -180,12 +248,7 @@ class Choice:
         """By set, whether its going could be enough, by counting alone: room for each role by itself, and quota where
         it binds."""
         enough: Mask = np.ones(len(self.sets), np.bool_)
-        for candidate in self.pool:
-            with_its_gang = self.bit_of.get(int(self.candidates.gang_unit[self.field.job[candidate]]))
-            if not self.candidates.is_gang(candidate) and with_its_gang is not None:
-                both = self.bit_of[candidate] | with_its_gang
-                enough &= self.sets & both != both
-        if not self.hunt.at_once:
+        if not self.hunt.at_once and not self.hunt.named:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
                 enough &= self._room(demand) >= role.minimum
         if (short := self.hunt.quota_short()) is not None:
@@ -234,10 +297,14 @@ class Choice:
         oldest = self._summed([float(field.ran_s[candidate]) for candidate in pool], np.float64)
         enough, bits, sets = self.enough, list(self.bit_of.values()), self.sets
         if self.hunt.by_amounts and len(self.hunt.gang.roles) == 1 and self.hunt.quota_short() is None:
-            enough = enough & ~np.any([(sets & bit > 0) & enough[sets & ~bit] for bit in bits], axis=0)  # all needed
+            spared = np.zeros(len(sets), np.bool_)
+            for bit in bits:
+                at, there = self._at(sets & ~bit)
+                spared |= (sets & bit > 0) & there & enough[at]
+            enough = enough & ~spared  # every candidate of the set is needed
         at = enough.nonzero()[0]
-        order = at[np.lexsort((oldest[at], *(cost[at] for cost in reversed(costs))))][:SETS]
-        return order.tolist(), list(zip(*(cost[order].tolist() for cost in costs), strict=True))
+        order = at[np.lexsort((oldest[at], *(cost[at] for cost in reversed(costs))))][: self.tried]
+        return sets[order].tolist(), list(zip(*(cost[order].tolist() for cost in costs), strict=True))
 
     # One set
 
@@ -271,7 +338,7 @@ class Choice:
 
     def _is_enough(self, gone: int) -> bool:
         """Of what has gone: the job has its place then, and quota."""
-        if not self.enough[gone] or self.hunt.quota_short() is not None:
+        if not self._counts_enough(gone) or self.hunt.quota_short() is not None:
             return False
         if self.hunt.at_once:
             return True

@@ -51,7 +51,7 @@ class Intake:
                     self.state.places[request.job] = list(placements)
                 self.telling.granted(record.gang, request.job, placements)
             else:
-                leavers = nomination.leavers(record, self.preempting.others)
+                leavers = nomination.leavers(record, self.state.leaving)
                 self.telling.tell(record, preempted.preemptor_reason(self.cluster, record, leavers))
 
     def hindered(self, record: JobRecord) -> bool:

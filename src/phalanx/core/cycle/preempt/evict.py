@@ -42,7 +42,7 @@ def settle(
     if request.slot is not None:
         placements = replacement.placements_of_slots(cluster, record, request.slot, found.placements)
         at_once = Place(request.job, tuple(placements)) if found.at_once else None
-        actions.append(at_once or grown(actions, record, placements, until_s))
+        actions.append(at_once or grown(context, actions, record, placements, until_s))
     elif found.at_once:
         limit_s, flavors = time_limit_s(cluster, record.job), found.offer.flavors
         actions.append(Start(request.job, record.attempt + 1, found.placements, now_s, flavors, limit_s))
@@ -51,9 +51,16 @@ def settle(
     return not keep_nomination(context.draft, cluster, found.offer.gang, found.placements)
 
 
-def grown(actions: list[Action], record: JobRecord, placements: Sequence[Placement], until_s: float) -> Nominate:
-    """Return the nomination of a job that grows, with what it is nominated for already, in this cycle or before."""
-    known = nominated_placements(record)
+def grown(
+    context: PreemptionContext,
+    actions: list[Action],
+    record: JobRecord,
+    placements: Sequence[Placement],
+    until_s: float,
+) -> Nominate:
+    """Return the nomination of a job that grows, with its nominations from before that are not placed in this cycle."""
+    placed = {(each.role, each.ordinal) for each in context.placed.get(record.job.id, ())}
+    known = tuple(each for each in nominated_placements(record) if (each.role, each.ordinal) not in placed)
     for action in [each for each in actions if isinstance(each, Nominate) and each.job == record.job.id]:
         actions.remove(action)
         known = action.placements
@@ -69,6 +76,7 @@ def tell(context: PreemptionContext, actions: list[Action], victim: Victim, righ
     if victim.slots:
         actions.append(Shrink(victim.job, victim.slots, rights.job.id, reason, spared_s))
     else:
+        take_back(context, actions, record)
         actions.append(Preempt(victim.job, record.attempt, rights.job.id, reason, spared_s))
         context.spent[queue] = context.spent.get(queue, 0) + 1
     if victim.place:
@@ -81,6 +89,17 @@ def tell(context: PreemptionContext, actions: list[Action], victim: Victim, righ
     for slot in victim.slots or sorted(stayed):
         demand = record.gang.demands[slot.role]
         context.leaving.append((record.placements[slot], demand, record.devices.get(slot, ())))
+
+
+def take_back(context: PreemptionContext, actions: list[Action], record: JobRecord) -> None:
+    """Take back what this cycle has given the job, which is now preempted: it has no growth and no nomination any more
+    (rule R24)."""
+    job = record.job.id
+    actions[:] = [action for action in actions if not (isinstance(action, Nominate) and action.job == job)]
+    rows = context.cluster.columns.row_of
+    position_of = {int(row): position for position, row in enumerate(context.draft.rows.tolist())}
+    for placement in context.placed.pop(job, ()):
+        context.draft.vacate(position_of[rows[placement.node]], record.gang.demands[placement.role], placement.devices)
 
 
 def grace_s(cluster: Cluster, job: str) -> float | None:

@@ -12,7 +12,6 @@ time makes somebody available (a minimum run time, or a budget's hour, passes).
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 
 from phalanx.core.backfill.reservation import BackfillForecast
@@ -20,7 +19,7 @@ from phalanx.core.cycle.preempt import evict
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.preemption import guard, nomination
 from phalanx.core.preemption.context import PreemptionContext
-from phalanx.core.preemption.nomination import NominationState, with_overcommitted
+from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, next_chance_s, queue_preemption
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Job, Phase
@@ -47,7 +46,6 @@ class CyclePreemption:
         self.pending = state.pending
         self.actions: list[Action] = []
         self.told: dict[str, None] = {}
-        self.others = nomination.LeavingPods(state.cluster, state.now_s)
         self.searches = [0, 0]  # of those that came up anyhow, and of those whose turn it is
         self.kept: list[str] = []  # whose promises stand
         self.withdrawn: dict[str, None] = {}  # whose promises do not
@@ -67,7 +65,7 @@ class CyclePreemption:
             record = self.cluster.jobs[job]
             found = NominationState.KEPT
             if record.phase is not Phase.STOPPING:
-                found = nomination.nomination_state(self.cluster, record, self.now_s, self.others)
+                found = nomination.nomination_state(self.cluster, record, self.now_s, self.state.leaving)
                 yield record, found
             if found is NominationState.KEPT:
                 self.kept.append(job)
@@ -152,15 +150,10 @@ class CyclePreemption:
         aside = guard.ReservationGuard(forecast, context, record, offers[0].charge.cost)
         rights = rights_of(key)
         found = aside.find(context, offers, rights)
-        if (
-            found is None
-            and not self.actions
-            and (wider := with_overcommitted(self.cluster, self.state.draft, self.others))
-        ):
-            found = aside.find(replace(context, draft=wider), offers, rights)
         if found is not None:
             asks = rights(context, record.job, found.offer.charge.cost)
             is_free = evict.settle(context, self.actions, request, found, asks)
+            self.state.stopped |= {victim.job for victim in found.victims if not victim.slots}
             self.put_off = self.put_off or (is_free and not found.at_once)  # the next cycle starts it, if it can
             self.give_up(key)
             return True
@@ -213,7 +206,7 @@ class CyclePreemption:
             other = self.cluster.jobs[name]
             same = self.cluster.queue_of(other.job) == key.queue and other.phase is Phase.QUEUED
             if same and name not in self.withdrawn and other.job.priority < job.priority:
-                held = nomination.nominated_capacity(self.cluster, other, key.gang.demands[0], self.now_s)
+                held = nomination.nominated_capacity(self.cluster, other, key.gang.demands[0])
                 if held >= key.gang.roles[0].minimum:
                     self.withdraw(other)
                     return
@@ -228,6 +221,7 @@ class CyclePreemption:
                 running_pods=residents(self.cluster),
                 now_s=self.now_s,
                 told=self.told,
+                placed=self.state.places,
             )
         return self._context
 
