@@ -42,7 +42,7 @@ def plan(cycle: Cycle) -> Plan:
         failed=tuple(state.failed),
         first=cycle.reserving.first(),
         searched=tuple(preempting.outcomes()),
-        put_off=preempting.put_off or preempting.is_due(),
+        put_off=preempting.put_off,
     )
     return Plan(tuple(actions), min(wake_times_s(cycle, findings), default=None), findings)
 

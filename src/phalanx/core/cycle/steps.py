@@ -74,7 +74,7 @@ class Cycle:
     def contenders(self) -> Iterator[tuple[CellKey, Request]]:
         """Yield the contending requests, best first. Who asks for the next must have granted or denied the last."""
         if self.pending.lines:
-            self.candidates.look(self.preempting.turns())
+            self.candidates.look(self.preempting.cells())
             self.candidates.draw()
             while (head := self.contest.head()) is not None:
                 self.line, entry = head
@@ -158,7 +158,7 @@ class Cycle:
         self.grants += 1
         self.state.draft.settle()
         self.reserving.granted(request, offer.gang, placements)
-        self.preempting.give_up(key)  # it searched for another flavor's sake
+        self.preempting.forget(key)  # it searched for another flavor's sake
         self.state.won.add(request)
         self.telling.granted(key.gang, request.job, placements)
         if request.slot is None:

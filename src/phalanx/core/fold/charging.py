@@ -93,12 +93,14 @@ def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement
     for role, ordinal, node, _ in placements:
         record.nominated[Slot(role, ordinal)] = node
     charge_nodes(cluster, record, placements)
+    cluster.pending.stir()
 
 
 def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[Slot] | None = None) -> None:
     """The job's nomination is withdrawn; or that of those slots alone."""
     for slot in list(record.nominated if slots is None else slots):
         cluster.release_slot(record, slot, record.nominated.pop(slot))
+        cluster.pending.stir()
     if not record.nominated:
         cluster.nominated.pop(record.job.id, None)
 

@@ -11,7 +11,7 @@ by then it was counted already, so a plan may be refused though another would do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from phalanx.core.backfill import advance, reservation
@@ -22,7 +22,7 @@ from phalanx.core.preemption import consolidation
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, in_turn, queue_preemption
-from phalanx.core.preemption.search import PreemptionPlan, find_victims
+from phalanx.core.preemption.search import PreemptionPlan, find_victims, find_without_victims
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Placement
 from phalanx.state.cluster import JobRecord
@@ -68,6 +68,16 @@ class ReservationGuard:
                 if found is not None and self.allows(found):
                     return found
         return None
+
+    def find_on_nodes(
+        self, context: PreemptionContext, offers: Sequence[FlavorAssignment], nodes: Collection[str]
+    ) -> PreemptionPlan | None:
+        """Return the plan for the first of the offers that needs no victims, on these nodes alone, with the terminating
+        pods gone; None: there is none."""
+        cluster, job = context.cluster, self.record.job
+        with advance.without_closed_nodes(context.draft, cluster, job, context.now_s), self.cut(context.draft):
+            plans = (find_without_victims(context, job, offer, nodes) for offer in offers)
+            return next((plan for plan in plans if plan is not None and self.allows(plan)), None)
 
     def allows(self, found: PreemptionPlan) -> bool:
         """Return whether every reservation still holds with the plan. If so, the plan is in the forecast from

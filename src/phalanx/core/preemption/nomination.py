@@ -26,11 +26,11 @@ import numpy as np
 
 from phalanx.core.backfill import advance
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.node_order import ordered_nodes
 from phalanx.core.placement.scoring.typical_pods import expected_pods
-from phalanx.model.job import Slot
+from phalanx.model.job import Phase, Slot
 from phalanx.model.policy import Policy, ScoringStrategy
+from phalanx.model.queue import WithinQueue
 from phalanx.state.classes import AffinityClass, Demand
 from phalanx.state.cluster import Cluster, JobRecord, is_overcommitted, nominated_in
 from phalanx.state.nodes.devices import DeviceUse, device_use
@@ -188,21 +188,16 @@ def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
     return not any(is_overcommitted(cluster, row, others.released.get(row, {})) for row in rows)
 
 
-def nominated_capacity(cluster: Cluster, record: JobRecord, demand: Demand) -> int:
-    """Return how many pods of the demand the nominated nodes hold when all pods have left and the nomination is
-    withdrawn."""
-    columns = cluster.columns
-    rows = {columns.row_of[node] for node in record.nominated.values()}
-    free = {row: columns.free_of(row) for row in rows}
-    back = [(slot, node, record) for slot, node in record.nominated.items()]
-    back += [(slot, each.placements[slot], each) for each, slot in leaving_slots(cluster)]
-    for slot, node, each in back:
-        if (row := columns.row_of[node]) in free:
-            for resource, amount in each.gang.demands[slot.role].asks:
-                free[row][resource] += amount
-    matching = fit.matching(columns.attributes, demand.where)
-    fitting = (amounts for row, amounts in free.items() if matching[row])
-    return sum(max(0, min(amounts.get(name, 0) // ask for name, ask in demand.asks)) for amounts in fitting)
+def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
+    """Yield the queued jobs of lower priority in the job's queue that are nominated, if its queue preempts within."""
+    queue = cluster.queues.get(cluster.queue_of(record.job))
+    if queue is None or queue.preemption.within is WithinQueue.NEVER:
+        return
+    for name in list(cluster.nominated):
+        other = cluster.jobs[name]
+        same = cluster.queue_of(other.job) == queue.name and other.phase is Phase.QUEUED
+        if same and other.job.priority < record.job.priority:
+            yield other
 
 
 def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:

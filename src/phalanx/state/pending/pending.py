@@ -87,8 +87,7 @@ class Pending:
     """All that is pending. `version` counts the events folded in. `fresh`: requests to be received. `untold`:
     received, and not told yet why they wait. `changed`: something happened since the last plan that may let a
     request start. `changes` counts what could let a search for victims succeed; `searched`: by cell, the searches
-    that found nobody, longest ago first; `due`: cells of these that may find somebody since a time has come, until they
-    have had their turn. `grown`: rows that gained free amounts since classes were last looked at.
+    that found nobody, longest ago first. `grown`: rows that gained free amounts since classes were last looked at.
     `reserved`: who has the first reservation, and from when; `hopeless`: jobs of arrays in a cell that could never
     start."""
 
@@ -110,7 +109,6 @@ class Pending:
         self.costs: NDArray[np.float64] = np.zeros((0, 1))  # [key, class], the last class being none
         self.grown: dict[int, None] = {}
         self.searched: dict[CellKey, Search] = {}
-        self.due: dict[CellKey, None] = {}
         self.reserved: tuple[Request, float] | None = None
         self.hopeless: dict[Request, None] = {}
         self._class_of: dict[Combination, int] = {}
@@ -263,7 +261,6 @@ class Pending:
 
     def _forget_search(self, key: CellKey) -> None:
         self.searched.pop(key, None)
-        self.due.pop(key, None)
 
     def _join_class(self, key: CellKey, tree: QueueTree) -> int:
         """Return the number of the class of such a cell, which has one cell more."""
@@ -373,8 +370,7 @@ class Pending:
             self.cells.told[line.cell] = told
 
     def remember(self, key: CellKey, search: Search) -> None:
-        """The cell had its turn to search for victims, and found nobody or did not search: then it is due no more,
-        whatever time has come."""
+        """Remember the failed search of the cell; when time may let it succeed, the cell is tried again."""
         if key in self.lines:
             if (known := self.searched.get(key)) is None or known.again_s != search.again_s:
                 self.timers.set(key, search.again_s)
@@ -389,8 +385,6 @@ class Pending:
             self.refresh(Request(item.job))
         elif isinstance(item, Request):
             self.fresh[item] = None
-        elif isinstance(item, CellKey) and item in self.searched:
-            self.due[item] = None
         self.changed = True
 
     def has_due_search(self) -> bool:
@@ -497,7 +491,6 @@ class Pending:
         other.version, other.changes, other.changed = self.version, self.changes, True
         other.fresh, other.untold, other.hopeless = dict(self.fresh), dict(self.untold), dict(self.hopeless)
         other.timers, other.searched, other.reserved = self.timers.copy(), dict(self.searched), self.reserved
-        other.due = dict(self.due)
         for key, line in self.lines.items():
             copied = other._open(key, tree)
             copied.take(line)

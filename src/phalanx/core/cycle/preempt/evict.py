@@ -91,13 +91,28 @@ def tell(context: PreemptionContext, actions: list[Action], victim: Victim, righ
         context.leaving.append((record.placements[slot], demand, record.devices.get(slot, ())))
 
 
+def give_back(context: PreemptionContext, record: JobRecord) -> None:
+    """Free on the draft, and in the ledger, what a queued job is nominated for."""
+    position_of = positions(context.draft)
+    for slot, node in record.nominated.items():
+        if (position := position_of.get(context.cluster.columns.row_of[node])) is not None:
+            context.draft.vacate(position, record.gang.demands[slot.role], record.devices.get(slot, ()))
+    if record.charge is not None:
+        context.ledger.charge(record.charge, -1)
+
+
+def positions(draft: Draft) -> dict[int, int]:
+    """Return the position of each row that is laid out."""
+    return {row: position for position, row in enumerate(draft.rows.tolist())}
+
+
 def take_back(context: PreemptionContext, actions: list[Action], record: JobRecord) -> None:
     """Take back what this cycle has given the job, which is now preempted: it has no growth and no nomination any more
     (rule R24)."""
     job = record.job.id
     actions[:] = [action for action in actions if not (isinstance(action, Nominate) and action.job == job)]
     rows = context.cluster.columns.row_of
-    position_of = {int(row): position for position, row in enumerate(context.draft.rows.tolist())}
+    position_of = positions(context.draft)
     for placement in context.placed.pop(job, ()):
         context.draft.vacate(position_of[rows[placement.node]], record.gang.demands[placement.role], placement.devices)
 

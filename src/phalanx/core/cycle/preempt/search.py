@@ -1,18 +1,18 @@
-"""Preemption's part of a cycle: promises that stand are looked at first, and whoever finds no room may search for
-victims.
+"""The preemption step of a cycle. It checks existing nominations first; then requests that found no capacity may search
+for victims.
 
-A search costs milliseconds, so it must be worth it: not for a job whose queue preempts nobody, not before its queue's
-delay is over, and at most `SEARCHES` times in a cycle. Cells that have searched before take turns, with a budget of
-their own: first those for which a time has come, then those that searched longest ago. New ones come as the contest has
-them. Those that come too late search in the next cycle, which follows at once. A search that found nobody is remembered
-(`Pending.searched`) with what had changed by then, and is not made again before something that runs has changed, or
-time makes somebody available (a minimum run time, or a budget's hour, passes).
-"""
+`core.cycle.steps` calls `make_room` for such a request. The request then starts, is nominated, or waits on.
+
+- A search is not made for a job whose queue preempts nobody, nor before the delay of the queue is over.
+- A failed search is remembered with the version of all that runs (`Pending.changes`) and with the reservation that it
+  had to respect. It would fail again as long as both are the same, unless this cycle has decided something before it,
+  or time makes a victim available (a minimum run time, or a budget's hour, passes).
+- A cycle makes at most `SEARCHES` searches. The next cycle follows at once and makes the others.
+- If a search fails, a nomination of a job with lower priority in the same queue may be handed over (rule R23)."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from itertools import chain
 
 from phalanx.core.backfill.reservation import BackfillForecast
 from phalanx.core.cycle.preempt import evict
@@ -21,37 +21,35 @@ from phalanx.core.preemption import guard, nomination
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, next_chance_s, queue_preemption
+from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.model.job import Job, Phase
+from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Nominate, Preempt, Shrink
-from phalanx.model.queue import QueuePreemption, WithinQueue
 from phalanx.state.cluster import JobRecord, residents
 from phalanx.state.pending.cell_queue import CellKey, Kind, Request
 from phalanx.state.pending.pending import Search
 from phalanx.state.pending.timers import NEVER_S
 
-SEARCHES = 8
+SEARCHES = 32
 DELAYED = -1  # in place of what had changed: its queue's delay is not over
 
 
 class CyclePreemption:
     """The preemption of one cycle.
 
-    `actions`: what was decided so far. `told`: who gives way by them, whole or in part. `searched`: cells whose search
-    found nobody; `taken`: those that searched before and whose turn it is; `put_off`: some are to search in the next
-    cycle, which follows at once."""
+    `actions`: what was decided so far. `told`: the victims, whole or in part. `kept`: jobs whose nominations stand;
+    `withdrawn`: jobs whose nominations do not. `searching`: requests that searched for victims. `searched`: by cell, a
+    search that failed. `put_off`: the next cycle must follow at once."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
         self.pending = state.pending
         self.actions: list[Action] = []
         self.told: dict[str, None] = {}
-        self.searches = [0, 0]  # of those that came up anyhow, and of those whose turn it is
-        self.kept: list[str] = []  # whose promises stand
-        self.withdrawn: dict[str, None] = {}  # whose promises do not
+        self.kept: list[str] = []
+        self.withdrawn: dict[str, None] = {}
+        self.searching: set[Request] = set()
         self.searched: dict[CellKey, Search] = {}
-        self.given_up: set[CellKey] = set()
-        self.taken: dict[CellKey, None] = {}
         self.put_off = False
         self.reserved: object = None  # what searches were not to delay
         self._context: PreemptionContext | None = None
@@ -87,30 +85,17 @@ class CyclePreemption:
         if not (self.actions or self.kept or self.pending.searched or self.put_off):
             return
         withdrawn = any(isinstance(action, Nominate) and not action.placements for action in self.actions)
-        if withdrawn or self.put_off or self.is_due():
+        if withdrawn or self.put_off:
             yield self.now_s
         yield from (self.cluster.jobs[job].nominated_until_s for job in self.kept)
         yield from (action.until_s for action in self.actions if isinstance(action, Nominate) and action.placements)
 
     # Requests that found no room
 
-    def turns(self) -> Iterator[int]:
-        """The cells whose turn it is to search: those that never did, and of the others `SEARCHES`, those that are due
-        by time and then those that did so longest ago."""
-        cells, pending = self.pending.cells, self.pending
-        searched = pending.searched
-        for cell in cells.preempts.nonzero()[0].tolist():
-            line = cells.lines[cell]
-            if line is not None and line.key not in searched:
-                yield cell
-        for key in chain(pending.due, searched):
-            search = searched[key]
-            if key in self.taken or (search.changes == DELAYED and self.now_s < search.again_s):
-                continue
-            yield pending.lines[key].cell
-            self.taken[key] = None
-            if len(self.taken) == SEARCHES:
-                break
+    def cells(self) -> list[int]:
+        """Return the cells whose requests may preempt."""
+        found: list[int] = self.pending.cells.preempts.nonzero()[0].tolist()
+        return found
 
     def may_search(self, key: CellKey, reserved: object) -> bool:
         """Return whether a search may find somebody, as far as is known: something has changed since the last, or
@@ -131,53 +116,42 @@ class CyclePreemption:
         offers: Sequence[FlavorAssignment],
         forecast: BackfillForecast | None,
     ) -> bool:
-        """Have others give way, so that the cell's first starts as one of the offers says. It is nominated then;
-        else it is asked about again when something changed, or when its delay is over. `forecast`: of those who have
-        a reservation, if anybody may have one: they are not delayed."""
+        """Preempt other jobs, if that lets the cell's first request start by one of the offers, and nominate it. Return
+        whether that was done. `forecast`: with the reservations that are not to be delayed, if there may be any."""
         wants, record = queue_preemption(self.cluster, key.queue), self.cluster.jobs[request.job]
         since_s = self.now_s if record.short_since_s is None else record.short_since_s
         if (ready_s := since_s + max(0.0, wants.delay_s)) > self.now_s:
             self.searched[key] = Search(DELAYED, ready_s, None)
             return False
-        its_turn = key in self.pending.searched
-        if key not in self.searched:  # of one cell, searches for one offer after the other count once
-            if self.searches[its_turn] >= SEARCHES:
-                self.put_off = self.put_off or not its_turn or key in self.given_up
-                self.taken.pop(key, None)  # its turn is yet to come
-                return False
-            self.searches[its_turn] += 1
-        context = self.context
+        if request not in self.searching and len(self.searching) >= SEARCHES:
+            self.put_off = True
+            return False
+        self.searching.add(request)
+        context, rights = self.context, rights_of(key)
         aside = guard.ReservationGuard(forecast, context, record, offers[0].charge.cost)
-        rights = rights_of(key)
         found = aside.find(context, offers, rights)
+        if found is None and key.kind == Kind.JOB:
+            found = self.take_over(record, offers, aside)
         if found is not None:
             asks = rights(context, record.job, found.offer.charge.cost)
             is_free = evict.settle(context, self.actions, request, found, asks)
             self.state.stopped |= {victim.job for victim in found.victims if not victim.slots}
             self.put_off = self.put_off or (is_free and not found.at_once)  # the next cycle starts it, if it can
-            self.give_up(key)
+            self.searched.pop(key, None)
             return True
-        if key.kind == Kind.JOB:
-            self.take_over(key, record.job, wants)
         if any(isinstance(action, Shrink) for action in self.actions):
             self.put_off = True  # who gives up pods is asked once a cycle, and may have more to give
         again_s = self.next_chance_s(context)
         self.searched[key] = Search(self.pending.changes, NEVER_S if again_s is None else again_s, self.reserved)
         return False
 
-    def is_due(self) -> bool:
-        """Return whether cells are left whose turn did not come though something changed since they searched, or their
-        time has come."""
-        had = self.taken.keys() | self.searched.keys() | self.given_up
-        searched, changes = self.pending.searched, self.pending.changes
-        left = (each.changes for key, each in searched.items() if each.changes != DELAYED and key not in had)
-        return not had.issuperset(self.pending.due) or next(left, changes) != changes  # no other searched before it
-
     def outcomes(self) -> Iterator[tuple[CellKey, Search]]:
-        """Yield what became of searches; and whose turn passed, since they did not come up, or nothing had changed."""
-        for key in self.taken:
-            if key not in self.searched and key not in self.given_up:
-                yield key, self.pending.searched[key]._replace(changes=self.pending.changes)
+        """Yield the failed searches; and those of cells that were not tried now, since they may not start in any case,
+        as if they had failed again."""
+        changes = self.pending.changes
+        for key, search in self.pending.searched.items():
+            if key not in self.searched and search.changes not in (DELAYED, changes):
+                yield key, search._replace(changes=changes)
         yield from self.searched.items()
 
     def next_chance_s(self, context: PreemptionContext) -> float | None:
@@ -192,24 +166,28 @@ class CyclePreemption:
         if key in self.searched:
             self.searched[key] = Search(self.pending.changes, NEVER_S, self.reserved)
 
-    def give_up(self, key: CellKey) -> None:
-        """Forget the cell's search: its first has what it asks."""
+    def forget(self, key: CellKey) -> None:
+        """Forget a failed search of the cell: its first request has started on another flavor."""
         self.searched.pop(key, None)
-        self.given_up.add(key)
 
-    def take_over(self, key: CellKey, job: Job, wants: QueuePreemption) -> None:
-        """Withdraw the nomination of another job of its queue, of lower priority, if its nodes hold the job: in the
-        next cycle, which follows at once, what is leaving there counts for whoever is first."""
-        if wants.within is WithinQueue.NEVER or len(key.gang.roles) != 1:
-            return
-        for name in self.kept:
-            other = self.cluster.jobs[name]
-            same = self.cluster.queue_of(other.job) == key.queue and other.phase is Phase.QUEUED
-            if same and name not in self.withdrawn and other.job.priority < job.priority:
-                held = nomination.nominated_capacity(self.cluster, other, key.gang.demands[0])
-                if held >= key.gang.roles[0].minimum:
-                    self.withdraw(other)
-                    return
+    def take_over(
+        self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
+    ) -> PreemptionPlan | None:
+        """Withdraw the nomination of another job of the queue with lower priority, if the job fits on the nodes that
+        it was nominated for. Return the plan of the job; None: there is no such nomination (rule R23)."""
+        context = self.context
+        for other in nomination.lower_nominated(self.cluster, record):
+            if other.job.id not in self.kept or other.job.id in self.withdrawn:
+                continue
+            drafted, entered = context.draft.mark(), context.ledger.mark()
+            evict.give_back(context, other)
+            found = aside.find_on_nodes(context, offers, set(other.nominated.values()))
+            if found is not None:
+                self.withdraw(other)
+                return found
+            context.draft.rewind(drafted)
+            context.ledger.rewind(entered)
+        return None
 
     @property
     def context(self) -> PreemptionContext:
