@@ -91,6 +91,15 @@ class Candidates:
             return False
         return not self.pending.headroom.keys or state.is_within_limits(line)
 
+    def any_from(self, priority: float) -> bool:
+        """Return whether a cell of that priority or a higher one may come up."""
+        if self.state.is_small:
+            lines: Iterable[CellQueue] = self.pending.lines.values()
+            return any(line.key.priority >= priority and self.may_come_up(line) for line in lines)
+        some = (self.cells.priority[: len(self.cells)] >= priority).nonzero()[0]
+        within = self.state.within_limits(self.cells.cls[some], self.cells.row[some])
+        return bool(self.alive(some, within).any())
+
     def alive(self, some: Cells, within: Mask | None = None) -> Mask:
         """Return which of those cells may come up. `within`: which are within their limits; None: all were."""
         state, cls = self.state, self.cells.cls[some]

@@ -54,6 +54,7 @@ class CycleState:
         self.ledger = QuotaLedger(cluster.tree)
         self.places: dict[str, list[Placement]] = {}
         self.won: set[Request] = set()
+        self.grants = 0
         self.stopped: set[str] = set()
         self.rest: dict[CellQueue, Iterator[QueuedRequest]] = {}
         self.failed: list[int] = []
@@ -103,6 +104,13 @@ class CycleState:
         """Return by row whether a queue on its path is strict."""
         branches = self.cluster.tree.branches
         return np.array([branches[row.queue].strict is not None for row in self.pending.headroom.rows], np.bool_)
+
+    def charge(self, charge: Charge) -> None:
+        """Charge what this cycle grants to its queue, and count the grant."""
+        self.grants += 1
+        self.ledger.grant(charge)
+        self.pending.headroom.charged(charge, self.ledger.account)
+        self.cluster.tree.note_charged(charge)
 
     # Cells
 

@@ -30,6 +30,7 @@ from typing import TypeAlias
 from phalanx.core.backfill.reservation import PlacementOutcome, WouldDelayReservation
 from phalanx.core.cycle.candidates import Candidates
 from phalanx.core.cycle.intake.receive import Intake
+from phalanx.core.cycle.intake.surplus import Surplus, first_pass_gang
 from phalanx.core.cycle.messages import Telling
 from phalanx.core.cycle.preempt.search import CyclePreemption
 from phalanx.core.cycle.reserve import Reserving
@@ -58,7 +59,7 @@ class Cycle:
         self.telling = Telling(self.state, self.contest)
         self.preempting = CyclePreemption(self.state)
         self.intake = Intake(self.state, self.telling, self.preempting)
-        self.grants = 0
+        self.surplus = Surplus(self.state, self.contest.closed, self.candidates.usage, self.telling)
         self.line: CellQueue  # whose first is being tried
 
     def close(self) -> None:
@@ -73,11 +74,16 @@ class Cycle:
 
     def contenders(self) -> Iterator[tuple[CellKey, Request]]:
         """Yield the contending requests, best first. Who asks for the next must have granted or denied the last."""
+        for at in range(len(self.state.starts)):
+            self.surplus.note(self.state.starts, at)
         if self.pending.lines:
             self.candidates.look(self.preempting.cells())
             self.candidates.draw()
             while (head := self.contest.head()) is not None:
                 self.line, entry = head
+                if self.grants_surplus(self.line.key.priority):
+                    self.contest.renew()
+                    continue
                 if entry.request.job in self.state.stopped:
                     self.advance()  # a job that is told to stop wants no pod any more
                 elif not self.candidates.may_come_up(self.line):
@@ -89,6 +95,8 @@ class Cycle:
                         self.candidates.draw()
                     else:
                         self.contest.renew()
+        while self.grants_surplus(None):
+            pass
         self.telling.tell_others()
 
     def comes_up(self, line: CellQueue, entry: QueuedRequest) -> bool:
@@ -104,7 +112,7 @@ class Cycle:
             asks = line.strict or self.telling.is_untold(line)
             self.lose(line, holds_up=asks and self.telling.holds_up_for_quota(line, entry))
             return False
-        if self.state.blocked.counted(self.state.draft, found.number, self.grants):
+        if self.state.blocked.counted(self.state.draft, found.number, self.state.grants):
             if its_turn or not self.reserving.keeps_out_still(line, entry):
                 return True
             self.give_way(line, entry)
@@ -140,22 +148,20 @@ class Cycle:
     # Deciding
 
     def place(self, key: CellKey, request: Request, offer: FlavorAssignment) -> PlacementOutcome | Reason:
-        """The whole gang, or nothing; of what is above its minimum only as much as quota allows."""
+        """Place the whole minimum of the gang, or nothing. Pods above it follow in the second pass of the cycle."""
         if not self.state.is_whole(key):
             return []
         known = self.telling.known(self.line, self.state.class_of_offer(self.line, offer))
         if known is not None:
             return known
-        outcome = self.reserving.forecast.place(
-            request, flavor_assignment.capped_gang(self.cluster, self.ledger, offer)
-        )
+        outcome = self.reserving.forecast.place(request, first_pass_gang(self.state, request, offer))
         if isinstance(outcome, PlacementShortfall):
             self.state.blocked.fail(self.state.draft, offer.gang, outcome.placed)
         return outcome
 
     def grant(self, key: CellKey, request: Request, offer: FlavorAssignment, outcome: list[Placement]) -> None:
         placements = tuple(outcome)
-        self.grants += 1
+        self.state.grants += 1
         self.state.draft.settle()
         self.reserving.granted(request, offer.gang, placements)
         self.preempting.forget(key)  # it searched for another flavor's sake
@@ -163,16 +169,26 @@ class Cycle:
         self.telling.granted(key.gang, request.job, placements)
         if request.slot is None:
             self.intake.start(self.cluster.jobs[request.job], placements, offer.flavors)
+            self.surplus.note(self.state.starts, -1)
         else:
             self.intake.place_slots(request, request.slot, placements)
         if key.kind != Kind.REPLACEMENT:
             charge = flavor_assignment.charge_for(offer, placements)
-            self.ledger.grant(charge)
-            self.pending.headroom.charged(charge, self.ledger.account)
-            self.cluster.tree.note_charged(charge)
+            self.state.charge(charge)
             if request.slot is None:
                 self.candidates.usage.start(self.cluster.jobs[request.job].job, charge.cost)
         self.advance()
+
+    def grants_surplus(self, head_priority: int | None) -> bool:
+        """Grant the surplus that comes before a request of that priority (None: there is no further request): that of
+        jobs of a higher priority, of which no request is left. Return whether there was any (rule R10)."""
+        priority = self.surplus.next_priority()
+        if priority is None or (head_priority is not None and head_priority >= priority):
+            return False
+        if head_priority is not None and self.candidates.any_from(priority):
+            return False
+        self.surplus.place(priority, self.reserving.forecast)
+        return True
 
     def advance(self) -> None:
         """Continue with the next request of the cell: the first one is granted what it asks, or its job stops."""
@@ -198,8 +214,9 @@ class Cycle:
         if not self.preempting.make_room(key, request, offers, forecast):
             return False
         self.reserving.hopeful = None
+        self.surplus.note(self.preempting.actions, -1)
         self.state.won.add(request)
-        self.grants += 1
+        self.state.grants += 1
         for charge in self.ledger.since(mark):
             self.pending.headroom.charged(charge, self.ledger.account)
             self.cluster.tree.note_charged(charge)

@@ -39,9 +39,7 @@ from phalanx.core.preemption.policy import PreemptionPolicy, PreemptionRule
 from phalanx.core.preemption.victims import Ints, collect_victims, in_victim_order
 from phalanx.core.quota import flavor_assignment, ledger
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.model.job import Job, Placement, Role
-from phalanx.state.classes import Gang
-from phalanx.state.cluster import Cluster
+from phalanx.model.job import Job, Placement
 from phalanx.state.queue_tree import Cost
 
 TRIALS = 20  # each makes twice as much more room as the last
@@ -109,7 +107,7 @@ def find_quota_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
 ) -> PreemptionPlan | None:
     """Whose going lets the job have the place that is there for it as it is. (Mostly none is: that is asked first.)"""
-    placements = gang.place(context.draft, at_minimum(context.cluster, offer.gang))
+    placements = gang.place(context.draft, flavor_assignment.minimum_gang(context.cluster, offer.gang))
     if isinstance(placements, gang.PlacementShortfall):
         return None
     hunt = VictimSearch(context, job, offer, at_once=True, rights=rights)
@@ -121,7 +119,7 @@ def find_quota_victims(
 def at_once_if_there_is_room(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
     """Return the plan, with its placements where nobody has to go: nor need anybody leave whose room is kept for
     somebody that the job may push."""
-    placements = gang.place(context.draft, at_minimum(context.cluster, found.offer.gang))
+    placements = gang.place(context.draft, flavor_assignment.minimum_gang(context.cluster, found.offer.gang))
     if isinstance(placements, gang.PlacementShortfall):
         return found
     return replace(found, placements=tuple(placements), at_once=True)
@@ -134,23 +132,6 @@ def may_help(
     searches end here: among queues that have what is theirs nobody may ask anybody."""
     leaving = bool(context.leaving or context.cluster.leaving)
     return leaving or rights(context, job, cost).anybody()
-
-
-def at_minimum(cluster: Cluster, crew: Gang) -> Gang:
-    """Return the gang at its minimum, in whole slices: nobody is preempted for pods above a minimum."""
-    if all(role.count == role.minimum for role in crew.roles):
-        return crew
-    roles = tuple(
-        role if role.count == role.minimum else replace(role, count=whole_slices(crew, at, role))
-        for at, role in enumerate(crew.roles)
-    )
-    return cluster.interned.gang(roles, crew.groups, crew.closeness, crew.size)
-
-
-def whole_slices(crew: Gang, at: int, role: Role) -> int:
-    """Return the role's minimum in whole slices."""
-    slice_pods = 1 if crew.tree is None else max(1, crew.tree.slice_pods(at))
-    return min(role.count, -(-role.minimum // slice_pods) * slice_pods)
 
 
 class VictimSearch:
@@ -167,7 +148,7 @@ class VictimSearch:
         spared: Collection[str] = (),
     ) -> None:
         self.draft, self.ledger, self.job, self.at_once = context.draft, context.ledger, job, at_once
-        self.gang = at_minimum(context.cluster, offer.gang)
+        self.gang = flavor_assignment.minimum_gang(context.cluster, offer.gang)
         charge = flavor_assignment.charge_for_pods(offer, [role.count for role in self.gang.roles])
         self.offer = offer if charge is offer.charge else offer._replace(charge=charge)
         self.rights = rights(context, job, charge.cost)

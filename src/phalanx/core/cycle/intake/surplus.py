@@ -1,0 +1,207 @@
+"""The second pass of a cycle: pods above the minimums of the jobs that start in it (rule R10).
+
+`core.cycle.steps` asks `next_priority` before it tries a request, and calls `place` when the minimums of all jobs of
+that priority were tried. Each pod goes to the queue with the smaller share, and within a queue to the job that is first
+in its order. A job in a fifo queue gets such pods only after all others, as growth does there (rule R6).
+
+A gang with groups or a topology request is not served here: it takes its surplus together with its minimum, because
+both must be in one domain. Neither is a job of fixed size, which takes all of its pods in the first pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TypeAlias
+
+from phalanx.core.backfill.reservation import BackfillForecast
+from phalanx.core.cycle.messages import Telling
+from phalanx.core.cycle.state import CycleState
+from phalanx.core.order.account_usage import AccountUsage
+from phalanx.core.order.next_job import Head
+from phalanx.core.quota import flavor_assignment, shares
+from phalanx.core.quota import ledger as quota
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.model.job import GangSize, Placement
+from phalanx.model.plan import Action, Start
+from phalanx.model.queue import QueueOrder
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import JobRecord
+from phalanx.state.pending.cell_queue import Request
+from phalanx.state.queue_tree import Branch, Charge, gang_cost
+
+Actions: TypeAlias = list[Start] | list[Action]
+
+
+@dataclass(slots=True)
+class Growing:
+    """A job that starts in this cycle and may get more pods: `actions[at]` is its start."""
+
+    record: JobRecord
+    branch: Branch
+    actions: Actions
+    at: int
+
+    @property
+    def start(self) -> Start:
+        start = self.actions[self.at]
+        assert isinstance(start, Start)  # nothing else is put there, and what is removed comes later
+        return start
+
+    @property
+    def priority(self) -> float:
+        """The priority with whose minimums the job's surplus competes."""
+        return -inf if self.branch.order is QueueOrder.FIFO else self.record.job.priority
+
+
+def first_pass_gang(state: CycleState, request: Request, offer: FlavorAssignment) -> Gang:
+    """Return what of the offer's gang is placed in the first pass."""
+    if takes_all_at_once(state.cluster.jobs[request.job]):
+        return flavor_assignment.capped_gang(state.cluster, state.ledger, offer)
+    return flavor_assignment.minimum_gang(state.cluster, offer.gang)
+
+
+def takes_all_at_once(record: JobRecord) -> bool:
+    """Return whether the job takes pods above its minimum together with its minimum. So does a job without a minimum:
+    else nothing of it would be placed."""
+    if record.gang.tree is not None or record.job.size is GangSize.FIXED_AT_START:
+        return True
+    return not any(role.minimum for role in record.job.roles)
+
+
+class Surplus:
+    """The surplus of the jobs that start in one cycle. `closed`: strict queues whose head waits, and the head."""
+
+    def __init__(self, state: CycleState, closed: Mapping[str, Head], usage: AccountUsage, telling: Telling) -> None:
+        self.state, self.closed, self.usage, self.telling = state, closed, usage, telling
+        self.growing: dict[str, Growing] = {}
+
+    def note(self, actions: Actions, at: int) -> None:
+        """Note the job that starts by that action, if it may get more pods."""
+        if not isinstance(start := actions[at], Start) or not start.placements:
+            return
+        record = self.state.cluster.jobs[start.job]
+        if not record.gang.rigid and not takes_all_at_once(record):
+            branch = self.state.cluster.tree.branches[self.state.cluster.queue_of(record.job)]
+            self.growing[start.job] = Growing(record, branch, actions, at % len(actions))
+
+    def next_priority(self) -> float | None:
+        """Return the highest priority of a job that may still get pods; None: there is no such job."""
+        return max((each.priority for each in self.growing.values()), default=None)
+
+    def place(self, priority: float, forecast: BackfillForecast) -> None:
+        """Place pods above the minimums of the jobs of that priority, as far as quota and nodes allow."""
+        left = {job: each for job, each in self.growing.items() if each.priority == priority}
+        for job in left:
+            del self.growing[job]
+        left = {job: each for job, each in left.items() if not self.is_behind_head(each)}
+        while left:
+            job = self.poorest(self.state.cluster.tree.root, list(left.values())).record.job.id
+            if not self.grow(left[job], forecast, alone=len({each.branch.name for each in left.values()}) == 1):
+                del left[job]
+
+    def is_behind_head(self, growing: Growing) -> bool:
+        """Return whether the first job of a strict queue waits before the job's growth (rule R14)."""
+        for branch in growing.branch.path if self.closed else ():
+            if branch.name in self.closed:
+                line, _ = self.closed[branch.name]
+                if branch.order is not QueueOrder.PRIORITY or line.key.priority >= growing.record.job.priority:
+                    return True
+        return False
+
+    def poorest(self, branch: Branch, growing: list[Growing]) -> Growing:
+        """Return the job that gets the next pod: at each level of the tree, that of the queue with the lowest share."""
+        below: dict[str, list[Growing]] = {}
+        for each in growing:
+            path = [other.name for other in each.branch.path]
+            at = path.index(branch.name)
+            below.setdefault(path[at - 1] if at else "", []).append(each)
+        own = below.pop("", [])
+        best = [(branch.children[name], self.poorest(branch.children[name], each)) for name, each in below.items()]
+        if own:
+            best.append((branch, min(own, key=rank)))
+        return best[0][1] if len(best) == 1 else min(best, key=lambda each: self.standing(branch, *each))[1]
+
+    def standing(self, parent: Branch, child: Branch, growing: Growing) -> tuple[object, ...]:
+        """Return what the parent compares its children by: lower gets the next pod. `child` is the parent itself for
+        jobs of its own."""
+        ledger, cost = self.state.ledger, self.charge(growing, self.next_role(growing), 1).cost
+        if child is parent:
+            share = shares.own_share(parent, ledger.account(parent).own, ledger.tree.pool, cost)
+            borrows = any(key in parent.contested for key, _ in cost)
+        else:
+            share = ledger.share(child, cost)
+            borrows = bool(parent.contested) and not quota.within_guarantee(ledger, child, parent.contested, cost)
+        return borrows, share, rank(growing)
+
+    def next_role(self, growing: Growing) -> int:
+        """Return the first role that has fewer pods than it asks for; the last, if none has."""
+        placed = self.placed(growing)
+        roles = growing.record.job.roles
+        return next((at for at, role in enumerate(roles) if placed[at] < role.count), len(roles) - 1)
+
+    def placed(self, growing: Growing) -> list[int]:
+        """Return how many pods of each role are placed."""
+        placed = [0] * len(growing.record.job.roles)
+        for placement in growing.start.placements:
+            placed[placement.role] += 1
+        return placed
+
+    def charge(self, growing: Growing, role: int, pods: int) -> Charge:
+        """Return what so many pods of the role add to the charge of the job's queue."""
+        job, gang = growing.record.job, growing.record.gang
+        counts = [pods if at == role else 0 for at in range(len(gang.roles))]
+        return Charge(
+            growing.branch.name, job.user, job.group, gang_cost(gang, counts, growing.start.flavors), 0, job.id
+        )
+
+    def grow(self, growing: Growing, forecast: BackfillForecast, *, alone: bool) -> bool:
+        """Place the next pod of the job; `alone`: as many as fit, because no other queue competes. Return whether any
+        was placed."""
+        placed = self.placed(growing)
+        for at, role in enumerate(growing.record.job.roles):
+            missing = role.count - placed[at]
+            for most in {missing if alone else min(1, missing): None, min(1, missing): None}:
+                pods = self.affordable(growing, at, most)
+                if pods and self.add(growing, at, pods, placed[at], forecast):
+                    return True
+        return False
+
+    def affordable(self, growing: Growing, role: int, most: int) -> int:
+        """Return for how many pods of the role, at most `most`, quota has room."""
+        low, high, job = 0, most, growing.record.job
+        while low < high:
+            middle = (low + high + 1) // 2
+            charge = self.charge(growing, role, middle)
+            if quota.shortfall(self.state.ledger, growing.branch, charge, preemptible=job.preemptible):
+                high = middle - 1
+            else:
+                low = middle
+        return low
+
+    def add(self, growing: Growing, role: int, pods: int, first: int, forecast: BackfillForecast) -> bool:
+        """Place up to so many pods of the role, the first of which has the ordinal `first`; return whether one was."""
+        cluster, start, job = self.state.cluster, growing.start, growing.record.job
+        asked = replace(job.roles[role], count=pods, minimum=1, group="", closeness=None)
+        gang = cluster.interned.gang((asked,))
+        if start.flavors:
+            gang = cluster.with_flavors(gang, (start.flavors[role],))
+        outcome = forecast.place(Request(job.id), gang)
+        if not isinstance(outcome, list):
+            return False
+        self.state.draft.settle()
+        forecast.grant(Request(job.id), gang, tuple(outcome))
+        more = [Placement(role, first + at, each.node, each.devices) for at, each in enumerate(outcome)]
+        growing.actions[growing.at] = start._replace(placements=(*start.placements, *more))
+        charge = self.charge(growing, role, len(more))
+        self.state.charge(charge)
+        self.usage.start(job, charge.cost)
+        self.telling.granted(growing.record.gang, job.id, more)
+        return True
+
+
+def rank(growing: Growing) -> tuple[float, float, str]:
+    """Return the order of jobs within a queue (rule R6): priority, then submission, then name."""
+    job = growing.record.job
+    first = 0.0 if growing.branch.order is QueueOrder.FIFO else -job.priority
+    return first, job.submitted_s, job.id
