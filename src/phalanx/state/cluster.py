@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NoReturn
 
-from phalanx.model.job import GangSize, Job, Phase, Placement, Slot, pods_by_role
+from phalanx.model.job import GangSize, Job, Phase, Placement, Role, Slot, pods_by_role
 from phalanx.model.node import Flavor, Node, Reservation, Topology
 from phalanx.model.pod import MAX_AMOUNT, Amounts, HostPort, bounded_amounts
 from phalanx.model.policy import Policy
@@ -416,16 +416,38 @@ def nominated_placements(record: JobRecord) -> tuple[Placement, ...]:
     )
 
 
+def minimum_gang(cluster: Cluster, gang: Gang) -> Gang:
+    """Return the gang at its minimum, in whole slices: pods above a minimum come later (rule R10)."""
+    if all(role.count == role.minimum for role in gang.roles):
+        return gang
+    roles = tuple(
+        role if role.count == role.minimum else replace(role, count=whole_slices(gang, at, role))
+        for at, role in enumerate(gang.roles)
+    )
+    return cluster.interned.gang(roles, gang.groups, gang.closeness, gang.size)
+
+
+def whole_slices(gang: Gang, at: int, role: Role) -> int:
+    """Return the role's minimum in whole slices."""
+    slice_pods = 1 if gang.tree is None else max(1, gang.tree.slice_pods(at))
+    return min(role.count, -(-role.minimum // slice_pods) * slice_pods)
+
+
 def is_growth(record: JobRecord, slot: Slot) -> bool:
-    """Return whether the slot is growth: its role has its minimum without it, or the gang does without the role. Of the
-    open slots below the minimum those opened last count as the ones that were lost."""
+    """Return whether the slot is growth: its role has its minimum without it, or the gang does without the role. Pods
+    that are nominated count towards the minimum (rule R2). Of the open slots below the minimum those opened last count
+    as the ones that were lost."""
     least, placed = record.job.roles[slot.role].minimum, record.placed[slot.role]
+    wanted = record.open
+    if record.nominated and slot not in record.nominated:
+        placed += sum(each.role == slot.role for each in record.nominated)
+        wanted = {each: opened for each, opened in record.open.items() if each not in record.nominated}
     if placed >= least or record.gang.does_without(slot.role, record.placed):
         return True
-    if len(record.open) <= least - placed:
+    if len(wanted) <= least - placed:
         return False
-    number = record.open[slot][1]
-    return placed + sum(each.role == slot.role and later > number for each, (_, later) in record.open.items()) >= least
+    number = wanted[slot][1]
+    return placed + sum(each.role == slot.role and later > number for each, (_, later) in wanted.items()) >= least
 
 
 def grows_partly(record: JobRecord) -> bool:

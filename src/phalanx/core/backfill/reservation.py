@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from phalanx.core.backfill import advance
+from phalanx.core.backfill import advance, beside
 from phalanx.core.backfill.one_node import OneNode, alone
 from phalanx.core.backfill.one_node_profile import OneNodeProfile
 from phalanx.core.backfill.profile import CapacityProfile, PlannedRun
@@ -43,15 +43,17 @@ from phalanx.core.backfill.shadow_time import (
     free_by_row,
     held_by_job,
     held_by_placements,
+    held_by_slots,
+    held_without,
 )
 from phalanx.core.placement import gang as gangs
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.gang import PlacementShortfall
-from phalanx.model.job import Job, Placement
+from phalanx.model.job import Job, Phase, Placement, Slot
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.reason import Reason, ReasonCode, format_time
 from phalanx.state.classes import Gang
-from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time_limit_s
+from phalanx.state.cluster import Cluster, JobRecord, minimum_gang, nominated_placements, time_limit_s
 from phalanx.state.pending.cell_queue import Request
 from phalanx.state.running import LEAVING_S
 
@@ -104,12 +106,13 @@ class BackfillForecast:
 
     `reservations`: made in this cycle, in order; `wanted`: how many there are to be.
     `given`: what the cycle has granted since, and what jobs are nominated for.
-    `leaving`: jobs that are preempted for that."""
+    `leaving`: jobs that are preempted for that; `shrunk`: slots that running jobs give up for that."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft) -> None:
         self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
         self.given = [*nominated_gangs(cluster)]
         self.leaving: dict[str, None] = {}
+        self.shrunk: dict[str, list[Slot]] = {}
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
         self._foreseen = False  # when some of these are over
         self.reservations: list[BackfillReservation] = []
@@ -127,8 +130,9 @@ class BackfillForecast:
         self.open = self.wanted > 0  # the next request that finds no room would get a reservation
 
     def is_alone(self) -> bool:
-        """Return whether the cluster is one node, which is never closed."""
-        return not self.cluster.reservations and alone(self.cluster, self.draft)
+        """Return whether the cluster is one node, which is never closed, and no running job gives up a part of its
+        pods."""
+        return not self.cluster.reservations and alone(self.cluster, self.draft) and not self.partly_leaving()
 
     def place(self, request: Request, gang: Gang) -> PlacementOutcome:
         """Return the gang's placements, taken from the draft, if that delays no reservation; else why not."""
@@ -204,9 +208,20 @@ class BackfillForecast:
         self.given.append((request, gang, placements))
         return True
 
-    def leave(self, job: str) -> None:
-        """Note that the job is preempted, so it ends as soon as it can."""
-        self.leaving[job] = None
+    def leave(self, job: str, slots: Sequence[Slot] = ()) -> None:
+        """Note that the job is preempted, so it ends as soon as it can; or that these slots of it are."""
+        if slots:
+            self.shrunk.setdefault(job, []).extend(slots)
+        else:
+            self.leaving[job] = None
+
+    def partly_leaving(self) -> dict[str, set[Slot]]:
+        """Return the terminating pods of jobs that run on without them. They end now (rule R13)."""
+        jobs = self.cluster.jobs
+        found = {job: set(jobs[job].leaving) for job in self.cluster.leaving if jobs[job].phase is not Phase.STOPPING}
+        for job, slots in self.shrunk.items():
+            found.setdefault(job, set()).update(slots)
+        return found
 
     def foresee(self, change: CapacityChange) -> None:
         """Enter the change in the forecast."""
@@ -235,6 +250,8 @@ class BackfillForecast:
         if not self.open or not self.anyone_ends():
             return None
         record = self.cluster.jobs[request.job]
+        if any(role.minimum for role in gang.roles):
+            gang = minimum_gang(self.cluster, gang)
         runs_s = self.ends(record, request) - self.now_s
         run = self.earliest_run(record.job, gang, runs_s)
         if run is None or (run.start_s <= self.now_s and not self.anyone_leaves_now()):
@@ -259,7 +276,7 @@ class BackfillForecast:
 
     def anyone_ends(self) -> bool:
         """Return whether any end can be foreseen. Where no job states a limit this is all that backfill costs."""
-        if self.cluster.ends.order or self.cluster.reservations:
+        if self.cluster.ends.order or self.cluster.reservations or self.cluster.leaving:
             return True
         return bool(self.granted) and self._foreseen
 
@@ -267,7 +284,7 @@ class BackfillForecast:
         """Return whether the forecast has more capacity now than there is. If not, and yet it finds capacity for a job
         that found none, then what keeps the job out is no amount and cannot be foreseen."""
         leaving = self.cluster.ends.order[:1]
-        return bool(leaving) and leaving[0][0] <= self.now_s
+        return bool(self.cluster.leaving) or (bool(leaving) and leaving[0][0] <= self.now_s)
 
     def ends(self, record: JobRecord, request: Request) -> float:
         """Return when the job would be over if it started now (seconds since the epoch)."""
@@ -303,6 +320,13 @@ class BackfillForecast:
         if self.may_move and self.move_first(record.job, gang, outcome, end_s):
             return outcome
         self.draft.rewind(mark)
+        if self.may_move and (shares := beside.divided(self.draft, gang, self.released(), self.reservations[0].gang)):
+            for _, position, pods in shares:
+                self.draft.put(position, gang.demands[0], pods)
+            outcome = gangs.placements_of(self.draft, gang, shares)
+            if self.move_first(record.job, gang, outcome, end_s):
+                return outcome
+            self.draft.rewind(mark)
         return WouldDelayReservation(self.why(record.job, end_s))
 
     def keeps_out(self, request: Request, gang: Gang, told: Reason) -> bool:
@@ -351,9 +375,7 @@ class BackfillForecast:
         if shut is not None and any(shut[columns.row_of[each.node]] for each in placements):
             return False
         self.moves += 1
-        first = self.reservations[0]
-        free = {name: column.copy() for name, column in self.free.items()}
-        first.run.held.add_to(free, 1)
+        first, free = self.reservations[0], self.released()
         held_by_placements(columns, gang, placements).add_to(free, -1)
         first_job = self.cluster.jobs[first.request.job].job
         found = gangs.place(self.without_closed(free, first_job, first.run.start_s, first.run.end_s), first.gang)
@@ -364,6 +386,12 @@ class BackfillForecast:
         first.run.held.add_to(free, -1)
         self.free = free
         return True
+
+    def released(self) -> Free:
+        """Return what is free, by row, when the first reservation starts, without it."""
+        free = {name: column.copy() for name, column in self.free.items()}
+        self.reservations[0].run.held.add_to(free, 1)
+        return free
 
     def why(self, job: Job, end_s: float) -> Reason:
         """Return the reason of a job that would delay a reservation."""
@@ -411,7 +439,8 @@ class BackfillForecast:
         """Return whether the forecast follows from the state alone, so that it is the same as long as nothing there
         changes, though time passes."""
         overdue = any(end_s <= self.now_s for end_s, _ in self.cluster.ends.order[:1])
-        return not (overdue or self.given or self.leaving or self.cluster.reservations) and self.draft.untouched
+        changed = overdue or self.given or self.leaving or self.cluster.reservations or self.cluster.leaving
+        return not changed and self.draft.untouched
 
     def find_start(self, job: Job, gang: Gang, runs_s: float) -> EarliestStart | None:
         """Return the earliest start with what runs and what this cycle has granted; None if it cannot be foreseen."""
@@ -450,9 +479,15 @@ class BackfillForecast:
     def releases(self) -> Iterator[Release]:
         """Yield what is released when, sorted: by running jobs, by what this cycle has granted, and at the boundaries
         of advance reservations."""
-        cluster, known = self.cluster, self.cluster.ends.derived
-        found = ((end_s, known.get(job) or held_by_job(cluster, job)) for end_s, job in self.ends_in_order())
-        more = [
+        cluster, known, partly = self.cluster, self.cluster.ends.derived, self.partly_leaving()
+        found = (
+            (end_s, held_without(cluster, job, partly[job]))
+            if job in partly
+            else (end_s, known.get(job) or held_by_job(cluster, job))
+            for end_s, job in self.ends_in_order()
+        )
+        more = [(LEAVING_S, held_by_slots(cluster, job, slots)) for job, slots in partly.items()]
+        more += [
             (end_s, held_by_placements(cluster.columns, gang, placements))
             for end_s, gang, placements in self.granted
             if end_s < INFINITE_S
@@ -465,7 +500,8 @@ def nominated_gangs(cluster: Cluster) -> Iterator[tuple[Request, Gang, Sequence[
     """Yield (job, gang, placements) of the nominations, which count as if they ran."""
     for job in cluster.nominated:
         record = cluster.jobs[job]
-        yield Request(job), record.gang, nominated_placements(record)
+        slot = None if record.phase is Phase.QUEUED else next(iter(record.nominated))
+        yield Request(job, slot), record.gang, nominated_placements(record)
 
 
 @contextmanager

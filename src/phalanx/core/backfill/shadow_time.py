@@ -10,7 +10,7 @@ Only amounts are foreseen: pod affinity and named devices are as they are now.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from phalanx.core.placement.draft import SHUT, Draft
 from phalanx.core.placement.filters import matching, node_resources
 from phalanx.lazy import lazy
-from phalanx.model.job import Placement
+from phalanx.model.job import Placement, Slot
 from phalanx.model.pod import MAX_AMOUNT, PODS, Amounts
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
@@ -92,6 +92,18 @@ def held_by_job(cluster: Cluster, job: str) -> HeldCapacity:
         known = held_capacity(cluster.columns, record.gang, ((slot.role, at) for slot, at in record.placements.items()))
         cluster.ends.derived[job] = known
     return known
+
+
+def held_by_slots(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCapacity:
+    """Return what these slots of a started job hold."""
+    record = cluster.jobs[job]
+    where = ((slot.role, node) for slot, node in record.placements.items() if slot in slots)
+    return held_capacity(cluster.columns, record.gang, where)
+
+
+def held_without(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCapacity:
+    """Return what a started job holds besides these slots."""
+    return held_by_slots(cluster, job, [slot for slot in cluster.jobs[job].placements if slot not in slots])
 
 
 def free_by_row(draft: Draft) -> Free:

@@ -122,6 +122,10 @@ class Telling:
         reason = self.reason_of_class(found)
         return reason is not None and reason.code in NEVER
 
+    def never_fits(self, key: CellKey, offers: Sequence[FlavorAssignment]) -> bool:
+        """Return whether none of the offers could be placed even if nothing ran."""
+        return all(self.never(key, offer) is not None for offer in offers)
+
     def never_starts(self, found: PendingClass) -> bool:
         """Return whether the class, which has no room, could not start even if nothing ran: so its cells hold up
         nobody in a strict queue. What was found of it is forgotten if that says something else."""

@@ -44,6 +44,7 @@ from phalanx.model.reason import ALONE, NEVER, SHORT, Reason
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.cell_queue import KEPT, ROOM, UNTOLD, CellKey, CellQueue, Kind, QueuedRequest, Request
 
+FEW_QUEUES = 64  # with more that wait, what they take part with is looked at once a cycle
 Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason
 
 
@@ -61,6 +62,7 @@ class Cycle:
         self.intake = Intake(self.state, self.telling, self.preempting)
         self.surplus = Surplus(self.state, self.contest.closed, self.candidates.usage, self.telling)
         self.line: CellQueue  # whose first is being tried
+        self.weeded = -1  # after how many decisions the heads of all queues were looked at
 
     def close(self) -> None:
         """End the cycle. What it thought with is the state's to keep; and its parts, which know it, let go of each
@@ -79,7 +81,10 @@ class Cycle:
         if self.pending.lines:
             self.candidates.look(self.preempting.cells())
             self.candidates.draw()
-            while (head := self.contest.head()) is not None:
+            while True:
+                yield from self.hopeless_heads()
+                if (head := self.contest.head()) is None:
+                    break
                 self.line, entry = head
                 if self.grants_surplus(self.line.key.priority):
                     self.contest.renew()
@@ -98,6 +103,55 @@ class Cycle:
         while self.grants_surplus(None):
             pass
         self.telling.tell_others()
+
+    def hopeless_heads(self) -> Iterator[tuple[CellKey, Request]]:
+        """Yield the first requests of queues that would get nothing, to be denied out of turn: a queue takes part with
+        its first request that would get something (rule R8). In large trees that is looked at once a cycle."""
+        decided = self.state.grants + len(self.preempting.actions)
+        cursors = self.contest.cursors() if self.state.several and self.weeded != decided else []
+        if len(cursors) < 2 or (self.weeded >= 0 and len(cursors) > FEW_QUEUES):
+            return
+        self.weeded = decided
+        for cursor in cursors:
+            while (head := self.contest.head_of(cursor)) is not None and not self.gets_something(*head):
+                self.line, entry = head
+                if self.comes_up(self.line, entry):
+                    yield self.line.key, entry.request
+        self.contest.renew()
+
+    def gets_something(self, line: CellQueue, entry: QueuedRequest) -> bool:
+        """Return whether the request can start, finds victims, or would get the reservation."""
+        found = self.state.class_of(line)
+        if line.strict or self.reserving.by_estimate or self.reserving.was_denied(line):
+            return True
+        if entry.request.job in self.state.stopped or not self.candidates.may_come_up(line):
+            return True  # it is passed over when it comes up
+        offers = self.state.offers(line.key, entry.request)
+        allowed = [offer for offer in offers if offer.short is None]
+        has_room = self.state.blocked.counted(self.state.draft, found.number, self.state.grants)
+        if allowed and has_room and any(self.could_be_placed(line, entry.request, offer) for offer in allowed):
+            return True
+        if allowed and self.reserving.may_reserve and not self.telling.never_fits(line.key, allowed):
+            return True
+        return self.finds_victims(line, entry.request, offers)
+
+    def could_be_placed(self, line: CellQueue, request: Request, offer: FlavorAssignment) -> bool:
+        """Return whether the offer's gang has its nodes now."""
+        self.line, mark = line, self.state.draft.mark()
+        outcome = self.place(line.key, request, offer)
+        self.state.draft.rewind(mark)
+        return isinstance(outcome, list)
+
+    def finds_victims(self, line: CellQueue, request: Request, offers: Sequence[FlavorAssignment]) -> bool:
+        """Return whether the request may preempt now, and finds victims."""
+        reserved = self.reserving.mark()
+        if line.cell not in self.state.turn or not self.preempting.may_search(line.key, reserved):
+            return False
+        if reserved is not None:
+            return True  # a search beside a reservation is made once, in turn
+        if self.preempting.is_delayed(line.key, request):
+            return False
+        return self.preempting.search(line.key, request, offers, None) is not None
 
     def comes_up(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Return whether the request is to be tried, or to be told anything. If not, it has lost."""
@@ -221,7 +275,9 @@ class Cycle:
             self.pending.headroom.charged(charge, self.ledger.account)
             self.cluster.tree.note_charged(charge)
         self.advance()
-        self.contest.renew()  # the shares of the victims' queues have changed
+        for cell in self.state.turn:
+            self.state.over[cell] &= not self.preempting.may_try_again(self.pending.cells.lines[cell])
+        self.candidates.draw()  # the shares of the victims' queues have changed, and failed searches may succeed now
         return True
 
     def deny(

@@ -124,6 +124,7 @@ def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], gra
     record.leaving.update(slots)
     if record.leaving:
         cluster.leaving[record.job.id] = cluster.now_s + (grace_s or 0.0)
+    cluster.ends.foreseen = None
     changed(cluster, record)
 
 

@@ -349,6 +349,8 @@ def nominate_job(cluster: Cluster, action: Nominate) -> None:
         cluster.pending.refresh(Request(action.job))
     for slot in record.open.keys() & {*before, *record.nominated}:  # of one that grows
         cluster.pending.refresh(Request(action.job, slot))
+    if grows_partly(record):
+        refresh_open(cluster, record)
 
 
 def wait(cluster: Cluster, action: Wait) -> None:

@@ -25,10 +25,14 @@ def cell_of(
     `slots`: the gang of the open slots that are placed together; None for a queued job.
     `whole`: the queue starts jobs as gangs."""
     job, slot = record.job, request.slot
-    if slot is not None and slots is not None and whole and not is_growth(record, slot):
-        return CellKey(int(Kind.REPLACEMENT), job.priority, slots), QueuedRequest(*record.open[slot], request)
     queue = cluster.queue_of(job)
     branch = cluster.tree.branches[queue]
+    if slot is not None and slots is not None and whole and not is_growth(record, slot):
+        limit_s = queue_tree.queue_time_limit_s(job, branch)
+        terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)  # when its pods end is its own
+        return CellKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), QueuedRequest(
+            *record.open[slot], request
+        )
     terms = terms_of(job, branch, by_person=bool(cluster.reservations))
     if not cluster.reservations:  # which may be for some queues only
         queue = branch.cells
@@ -36,7 +40,7 @@ def cell_of(
         return CellKey(int(Kind.JOB), job.priority, record.gang, queue, terms), QueuedRequest(
             job.submitted_s, job.id, request
         )
-    if branch.caps_jobs:
+    if branch.caps_jobs or terms.limit_s is not None:
         terms = terms._replace(job=job.id)
     kind = Kind.GROWTH if whole else Kind.POD
     arrival_s, number = record.open[slot]

@@ -92,6 +92,7 @@ class Tournament:
         self.priority_of, self.may_come_up, self.first_of = priority_of, may_come_up, first_of
         self.by_estimate = False
         self.fresh: CellQueue | None = None  # the last cell drawn, until anything is decided
+        self.out_of_turn = False  # the head that is being tried is not the best of all
         self.closed: dict[str, Head] = {}  # strict queues whose head cannot start -> it
         self.left: dict[str, Draws] = {}  # of these, the cells that would have come up next
 
@@ -143,6 +144,7 @@ class Tournament:
 
     def renew(self) -> None:
         """Rank all cursors anew: fewer cells may come up than before."""
+        self.out_of_turn = False
         for runner in self.runners.values():
             runner.children.clear()
         self.begin()
@@ -151,6 +153,15 @@ class Tournament:
         """The best. Who asks for the next must have said what became of the last: `won` or `lost`."""
         runner = self.urgent if self.urgent.lines else self.root
         self.at = runner = runner.last() if runner.children else runner
+        return runner.lines[0][1:] if runner.lines else None
+
+    def cursors(self) -> list[QueueCursor]:
+        """Return the cursors that have cells of their own."""
+        return [each for each in (*self.runners.values(), *self.owns.values()) if each.lines]
+
+    def head_of(self, runner: QueueCursor) -> Head | None:
+        """Return the best of one cursor, to be tried out of turn. Call `renew` before `head` is asked again."""
+        self.at, self.out_of_turn = runner, True
         return runner.lines[0][1:] if runner.lines else None
 
     def won(self, following: QueuedRequest | None) -> None:
@@ -193,7 +204,7 @@ class Tournament:
         """The head of that runner has changed, and what is charged to it perhaps: so it stands differently, and so do
         those above it. It is the first child all the way up."""
         self.thin(runner)
-        while runner.parent is not None:
+        while runner.parent is not None and not self.out_of_turn:
             if runner.lines or runner.children:
                 heapreplace(runner.parent.children, self.ranking(runner))
             else:

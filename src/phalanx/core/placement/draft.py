@@ -188,6 +188,10 @@ class Draft:
             known = self._ordinary[demand] = (len(wishing), not wanted)
         return known[1]
 
+    def ordinary_amounts(self, demand: Demand) -> bool:
+        """Return whether node constraints and amounts alone decide where pods of the demand may go."""
+        return self.ordinary(demand) and not (self._named and asks_devices(self.columns, demand.asks))
+
     def pod_affinity(self, demand: Demand) -> PodAffinity:
         """Return the pod affinity of the demand on this draft."""
         if demand not in self._wishes:

@@ -89,8 +89,7 @@ class ReservationGuard:
         if not forecast.displace(self.request, found.offer.gang, found.placements, changes, guarded=self.guarded):
             return False
         for victim in found.victims:
-            if not victim.slots:
-                forecast.leave(victim.job)
+            forecast.leave(victim.job, victim.slots)
             if victim.place:
                 forecast.given.append((Request(victim.job), forecast.cluster.jobs[victim.job].gang, victim.place))
         return True

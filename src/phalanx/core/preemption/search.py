@@ -40,6 +40,7 @@ from phalanx.core.preemption.victims import Ints, collect_victims, in_victim_ord
 from phalanx.core.quota import flavor_assignment, ledger
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Job, Placement
+from phalanx.state.cluster import minimum_gang
 from phalanx.state.queue_tree import Cost
 
 TRIALS = 20  # each makes twice as much more room as the last
@@ -107,7 +108,7 @@ def find_quota_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
 ) -> PreemptionPlan | None:
     """Whose going lets the job have the place that is there for it as it is. (Mostly none is: that is asked first.)"""
-    placements = gang.place(context.draft, flavor_assignment.minimum_gang(context.cluster, offer.gang))
+    placements = gang.place(context.draft, minimum_gang(context.cluster, offer.gang))
     if isinstance(placements, gang.PlacementShortfall):
         return None
     hunt = VictimSearch(context, job, offer, at_once=True, rights=rights)
@@ -119,7 +120,7 @@ def find_quota_victims(
 def at_once_if_there_is_room(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
     """Return the plan, with its placements where nobody has to go: nor need anybody leave whose room is kept for
     somebody that the job may push."""
-    placements = gang.place(context.draft, flavor_assignment.minimum_gang(context.cluster, found.offer.gang))
+    placements = gang.place(context.draft, minimum_gang(context.cluster, found.offer.gang))
     if isinstance(placements, gang.PlacementShortfall):
         return found
     return replace(found, placements=tuple(placements), at_once=True)
@@ -148,7 +149,7 @@ class VictimSearch:
         spared: Collection[str] = (),
     ) -> None:
         self.draft, self.ledger, self.job, self.at_once = context.draft, context.ledger, job, at_once
-        self.gang = flavor_assignment.minimum_gang(context.cluster, offer.gang)
+        self.gang = minimum_gang(context.cluster, offer.gang)
         charge = flavor_assignment.charge_for_pods(offer, [role.count for role in self.gang.roles])
         self.offer = offer if charge is offer.charge else offer._replace(charge=charge)
         self.rights = rights(context, job, charge.cost)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from phalanx.core.quota import partial
 from phalanx.core.quota.ledger import EmptyLedger, QuotaLedger, QuotaShortfall, key_beyond_guarantee, shortfall
 from phalanx.core.quota.partial import PartialAdmission
-from phalanx.model.job import Job, Placement, Role
+from phalanx.model.job import Job, Placement
 from phalanx.state import queue_tree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
@@ -127,23 +127,6 @@ def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) 
         pods[at] = low
     roles = tuple(replace(role, count=count) for role, count in zip(gang.roles, pods, strict=True))
     return cluster.interned.gang(roles, gang.groups, gang.closeness, gang.size)
-
-
-def minimum_gang(cluster: Cluster, crew: Gang) -> Gang:
-    """Return the gang at its minimum, in whole slices: pods above a minimum come later (rule R10)."""
-    if all(role.count == role.minimum for role in crew.roles):
-        return crew
-    roles = tuple(
-        role if role.count == role.minimum else replace(role, count=whole_slices(crew, at, role))
-        for at, role in enumerate(crew.roles)
-    )
-    return cluster.interned.gang(roles, crew.groups, crew.closeness, crew.size)
-
-
-def whole_slices(crew: Gang, at: int, role: Role) -> int:
-    """Return the role's minimum in whole slices."""
-    slice_pods = 1 if crew.tree is None else max(1, crew.tree.slice_pods(at))
-    return min(role.count, -(-role.minimum // slice_pods) * slice_pods)
 
 
 def charge_for(offer: FlavorAssignment, placements: Sequence[Placement]) -> Charge:

@@ -26,7 +26,7 @@ from phalanx.model.job import GangSize, Placement
 from phalanx.model.plan import Action, Start
 from phalanx.model.queue import QueueOrder
 from phalanx.state.classes import Gang
-from phalanx.state.cluster import JobRecord
+from phalanx.state.cluster import JobRecord, minimum_gang
 from phalanx.state.pending.cell_queue import Request
 from phalanx.state.queue_tree import Branch, Charge, gang_cost
 
@@ -58,7 +58,7 @@ def first_pass_gang(state: CycleState, request: Request, offer: FlavorAssignment
     """Return what of the offer's gang is placed in the first pass."""
     if takes_all_at_once(state.cluster.jobs[request.job]):
         return flavor_assignment.capped_gang(state.cluster, state.ledger, offer)
-    return flavor_assignment.minimum_gang(state.cluster, offer.gang)
+    return minimum_gang(state.cluster, offer.gang)
 
 
 def takes_all_at_once(record: JobRecord) -> bool:

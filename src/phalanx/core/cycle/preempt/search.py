@@ -8,11 +8,13 @@ for victims.
   had to respect. It would fail again as long as both are the same, unless this cycle has decided something before it,
   or time makes a victim available (a minimum run time, or a budget's hour, passes).
 - A cycle makes at most `SEARCHES` searches. The next cycle follows at once and makes the others.
+- A successful search is kept until anything is decided, so that it is not made again when the request's turn comes.
 - If a search fails, a nomination of a job with lower priority in the same queue may be handed over (rule R23)."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from typing import NamedTuple
 
 from phalanx.core.backfill.reservation import BackfillForecast
 from phalanx.core.cycle.preempt import evict
@@ -26,20 +28,28 @@ from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Nominate, Preempt, Shrink
 from phalanx.state.cluster import JobRecord, residents
-from phalanx.state.pending.cell_queue import CellKey, Kind, Request
+from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, Request
 from phalanx.state.pending.pending import Search
 from phalanx.state.pending.timers import NEVER_S
 
-SEARCHES = 32
+SEARCHES = 64
 DELAYED = -1  # in place of what had changed: its queue's delay is not over
+
+
+class Found(NamedTuple):
+    """A successful search. `instead_of`: the job whose nomination is withdrawn for it."""
+
+    plan: PreemptionPlan
+    instead_of: JobRecord | None
 
 
 class CyclePreemption:
     """The preemption of one cycle.
 
     `actions`: what was decided so far. `told`: the victims, whole or in part. `kept`: jobs whose nominations stand;
-    `withdrawn`: jobs whose nominations do not. `searching`: requests that searched for victims. `searched`: by cell, a
-    search that failed. `put_off`: the next cycle must follow at once."""
+    `withdrawn`: jobs whose nominations do not. `searches`: how many were made. `found`: the last successful search,
+    and after how many decisions it was made. `searched`: by cell, a search that failed. `put_off`: the next cycle must
+    follow at once."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
@@ -48,7 +58,8 @@ class CyclePreemption:
         self.told: dict[str, None] = {}
         self.kept: list[str] = []
         self.withdrawn: dict[str, None] = {}
-        self.searching: set[Request] = set()
+        self.searches = 0
+        self.found: tuple[Request, int, Found] | None = None
         self.searched: dict[CellKey, Search] = {}
         self.put_off = False
         self.reserved: object = None  # what searches were not to delay
@@ -118,32 +129,69 @@ class CyclePreemption:
     ) -> bool:
         """Preempt other jobs, if that lets the cell's first request start by one of the offers, and nominate it. Return
         whether that was done. `forecast`: with the reservations that are not to be delayed, if there may be any."""
+        if self.is_delayed(key, request):
+            return False
+        found = self.search(key, request, offers, forecast)
+        if found is not None:
+            self.carry_out(key, request, found)
+            return True
+        if self.put_off and self.searches >= SEARCHES:
+            return False
+        if any(isinstance(action, Shrink) for action in self.actions):
+            self.put_off = True  # who gives up pods is asked once a cycle, and may have more to give
+        again_s = self.next_chance_s(self.context)
+        self.searched[key] = Search(self.pending.changes, NEVER_S if again_s is None else again_s, self.reserved)
+        return False
+
+    def is_delayed(self, key: CellKey, request: Request) -> bool:
+        """Return whether the delay of the queue is not over for the request."""
         wants, record = queue_preemption(self.cluster, key.queue), self.cluster.jobs[request.job]
         since_s = self.now_s if record.short_since_s is None else record.short_since_s
-        if (ready_s := since_s + max(0.0, wants.delay_s)) > self.now_s:
+        ready_s = since_s + max(0.0, wants.delay_s)
+        if ready_s > self.now_s:
             self.searched[key] = Search(DELAYED, ready_s, None)
-            return False
-        if request not in self.searching and len(self.searching) >= SEARCHES:
+        return ready_s > self.now_s
+
+    def may_try_again(self, line: CellQueue | None) -> bool:
+        """Return whether a search of the cell failed in this cycle, before others were preempted."""
+        return line is not None and line.key in self.searched and self.searched[line.key].changes != DELAYED
+
+    def search(
+        self,
+        key: CellKey,
+        request: Request,
+        offers: Sequence[FlavorAssignment],
+        forecast: BackfillForecast | None,
+    ) -> Found | None:
+        """Return how other jobs may make room for the request; None: they cannot. Nothing is decided yet."""
+        decided = self.state.grants + len(self.actions)
+        if self.found is not None and self.found[:2] == (request, decided):
+            return self.found[2]
+        if self.searches >= SEARCHES:
             self.put_off = True
-            return False
-        self.searching.add(request)
-        context, rights = self.context, rights_of(key)
+            return None
+        self.searches += 1
+        context, record = self.context, self.cluster.jobs[request.job]
         aside = guard.ReservationGuard(forecast, context, record, offers[0].charge.cost)
-        found = aside.find(context, offers, rights)
+        plan = aside.find(context, offers, rights_of(key))
+        found = None if plan is None else Found(plan, None)
         if found is None and key.kind == Kind.JOB:
             found = self.take_over(record, offers, aside)
         if found is not None:
-            asks = rights(context, record.job, found.offer.charge.cost)
-            is_free = evict.settle(context, self.actions, request, found, asks)
-            self.state.stopped |= {victim.job for victim in found.victims if not victim.slots}
-            self.put_off = self.put_off or (is_free and not found.at_once)  # the next cycle starts it, if it can
-            self.searched.pop(key, None)
-            return True
-        if any(isinstance(action, Shrink) for action in self.actions):
-            self.put_off = True  # who gives up pods is asked once a cycle, and may have more to give
-        again_s = self.next_chance_s(context)
-        self.searched[key] = Search(self.pending.changes, NEVER_S if again_s is None else again_s, self.reserved)
-        return False
+            self.found = request, decided, found
+        return found
+
+    def carry_out(self, key: CellKey, request: Request, found: Found) -> None:
+        """Preempt the victims, and nominate the request to their nodes, or start it."""
+        context, plan = self.context, found.plan
+        if found.instead_of is not None:
+            evict.give_back(context, found.instead_of)
+            self.withdraw(found.instead_of)
+        asks = rights_of(key)(context, self.cluster.jobs[request.job].job, plan.offer.charge.cost)
+        is_free = evict.settle(context, self.actions, request, plan, asks)
+        self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
+        self.put_off = self.put_off or (is_free and not plan.at_once)  # the next cycle starts it, if it can
+        self.searched.pop(key, None)
 
     def outcomes(self) -> Iterator[tuple[CellKey, Search]]:
         """Yield the failed searches; and those of cells that were not tried now, since they may not start in any case,
@@ -172,21 +220,20 @@ class CyclePreemption:
 
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
-    ) -> PreemptionPlan | None:
-        """Withdraw the nomination of another job of the queue with lower priority, if the job fits on the nodes that
-        it was nominated for. Return the plan of the job; None: there is no such nomination (rule R23)."""
+    ) -> Found | None:
+        """Return the plan of the job on the nodes of another nomination of its queue, which has a lower priority; None:
+        there is no nomination on whose nodes the job fits (rule R23)."""
         context = self.context
         for other in nomination.lower_nominated(self.cluster, record):
             if other.job.id not in self.kept or other.job.id in self.withdrawn:
                 continue
             drafted, entered = context.draft.mark(), context.ledger.mark()
             evict.give_back(context, other)
-            found = aside.find_on_nodes(context, offers, set(other.nominated.values()))
-            if found is not None:
-                self.withdraw(other)
-                return found
+            plan = aside.find_on_nodes(context, offers, set(other.nominated.values()))
             context.draft.rewind(drafted)
             context.ledger.rewind(entered)
+            if plan is not None:
+                return Found(plan, other)
         return None
 
     @property

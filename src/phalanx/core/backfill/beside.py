@@ -1,0 +1,98 @@
+"""Divide the pods of a job among nodes so that the first reservation still fits beside them (rule R13).
+
+A job that runs on when the reservation starts may take any nodes, if the job with the reservation then fits on some
+nodes. `core.backfill.reservation` asks this module when neither its usual placement nor the usual placement of the
+reservation works. The answer is exact for one role of pods that only amounts keep from a node, on both sides:
+
+    fits(i, x) = how many pods of the reservation node i holds when the job has x pods there
+    most(i, k) = max over x of most(i - 1, k - x) + fits(i, x)      (a knapsack over the nodes)
+
+Larger questions than `LARGEST` are not answered."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.filters import matching
+from phalanx.core.placement.packing import PackedPods
+from phalanx.state.classes import Demand, Gang
+
+Free = dict[str, NDArray[np.int64]]  # resource -> by row, as in `shadow_time`
+
+LARGEST = 1 << 14  # nodes times pods of the job
+NONE = -1
+
+
+def divided(draft: Draft, gang: Gang, free: Free, first: Gang) -> list[PackedPods]:
+    """Return how many pods of the gang to place where, so that `first` fits into what is left of `free`. Empty: there
+    is no way, or it is not known."""
+    if not is_plain(draft, gang) or not is_plain(draft, first):
+        return []
+    demand, pods = gang.demands[0], gang.minimums[0]
+    positions = [at for at in range(len(draft)) if capacity(draft, demand, at)]
+    if not positions or len(positions) * pods > LARGEST:
+        return []
+    allowed = matching.matching(draft.columns.attributes, first.demands[0].where)
+    fits = [fitting(draft, demand, free, first.demands[0], at, pods, bool(allowed[draft.rows[at]])) for at in positions]
+    elsewhere = sum(
+        held(free, first.demands[0], int(row), {})
+        for row in allowed.nonzero()[0]
+        if row not in {int(draft.rows[at]) for at in positions}
+    )
+    chosen = knapsack(fits, pods, first.minimums[0] - elsewhere)
+    return [(0, at, count) for at, count in zip(positions, chosen, strict=True) if count] if chosen else []
+
+
+def is_plain(draft: Draft, gang: Gang) -> bool:
+    """Return whether counting alone decides where the gang fits."""
+    return len(gang.roles) == 1 and gang.tree is None and draft.ordinary_amounts(gang.demands[0])
+
+
+def capacity(draft: Draft, demand: Demand, position: int) -> int:
+    """Return how many pods of the demand the position holds now."""
+    allowed = draft.allowed(demand.where)
+    if (allowed is not None and not allowed[position]) or draft.asked(demand) is None:
+        return 0
+    return max(0, min(draft.views[name][position] // amount for name, amount in demand.asks))
+
+
+def held(free: Free, demand: Demand, row: int, less: dict[str, int]) -> int:
+    """Return how many pods of the demand the row holds, with `less` taken from it."""
+    amounts = ((int(free[name][row]) - less.get(name, 0)) // ask if name in free else 0 for name, ask in demand.asks)
+    return max(0, min(amounts))
+
+
+def fitting(
+    draft: Draft, demand: Demand, free: Free, first: Demand, position: int, pods: int, allowed: bool
+) -> list[int]:
+    """Return, for each number of pods of the demand that the position holds, how many of the first it holds beside."""
+    row, most = int(draft.rows[position]), min(pods, capacity(draft, demand, position))
+    taken = ({name: amount * count for name, amount in demand.asks} for count in range(most + 1))
+    return [held(free, first, row, less) if allowed else 0 for less in taken]
+
+
+def knapsack(fits: list[list[int]], pods: int, wanted: int) -> list[int]:
+    """Return how many pods each node takes, `pods` in all, so that at least `wanted` of the first fit; empty: there is
+    no way."""
+    best = [[0] + [NONE] * pods]
+    for node in fits:
+        before = best[-1]
+        after = [NONE] * (pods + 1)
+        for count, beside in enumerate(node):
+            for total in range(count, pods + 1):
+                if before[total - count] != NONE:
+                    after[total] = max(after[total], before[total - count] + beside)
+        best.append(after)
+    if best[-1][pods] == NONE or best[-1][pods] < wanted:
+        return []
+    chosen: list[int] = []
+    left = pods
+    for at in range(len(fits) - 1, -1, -1):
+        before, wished = best[at], best[at + 1][left]
+        ways = (count for count in range(min(left, len(fits[at]) - 1) + 1) if before[left - count] != NONE)
+        count = next(count for count in ways if before[left - count] + fits[at][count] == wished)
+        chosen.append(count)
+        left -= count
+    return chosen[::-1]
