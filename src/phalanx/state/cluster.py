@@ -341,7 +341,7 @@ def residents(cluster: Cluster) -> RunningPods:
     known = cluster.running_pods
     if known is None or len(known.demands) > MOST_DEMANDS:
         known = cluster.running_pods = RunningPods()
-        known.touched = dict.fromkeys(job for job, record in cluster.jobs.items() if record.placements)
+        known.touched = dict.fromkeys(job for job, record in cluster.jobs.items() if record.placements or record.open)
     touched, known.touched = known.touched, {}
     for job in touched:
         read(cluster, known, job)
@@ -351,7 +351,7 @@ def residents(cluster: Cluster) -> RunningPods:
 
 def read(cluster: Cluster, known: RunningPods, job: str) -> None:
     record = cluster.jobs.get(job)
-    if record is None or not record.placements:
+    if record is None or not (record.placements or record.open):  # open slots may be placed in this very cycle
         known.forget(job)
         return
     rows = cluster.columns.row_of

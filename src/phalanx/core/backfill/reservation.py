@@ -20,15 +20,17 @@ counts is when its job starts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phalanx.core.backfill import advance, beside
 from phalanx.core.backfill.one_node import OneNode, alone
@@ -72,6 +74,7 @@ class WouldDelayReservation(NamedTuple):
     reason: Reason
 
 
+Placer: TypeAlias = Callable[[Draft, Gang, NDArray[np.bool_] | None, Sequence[Release]], gangs.GangPlacement]
 PlacementOutcome: TypeAlias = list[Placement] | PlacementShortfall | WouldDelayReservation
 
 
@@ -149,6 +152,47 @@ class BackfillForecast:
             outcome = gangs.place(self.draft, gang)
         return outcome if isinstance(outcome, list) else self.beyond(record, gang, end_s)
 
+    def placer(self, record: JobRecord, request: Request) -> Placer | None:
+        """Return what places gangs of a job that searches for victims beside the reservations; None: nothing is kept
+        from it."""
+        kept = self.kept(record.job, self.ends(record, request))
+        return None if kept is None else partial(self.place_after, kept)
+
+    def place_after(
+        self, kept: Free, draft: Draft, gang: Gang, among: NDArray[np.bool_] | None, released: Sequence[Release]
+    ) -> gangs.GangPlacement:
+        """Return where the gang is placed beside the reservations when victims are gone, taken from the draft. `kept`:
+        what it may have by row; `released`: when the victims would have ended, and what they held."""
+        shadow_s = self.reservations[0].run.start_s if self.reservations and self.profile is None else -INFINITE_S
+        later = [held for end_s, held in released if end_s > shadow_s] if not self.cluster.reservations else []
+        kept = {name: column.copy() for name, column in kept.items()}
+        for held in later:
+            held.add_to(kept, 1)
+        with limited_to(draft, kept):
+            outcome = gangs.place(draft, gang, among)
+        if isinstance(outcome, list) or not self.may_move or self.cluster.reservations:
+            return outcome
+        free, first = self.released(), self.reservations[0].gang
+        for held in later:
+            held.add_to(free, 1)
+        mark = draft.mark()
+        anywhere = gangs.place(draft, gang, among)
+        if isinstance(anywhere, list) and self.fits_beside(free, gang, anywhere):
+            return anywhere
+        draft.rewind(mark)
+        if among is None and (shares := beside.divided(draft, gang, free, first)):
+            for _, position, pods in shares:
+                draft.put(position, gang.demands[0], pods)
+            return gangs.placements_of(draft, gang, shares)
+        return outcome
+
+    def fits_beside(self, free: Free, gang: Gang, placements: Sequence[Placement]) -> bool:
+        """Return whether the first reservation fits into so much free capacity beside the gang."""
+        left = {name: column.copy() for name, column in free.items()}
+        held_by_placements(self.cluster.columns, gang, placements).add_to(left, -1)
+        first = self.reservations[0]
+        return isinstance(gangs.place(draft_over(self.draft, left), first.gang), list)
+
     def counted(self, gang: Gang, end_s: float) -> bool | None:
         """Return whether there is enough for the gang until `end_s` beside what is reserved, where counting alone
         decides; None: placing does."""
@@ -201,7 +245,8 @@ class BackfillForecast:
             changes = [*changes, CapacityChange(end_s, held_by_placements(self.cluster.columns, gang, placements), -1)]
             for change in changes:
                 self.foresee(change)
-            if guarded and not all(self.has_room(change) for change in changes if change.sign < 0):
+            held = all(self.has_room(change) for change in changes if change.sign < 0)
+            if guarded and not held and not (self.may_move and self.rehouse()):
                 for change in changes:
                     self.foresee(change._replace(sign=-change.sign))
                 return False
@@ -383,6 +428,20 @@ class BackfillForecast:
             return False
         first.run = first.run._replace(held=held_by_placements(columns, first.gang, found))
         held_by_placements(columns, gang, placements).add_to(free, 1)  # `grant` takes it
+        first.run.held.add_to(free, -1)
+        self.free = free
+        return True
+
+    def rehouse(self) -> bool:
+        """Move the first reservation to other nodes at the same time, with all that was entered since; return whether
+        that was possible."""
+        first, free = self.reservations[0], self.released()
+        job = self.cluster.jobs[first.request.job].job
+        found = gangs.place(self.without_closed(free, job, first.run.start_s, first.run.end_s), first.gang)
+        if isinstance(found, PlacementShortfall):
+            return False
+        self.moves += 1
+        first.run = first.run._replace(held=held_by_placements(self.cluster.columns, first.gang, found))
         first.run.held.add_to(free, -1)
         self.free = free
         return True

@@ -34,7 +34,8 @@ NOBODY: Iterator[QueuedRequest] = iter(())
 
 class CycleState:
     """The state of one cycle. `now_s`: seconds since the epoch. `draft` (room) and `ledger` (the queue tree's
-    accounts) have what was decided so far laid over the state, with mark and rewind. `places`: of started jobs, the
+    accounts) have what was decided so far laid over the state, with mark and rewind. `without_returns`: the accounts
+    without what victims gave back in this cycle. `places`: of started jobs, the
     pods that are placed now; `won`: all that start. `stopped`: jobs that this cycle preempts whole. `rest`: of cells
     that were granted something, who comes next.
     `failed`: classes that a trial closed though counting found room. `starts`: queued jobs that start. `received`,
@@ -52,6 +53,7 @@ class CycleState:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self.pending = cluster.pending
         self.ledger = QuotaLedger(cluster.tree)
+        self.without_returns = self.ledger
         self.places: dict[str, list[Placement]] = {}
         self.won: set[Request] = set()
         self.grants = 0
@@ -109,8 +111,27 @@ class CycleState:
         """Charge what this cycle grants to its queue, and count the grant."""
         self.grants += 1
         self.ledger.grant(charge)
-        self.pending.headroom.charged(charge, self.ledger.account)
+        if self.without_returns is not self.ledger:
+            self.without_returns.charge(charge)
+        self.note_charged(charge)
+
+    def charge_preemptor(self, mark: int, charge: Charge) -> None:
+        """Note that, since the mark of the ledger, victims gave back their charges, and the preemptor was charged."""
+        if self.without_returns is self.ledger:
+            self.without_returns = self.ledger.copy_at(mark)
+        self.without_returns.charge(charge)
+        for each in self.ledger.since(mark):
+            self.note_charged(each)
+
+    def note_charged(self, charge: Charge) -> None:
+        self.pending.headroom.charged(charge, self.without_returns.account)
         self.cluster.tree.note_charged(charge)
+
+    def ledger_for(self, key: CellKey) -> QuotaLedger:
+        """Return the accounts that bound such requests: what victims give back counts at once for requests that may
+        preempt, and for others in the next cycle (rule R21)."""
+        line = self.pending.lines.get(key)
+        return self.ledger if line is not None and line.cell in self.turn else self.without_returns
 
     # Cells
 
@@ -145,7 +166,7 @@ class CycleState:
             given = tuple(
                 record.flavors[role] for role in replacement.roles_together(self.cluster, record, request.slot)
             )
-        return flavor_assignment.flavor_assignments(self.cluster, self.ledger, key, record.job, given)
+        return flavor_assignment.flavor_assignments(self.cluster, self.ledger_for(key), key, record.job, given)
 
     def class_of_offer(self, line: CellQueue, offer: FlavorAssignment) -> PendingClass | None:
         """The class of the offer's gang; None: no cell is of it."""

@@ -232,6 +232,8 @@ class Cycle:
             if request.slot is None:
                 self.candidates.usage.start(self.cluster.jobs[request.job].job, charge.cost)
         self.advance()
+        if key.kind != Kind.REPLACEMENT and self.state.turn:
+            self.try_again(across=True)
 
     def grants_surplus(self, head_priority: int | None) -> bool:
         """Grant the surplus that comes before a request of that priority (None: there is no further request): that of
@@ -263,7 +265,6 @@ class Cycle:
         if self.line.cell not in self.state.turn or not self.preempting.may_search(key, self.reserving.mark()):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
-        mark = self.ledger.mark()
         self.preempting.reserved = self.reserving.mark()
         if not self.preempting.make_room(key, request, offers, forecast):
             return False
@@ -271,14 +272,24 @@ class Cycle:
         self.surplus.note(self.preempting.actions, -1)
         self.state.won.add(request)
         self.state.grants += 1
-        for charge in self.ledger.since(mark):
-            self.pending.headroom.charged(charge, self.ledger.account)
-            self.cluster.tree.note_charged(charge)
+        self.telling.waits.pop(request.job, None)
         self.advance()
-        for cell in self.state.turn:
-            self.state.over[cell] &= not self.preempting.may_try_again(self.pending.cells.lines[cell])
-        self.candidates.draw()  # the shares of the victims' queues have changed, and failed searches may succeed now
+        self.try_again(across=False)
         return True
+
+    def try_again(self, *, across: bool) -> None:
+        """Let requests whose searches for victims failed come up again, because something was decided that may let them
+        succeed. `across`: only those that may preempt jobs of other queues."""
+        over, preempting = self.state.over, self.preempting
+        again = [cell for cell in self.state.turn if over[cell] and preempting.may_try_again(cell, across)]
+        if across and not again:
+            return
+        if across and not self.state.is_small:
+            self.preempting.put_off = True  # they search in the next cycle, which follows at once
+            return
+        for cell in again:
+            over[cell] = 0
+        self.candidates.draw()  # shares have changed, too
 
     def deny(
         self,

@@ -36,9 +36,10 @@ from phalanx.model.job import GangTree, Placement
 from phalanx.model.node import SliceLayer
 from phalanx.state.classes import Gang
 
-__all__ = ["PlacementShortfall", "place"]
+__all__ = ["GangPlacement", "PlacementShortfall", "place"]
 
 Times: TypeAlias = NDArray[np.float64]
+GangPlacement: TypeAlias = list[Placement] | PlacementShortfall
 
 NEW, PLACEMENTS = tuple.__new__, repeat(Placement)  # as `Placement._make`, without a Python call for each pod
 NAMELESS: repeat[tuple[str, ...]] = repeat(())

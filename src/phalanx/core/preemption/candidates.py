@@ -83,6 +83,8 @@ class VictimCandidates:
         entries = entries[np.lexsort((entry("row")[entries], entry("role")[entries], ties[entry("job")[entries]]))]
         runs = np.zeros(len(may), np.bool_)
         runs[entry("job")[entries]] = True
+        placed = [residents.number_of[job] for job in self.placed if job in residents.number_of]
+        runs[placed] = may[placed]
         gangs = runs.nonzero()[0]
         gangs = gangs[ties[gangs].argsort(kind="stable")]
         counts = entry("spare")[entries]

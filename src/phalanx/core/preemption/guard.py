@@ -5,19 +5,17 @@ victims finds only capacity that the first reservation does not need then, and i
 the victims gone and the job in its place, every reservation must still hold. Not so if the job could preempt the one
 with the reservation, did that run: it then need not wait until it does.
 
-The search counts what victims leave as if it were left when the reservation starts, too. If they would have been over
-by then it was counted already, so a plan may be refused though another would do; then the job waits.
+The first reservation may move to other nodes for that, as long as its job starts at the same time (rule R13).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 from phalanx.core.backfill import advance, reservation
 from phalanx.core.backfill.reservation import BackfillForecast, CapacityChange
 from phalanx.core.backfill.shadow_time import held_by_job, held_by_placements
-from phalanx.core.placement.draft import Draft
 from phalanx.core.preemption import consolidation
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
@@ -43,12 +41,11 @@ class ReservationGuard:
             rights, jobs = PreemptionPolicy(context, record.job, cost), context.cluster.jobs
             self.guarded = not all(rights.outranks(jobs[hold.request.job]) for hold in forecast.reservations)
 
-    def cut(self, draft: Draft) -> AbstractContextManager[None]:
-        """Return a context in which the draft has no more capacity than the job may have."""
-        kept, forecast = None, self.forecast
-        if forecast is not None and self.guarded:
-            kept = forecast.kept(self.record.job, forecast.ends(self.record, self.request))
-        return nullcontext() if kept is None else reservation.limited_to(draft, kept)
+    def beside(self, context: PreemptionContext) -> PreemptionContext:
+        """Return the context of a search that places gangs beside the reservations."""
+        forecast = self.forecast if self.guarded else None
+        place = None if forecast is None else forecast.placer(self.record, self.request)
+        return context if place is None else replace(context, place=place, is_guarded=True)
 
     def find(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], rights: type[PreemptionPolicy]
@@ -57,7 +54,8 @@ class ReservationGuard:
         cluster, job = context.cluster, self.record.job
         wants = queue_preemption(cluster, cluster.queue_of(job))
         kinds = in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
-        with advance.without_closed_nodes(context.draft, cluster, job, context.now_s), self.cut(context.draft):
+        context = self.beside(context)
+        with advance.without_closed_nodes(context.draft, cluster, job, context.now_s):
             for offer in offers:
                 if rights is ByRight and not ByRight(context, job, offer.charge.cost).due():
                     continue
@@ -75,7 +73,8 @@ class ReservationGuard:
         """Return the plan for the first of the offers that needs no victims, on these nodes alone, with the terminating
         pods gone; None: there is none."""
         cluster, job = context.cluster, self.record.job
-        with advance.without_closed_nodes(context.draft, cluster, job, context.now_s), self.cut(context.draft):
+        context = self.beside(context)
+        with advance.without_closed_nodes(context.draft, cluster, job, context.now_s):
             plans = (find_without_victims(context, job, offer, nodes) for offer in offers)
             return next((plan for plan in plans if plan is not None and self.allows(plan)), None)
 

@@ -138,7 +138,9 @@ class PreemptionPolicy:
         if self._goes_by_share_alone() and not self._anybody_is_richer():
             return False
         highest, own = self._highest_of_queues(), residents.queue_number(self.queue)
-        return bool(highest) and bool(self._may_be_asked(highest, own)[residents.movable()].any())
+        placed = [residents.number_of[job] for job in self._scene.placed if job in residents.number_of]
+        numbers = np.concatenate((residents.movable(), np.array(placed, np.int64)))
+        return bool(highest) and bool(self._may_be_asked(highest, own)[numbers].any())
 
     def _goes_by_share_alone(self) -> bool:
         """Return whether no rule but fair-share can apply to other queues, since no side of the preemptor is guaranteed

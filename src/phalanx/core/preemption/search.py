@@ -25,10 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phalanx.core.backfill.shadow_time import HeldCapacity, Release
 from phalanx.core.placement import gang
 from phalanx.core.placement.filters.devices import asks_devices
 from phalanx.core.placement.packing import PackedPods, fill
@@ -96,7 +98,7 @@ def find_without_victims(
             return None
         among = np.zeros(context.cluster.columns.capacity, np.bool_)
         among[[context.cluster.columns.row_of[node] for node in nodes]] = True
-        placements = gang.place(context.draft, hunt.gang, among)
+        placements = context.place(context.draft, hunt.gang, among, ())
         if isinstance(placements, gang.PlacementShortfall):
             return None
         return PreemptionPlan(offer=hunt.offer, placements=tuple(placements), victims=())
@@ -108,7 +110,7 @@ def find_quota_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
 ) -> PreemptionPlan | None:
     """Whose going lets the job have the place that is there for it as it is. (Mostly none is: that is asked first.)"""
-    placements = gang.place(context.draft, minimum_gang(context.cluster, offer.gang))
+    placements = context.place(context.draft, minimum_gang(context.cluster, offer.gang), None, ())
     if isinstance(placements, gang.PlacementShortfall):
         return None
     hunt = VictimSearch(context, job, offer, at_once=True, rights=rights)
@@ -120,7 +122,7 @@ def find_quota_victims(
 def at_once_if_there_is_room(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
     """Return the plan, with its placements where nobody has to go: nor need anybody leave whose room is kept for
     somebody that the job may push."""
-    placements = gang.place(context.draft, minimum_gang(context.cluster, found.offer.gang))
+    placements = context.place(context.draft, minimum_gang(context.cluster, found.offer.gang), None, ())
     if isinstance(placements, gang.PlacementShortfall):
         return found
     return replace(found, placements=tuple(placements), at_once=True)
@@ -148,6 +150,7 @@ class VictimSearch:
         rights: type[PreemptionPolicy] = PreemptionPolicy,
         spared: Collection[str] = (),
     ) -> None:
+        self.context = context
         self.draft, self.ledger, self.job, self.at_once = context.draft, context.ledger, job, at_once
         self.gang = minimum_gang(context.cluster, offer.gang)
         charge = flavor_assignment.charge_for_pods(offer, [role.count for role in self.gang.roles])
@@ -159,7 +162,8 @@ class VictimSearch:
         ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
         self.named = any(asks_devices(context.cluster.columns, demand.asks) for demand in self.gang.demands)
         self.stays_by_amounts = ordinary and not self.named  # they say whether a place that was found stays one
-        self.by_amounts = self.stays_by_amounts and self.gang.tree is None  # and whether there is one
+        # … and whether there is one.
+        self.by_amounts = self.stays_by_amounts and self.gang.tree is None and not context.is_guarded
 
     def is_exact(self) -> bool:
         """Return whether every set of candidates can be tried."""
@@ -184,13 +188,13 @@ class VictimSearch:
             if not self.make_room(extra) or not self.ease_quota():
                 return None
             mark = self.draft.mark()
-            placements = gang.place(self.draft, self.gang)
+            placements = self.place()
             if not isinstance(placements, gang.PlacementShortfall):
                 if not self.by_amounts or len(self.candidates.going) <= FEW:
                     self.draft.rewind(mark)
                     self.stay_who_can(placements)
                     mark = self.draft.mark()
-                    placed = gang.place(self.draft, self.gang)
+                    placed = self.place()
                     assert not isinstance(placed, gang.PlacementShortfall)  # it was placed with as much room
                     placements = placed
                 return self.settled(placements, mark)
@@ -198,6 +202,21 @@ class VictimSearch:
                 return None
             extra = max(1, 2 * extra)
         return None
+
+    def place(self) -> gang.GangPlacement:
+        """Return where the gang is placed with the victims gone, taken from the draft."""
+        return self.context.place(self.draft, self.gang, None, self.released() if self.context.is_guarded else ())
+
+    def released(self) -> list[Release]:
+        """Return when the victims would have ended, and what they held."""
+        ends, found = self.context.cluster.ends.of, list[Release]()
+        for candidate in self.candidates.going:
+            end_s = ends.get(self.candidates.record(candidate).job.id, inf)
+            for position, demand, pods, _ in self.candidates.field.holdings(candidate):
+                rows = np.array([self.draft.rows[position]], np.intp)
+                held = {name: np.array([amount * pods], np.int64) for name, amount in demand.asks}
+                found.append((end_s, HeldCapacity(rows, held)))
+        return found
 
     # Room
 
@@ -343,7 +362,7 @@ class VictimSearch:
             (candidate, rule) for candidate in candidates if (rule := self.stay_if_allowed(candidate)) is not None
         ]
         mark = self.draft.mark()
-        placed = gang.place(self.draft, self.gang)
+        placed = self.place()
         self.draft.rewind(mark)
         if isinstance(placed, gang.PlacementShortfall):
             for candidate, rule in reversed(stayed):

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from phalanx.core.placement import gang
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import node_resources
+from phalanx.core.placement.gang import GangPlacement
 from phalanx.core.preemption.candidates import SURPLUS, VictimCandidates
 from phalanx.core.preemption.policy import PreemptionPolicy
 from phalanx.core.preemption.victims import Descending
@@ -78,8 +79,8 @@ class SearchForVictims(Protocol):
     def quota_short(self) -> QuotaShortfall | None:
         """Return what the queue tree refuses, if anything."""
 
-    def held_there(self, short: QuotaShortfall) -> NDArray[np.float64]:
-        """Return by candidate what it holds of the quota that is short."""
+    def place(self) -> GangPlacement:
+        """Return where the gang is placed with the victims gone, taken from the draft."""
 
     def scarce(self) -> NDArray[np.float64]:
         """Return by candidate what it holds of what the job is short of."""
@@ -252,9 +253,17 @@ class Choice:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
                 enough &= self._room(demand) >= role.minimum
         if (short := self.hunt.quota_short()) is not None:
-            held = self.hunt.held_there(short)
-            enough &= self._summed([held[candidate] for candidate in self.pool], np.float64) >= missing_amount(short)
+            enough &= self._summed([self._charged(each, short) for each in self.pool], np.float64) >= missing_amount(
+                short
+            )
         return enough
+
+    def _charged(self, candidate: int, short: QuotaShortfall) -> float:
+        """Return what the branch that is short is charged with for the candidate of what is short there."""
+        charge = self.candidates.charge_of(candidate)
+        if charge is None or not self.hunt.rights.is_under(charge.queue, short.bar.queue):
+            return 0.0
+        return float(dict(charge.cost).get(short.bar.key, 0))
 
     def _room(self, demand: Demand) -> Ints:
         """By set, how many pods of the demand fit when it has gone."""
@@ -344,7 +353,7 @@ class Choice:
             return True
         if gone not in self._placed:
             mark = self.hunt.draft.mark()
-            placed = gang.place(self.hunt.draft, self.hunt.gang)
+            placed = self.hunt.place()
             self.hunt.draft.rewind(mark)
             self._placed[gone] = None if isinstance(placed, gang.PlacementShortfall) else placed
         return self._placed[gone] is not None

@@ -107,6 +107,12 @@ class QuotaLedger:
         """Return a mark for `rewind`."""
         return len(self._log)
 
+    def copy_at(self, mark: int) -> QuotaLedger:
+        """Return a ledger with what this one had entered at the mark."""
+        other = QuotaLedger(self.tree)
+        other._log = self._log[:mark]
+        return other
+
     def since(self, mark: int) -> list[Charge]:
         """Return what was charged, or given back, since `mark`."""
         return [charge for charge, _ in self._log[mark:]]

@@ -28,7 +28,7 @@ from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Nominate, Preempt, Shrink
 from phalanx.state.cluster import JobRecord, residents
-from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, Request
+from phalanx.state.pending.cell_queue import CellKey, Kind, Request
 from phalanx.state.pending.pending import Search
 from phalanx.state.pending.timers import NEVER_S
 
@@ -152,9 +152,17 @@ class CyclePreemption:
             self.searched[key] = Search(DELAYED, ready_s, None)
         return ready_s > self.now_s
 
-    def may_try_again(self, line: CellQueue | None) -> bool:
-        """Return whether a search of the cell failed in this cycle, before others were preempted."""
-        return line is not None and line.key in self.searched and self.searched[line.key].changes != DELAYED
+    def may_try_again(self, cell: int, across: bool) -> bool:
+        """Return whether a search of the cell failed, in this cycle or before, and another may be made. `across`: only
+        if the cell's requests may preempt jobs of other queues."""
+        line = self.pending.cells.lines[cell]
+        if line is None or self.searches >= SEARCHES:
+            return False
+        search = self.searched.get(line.key) or self.pending.searched.get(line.key)
+        if search is None or search.changes == DELAYED:
+            return False
+        wants = queue_preemption(self.cluster, line.key.queue)
+        return not across or wants.borrowing or self.cluster.tree.branches[line.key.queue].reclaims
 
     def search(
         self,
@@ -183,12 +191,13 @@ class CyclePreemption:
 
     def carry_out(self, key: CellKey, request: Request, found: Found) -> None:
         """Preempt the victims, and nominate the request to their nodes, or start it."""
-        context, plan = self.context, found.plan
+        context, plan, mark = self.context, found.plan, self.ledger.mark()
         if found.instead_of is not None:
             evict.give_back(context, found.instead_of)
             self.withdraw(found.instead_of)
         asks = rights_of(key)(context, self.cluster.jobs[request.job].job, plan.offer.charge.cost)
         is_free = evict.settle(context, self.actions, request, plan, asks)
+        self.state.charge_preemptor(mark, plan.offer.charge)
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
         self.put_off = self.put_off or (is_free and not plan.at_once)  # the next cycle starts it, if it can
         self.searched.pop(key, None)
