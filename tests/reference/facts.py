@@ -1,0 +1,146 @@
+"""The facts that a cycle reads, as plain values: nodes, queues, jobs with their pods, nominations, and the time.
+
+Amounts are tuples, one number for each resource of `Facts.resources`. Jobs have one role. The judge takes a copy of the
+facts and changes it, decision by decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from phalanx.model.job import GangSize, Job, Phase
+from phalanx.model.queue import Queue
+
+from .tree import Amounts, Tree
+
+Nodes = dict[str, Amounts]
+HOUR_S = 3600.0
+
+
+@dataclass(slots=True)
+class Work:
+    """A live job. Pods are named by their ordinals.
+
+    `asks`: what one pod requests.
+    `pods`: ordinal -> node, terminating pods included; `leaving`: ordinals of pods above the minimum that were told to
+        stop; `open`: ordinals that want a node.
+    `nominated`: ordinal -> node; `rank`: the age of the nomination, the oldest first.
+    `size`: the pods that a fixed-at-start job was started with, which is its minimum from then on; 0: not started.
+    `is_new`: the job was started in this cycle; `surplus`: the further pods that it was started with."""
+
+    job: Job
+    queue: str
+    asks: Amounts
+    phase: Phase = Phase.QUEUED
+    pods: dict[int, str] = field(default_factory=dict)
+    leaving: set[int] = field(default_factory=set)
+    open: set[int] = field(default_factory=set)
+    nominated: dict[int, str] = field(default_factory=dict)
+    rank: int = 0
+    until_s: float = 0.0
+    started_s: float = 0.0
+    not_before_s: float = 0.0
+    short_since_s: float | None = None
+    preempted: int = 0
+    size: int = 0
+    is_new: bool = False
+    surplus: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return self.size or self.job.roles[0].count
+
+    @property
+    def minimum(self) -> int:
+        """Return the number of pods without which the job does not run."""
+        return self.size or self.job.roles[0].minimum
+
+    @property
+    def is_started(self) -> bool:
+        """Return whether the job runs and was not told to stop."""
+        return self.phase in (Phase.STARTING, Phase.RUNNING)
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.job.size is GangSize.ELASTIC
+
+    @property
+    def ends_s(self) -> float:
+        """Return when the time limit ends a started job; infinity without a limit."""
+        return self.started_s + (self.job.limit_s or float("inf"))
+
+    def kept(self) -> dict[int, str]:
+        """Return the pods that stay."""
+        if self.phase is Phase.STOPPING:
+            return {}
+        return {ordinal: node for ordinal, node in self.pods.items() if ordinal not in self.leaving}
+
+    def spare(self) -> int:
+        """Return how many pods the job has above its minimum (R12: a fixed-at-start job has none)."""
+        return max(0, len(self.kept()) - self.minimum) if self.is_started else 0
+
+    def missing(self) -> int:
+        """Return how many open slots are replacements (R2): as many as pods are missing to the minimum. A nominated
+        pod counts."""
+        wanted = len(self.open - self.nominated.keys())
+        return min(wanted, max(0, self.minimum - len(self.kept()) - len(self.nominated)))
+
+    def charged(self) -> int:
+        """Return for how many pods the queue is charged (R3)."""
+        if self.phase is Phase.STOPPING:
+            return 0
+        return len(self.kept()) + len(self.nominated) + (self.missing() if self.is_started else 0)
+
+
+@dataclass(slots=True)
+class Facts:
+    """`nodes`: the nodes that may take pods, and what they have; `capacity`: all of them together.
+
+    `preempted_at`: queue -> the times of preemptions. `given_back`: queue -> quota that was given back in this cycle,
+        which counts for other requests from the next cycle on."""
+
+    now_s: float
+    nodes: Nodes
+    queues: dict[str, Queue]
+    tree: Tree
+    capacity: Amounts
+    works: dict[str, Work]
+    preempted_at: dict[str, list[float]] = field(default_factory=dict)
+    has_reservations: bool = True
+    given_back: dict[str, Amounts] = field(default_factory=dict)
+
+    def copy(self) -> Facts:
+        works = {
+            name: replace(
+                work,
+                pods=dict(work.pods),
+                leaving=set(work.leaving),
+                open=set(work.open),
+                nominated=dict(work.nominated),
+                surplus=dict(work.surplus),
+            )
+            for name, work in self.works.items()
+        }
+        stamps = {queue: list(times) for queue, times in self.preempted_at.items()}
+        return replace(self, works=works, preempted_at=stamps, given_back=dict(self.given_back))
+
+    @property
+    def zero(self) -> Amounts:
+        return (0,) * len(self.capacity)
+
+    def started(self) -> list[Work]:
+        return [work for work in self.works.values() if work.is_started]
+
+
+def plus(left: Amounts, right: Amounts, count: int = 1) -> Amounts:
+    return tuple(a + count * b for a, b in zip(left, right, strict=True))
+
+
+def total(amounts: Iterable[Amounts], zero: Amounts) -> Amounts:
+    for each in amounts:
+        zero = plus(zero, each)
+    return zero
+
+
+def times(amounts: Amounts, count: int) -> Amounts:
+    return tuple(each * count for each in amounts)

@@ -1,0 +1,487 @@
+"""Judge a plan by the rules of deciding (`docs/guide/rules.md`).
+
+The judge decides the cycle itself, request by request in the order of the rules, and holds each decision of the plan
+against the outcomes that the rules allow. Where several outcomes are equally right (nodes, equally cheap victims) the
+plan's own is taken over, and the judge goes on from there. The first broken rule is reported; what follows from a wrong
+decision is not judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+from typing import NamedTuple
+
+from phalanx.model.job import Phase, Placement
+from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start
+
+from .facts import Facts, Nodes, Work, plus
+from .nodes import Reservation, fits, free, is_foreseeable, may_take, reserve, respects
+from .order import Contest, Kind, Request, replacements, requests, strict_above
+from .quota import allows, charges, is_eligible
+from .rights import Victims, comes_before, has_right, may_search
+from .victims import Search, apply_victims, faults
+
+NOBODY: Victims = {}
+
+
+class Fault(NamedTuple):
+    """A broken rule. `is_late`: the plan leaves a right decision to the next cycle, which follows at once (R26)."""
+
+    rule: str
+    text: str
+    is_late: bool = False
+
+
+class Broken(Exception):
+    """The walk ends at the first fault."""
+
+    def __init__(self, rule: str, text: str, *, is_late: bool = False) -> None:
+        super().__init__(text)
+        self.fault = Fault(rule, text, is_late)
+
+
+class Demand(Enum):
+    """The outcome of a request by the rules."""
+
+    START = "starts"
+    NOMINATE = "is nominated to the nodes of terminating pods"
+    PREEMPT = "preempts"
+    TAKE_OVER = "takes over a nomination"
+    RESERVE = "gets the reservation"
+    NOTHING = "waits"
+
+
+class Decision(NamedTuple):
+    """One decision of a plan: pods of a job are placed or nominated, after victims were told to stop. Without pods: a
+    nomination is withdrawn."""
+
+    is_nomination: bool
+    pods: dict[int, str]
+    gangs: frozenset[str] = frozenset()
+    surplus: Victims = NOBODY
+
+    def victims(self, facts: Facts) -> Victims:
+        """Return the pods that go, by job, as the jobs are at the moment of the decision."""
+        return {**{name: frozenset(facts.works[name].kept()) for name in self.gangs}, **self.surplus}
+
+    @property
+    def losers(self) -> list[str]:
+        return sorted({*self.gangs, *self.surplus})
+
+
+def decisions(plan: Plan) -> dict[str, list[Decision]]:
+    """Return the decisions of a plan by job, in the plan's order."""
+    found: dict[str, list[Decision]] = {}
+    gangs: dict[str, frozenset[str]] = {}
+    surplus: dict[str, dict[str, frozenset[int]]] = {}
+    for action in plan.actions:
+        match action:
+            case Preempt(job, _, by):
+                gangs[by] = gangs.get(by, frozenset()) | {job}
+            case Shrink(job, slots, by):
+                pods = surplus.setdefault(by, {}).get(job, frozenset())
+                surplus[by][job] = pods | {slot.ordinal for slot in slots}
+            case Start(job, _, placements) | Place(job, placements) | Nominate(job, placements):
+                lost = (gangs.pop(job, frozenset()), surplus.pop(job, {})) if placements else ()
+                found.setdefault(job, []).append(Decision(isinstance(action, Nominate), nodes_of(placements), *lost))
+    for by in {*gangs, *surplus}:
+        raise Broken("R17", f"jobs are preempted for {by}, which gets nothing")
+    return found
+
+
+def nodes_of(placements: tuple[Placement, ...]) -> dict[int, str]:
+    return {each.ordinal: each.node for each in placements}
+
+
+def judge(facts: Facts, plan: Plan) -> Fault | None:
+    """Return the first rule that the plan breaks on these facts; None: the plan is right.
+
+    R6 leaves open whether growth comes after the waiting jobs of other queues: either is right."""
+    fault: Fault | None = None
+    for growth_last in (True, False):
+        try:
+            Walk(facts.copy(), plan, growth_last=growth_last).walk()
+        except Broken as broken:
+            fault = fault or broken.fault
+        else:
+            return None
+    return fault
+
+
+class Walk:
+    """One cycle, decision by decision. `held`: the reservation, once it is made. `withdrawn`: nominations that the plan
+    withdraws in favour of another job."""
+
+    def __init__(self, facts: Facts, plan: Plan, *, growth_last: bool) -> None:
+        self.growth_last = growth_last
+        self.facts, self.left = facts, decisions(plan)
+        self.is_late = plan.wake_s is not None and plan.wake_s <= facts.now_s
+        self.held: Reservation | None = None
+        self.withdrawn: set[str] = set()
+        self.tried: set[tuple[Kind, str]] = set()
+        self.blocked: set[str] = set()
+        self.known: dict[tuple[Kind, str], Demand] = {}
+
+    def walk(self) -> None:
+        self.nominations()
+        for request in replacements(self.facts):
+            while request.work.missing() and self.settle(request) is Demand.START:
+                pass
+        self.tournament()
+        for job, rest in self.left.items():
+            if rest or self.facts.works[job].surplus:
+                raise Broken(*self.why_not(job))
+        for job in self.withdrawn:
+            raise Broken("R23", f"the nomination of {job} is withdrawn without a reason")
+
+    # R4, R23: nominations
+
+    def nominations(self) -> None:
+        """R4: nominations first, the oldest first."""
+        nominated = [work for work in self.facts.works.values() if work.nominated]
+        for work in sorted(nominated, key=lambda each: each.rank):
+            name, mine = work.job.id, self.left.get(work.job.id, [])
+            withdraws = bool(mine) and mine[0].is_nomination and not mine[0].pods
+            if reason := self.must_withdraw(work):
+                if not withdraws:
+                    raise Broken("R23", f"{name} keeps its nomination, though {reason}")
+                mine.pop(0)
+                work.nominated = {}
+            elif withdraws:
+                self.withdrawn.add(name)
+            elif self.nodes_are_free(work, is_soon=False):
+                self.start_nominated(work, mine)
+
+    def must_withdraw(self, work: Work) -> str:
+        """R23: return why the nomination has to be withdrawn; empty: it may stay."""
+        if work.until_s <= self.facts.now_s:
+            return "its time is over"
+        if any(node not in self.facts.nodes for node in work.nominated.values()):
+            return "a node is lost"
+        if work.is_started and len(work.kept()) < work.minimum:
+            return "the job fell below its minimum"
+        if work.phase is Phase.STOPPING:
+            return "the job was preempted"
+        return "" if self.nodes_are_free(work, is_soon=True) else "too little will be released"
+
+    def nodes_are_free(self, work: Work, *, is_soon: bool) -> bool:
+        """R4: return whether no node of the nomination is over capacity, later nominations not counted."""
+        left = free(self.facts, is_soon=is_soon)
+        for other in self.facts.works.values():
+            if other.rank > work.rank:
+                for node in other.nominated.values():
+                    if node in left:
+                        left[node] = plus(left[node], other.asks)
+        return all(min(left[node]) >= 0 for node in set(work.nominated.values()))
+
+    def start_nominated(self, work: Work, mine: list[Decision]) -> None:
+        """R4, R10: a nominated job starts, or its nominated pods are placed, when its nodes are free."""
+        name, wanted = work.job.id, len(work.nominated)
+        if not mine or mine[0].is_nomination:
+            raise Broken("R4", f"the nodes of {name}'s nomination are free, and it does not start")
+        first = mine.pop(0)
+        if first.losers or Counter(first.pods.values()) & Counter(work.nominated.values()) != Counter(
+            work.nominated.values()
+        ):
+            raise Broken("R4", f"{name} does not start on the nodes of its nomination")
+        if work.phase is Phase.QUEUED and wanted < work.minimum:
+            raise Broken("R10", f"{name} starts with {wanted} pods of its minimum {work.minimum}")
+        rest, work.nominated, by_node = dict(first.pods), {}, Counter(work.nominated.values())
+        taken = {}
+        for ordinal in sorted(rest):
+            if by_node[rest[ordinal]] > 0:
+                by_node[rest[ordinal]] -= 1
+                taken[ordinal] = rest[ordinal]
+        self.put(work, taken)
+        work.surplus = {ordinal: node for ordinal, node in rest.items() if ordinal not in taken}
+        if not work.is_new and work.surplus:
+            mine.insert(0, Decision(False, work.surplus))
+            work.surplus = {}
+
+    # R6 to R14: requests
+
+    def tournament(self) -> None:
+        """R6 to R8: decide the requests in order, until none would get anything."""
+        while True:
+            waiting = requests(self.facts, lambda work: is_eligible(self.facts, work))
+            main = [each for each in waiting if each.kind is not Kind.SURPLUS]
+            contest = Contest(
+                self.facts,
+                main,
+                lambda each: self.demand(each) is not Demand.NOTHING,
+                self.tried,
+                self.blocked,
+                self.growth_last,
+            )
+            request = contest.first()
+            further = [each for each in waiting if each.kind is Kind.SURPLUS]
+            if self.place_surplus(further, request):
+                continue
+            if request is None:
+                return
+            self.settle(request)
+
+    def place_surplus(self, further: list[Request], before: Request | None) -> bool:
+        """R10: place a pod above the minimum of a job that starts in this cycle, after the minimums of all jobs of its
+        priority, for the queue with the smaller share. Return False if there is none to place."""
+        if before is not None:
+            is_planned = any(each.work.surplus for each in further)
+            further = [each for each in further if each.work.job.priority > before.work.job.priority and is_planned]
+            further = [each for each in further if each.work.surplus]
+        can = [each for each in further if self.demand(each) is Demand.START]
+        request = Contest(self.facts, can, lambda _: True, set(), set()).first()
+        if request is None:
+            return False
+        work = request.work
+        if not work.surplus:
+            later = self.left.get(request.name, [])
+            if not later or later[0].is_nomination or later[0].losers:
+                raise Broken("R10", f"{request.name} could start with a further pod")
+            work.surplus = later.pop(0).pods
+        ordinal = min(work.surplus)
+        node = work.surplus.pop(ordinal)
+        self.check_nodes(request, {ordinal: node}, free(self.facts), {})
+        self.put(work, {ordinal: node})
+        return True
+
+    def holder_for(self, request: Request) -> Reservation | None:
+        """R13, R17: return the reservation that the request has to respect: not one whose holder it may preempt."""
+        if self.held is None or not may_search(self.facts, request):
+            return self.held
+        holder, usage = self.held.request, charges(self.facts)
+        usage[holder.work.queue] = plus(usage[holder.work.queue], holder.asks)
+        is_free = holder.work.job.preemptible and has_right(self.facts, usage, request, holder.work, holder.asks)
+        return None if is_free else self.held
+
+    def demand(self, request: Request) -> Demand:
+        """Return the outcome of the request on the present facts."""
+        key = (request.kind, request.name)
+        if key not in self.known:
+            self.known[key] = self.outcome(request)
+        return self.known[key]
+
+    def outcome(self, request: Request) -> Demand:
+        """R9 to R13, R17, R21 to R23."""
+        facts, preempts = self.facts, may_search(self.facts, request)
+        held, now = self.holder_for(request), free(self.facts)
+        quota = self.allows(request)
+        if quota and may_take(facts, held, request, now):
+            return Demand.START
+        if preempts:
+            if quota and may_take(facts, held, request, free(facts, is_soon=True)):
+                return Demand.NOMINATE
+            search = Search(facts, request, held)
+            if search.first() is not None or self.is_disputed(search):
+                return Demand.PREEMPT
+            if any(self.could_take_over(request, other) for other in facts.works.values()):
+                return Demand.TAKE_OVER
+        if self.may_reserve(request) and quota and not fits(now, request.work.asks, request.pods):
+            return Demand.RESERVE if reserve(facts, request) else Demand.NOTHING
+        return Demand.NOTHING
+
+    def allows(self, request: Request) -> bool:
+        """R5, R9, R21: return whether quota allows the request. Replacements are within quota already."""
+        if request.kind is Kind.REPLACEMENT:
+            return True
+        usage = charges(self.facts, counts_given_back=may_search(self.facts, request))
+        return allows(self.facts, usage, request.work, request.pods)
+
+    def may_reserve(self, request: Request) -> bool:
+        return self.facts.has_reservations and self.held is None and is_foreseeable(request)
+
+    def is_disputed(self, search: Search) -> bool:
+        """Return whether the plan preempts for the request and breaks no rule thereby, though the rules do not demand
+        it."""
+        mine = self.left.get(search.request.name, [])
+        return bool(mine) and bool(mine[0].losers) and not next(faults(search, mine[0].victims(self.facts)), None)
+
+    def could_take_over(self, request: Request, other: Work) -> bool:
+        """R23: return whether the job fits where a job of lower priority of its queue is nominated."""
+        work = request.work
+        if request.kind is not Kind.JOB or other is work or not other.nominated or other.queue != work.queue:
+            return False
+        if other.job.priority >= work.job.priority or not comes_before(self.facts, work, other):
+            return False
+        facts = self.facts.copy()
+        facts.works[other.job.id].nominated = {}
+        fresh = Request(request.kind, facts.works[request.name])
+        if not allows(facts, charges(facts), fresh.work, fresh.pods):
+            return False
+        return may_take(facts, self.holder_for(request), fresh, free(facts, is_soon=True))
+
+    def settle(self, request: Request) -> Demand:
+        """Hold the plan's decision about the request against the outcome that the rules demand."""
+        demand, mine = self.demand(request), self.left.get(request.name, [])
+        name = request.name
+        match demand:
+            case Demand.START:
+                if not mine:
+                    self.blame()
+                    raise Broken(self.unstarted(request), f"{name} could start ({request.kind.name.lower()})")
+                if mine[0].losers or mine[0].is_nomination:
+                    raise Broken("R17", f"{name} could start at once, and {self.said(mine[0])}")
+                self.start(request, mine)
+            case Demand.NOMINATE | Demand.PREEMPT | Demand.TAKE_OVER:
+                if not mine:
+                    self.blame()
+                    rule = "R23" if demand is Demand.TAKE_OVER else "R22" if request.kind is Kind.GROWTH else "R17"
+                    raise Broken(
+                        rule,
+                        f"{name} {demand.value}, and the plan has nothing{self.hint(request)}",
+                        is_late=self.is_late,
+                    )
+                self.nominate(request, demand, mine)
+            case Demand.RESERVE:
+                self.held = reserve(self.facts, request)
+                self.give_up(request, holds=True)
+            case Demand.NOTHING:
+                self.give_up(request, holds=False)
+        return demand
+
+    def blame(self) -> None:
+        """Report a wrong preemption before what follows from it."""
+        for job, rest in self.left.items():
+            work = self.facts.works[job]
+            if rest and rest[0].losers and work.phase is not Phase.STOPPING:
+                request = Request(Kind.JOB if work.phase is Phase.QUEUED else Kind.GROWTH, work)
+                for rule, text in faults(Search(self.facts, request, None), rest[0].victims(self.facts)):
+                    raise Broken(rule, text)
+
+    def unstarted(self, request: Request) -> str:
+        """Return the rule by which a request that was left out should have started."""
+        if any(work.surplus for work in self.facts.works.values()):
+            return "R10"
+        if self.held is not None:
+            return "R13"
+        return "R7" if any(self.left.values()) else "R11"
+
+    def hint(self, request: Request) -> str:
+        found = Search(self.facts, request, self.holder_for(request)).first()
+        return f" (victims: {sorted(found[0])} {dict(found[1])})" if found else ""
+
+    def said(self, decision: Decision) -> str:
+        what = "is nominated" if decision.is_nomination else "starts"
+        return f"{what} on {sorted(decision.pods.values())}, preempting {decision.losers}"
+
+    def give_up(self, request: Request, *, holds: bool) -> None:
+        """R14: a request that waits is not tried again; the first of a strict queue blocks the requests behind it."""
+        self.tried.add((request.kind, request.name))
+        self.known.clear()
+        if request.kind is Kind.JOB and not holds:
+            self.blocked |= set(strict_above(self.facts, request.work.queue))
+
+    def start(self, request: Request, mine: list[Decision]) -> None:
+        """R10, R12: place the minimum; an elastic job gets the rest in the second pass."""
+        work, first = request.work, mine.pop(0)
+        pods = dict(sorted(first.pods.items()))
+        if request.kind is Kind.JOB:
+            if len(pods) < work.minimum:
+                raise Broken("R10", f"{request.name} starts with {len(pods)} pods of its minimum {work.minimum}")
+            if work.is_elastic:
+                work.surplus = dict(list(pods.items())[work.minimum :])
+                pods = dict(list(pods.items())[: work.minimum])
+        elif len(pods) > 1:
+            mine.insert(0, Decision(False, dict(list(pods.items())[1:])))
+            pods = dict(list(pods.items())[:1])
+        self.check_nodes(request, pods, free(self.facts), {})
+        if request.kind is Kind.JOB and not work.is_elastic:
+            self.check_size(request, len(pods))
+        self.put(work, pods)
+
+    def check_size(self, request: Request, pods: int) -> None:
+        """R12: a fixed-at-start job starts with as many pods as quota and nodes allow."""
+        work, usage = request.work, charges(self.facts, counts_given_back=may_search(self.facts, request))
+        if not allows(self.facts, usage, work, pods):
+            raise Broken("R9", f"{request.name} starts with {pods} pods, and quota does not allow them")
+        may_have_more = pods < work.count and allows(self.facts, usage, work, pods + 1) and self.held is None
+        if may_have_more and fits(free(self.facts), work.asks, pods + 1):
+            raise Broken("R12", f"{request.name} starts with {pods} pods, and one more fits")
+
+    def nominate(self, request: Request, demand: Demand, mine: list[Decision]) -> None:
+        """R17, R21, R22: victims are told to stop, and the request starts, or is nominated to their nodes."""
+        work, name = request.work, request.name
+        if demand is Demand.TAKE_OVER:
+            self.hand_over(request)
+        held = self.holder_for(request)
+        search, first = Search(self.facts, request, held), mine.pop(0)
+        victims = first.victims(self.facts)
+        if demand is Demand.PREEMPT:
+            for rule, text in faults(search, victims):
+                raise Broken(rule, text)
+        elif victims:
+            raise Broken("R17", f"{name} {demand.value}, and {self.said(first)}")
+        at_once = may_take(self.facts, held, request, free(self.facts))
+        if at_once == first.is_nomination:
+            raise Broken("R21", f"{name} {self.said(first)}, and its nodes {'are' if at_once else 'are not'} free")
+        apply_victims(self.facts, victims)
+        pods = {ordinal: node for ordinal, node in first.pods.items() if ordinal not in work.nominated}
+        if not first.is_nomination:
+            mine.insert(0, Decision(False, first.pods))
+            self.known.clear()
+            return self.start(request, mine)
+        if request.kind is Kind.GROWTH and len(pods) > 1:
+            mine.insert(0, Decision(True, first.pods))
+            pods = {min(pods): pods[min(pods)]}
+        elif len(pods) < request.pods or (work.is_elastic and len(pods) > request.pods):
+            raise Broken("R10", f"{name} is nominated with {len(pods)} pods; its minimum is {request.pods}")
+        self.check_nodes(request, pods, free(self.facts, is_soon=True), victims)
+        work.nominated = {**work.nominated, **pods}
+        work.rank = 1 + max(each.rank for each in self.facts.works.values())
+        self.known.clear()
+        return None
+
+    def hand_over(self, request: Request) -> None:
+        """R23: the nomination is handed over in the same cycle, and the other job is decided again."""
+        for name in sorted(self.withdrawn):
+            other = self.facts.works[name]
+            if self.could_take_over(request, other):
+                other.nominated = {}
+                self.left[name].pop(0)
+                self.withdrawn.discard(name)
+                return
+        raise Broken("R23", f"{request.name} is nominated, and no job hands its nomination over")
+
+    def check_nodes(self, request: Request, pods: dict[int, str], left: Nodes, gone: Victims) -> None:
+        """R10, R13: each pod is placed on a node with capacity, and no reservation is delayed."""
+        asks, way = request.work.asks, Counter(pods.values())
+        for node, count in way.items():
+            if node not in left or min(left[node]) < 0 or min(plus(left[node], asks, -count)) < 0:
+                raise Broken("R10", f"{request.name} has {count} pods on {node}, which has no capacity for them")
+        if not respects(self.facts, self.holder_for(request), request.work, way, gone):
+            raise Broken("R13", f"{request.name} delays the reservation of {self.held and self.held.request.name}")
+
+    def put(self, work: Work, pods: dict[int, str]) -> None:
+        """Place the pods of a job that starts, or that runs already."""
+        if work.phase is Phase.QUEUED:
+            work.phase, work.started_s, work.is_new = Phase.STARTING, self.facts.now_s, True
+            if not work.is_elastic:
+                work.size = len(pods)
+        work.pods.update(pods)
+        work.open -= pods.keys()
+        self.known.clear()
+
+    def why_not(self, job: str) -> tuple[str, str]:
+        """Return the rule that forbids what the plan decided about the job."""
+        work = self.facts.works[job]
+        what = self.said(self.left[job][0]) if self.left[job] else f"gets pods {sorted(work.surplus)}"
+        if work.phase is Phase.STOPPING:
+            return "R24", f"{job} is preempted, and {what}"
+        kind = Kind.JOB if work.phase is Phase.QUEUED else Kind.GROWTH
+        request, facts = Request(kind, work), self.facts
+        if kind is Kind.JOB and not is_eligible(facts, work):
+            return "R1", f"{job} does not take part, and {what}"
+        if self.left[job] and self.left[job][0].losers:
+            search = Search(facts, request, self.holder_for(request))
+            for rule, text in faults(search, self.left[job][0].victims(facts)):
+                return rule, text
+        if not self.allows(request):
+            return "R9", f"quota does not allow {job}, and it {what}"
+        is_nomination = bool(self.left[job]) and self.left[job][0].is_nomination
+        left = free(facts, is_soon=is_nomination)
+        if not fits(left, work.asks, request.pods):
+            return "R10", f"nodes have no capacity for {job}, and it {what}"
+        if is_nomination and not may_search(facts, request):
+            return "R22" if kind is Kind.GROWTH else "R17", f"{job} may not preempt, and it {what}"
+        if not may_take(facts, self.holder_for(request), request, left):
+            return "R13", f"{job} delays the reservation of {self.held and self.held.request.name}, and {what}"
+        return "R14" if self.blocked else "R11", f"{job} {what}"

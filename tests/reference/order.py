@@ -1,0 +1,138 @@
+"""Requests (R2) and their order: within a queue (R6), between queues (R7), behind the head of a strict queue (R14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+from phalanx.model.job import Phase
+from phalanx.model.queue import QueueOrder
+
+from .facts import Facts, Work, times
+from .quota import charges, is_within, share
+from .tree import ROOT, Amounts
+
+
+class Kind(IntEnum):
+    """The kinds of requests, in the order in which a queue tries those of one priority (R6, R10)."""
+
+    REPLACEMENT = 0
+    JOB = 1
+    GROWTH = 2
+    SURPLUS = 3
+
+
+class Request(NamedTuple):
+    """A request of a job: all of its minimum, or one pod."""
+
+    kind: Kind
+    work: Work
+
+    @property
+    def pods(self) -> int:
+        return self.work.minimum if self.kind is Kind.JOB else 1
+
+    @property
+    def name(self) -> str:
+        return self.work.job.id
+
+    @property
+    def asks(self) -> Amounts:
+        return times(self.work.asks, self.pods)
+
+
+def replacements(facts: Facts) -> list[Request]:
+    """R2, R5: the jobs that miss pods to their minimum, by priority, then age."""
+    short = [Request(Kind.REPLACEMENT, work) for work in facts.started() if work.missing()]
+    return sorted(short, key=lambda each: (-each.work.job.priority, each.work.job.submitted_s, each.name))
+
+
+def requests(facts: Facts, is_eligible: Callable[[Work], bool]) -> list[Request]:
+    """R1, R2: the queued jobs that take part, and the jobs that may grow. A nominated job is not decided again."""
+    found = []
+    for work in facts.works.values():
+        if work.queue not in facts.queues:
+            continue
+        if work.phase is Phase.QUEUED and not work.nominated and is_eligible(work):
+            found.append(Request(Kind.JOB, work))
+        elif work.is_started and work.is_elastic and len(work.open - work.nominated.keys()) > work.missing():
+            found.append(Request(Kind.GROWTH, work))
+        elif work.is_started and work.is_new and work.is_elastic and work.count > len(work.kept()):
+            found.append(Request(Kind.SURPLUS, work))
+    return found
+
+
+def rank(order: QueueOrder, request: Request, *, growth_last: bool = True) -> tuple[float, ...]:
+    """R6: the place of a request in a queue of that order, smallest first; equal ranks go by name.
+    `growth_last`: growth comes after the waiting jobs of its priority."""
+    job = request.work.job
+    growth = float(request.kind is Kind.GROWTH and growth_last)
+    if order is QueueOrder.FIFO:
+        return (growth, job.submitted_s)
+    return (-job.priority, growth, job.submitted_s)
+
+
+def order_of(facts: Facts, queue: str) -> QueueOrder:
+    return facts.queues[queue].order if queue != ROOT else QueueOrder.PRIORITY
+
+
+class Contest:
+    """One round of the tournament (R7, R8). `gets`: whether a request would get something; `tried`: the requests that
+    were tried in vain in this cycle; `blocked`: queues whose strict head waits; `growth_last`: growth comes after the
+    jobs of other queues as well."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        waiting: list[Request],
+        gets: Callable[[Request], bool],
+        tried: set[tuple[Kind, str]],
+        blocked: set[str],
+        growth_last: bool = True,
+    ) -> None:
+        self.growth_last = growth_last
+        self.facts, self.waiting, self.gets, self.tried, self.blocked = facts, waiting, gets, tried, blocked
+        self.usage = charges(facts)
+
+    def first(self, queue: str = ROOT) -> Request | None:
+        """R7: return the best request of a queue and all below it."""
+        if queue in self.blocked:
+            return None
+        found = [(child, False, self.first(child)) for child in self.facts.tree.children[queue]]
+        if queue != ROOT:
+            found.append((queue, True, self.own(queue)))
+        entries = [(name, is_own, best) for name, is_own, best in found if best is not None]
+        if not entries:
+            return None
+        is_leaf = len(found) == 1
+        return entries[0][2] if is_leaf else min(entries, key=lambda each: self.standing(queue, *each))[2]
+
+    def own(self, queue: str) -> Request | None:
+        """R8: return the first request of the queue itself that would get something. A strict queue takes part with its
+        first request; R14: unless that is growth or can never start."""
+        order, strict = order_of(self.facts, queue), self.is_strict(queue)
+        mine = [each for each in self.waiting if each.work.queue == queue]
+        for request in sorted(mine, key=lambda each: (rank(order, each), each.name)):
+            if (request.kind, request.name) in self.tried:
+                continue
+            if self.gets(request) or (strict and request.kind is Kind.JOB):
+                return request
+        return None
+
+    def is_strict(self, queue: str) -> bool:
+        """Return whether the queue, or a queue above it, is strict."""
+        return bool(strict_above(self.facts, queue))
+
+    def standing(self, queue: str, child: str, is_own: bool, request: Request) -> tuple[object, ...]:
+        """R7: the place of a child among the children of `queue`: by share, or within the guarantee first; then R6."""
+        asks, order = request.asks, order_of(self.facts, queue)
+        last = (rank(order, request, growth_last=self.growth_last), request.name)
+        if order is QueueOrder.FAIR:
+            return (share(self.facts, self.usage, child, asks, is_own=is_own), last)
+        return (not is_within(self.facts, self.usage, child, asks, is_own=is_own), last)
+
+
+def strict_above(facts: Facts, queue: str) -> list[str]:
+    """Return the strict queues on the way from the queue up."""
+    return [name for name in facts.tree.path[queue] if facts.queues[name].strict]

@@ -1,0 +1,124 @@
+"""What queues are charged with (R3), their shares (R7), what quota allows (R9), and which jobs take part (R1)."""
+
+from __future__ import annotations
+
+from phalanx.model.queue import BorrowingPolicy, Queue, QueueState
+
+from .facts import Facts, Work, plus, times, total
+from .tree import ROOT, Amounts
+
+Usage = dict[str, Amounts]  # queue -> what the jobs of the queue itself are charged
+Share = tuple[int, float]
+NO_SHARE: Share = (0, 0.0)
+
+
+def charges(facts: Facts, *, counts_given_back: bool = True) -> Usage:
+    """Return what each queue is charged with by R3. `counts_given_back`: False for requests for which quota that was
+    given back in this cycle does not count yet (R21)."""
+    usage = dict.fromkeys(facts.queues, facts.zero)
+    for work in facts.works.values():
+        if (pods := work.charged()) and work.queue in usage:
+            usage[work.queue] = plus(usage[work.queue], work.asks, pods)
+    if not counts_given_back:
+        for queue, amounts in facts.given_back.items():
+            usage[queue] = plus(usage[queue], amounts)
+    return usage
+
+
+def less(usage: Usage, work: Work, pods: int) -> Usage:
+    """Return the charges with so many pods of the job fewer."""
+    return {**usage, work.queue: plus(usage[work.queue], work.asks, -pods)}
+
+
+def used(facts: Facts, usage: Usage, queue: str) -> Amounts:
+    """Return what the queue and all queues below it use."""
+    return total((used(facts, usage, child) for child in facts.tree.children[queue]), usage.get(queue, facts.zero))
+
+
+def share(facts: Facts, usage: Usage, queue: str, more: Amounts, *, is_own: bool = False) -> Share:
+    """Return the dominant share of a queue among its siblings, with `more` (R7). Weight 0 ranks behind every share.
+    `is_own`: of the jobs of an inner queue itself, which are one more child, of weight 1 and without a guarantee."""
+    tree, parent = facts.tree, queue if is_own else facts.queues[queue].parent
+    amounts = plus(usage[queue] if is_own else used(facts, usage, queue), more)
+    weight, most = 1.0 if is_own else facts.queues[queue].weight, 0.0
+    for at in tree.counting[parent]:
+        beyond = amounts[at] - (0 if is_own else tree.guaranteed[queue][at] or 0)
+        if beyond > 0:
+            most = max(most, beyond / tree.lendable[parent][at] if tree.lendable[parent][at] else float("inf"))
+    return (0, most / weight) if weight else (int(most > 0), most)
+
+
+def is_within(facts: Facts, usage: Usage, queue: str, more: Amounts, *, is_own: bool = False) -> bool:
+    """Return whether the queue stays within its guarantee of the resources that count."""
+    return share(facts, usage, queue, more, is_own=is_own) == NO_SHARE
+
+
+def claim(facts: Facts, usage: Usage, queue: str) -> Amounts:
+    """Return `max(kept, own usage + claims of the children)` (R9)."""
+    below = (claim(facts, usage, child) for child in facts.tree.children[queue])
+    claims = total(below, usage.get(queue, facts.zero))
+    kept = facts.tree.keeps.get(queue, facts.zero)
+    return tuple(max(amount, own) for amount, own in zip(claims, kept, strict=True))
+
+
+def allows(facts: Facts, usage: Usage, work: Work, pods: int) -> bool:
+    """Return whether quota allows `pods` more pods of the job at every level (R9)."""
+    after = less(usage, work, -pods)
+    path = facts.tree.path[work.queue]
+    if not all(_allows_at(facts, after, usage, work, name) for name in path):
+        return False
+    if not any(map(any, facts.tree.keeps.values())):
+        return True  # if no queue keeps anything, nodes alone decide
+    return _is_below(work, claim(facts, after, ROOT), facts.capacity, claim(facts, usage, ROOT))
+
+
+def _is_below(work: Work, claims: Amounts, most: Amounts, before: Amounts) -> bool:
+    """Return whether the claims are within `most`, or do not rise, of what the job requests."""
+    rows = zip(work.asks, claims, most, before, strict=True)
+    return all(not asks or new <= has or new <= old for asks, new, has, old in rows)
+
+
+def _allows_at(facts: Facts, after: Usage, before: Usage, work: Work, queue: str) -> bool:
+    """R9: limits hold for usage and for claims; `borrow` may keep a queue within its guarantee."""
+    tree, amounts = facts.tree, used(facts, after, queue)
+    if any(tree.limit[queue]):
+        bound = [(limit, amount) for limit, amount in zip(tree.limit[queue], amounts, strict=True)]
+        if any(
+            asks and limit is not None and amount > limit
+            for asks, (limit, amount) in zip(work.asks, bound, strict=True)
+        ):
+            return False
+        claims, old = claim(facts, after, queue), claim(facts, before, queue)
+        most = tuple(new if limit is None else limit for limit, new in zip(tree.limit[queue], claims, strict=True))
+        if not _is_below(work, claims, most, old):
+            return False
+    if borrows(facts.queues[queue], work):
+        return True
+    counting = tree.counting[facts.queues[queue].parent]
+    return all(not work.asks[at] or amounts[at] <= (tree.guaranteed[queue][at] or 0) for at in counting)
+
+
+def borrows(queue: Queue, work: Work) -> bool:
+    """Return whether the job may use more than the queue's guarantee (R9)."""
+    if queue.borrow is BorrowingPolicy.PREEMPTIBLE:
+        return work.job.preemptible
+    return queue.borrow is BorrowingPolicy.ALL
+
+
+def is_eligible(facts: Facts, work: Work) -> bool:
+    """R1: a queued job takes part if its queue is open, if nothing holds it back, and if its minimum is within every
+    limit of an empty cluster."""
+    job = work.job
+    if job.blocked or work.not_before_s > facts.now_s or (job.begin_s or 0.0) > facts.now_s:
+        return False
+    if any(facts.queues[name].state is not QueueState.OPEN for name in facts.tree.path[work.queue]):
+        return False
+    pairs = (zip(node, work.asks, strict=True) for node in facts.nodes.values())
+    places = sum(min(has // asks for has, asks in node if asks) for node in pairs)
+    nothing = dict.fromkeys(facts.queues, facts.zero)
+    return places >= work.minimum and allows(facts, nothing, work, work.minimum)
+
+
+def all_of(work: Work) -> Amounts:
+    """Return what the queue is charged with for the job."""
+    return times(work.asks, work.charged())

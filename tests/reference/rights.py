@@ -1,0 +1,137 @@
+"""Who may preempt whom (R15), what is protected (R16), and the preemptions that would not come to rest (R20)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.model.queue import QueueOrder, ReclaimFloor, ReclaimWithinCohort, Strategy, WithinQueue
+
+from .facts import HOUR_S, Facts, Work, times
+from .order import Kind, Request
+from .quota import Share, Usage, charges, is_within, share, used
+from .tree import Amounts
+
+Victims = dict[str, frozenset[int]]  # job -> the ordinals of its pods that go
+
+
+def may_search(facts: Facts, request: Request) -> bool:
+    """R16, R22: return whether the request may preempt at all, and so may be nominated where pods terminate. Growth may
+    if its queue reclaims and stays within its guarantee, or a queue above it does."""
+    work, settings = request.work, facts.queues[request.work.queue].preemption
+    if not work.job.preempts or request.kind in (Kind.REPLACEMENT, Kind.SURPLUS):
+        return False
+    since_s = facts.now_s if work.short_since_s is None else work.short_since_s
+    if settings.delay_s > facts.now_s - since_s:
+        return False
+    if request.kind is Kind.JOB:
+        return settings.searches()
+    usage, asks = charges(facts), request.asks
+    by_right = any(is_within(facts, usage, name, asks) for name in facts.tree.path[work.queue])
+    return settings.reclaim is not ReclaimWithinCohort.NEVER and by_right
+
+
+def is_protected(facts: Facts, victim: Work, preempted: int = 0) -> bool:
+    """R16: return whether the job is not preempted. `preempted`: jobs of its queue that are preempted before it."""
+    settings = facts.queues[victim.queue].preemption
+    if not victim.is_started or victim.is_new or not victim.job.preemptible:
+        return True
+    if facts.now_s - victim.started_s < settings.min_run_s:
+        return True
+    recent = [at_s for at_s in facts.preempted_at.get(victim.queue, ()) if at_s > facts.now_s - HOUR_S]
+    return settings.hourly_budget is not None and len(recent) + preempted >= settings.hourly_budget
+
+
+def branches(facts: Facts, queue: str, other: str) -> tuple[str, str]:
+    """Return the two queues below the point where the paths part."""
+    mine, theirs = facts.tree.path[queue][::-1], facts.tree.path[other][::-1]
+    at = next(at for at in range(min(len(mine), len(theirs)) + 1) if mine[at : at + 1] != theirs[at : at + 1])
+    return mine[min(at, len(mine) - 1)], theirs[min(at, len(theirs) - 1)]
+
+
+def side(facts: Facts, queue: str, branch: str) -> list[str]:
+    """Return the queue and the queues above it, up to the branch."""
+    path = facts.tree.path[queue]
+    return path[: path.index(branch) + 1]
+
+
+def comes_before(facts: Facts, left: Work, right: Work) -> bool:
+    """Return whether `left` comes before `right` in the order of their queue (R6)."""
+    fifo = facts.queues[left.queue].order is QueueOrder.FIFO
+    keys = [(0 if fifo else -work.job.priority, work.job.submitted_s, work.job.id) for work in (left, right)]
+    return keys[0] < keys[1]
+
+
+def has_right(facts: Facts, usage: Usage, request: Request, victim: Work, loss: Amounts) -> bool:
+    """R15: return whether the request may preempt the victim, which then loses `loss`, where queues use `usage`."""
+    work, queue = request.work, facts.queues[request.work.queue]
+    rule, lower = queue.preemption, victim.job.priority < request.work.job.priority
+    if victim.queue == work.queue:
+        later = victim.job.priority == work.job.priority and victim.job.submitted_s > work.job.submitted_s
+        newer = rule.within is WithinQueue.LOWER_OR_NEWER and later
+        is_allowed = request.kind is Kind.JOB and rule.within is not WithinQueue.NEVER and (lower or newer)
+        return is_allowed and comes_before(facts, work, victim)
+    mine, theirs = branches(facts, work.queue, victim.queue)
+    if any(is_within(facts, usage, name, facts.zero) for name in side(facts, victim.queue, theirs)):
+        return False
+    keeps = is_within(facts, usage, mine, request.asks)
+    if rule.reclaim is ReclaimWithinCohort.ANY or (rule.reclaim is ReclaimWithinCohort.LOWER and lower):
+        if keeps:
+            return True
+        if rule.down_to is ReclaimFloor.FAIR_SHARE and request.kind is Kind.JOB:
+            return is_poorer(facts, usage, request, mine, theirs, loss)
+    by_shares = {rule.down_to, facts.queues[victim.queue].preemption.down_to}
+    if not rule.borrowing or request.kind is not Kind.JOB or keeps or ReclaimFloor.FAIR_SHARE in by_shares:
+        return False
+    return lower and (rule.borrowing_threshold is None or victim.job.priority <= rule.borrowing_threshold)
+
+
+def is_poorer(facts: Facts, usage: Usage, request: Request, mine: str, theirs: str, loss: Amounts) -> bool:
+    """R15, fair-share: return whether the preemptor's share with the job, doubled for each time that the job was
+    preempted, is below the victim's before the loss, or (`final-share`) at most the victim's after it."""
+    rank, amount = share(facts, usage, mine, request.asks)
+    poor: Share = (rank, amount * 2**request.work.preempted)
+    strategy = facts.queues[request.work.queue].preemption.strategy
+    rich = share(facts, usage, theirs, facts.zero)
+    final = share(facts, usage, theirs, times(loss, -1))
+    if strategy is Strategy.FINAL_SHARE:
+        return poor <= final
+    return poor < rich or (strategy is Strategy.FINAL_THEN_INITIAL and poor <= final)
+
+
+def returns(facts: Facts, after: Usage, request: Request, victims: Sequence[Work]) -> list[Work]:
+    """R20 (a): return the victims that could preempt the preemptor afterwards. `after`: the charges then."""
+    return [
+        victim
+        for victim in victims
+        if victim.job.preempts and has_right(facts, after, Request(Kind.JOB, victim), request.work, request.asks)
+    ]
+
+
+def falls_below(facts: Facts, before: Usage, after: Usage, request: Request, victims: Sequence[Work]) -> bool:
+    """R20 (b): return whether a preemptor beyond its queue's guarantee takes another queue below its guarantee, though
+    a queue there may reclaim."""
+    for victim in victims:
+        if victim.queue == request.work.queue:
+            continue
+        mine, theirs = branches(facts, request.work.queue, victim.queue)
+        if is_within(facts, before, mine, request.asks):
+            continue
+        for name in side(facts, victim.queue, theirs):
+            by_right, has = facts.tree.guaranteed[name], used(facts, after, name)
+            counting = facts.tree.counting[facts.queues[name].parent]
+            is_short = any(has[at] < (by_right[at] or 0) for at in counting)
+            if is_short and any(may_reclaim(facts, each) for each in facts.queues if name in facts.tree.path[each]):
+                return True
+    return False
+
+
+def may_reclaim(facts: Facts, queue: str) -> bool:
+    return facts.queues[queue].preemption.reclaim is not ReclaimWithinCohort.NEVER
+
+
+def richer(facts: Facts, usage: Usage, left: str, right: str) -> bool:
+    """R19: return whether the queue `left` is richer than `right`, by shares where their paths part."""
+    if left == right:
+        return False
+    one, other = branches(facts, left, right)
+    return share(facts, usage, one, facts.zero) > share(facts, usage, other, facts.zero)

@@ -1,0 +1,36 @@
+"""The core decides small random worlds as the rules say: every plan of every cycle is judged by the reference.
+
+PHALANX_WORLDS says how many worlds (2,000 without it; `make fuzz` plays 100,000). A world that breaks a rule is shrunk,
+and the failure shows it as a scenario file. `KNOWN` lists the worlds that break a rule today; a seed is only ever taken
+off the list. To play worlds by hand, and to make the list again: `python -m tests.reference FIRST LAST`."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from .known import KNOWN
+from .play import Report, play
+from .scenario import breaks_rule, shrunk, written
+
+WORLDS = int(os.environ.get("PHALANX_WORLDS", "2000"))
+BLOCK = 100  # worlds per test
+SHOWN = 3  # shrunk worlds in a failure
+
+
+@pytest.mark.parametrize("first", range(0, WORLDS, BLOCK))
+def test_no_world_breaks_a_rule_but_those_known(first: int) -> None:
+    reports = [play(seed) for seed in range(first, min(first + BLOCK, WORLDS))]
+    broken = [each for each in reports if each.rule and each.seed not in KNOWN.get(each.rule, ())]
+    assert not broken, "\n\n".join(map(shown, broken[:SHOWN]))
+
+
+def test_known_worlds_are_few() -> None:
+    assert sum(map(len, KNOWN.values())) <= 67, "the list of worlds that break a rule only becomes shorter"
+
+
+def shown(report: Report) -> str:
+    """Return the smallest trace found that breaks the same rule, as a scenario file."""
+    turns = shrunk(report.turns, report.policy, breaks_rule(report.rule))
+    return written(turns, report.policy, f"{report.rule}: {report.text} (seed {report.seed})")
