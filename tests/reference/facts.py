@@ -26,7 +26,9 @@ class Work:
         stop; `open`: ordinals that want a node.
     `nominated`: ordinal -> node; `rank`: the age of the nomination, the oldest first.
     `size`: the pods that a fixed-at-start job was started with, which is its minimum from then on; 0: not started.
-    `is_new`: the job was started in this cycle; `surplus`: the further pods that it was started with."""
+    `is_new`: the job was started in this cycle; `surplus`: the further pods that it was started with; `has_grown`: a
+        running job got pods in this cycle; `imagined`: pods that the plan does not mention.
+    """
 
     job: Job
     queue: str
@@ -45,6 +47,8 @@ class Work:
     size: int = 0
     is_new: bool = False
     surplus: dict[int, str] = field(default_factory=dict)
+    has_grown: bool = False
+    imagined: set[int] = field(default_factory=set)
 
     @property
     def count(self) -> int:
@@ -78,6 +82,11 @@ class Work:
     def spare(self) -> int:
         """Return how many pods the job has above its minimum (R12: a fixed-at-start job has none)."""
         return max(0, len(self.kept()) - self.minimum) if self.is_started else 0
+
+    def must_replace(self) -> bool:
+        """Return whether a lost pod has to be replaced. Whether one is that a fixed-at-start job has above its stated
+        minimum, the rules leave open."""
+        return not self.size or len(self.kept()) + len(self.nominated) < self.job.roles[0].minimum
 
     def missing(self) -> int:
         """Return how many open slots are replacements (R2): as many as pods are missing to the minimum. A nominated
@@ -118,6 +127,7 @@ class Facts:
                 open=set(work.open),
                 nominated=dict(work.nominated),
                 surplus=dict(work.surplus),
+                imagined=set(work.imagined),
             )
             for name, work in self.works.items()
         }

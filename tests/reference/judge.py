@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
+from itertools import product
 from typing import NamedTuple
 
 from phalanx.model.job import Phase, Placement
 from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start
 
 from .facts import Facts, Nodes, Work, plus
-from .nodes import Reservation, fits, free, is_foreseeable, may_take, reserve, respects
+from .nodes import Reservation, fits, free, is_foreseeable, may_take, places, reserve, respects
 from .order import Contest, Kind, Request, replacements, requests, strict_above
 from .quota import allows, charges, is_eligible
 from .rights import Victims, comes_before, has_right, may_search
@@ -96,11 +97,12 @@ def nodes_of(placements: tuple[Placement, ...]) -> dict[int, str]:
 def judge(facts: Facts, plan: Plan) -> Fault | None:
     """Return the first rule that the plan breaks on these facts; None: the plan is right.
 
-    R6 leaves open whether growth comes after the waiting jobs of other queues: either is right."""
+    R6 leaves open whether growth comes after the waiting jobs of other queues. A plan need not mention new pods of a
+    job that it preempts later, so nobody can see whether they took capacity. Either is right."""
     fault: Fault | None = None
-    for growth_last in (True, False):
+    for growth_last, is_imagined in product((True, False), repeat=2):
         try:
-            Walk(facts.copy(), plan, growth_last=growth_last).walk()
+            Walk(facts.copy(), plan, growth_last=growth_last, is_imagined=is_imagined).walk()
         except Broken as broken:
             fault = fault or broken.fault
         else:
@@ -112,21 +114,21 @@ class Walk:
     """One cycle, decision by decision. `held`: the reservation, once it is made. `withdrawn`: nominations that the plan
     withdraws in favour of another job."""
 
-    def __init__(self, facts: Facts, plan: Plan, *, growth_last: bool) -> None:
-        self.growth_last = growth_last
+    def __init__(self, facts: Facts, plan: Plan, *, growth_last: bool, is_imagined: bool) -> None:
+        self.growth_last, self.is_imagined = growth_last, is_imagined
         self.facts, self.left = facts, decisions(plan)
         self.is_late = plan.wake_s is not None and plan.wake_s <= facts.now_s
         self.held: Reservation | None = None
         self.withdrawn: set[str] = set()
+        self.has_withdrawn = any(isinstance(each, Nominate) and not each.placements for each in plan.actions)
+        self.losers = {action.job for action in plan.actions if isinstance(action, Preempt)}
         self.tried: set[tuple[Kind, str]] = set()
         self.blocked: set[str] = set()
         self.known: dict[tuple[Kind, str], Demand] = {}
 
     def walk(self) -> None:
         self.nominations()
-        for request in replacements(self.facts):
-            while request.work.missing() and self.settle(request) is Demand.START:
-                pass
+        self.replacements()
         self.tournament()
         for job, rest in self.left.items():
             if rest or self.facts.works[job].surplus:
@@ -198,6 +200,22 @@ class Walk:
             mine.insert(0, Decision(False, work.surplus))
             work.surplus = {}
 
+    # R5: replacements
+
+    def replacements(self) -> None:
+        """R5: replacements second, by priority. Of equal priority those that the plan chose come first: the age may be
+        that of the job or of the lost pod."""
+        short = replacements(self.facts)
+        for priority in sorted({each.work.job.priority for each in short}, reverse=True):
+            here = [each for each in short if each.work.job.priority == priority]
+            for request in here:
+                while request.work.missing() and self.left.get(request.name) and self.settle(request) is Demand.START:
+                    pass
+            for request in here:
+                while request.work.missing() and request.work.must_replace():
+                    if self.settle(request) is not Demand.START:
+                        break
+
     # R6 to R14: requests
 
     def tournament(self) -> None:
@@ -205,6 +223,7 @@ class Walk:
         while True:
             waiting = requests(self.facts, lambda work: is_eligible(self.facts, work))
             main = [each for each in waiting if each.kind is not Kind.SURPLUS]
+            main.sort(key=lambda each: not self.left.get(each.name))  # growth that the plan chose comes first
             contest = Contest(
                 self.facts,
                 main,
@@ -228,8 +247,10 @@ class Walk:
             is_planned = any(each.work.surplus for each in further)
             further = [each for each in further if each.work.job.priority > before.work.job.priority and is_planned]
             further = [each for each in further if each.work.surplus]
-        can = [each for each in further if self.demand(each) is Demand.START]
-        request = Contest(self.facts, can, lambda _: True, set(), set()).first()
+        can = [each for each in further if self.demand(each) is Demand.START or self.may_grow_now(each)]
+        best = Contest(self.facts, can, lambda _: True, set(), self.blocked).first()
+        poorest = Contest(self.facts, can, lambda _: True, set(), self.blocked, by_share=True).first()
+        request = poorest if poorest and poorest.work.surplus and best and not best.work.surplus else best
         if request is None:
             return False
         work = request.work
@@ -243,6 +264,12 @@ class Walk:
         self.check_nodes(request, {ordinal: node}, free(self.facts), {})
         self.put(work, {ordinal: node})
         return True
+
+    def may_grow_now(self, request: Request) -> bool:
+        """R21: return whether the plan starts a job with a further pod for which only quota that was given back in this
+        cycle is enough. Such a pod is neither demanded nor forbidden."""
+        is_allowed = bool(request.work.surplus) and allows(self.facts, charges(self.facts), request.work, 1)
+        return is_allowed and may_take(self.facts, self.holder_for(request), request, free(self.facts))
 
     def holder_for(self, request: Request) -> Reservation | None:
         """R13, R17: return the reservation that the request has to respect: not one whose holder it may preempt."""
@@ -273,7 +300,10 @@ class Walk:
             search = Search(facts, request, held)
             if search.first() is not None or self.is_disputed(search):
                 return Demand.PREEMPT
-            if any(self.could_take_over(request, other) for other in facts.works.values()):
+            if any(self.could_take_over(request, other, strictly=True) for other in facts.works.values()):
+                return Demand.TAKE_OVER
+            nominated = [each for each in self.left.get(request.name, []) if each.is_nomination and each.pods]
+            if nominated and any(self.could_take_over(request, facts.works[name]) for name in self.withdrawn):
                 return Demand.TAKE_OVER
         if self.may_reserve(request) and quota and not fits(now, request.work.asks, request.pods):
             return Demand.RESERVE if reserve(facts, request) else Demand.NOTHING
@@ -295,12 +325,13 @@ class Walk:
         mine = self.left.get(search.request.name, [])
         return bool(mine) and bool(mine[0].losers) and not next(faults(search, mine[0].victims(self.facts)), None)
 
-    def could_take_over(self, request: Request, other: Work) -> bool:
-        """R23: return whether the job fits where a job of lower priority of its queue is nominated."""
+    def could_take_over(self, request: Request, other: Work, *, strictly: bool = False) -> bool:
+        """R23: return whether the job fits where a job of lower priority of its queue is nominated.
+        `strictly`: and comes before that job in the queue's order; a take-over against the order is not demanded."""
         work = request.work
         if request.kind is not Kind.JOB or other is work or not other.nominated or other.queue != work.queue:
             return False
-        if other.job.priority >= work.job.priority or not comes_before(self.facts, work, other):
+        if other.job.priority >= work.job.priority or (strictly and not comes_before(self.facts, work, other)):
             return False
         facts = self.facts.copy()
         facts.works[other.job.id].nominated = {}
@@ -315,9 +346,14 @@ class Walk:
         name = request.name
         match demand:
             case Demand.START:
+                if not mine and name in self.losers:
+                    return self.imagine(request)
                 if not mine:
                     self.blame()
-                    raise Broken(self.unstarted(request), f"{name} could start ({request.kind.name.lower()})")
+                    is_late = self.is_late and self.has_withdrawn
+                    raise Broken(
+                        self.unstarted(request), f"{name} could start ({request.kind.name.lower()})", is_late=is_late
+                    )
                 if mine[0].losers or mine[0].is_nomination:
                     raise Broken("R17", f"{name} could start at once, and {self.said(mine[0])}")
                 self.start(request, mine)
@@ -355,6 +391,18 @@ class Walk:
             return "R13"
         return "R7" if any(self.left.values()) else "R11"
 
+    def imagine(self, request: Request) -> Demand:
+        """Place a pod of a job that the same plan preempts later: the plan need not mention that pod."""
+        room = places(free(self.facts), request.work.asks)
+        node = min((node for node in room if room[node]), key=lambda node: (room[node], node))
+        if not self.is_imagined:
+            self.give_up(request, holds=True)
+            return Demand.NOTHING
+        ordinal = min(request.work.open - request.work.nominated.keys())
+        self.put(request.work, {ordinal: node})
+        request.work.imagined.add(ordinal)
+        return Demand.START
+
     def hint(self, request: Request) -> str:
         found = Search(self.facts, request, self.holder_for(request)).first()
         return f" (victims: {sorted(found[0])} {dict(found[1])})" if found else ""
@@ -390,8 +438,8 @@ class Walk:
 
     def check_size(self, request: Request, pods: int) -> None:
         """R12: a fixed-at-start job starts with as many pods as quota and nodes allow."""
-        work, usage = request.work, charges(self.facts, counts_given_back=may_search(self.facts, request))
-        if not allows(self.facts, usage, work, pods):
+        work, usage = request.work, charges(self.facts, counts_given_back=False)
+        if not allows(self.facts, charges(self.facts), work, pods):
             raise Broken("R9", f"{request.name} starts with {pods} pods, and quota does not allow them")
         may_have_more = pods < work.count and allows(self.facts, usage, work, pods + 1) and self.held is None
         if may_have_more and fits(free(self.facts), work.asks, pods + 1):
@@ -411,7 +459,7 @@ class Walk:
         elif victims:
             raise Broken("R17", f"{name} {demand.value}, and {self.said(first)}")
         at_once = may_take(self.facts, held, request, free(self.facts))
-        if at_once == first.is_nomination:
+        if at_once == first.is_nomination and not (at_once and demand is Demand.TAKE_OVER):
             raise Broken("R21", f"{name} {self.said(first)}, and its nodes {'are' if at_once else 'are not'} free")
         apply_victims(self.facts, victims)
         pods = {ordinal: node for ordinal, node in first.pods.items() if ordinal not in work.nominated}
@@ -456,6 +504,8 @@ class Walk:
             work.phase, work.started_s, work.is_new = Phase.STARTING, self.facts.now_s, True
             if not work.is_elastic:
                 work.size = len(pods)
+        else:
+            work.has_grown = True
         work.pods.update(pods)
         work.open -= pods.keys()
         self.known.clear()

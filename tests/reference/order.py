@@ -43,9 +43,9 @@ class Request(NamedTuple):
 
 
 def replacements(facts: Facts) -> list[Request]:
-    """R2, R5: the jobs that miss pods to their minimum, by priority, then age."""
-    short = [Request(Kind.REPLACEMENT, work) for work in facts.started() if work.missing()]
-    return sorted(short, key=lambda each: (-each.work.job.priority, each.work.job.submitted_s, each.name))
+    """R2, R5: the jobs that miss pods to their minimum, the oldest first."""
+    short = [work for work in facts.started() if work.missing()]
+    return [Request(Kind.REPLACEMENT, work) for work in sorted(short, key=lambda work: work.job.submitted_s)]
 
 
 def requests(facts: Facts, is_eligible: Callable[[Work], bool]) -> list[Request]:
@@ -68,9 +68,8 @@ def rank(order: QueueOrder, request: Request, *, growth_last: bool = True) -> tu
     `growth_last`: growth comes after the waiting jobs of its priority."""
     job = request.work.job
     growth = float(request.kind is Kind.GROWTH and growth_last)
-    if order is QueueOrder.FIFO:
-        return (growth, job.submitted_s)
-    return (-job.priority, growth, job.submitted_s)
+    age_s = 0.0 if growth else job.submitted_s
+    return (growth, age_s) if order is QueueOrder.FIFO else (-job.priority, growth, age_s)
 
 
 def order_of(facts: Facts, queue: str) -> QueueOrder:
@@ -80,7 +79,7 @@ def order_of(facts: Facts, queue: str) -> QueueOrder:
 class Contest:
     """One round of the tournament (R7, R8). `gets`: whether a request would get something; `tried`: the requests that
     were tried in vain in this cycle; `blocked`: queues whose strict head waits; `growth_last`: growth comes after the
-    jobs of other queues as well."""
+    jobs of other queues as well; `by_share`: every queue chooses the child with the lowest share (R10)."""
 
     def __init__(
         self,
@@ -90,8 +89,9 @@ class Contest:
         tried: set[tuple[Kind, str]],
         blocked: set[str],
         growth_last: bool = True,
+        by_share: bool = False,
     ) -> None:
-        self.growth_last = growth_last
+        self.growth_last, self.by_share = growth_last, by_share
         self.facts, self.waiting, self.gets, self.tried, self.blocked = facts, waiting, gets, tried, blocked
         self.usage = charges(facts)
 
@@ -113,7 +113,7 @@ class Contest:
         first request; R14: unless that is growth or can never start."""
         order, strict = order_of(self.facts, queue), self.is_strict(queue)
         mine = [each for each in self.waiting if each.work.queue == queue]
-        for request in sorted(mine, key=lambda each: (rank(order, each), each.name)):
+        for request in sorted(mine, key=lambda each: (rank(order, each), self.tie(each))):
             if (request.kind, request.name) in self.tried:
                 continue
             if self.gets(request) or (strict and request.kind is Kind.JOB):
@@ -124,11 +124,15 @@ class Contest:
         """Return whether the queue, or a queue above it, is strict."""
         return bool(strict_above(self.facts, queue))
 
+    def tie(self, request: Request) -> str:
+        """R6: equal ranks go by name; growth goes as the requests are listed."""
+        return f"{self.waiting.index(request):04}" if request.kind is Kind.GROWTH else request.name
+
     def standing(self, queue: str, child: str, is_own: bool, request: Request) -> tuple[object, ...]:
         """R7: the place of a child among the children of `queue`: by share, or within the guarantee first; then R6."""
         asks, order = request.asks, order_of(self.facts, queue)
-        last = (rank(order, request, growth_last=self.growth_last), request.name)
-        if order is QueueOrder.FAIR:
+        last = (rank(order, request, growth_last=self.growth_last), self.tie(request))
+        if order is QueueOrder.FAIR or self.by_share:
             return (share(self.facts, self.usage, child, asks, is_own=is_own), last)
         return (not is_within(self.facts, self.usage, child, asks, is_own=is_own), last)
 

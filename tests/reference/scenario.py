@@ -157,10 +157,18 @@ def breaks_rule(rule: str) -> Callable[[Sequence[Turn], Policy], bool]:
     """Return a function that tells whether a trace breaks this rule first."""
 
     def breaks(turns: Sequence[Turn], policy: Policy) -> bool:
+        events = [event for turn in turns for event in turn.events]
+        counts = {event.job.id: event.job.roles[0].count for event in events if isinstance(event, Submitted | Adopted)}
+        opened = [(event.job, slot) for event in events if isinstance(event, Opened) for slot in event.slots]
+        if any(slot.ordinal >= counts.get(job, 0) for job, slot in opened):
+            return False
+        queues = {event.queue.name for event in events if isinstance(event, QueueSeen)}
+        if any(event.job.queue not in queues for event in events if isinstance(event, Submitted | Adopted)):
+            return False
         try:
             found = first_fault(turns, policy)
         except (IllegalTransition, KeyError, ValueError, StopIteration):
-            return rule == "exception"
+            return False
         return found is not None and found[1].rule == rule
 
     return breaks
@@ -241,7 +249,7 @@ def plainer_events(event: Event) -> Iterator[Event]:
             yield from (Submitted(each) for each in plainer_jobs(job))
         case Adopted(job):
             for plainer in plainer_jobs(job):
-                if plainer.roles[0].count >= len(event.placements) + len(event.open):
+                if plainer.roles[0].count > max(_ordinals(event)):
                     yield replace(event, job=plainer)
             if event.open:
                 yield replace(event, open=())
@@ -249,6 +257,10 @@ def plainer_events(event: Event) -> Iterator[Event]:
                 yield replace(event, phase=Phase.RUNNING)
         case Opened(job, slots) if len(slots) > 1:
             yield Opened(job, slots[:-1])
+
+
+def _ordinals(event: Adopted) -> list[int]:
+    return [*(each.ordinal for each in event.placements), *(slot.ordinal for slot in event.open)]
 
 
 def plainer_jobs(job: Job) -> Iterator[Job]:

@@ -28,6 +28,7 @@ def apply_victims(facts: Facts, victims: Victims) -> None:
         if is_whole:
             work.phase, work.preempted = Phase.STOPPING, work.preempted + 1
             work.open, work.nominated, work.leaving = set(), {}, set()
+            work.pods = {ordinal: node for ordinal, node in work.pods.items() if ordinal not in work.imagined}
             facts.preempted_at.setdefault(work.queue, []).append(facts.now_s)
         else:
             work.leaving |= ordinals
@@ -325,12 +326,14 @@ def _unfair(search: Search, gangs: Gangs, least: Collection[Gangs]) -> Iterator[
 
 def cost(search: Search, gangs: Gangs, surplus: Victims) -> tuple[object, ...]:
     """R19: the cost of a set: the highest priority, the number of gangs, the work lost, the capacity freed in vain, the
-    ages. Only the first two are compared where several resources are requested, or where surplus goes as well."""
+    ages. Only the first two are compared where several resources are requested, where surplus goes as well, or where a
+    victim lost or gained pods."""
     facts = search.facts
     works = [facts.works[name] for name in gangs]
     known: tuple[object, ...] = (max(work.job.priority for work in works), len(works))
     asked = {at for work in facts.works.values() for at, amount in enumerate(work.asks) if amount}
-    if surplus or len(asked) > 1:
+    is_partial = any(work.has_grown or work.open or set(work.kept().values()) - facts.nodes.keys() for work in works)
+    if surplus or is_partial or len(asked) > 1:
         return known
     (at,) = asked
     held = {work.job.id: len(work.kept()) * work.asks[at] for work in works}

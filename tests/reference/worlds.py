@@ -251,9 +251,22 @@ class World:
                 return (
                     record is not None
                     and record.phase in (Phase.STARTING, Phase.RUNNING)
-                    and not any(slot in record.placements or slot in record.open for slot in slots)
+                    and not any(slot in record.open for slot in slots)
+                    and all(cluster.columns.node(record.placements.get(slot, "")) is None for slot in slots)
                 )
         return True
+
+    def lost_pods(self, cluster: Cluster, node: str) -> list[Event]:
+        """Return what happens at once to the pods of a lost node; now and then they are found lost only later."""
+        events = list[Event]()
+        for name, record in cluster.jobs.items():
+            slots = tuple(slot for slot, on in record.placements.items() if on == node)
+            if slots and record.phase in (Phase.STARTING, Phase.RUNNING):
+                events.append(Opened(name, slots))
+        if self.random.random() < 0.15:
+            self.later += [(self.now_s + 20.0, event) for event in events]
+            return []
+        return events
 
     def surprises(self, cluster: Cluster) -> list[Event]:
         random, events = self.random, list[Event]()
@@ -271,7 +284,7 @@ class World:
             if cluster.columns.node(name) is None:
                 events.append(NodeSeen(self.nodes[name]))
             else:
-                events.append(NodeGone(name))
+                events += [NodeGone(name), *self.lost_pods(cluster, name)]
         if len(cluster.jobs) < 9:
             events += [Submitted(self.job()) for _ in range(random.choice([0, 0, 1, 1, 2]))]
         return events
