@@ -8,7 +8,6 @@ decision is not judged."""
 from __future__ import annotations
 
 from collections import Counter
-from enum import Enum
 from itertools import product
 from typing import NamedTuple
 
@@ -16,10 +15,11 @@ from phalanx.model.job import Phase, Placement
 from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start
 
 from .facts import Facts, Nodes, Work, plus
-from .nodes import Reservation, fits, free, is_foreseeable, may_take, places, reserve, respects
+from .nodes import fits, free, may_take, places, reserve, respects
 from .order import Contest, Kind, Request, replacements, requests, strict_above
+from .outcomes import Cycle, Demand
 from .quota import allows, charges, is_eligible
-from .rights import Victims, comes_before, has_right, may_search
+from .rights import Victims, may_search
 from .victims import Search, apply_victims, faults
 
 NOBODY: Victims = {}
@@ -39,17 +39,6 @@ class Broken(Exception):
     def __init__(self, rule: str, text: str, *, is_late: bool = False) -> None:
         super().__init__(text)
         self.fault = Fault(rule, text, is_late)
-
-
-class Demand(Enum):
-    """The outcome of a request by the rules."""
-
-    START = "starts"
-    NOMINATE = "is nominated to the nodes of terminating pods"
-    PREEMPT = "preempts"
-    TAKE_OVER = "takes over a nomination"
-    RESERVE = "gets the reservation"
-    NOTHING = "waits"
 
 
 class Decision(NamedTuple):
@@ -110,15 +99,18 @@ def judge(facts: Facts, plan: Plan) -> Fault | None:
     return fault
 
 
-class Walk:
-    """One cycle, decision by decision. `held`: the reservation, once it is made. `withdrawn`: nominations that the plan
-    withdraws in favour of another job."""
+class Walk(Cycle):
+    """One cycle, held against its plan. `left`: the plan's decisions that are not judged yet, by job.
+
+    `withdrawn`: nominations that the plan withdraws in favour of another job; `losers`: jobs that it preempts; `tried`:
+        requests that were tried in vain; `blocked`: queues whose strict head waits; `known`: outcomes on the present
+        facts."""
 
     def __init__(self, facts: Facts, plan: Plan, *, growth_last: bool, is_imagined: bool) -> None:
         self.growth_last, self.is_imagined = growth_last, is_imagined
-        self.facts, self.left = facts, decisions(plan)
+        super().__init__(facts)
+        self.left = decisions(plan)
         self.is_late = plan.wake_s is not None and plan.wake_s <= facts.now_s
-        self.held: Reservation | None = None
         self.withdrawn: set[str] = set()
         self.has_withdrawn = any(isinstance(each, Nominate) and not each.placements for each in plan.actions)
         self.losers = {action.job for action in plan.actions if isinstance(action, Preempt)}
@@ -153,28 +145,6 @@ class Walk:
                 self.withdrawn.add(name)
             elif self.nodes_are_free(work, is_soon=False):
                 self.start_nominated(work, mine)
-
-    def must_withdraw(self, work: Work) -> str:
-        """R23: return why the nomination has to be withdrawn; empty: it may stay."""
-        if work.until_s <= self.facts.now_s:
-            return "its time is over"
-        if any(node not in self.facts.nodes for node in work.nominated.values()):
-            return "a node is lost"
-        if work.is_started and len(work.kept()) < work.minimum:
-            return "the job fell below its minimum"
-        if work.phase is Phase.STOPPING:
-            return "the job was preempted"
-        return "" if self.nodes_are_free(work, is_soon=True) else "too little will be released"
-
-    def nodes_are_free(self, work: Work, *, is_soon: bool) -> bool:
-        """R4: return whether no node of the nomination is over capacity, later nominations not counted."""
-        left = free(self.facts, is_soon=is_soon)
-        for other in self.facts.works.values():
-            if other.rank > work.rank:
-                for node in other.nominated.values():
-                    if node in left:
-                        left[node] = plus(left[node], other.asks)
-        return all(min(left[node]) >= 0 for node in set(work.nominated.values()))
 
     def start_nominated(self, work: Work, mine: list[Decision]) -> None:
         """R4, R10: a nominated job starts, or its nominated pods are placed, when its nodes are free."""
@@ -265,80 +235,32 @@ class Walk:
         self.put(work, {ordinal: node})
         return True
 
+    def demand(self, request: Request) -> Demand:
+        """Return the outcome of the request on the present facts."""
+        key = (request.kind, request.name)
+        if key not in self.known:
+            outcome = self.outcome(request)
+            is_open = outcome in (Demand.NOTHING, Demand.RESERVE) and may_search(self.facts, request)
+            self.known[key] = self.disputed(request, outcome) if is_open else outcome
+        return self.known[key]
+
     def may_grow_now(self, request: Request) -> bool:
         """R21: return whether the plan starts a job with a further pod for which only quota that was given back in this
         cycle is enough. Such a pod is neither demanded nor forbidden."""
         is_allowed = bool(request.work.surplus) and allows(self.facts, charges(self.facts), request.work, 1)
         return is_allowed and may_take(self.facts, self.holder_for(request), request, free(self.facts))
 
-    def holder_for(self, request: Request) -> Reservation | None:
-        """R13, R17: return the reservation that the request has to respect: not one whose holder it may preempt."""
-        if self.held is None or not may_search(self.facts, request):
-            return self.held
-        holder, usage = self.held.request, charges(self.facts)
-        usage[holder.work.queue] = plus(usage[holder.work.queue], holder.asks)
-        is_free = holder.work.job.preemptible and has_right(self.facts, usage, request, holder.work, holder.asks)
-        return None if is_free else self.held
-
-    def demand(self, request: Request) -> Demand:
-        """Return the outcome of the request on the present facts."""
-        key = (request.kind, request.name)
-        if key not in self.known:
-            self.known[key] = self.outcome(request)
-        return self.known[key]
-
-    def outcome(self, request: Request) -> Demand:
-        """R9 to R13, R17, R21 to R23."""
-        facts, preempts = self.facts, may_search(self.facts, request)
-        held, now = self.holder_for(request), free(self.facts)
-        quota = self.allows(request)
-        if quota and may_take(facts, held, request, now):
-            return Demand.START
-        if preempts:
-            if quota and may_take(facts, held, request, free(facts, is_soon=True)):
-                return Demand.NOMINATE
-            search = Search(facts, request, held)
-            if search.first() is not None or self.is_disputed(search):
-                return Demand.PREEMPT
-            if any(self.could_take_over(request, other, strictly=True) for other in facts.works.values()):
-                return Demand.TAKE_OVER
-            nominated = [each for each in self.left.get(request.name, []) if each.is_nomination and each.pods]
-            if nominated and any(self.could_take_over(request, facts.works[name]) for name in self.withdrawn):
-                return Demand.TAKE_OVER
-        if self.may_reserve(request) and quota and not fits(now, request.work.asks, request.pods):
-            return Demand.RESERVE if reserve(facts, request) else Demand.NOTHING
-        return Demand.NOTHING
-
-    def allows(self, request: Request) -> bool:
-        """R5, R9, R21: return whether quota allows the request. Replacements are within quota already."""
-        if request.kind is Kind.REPLACEMENT:
-            return True
-        usage = charges(self.facts, counts_given_back=may_search(self.facts, request))
-        return allows(self.facts, usage, request.work, request.pods)
-
-    def may_reserve(self, request: Request) -> bool:
-        return self.facts.has_reservations and self.held is None and is_foreseeable(request)
-
-    def is_disputed(self, search: Search) -> bool:
-        """Return whether the plan preempts for the request and breaks no rule thereby, though the rules do not demand
-        it."""
-        mine = self.left.get(search.request.name, [])
-        return bool(mine) and bool(mine[0].losers) and not next(faults(search, mine[0].victims(self.facts)), None)
-
-    def could_take_over(self, request: Request, other: Work, *, strictly: bool = False) -> bool:
-        """R23: return whether the job fits where a job of lower priority of its queue is nominated.
-        `strictly`: and comes before that job in the queue's order; a take-over against the order is not demanded."""
-        work = request.work
-        if request.kind is not Kind.JOB or other is work or not other.nominated or other.queue != work.queue:
-            return False
-        if other.job.priority >= work.job.priority or (strictly and not comes_before(self.facts, work, other)):
-            return False
-        facts = self.facts.copy()
-        facts.works[other.job.id].nominated = {}
-        fresh = Request(request.kind, facts.works[request.name])
-        if not allows(facts, charges(facts), fresh.work, fresh.pods):
-            return False
-        return may_take(facts, self.holder_for(request), fresh, free(facts, is_soon=True))
+    def disputed(self, request: Request, outcome: Demand) -> Demand:
+        """Return the outcome that the plan has, if no rule demands it and none forbids it; else `outcome`."""
+        mine = self.left.get(request.name, [])
+        if mine and mine[0].losers:
+            search = Search(self.facts, request, self.holder_for(request))
+            return outcome if next(faults(search, mine[0].victims(self.facts)), None) else Demand.PREEMPT
+        is_nominated = any(each.is_nomination and each.pods for each in mine)
+        others = (self.facts.works[name] for name in self.withdrawn)
+        if is_nominated and any(self.could_take_over(request, other) for other in others):
+            return Demand.TAKE_OVER
+        return outcome
 
     def settle(self, request: Request) -> Demand:
         """Hold the plan's decision about the request against the outcome that the rules demand."""
@@ -385,6 +307,8 @@ class Walk:
 
     def unstarted(self, request: Request) -> str:
         """Return the rule by which a request that was left out should have started."""
+        if request.kind is Kind.REPLACEMENT and self.held is None:
+            return "R5" if any(self.left.values()) else "R11"
         if any(work.surplus for work in self.facts.works.values()):
             return "R10"
         if self.held is not None:

@@ -1,0 +1,107 @@
+"""The outcome of each request by the rules: it starts, is nominated, preempts, gets the reservation, or waits."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from phalanx.model.job import Phase
+
+from .facts import Facts, Work, plus
+from .nodes import Reservation, fits, free, is_foreseeable, may_take, reserve
+from .order import Kind, Request
+from .quota import allows, charges
+from .rights import comes_before, has_right, may_search
+from .victims import Search
+
+
+class Demand(Enum):
+    """The outcome of a request by the rules."""
+
+    START = "starts"
+    NOMINATE = "is nominated to the nodes of terminating pods"
+    PREEMPT = "preempts"
+    TAKE_OVER = "takes over a nomination"
+    RESERVE = "gets the reservation"
+    NOTHING = "waits"
+
+
+class Cycle:
+    """A cycle on facts that change decision by decision. `held`: the reservation, once it is made."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.held: Reservation | None = None
+
+    def must_withdraw(self, work: Work) -> str:
+        """R23: return why the nomination has to be withdrawn; empty: it may stay."""
+        if work.until_s <= self.facts.now_s:
+            return "its time is over"
+        if any(node not in self.facts.nodes for node in work.nominated.values()):
+            return "a node is lost"
+        if work.is_started and len(work.kept()) < work.minimum:
+            return "the job fell below its minimum"
+        if work.phase is Phase.STOPPING:
+            return "the job was preempted"
+        return "" if self.nodes_are_free(work, is_soon=True) else "too little will be released"
+
+    def nodes_are_free(self, work: Work, *, is_soon: bool) -> bool:
+        """R4: return whether no node of the nomination is over capacity, later nominations not counted."""
+        left = free(self.facts, is_soon=is_soon)
+        for other in self.facts.works.values():
+            if other.rank > work.rank:
+                for node in other.nominated.values():
+                    if node in left:
+                        left[node] = plus(left[node], other.asks)
+        return all(min(left[node]) >= 0 for node in set(work.nominated.values()))
+
+    def outcome(self, request: Request) -> Demand:
+        """R9 to R13, R17, R21 to R23: return the outcome of a request whose turn it is."""
+        facts, held = self.facts, self.holder_for(request)
+        now, soon, quota = free(facts), free(facts, is_soon=True), self.allows(request)
+        if quota and may_take(facts, held, request, now):
+            return Demand.START
+        if may_search(facts, request):
+            if quota and may_take(facts, held, request, soon):
+                return Demand.NOMINATE
+            if Search(facts, request, held).first() is not None:
+                return Demand.PREEMPT
+            if any(self.could_take_over(request, other, strictly=True) for other in facts.works.values()):
+                return Demand.TAKE_OVER
+        is_short = quota and not fits(now, request.work.asks, request.pods)
+        if is_short and self.may_reserve(request) and reserve(facts, request):
+            return Demand.RESERVE
+        return Demand.NOTHING
+
+    def allows(self, request: Request) -> bool:
+        """R5, R9, R21: return whether quota allows the request. Replacements are within quota already."""
+        if request.kind is Kind.REPLACEMENT:
+            return True
+        usage = charges(self.facts, counts_given_back=may_search(self.facts, request))
+        return allows(self.facts, usage, request.work, request.pods)
+
+    def holder_for(self, request: Request) -> Reservation | None:
+        """R13, R17: return the reservation that the request has to respect: not one whose holder it may preempt."""
+        if self.held is None or not may_search(self.facts, request):
+            return self.held
+        holder, usage = self.held.request, charges(self.facts)
+        usage[holder.work.queue] = plus(usage[holder.work.queue], holder.asks)
+        is_free = holder.work.job.preemptible and has_right(self.facts, usage, request, holder.work, holder.asks)
+        return None if is_free else self.held
+
+    def may_reserve(self, request: Request) -> bool:
+        return self.facts.has_reservations and self.held is None and is_foreseeable(request)
+
+    def could_take_over(self, request: Request, other: Work, *, strictly: bool = False) -> bool:
+        """R23: return whether the job fits where a job of lower priority of its queue is nominated.
+        `strictly`: and comes before that job in the queue's order; a take-over against the order is not demanded."""
+        work = request.work
+        if request.kind is not Kind.JOB or other is work or not other.nominated or other.queue != work.queue:
+            return False
+        if other.job.priority >= work.job.priority or (strictly and not comes_before(self.facts, work, other)):
+            return False
+        facts = self.facts.copy()
+        facts.works[other.job.id].nominated = {}
+        fresh = Request(request.kind, facts.works[request.name])
+        if not allows(facts, charges(facts), fresh.work, fresh.pods):
+            return False
+        return may_take(facts, self.holder_for(request), fresh, free(facts, is_soon=True))
