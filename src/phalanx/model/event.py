@@ -139,7 +139,8 @@ class Adopted:
 
     `placements`: charged as they stand; an overcommitted node is reported, not refused.
     `open`: slots that want a node.
-    `started_s`, `flavors`: as the job's `Start` said."""
+    `started_s`, `flavors`: as the job's `Start` said.
+    `leaving`: placed slots that were told to be given up, and are not gone yet. (Of a job that stops, all are.)"""
 
     job: Job
     attempt: int
@@ -148,6 +149,7 @@ class Adopted:
     open: tuple[Slot, ...] = ()
     started_s: float = 0.0
     flavors: tuple[str, ...] = ()
+    leaving: tuple[Slot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,8 +175,9 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     if news:
         charging.backdate(cluster, record)
     add_open_slots(cluster, record, event.open)
-    if event.phase is Phase.STOPPING:
-        mark_leaving(cluster, record, record.placements, None)
+    leaving = record.placements if event.phase is Phase.STOPPING else event.leaving
+    if leaving:
+        mark_leaving(cluster, record, leaving, None)
     settle_charge(cluster, record)
     job_started(cluster, record, leaving=event.phase is Phase.STOPPING)
 

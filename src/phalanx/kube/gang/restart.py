@@ -28,7 +28,7 @@ from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import RunTold
-from phalanx.model.job import Phase
+from phalanx.model.job import Phase, Slot
 from phalanx.model.reason import Reason, ReasonCode
 
 
@@ -151,6 +151,7 @@ def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
     _seat_pods(parts)
     if begun.record.gang:
         _recall_seats(parts)
+        _recall_leaving(parts)
     if parts.barrier.gate_open and seats.started():
         unready = {uid: None for uid, pod in gang.pods.items() if pod.node and pod.phase == "Pending"}
         gang.state = Running(parts=parts, bound_s=gang.effects.now_s(), unready=unready)
@@ -226,3 +227,16 @@ def _recall_seats(parts: StartedParts) -> None:
     parts.elastic.grant(counts)
     if any(parts.elastic.parallelism(job) < job.requested_parallelism for job in parts.start.objects.jobs.values()):
         parts.elastic.rest()  # perhaps it has just given way
+
+
+def _recall_leaving(parts: StartedParts) -> None:
+    """Pods that terminate, beyond those that a role is to have, were told to be given up: what is made anew of them
+    asks for a node of its own. Others that terminate are replaced where they were."""
+    start = parts.start
+    for number, row in enumerate(start.seats.rows):
+        job = start.job_of_role(number)
+        kept = row.least if job is None else parts.elastic.granted.get(job.uid, row.taken)
+        pods = {ordinal: start.objects.pods.get(seat.pod) for ordinal, seat in row.seats.items() if seat.node}
+        going = [ordinal for ordinal, pod in pods.items() if pod is not None and pod.going]
+        for ordinal in going[::-1][: max(0, row.taken - kept)]:
+            start.leaving[Slot(number, ordinal)] = Reason(code=ReasonCode.PREEMPTED, text="it gives up pods")

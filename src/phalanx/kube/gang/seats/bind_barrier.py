@@ -66,6 +66,7 @@ class BindBarrier:
         for slot in slots:
             self._seats.drop(slot)
             self.resting.pop(slot, None)
+            self._start.leaving.pop(slot, None)
         if slots:
             self._effects.tell(Released(self._start.id, slots))
 

@@ -21,19 +21,18 @@ from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.job import GangSize, Phase, Slot
 from phalanx.model.plan import Shrink
-from phalanx.model.reason import Reason
 
 _GIVE_UP = 3  # refusals of an eviction in a row: the pod stays
 
 
 class ElasticParallelism:
     """The parallelism of a start's elastic Jobs. `granted`: elastic Jobs -> the parallelism that their placed pods come
-    to. `leaving`: seats that were told to be given up, and why."""
+    to."""
 
     def __init__(self, start: GangStart, barrier: BindBarrier) -> None:
         self.granted: dict[str, int] = {}
-        self.leaving: dict[Slot, Reason] = {}
         self._start, self._barrier, self._seats, self._effects = start, barrier, start.seats, start.effects
+        self.leaving = start.leaving
         self._resizing: set[str] = set()  # Jobs whose resize is not answered yet
         self._refused: dict[str, int] = {}  # Jobs -> how often their resize was, in a row
         self._short_since: dict[str, float] = {}  # Jobs that were given more pods than have nodes -> since when

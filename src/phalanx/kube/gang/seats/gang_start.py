@@ -14,14 +14,16 @@ from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob, pod_set_names
 from phalanx.model.event import Adopted
-from phalanx.model.job import Outcome, Phase
+from phalanx.model.job import Outcome, Phase, Slot
 from phalanx.model.pod import NodePreference
+from phalanx.model.reason import Reason
 
 
 class GangStart:
     """A start of a gang. `spec`: as it was planned. `phase`: as the core has it. `since_s`: when it began, or its
     last seat lost its node. `guarded_s`: a PodDisruptionBudget protects it until then (0: none does). `resuming`: Jobs
-    whose resume is not answered yet. `updates`: what its Jobs' templates are given besides a flavor, by pod set."""
+    whose resume is not answered yet. `leaving`: seats that were told to be given up, and why. `updates`: what its Jobs'
+    templates are given besides a flavor, by pod set."""
 
     def __init__(
         self, effects: Effects, objects: GangObjects, spec: GangSpec, record: StartRecord, seats: GangSeats
@@ -31,6 +33,7 @@ class GangStart:
         self.since_s = effects.now_s()
         self.guarded_s = 0.0
         self.resuming: set[str] = set()
+        self.leaving: dict[Slot, Reason] = {}
         self.updates: Mapping[str, PodUpdate] = {}
         self._preference: NodePreference | None = None  # beside those of its pods
 
@@ -115,5 +118,6 @@ class GangStart:
                 self.seats.wanting() if phase is not Phase.STOPPING else (),
                 started_s=self.record.at_s,
                 flavors=tuple(flavors),
+                leaving=tuple(slot for slot in self.leaving if slot in self.seats and self.seats[slot].node),
             )
         )

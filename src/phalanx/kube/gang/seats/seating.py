@@ -49,9 +49,13 @@ class Seating:
             return
         if pod.rejected:
             self._seats[slot].node = ""  # its successor must go elsewhere; what it held is given back when it comes
-        bare = self._start.objects.job_of(pod) is None
-        if bare and (pod.phase == "Succeeded" or not self._has_driver()):
+        if self._start.objects.job_of(pod) is None and self._is_over(pod, slot):
             self._barrier.release([slot])
+
+    def _is_over(self, pod: Pod, slot: Slot) -> bool:
+        """Return whether nobody makes the bare pod anew, or its seat was to be given up: a pod made anew asks for its
+        own node then, after those for whom this one went."""
+        return slot in self._start.leaving or pod.phase == "Succeeded" or not self._has_driver()
 
     def _has_driver(self) -> bool:
         """Return whether somebody makes its lost pods anew: a driver may create a failed executor anew, and a dialect
