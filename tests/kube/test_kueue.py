@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from phalanx.client.kind import JOBS, NAMESPACES, NODES, PODS
 from phalanx.dialects.frame.dialect import Told
 from phalanx.dialects.kueue import kinds
@@ -445,5 +447,32 @@ def test_a_cohort_says_its_share_where_fair_sharing_is_on() -> None:
             await stage.until(lambda: len(stage.api.bound()) == 4)
             await stage.until(lambda: share("inner") == 375)
             assert share("outer") == 0
+
+    play(scene())
+
+
+@pytest.mark.parametrize("lender", ["a ClusterQueue", "a Cohort"])
+def test_what_others_do_not_lend_is_kept_and_the_rest_is_there(lender: str) -> None:
+    """Their flavor, without labels, is every node's. It comes when the nodes are there: what it has is known then."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 8)], dialects=ON)
+        stage.api.put(NAMESPACES, named("default"))
+        async with stage.scheduler():
+            await settle(stage, 2)
+            stage.api.put(kinds.RESOURCE_FLAVORS, named("f", spec={}))
+            lent = group(f={"cpu": {"nominalQuota": 4, "lendingLimit": 1}})
+            if lender == "a Cohort":
+                stage.api.put(kinds.COHORTS, named("y", spec={"parentName": "c", "resourceGroups": [lent]}))
+            else:
+                stage.api.put(kinds.CLUSTER_QUEUES, cluster_queue("y", lent, cohortName="c"))
+            stage.api.put(kinds.CLUSTER_QUEUES, cluster_queue("x", group(f={"cpu": 2}), cohortName="c"))
+            stage.api.put(kinds.LOCAL_QUEUES, local_queue("l", "x"))
+            stage.put(job("own", 2))
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            stage.put(job("lent", 1), job("kept", 1))
+            await stage.until(lambda: len(stage.api.bound()) == 3)
+            await settle(stage)
+            assert len(stage.api.bound()) == 3
 
     play(scene())

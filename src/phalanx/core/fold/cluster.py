@@ -89,6 +89,7 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
         case FlavorGone(name):
             cluster.flavors.pop(name, None)
     cluster.flavored_gangs.clear()
+    cluster.tree.pool_stale = True  # it says what the nodes of each flavor have
     cluster.tree.outdate()
     cluster.pending.look_at_all()
 

@@ -175,9 +175,7 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     if news:
         charging.backdate(cluster, record)
     add_open_slots(cluster, record, event.open)
-    leaving = record.placements if event.phase is Phase.STOPPING else event.leaving
-    if leaving:
-        mark_leaving(cluster, record, leaving, None)
+    mark_leaving(cluster, record, record.placements if event.phase is Phase.STOPPING else event.leaving, None)
     settle_charge(cluster, record)
     job_started(cluster, record, leaving=event.phase is Phase.STOPPING)
 
