@@ -30,6 +30,7 @@ from phalanx.kube.routing.caches import Informers, ObjectCaches
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.routing.timers import GangTimers
 from phalanx.kube.routing.watch import ClusterWatch
+from phalanx.kube.status.dependency_outcomes import DependencyOutcomes
 from phalanx.kube.status.dialect_answers import DialectAnswers
 from phalanx.kube.status.usage import load_usage
 from phalanx.kube.write.effects import ApiEffects
@@ -124,9 +125,9 @@ class KubeWorld:
             may_write=self.effects.may_write,
         )
         self.watch.capacity.dialects.news = self.answers.defined
+        self._outcomes = DependencyOutcomes(self.gangs, self.effects.annotate)
         self._api, self._clock = api, clock
-        self._timers = GangTimers()
-        self._breaches = BreachRelist(breaches)
+        self._timers, self._breaches = GangTimers(), BreachRelist(breaches)
         self._routed = False  # changes are routed as they come
         self._recovered = False  # the starts of before were taken up
         self._dirty: dict[str, None] = {}
@@ -183,7 +184,7 @@ class KubeWorld:
         if self.watch.headroom.quotas.news:
             self._news.set()
         out, self._out = self._out, []
-        return out
+        return out + self._outcomes.hear(out)
 
     def apply(self, plan: Plan) -> None:
         """Take the plan up: what is much of it is carried out while this world waits, piece by piece."""
@@ -214,6 +215,7 @@ class KubeWorld:
                     pass  # the victims' marks say whom they make room for: a restart finds the same room leaving
             if not isinstance(action, Wait | Nominate):
                 self._mark(gang.id)
+        self._outcomes.write()
 
     async def wait(self, timeout_s: float | None) -> None:
         await self._breaches.settle(self.caches.list_again)

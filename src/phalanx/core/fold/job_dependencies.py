@@ -165,7 +165,7 @@ def met(cluster: Cluster, dependency: Dependency) -> DependencyState:
     """Return whether the dependency is met, may still be, or never will."""
     record = cluster.jobs.get(dependency.job)
     if record is not None:
-        started = record.phase is not Phase.QUEUED or record.attempt > 0
+        started = record.phase is not Phase.QUEUED or record.attempt > 0 or record.preempted > 0
         return DependencyState.YES if dependency.after is DependencyType.START and started else DependencyState.NOT_YET
     outcome = cluster.dependencies.outcomes.get(dependency.job)
     if outcome is None:

@@ -69,6 +69,7 @@ DELETED_BY = "phalanx.dev/deleted-by"  # on pods and jobs: the user who deleted 
 # Written by Phalanx.
 ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see records.py
 REASON = "phalanx.dev/reason"  # on Jobs: why it waits, `Code: text`
+AFTER_OUTCOMES = "phalanx.dev/after-outcomes"  # how jobs ended that this one depends on: JSON, dependency_outcomes.py
 GATE = "phalanx.dev/pinned"  # scheduling gate of pods that another scheduler binds, see binding.py
 PINNED = "phalanx.dev/pinned"  # on such pods, ungated: the node that they were let go to
 PREEMPTED = "phalanx.dev/preempted"  # the mark of a preemption: JSON, see records.py
@@ -81,7 +82,10 @@ DEVICES = "phalanx.dev/devices"  # on pods: the devices they were given; on node
 PART = "phalanx.dev/part"  # on pods: the part of their node that they are in, see node_parts.py
 
 # Of these, what stands on Jobs and pods; nobody else may write it where the policies of deploy/ are installed.
-WRITTEN = (ADMITTED, PREEMPTED, PREEMPTIONS, REASON, PARALLELISM, LIMITED, TEMPLATE, PINNED, DEVICES, PART)
+WRITTEN = (
+    *(ADMITTED, PREEMPTED, PREEMPTIONS, REASON, AFTER_OUTCOMES, PARALLELISM, LIMITED, TEMPLATE),
+    *(PINNED, DEVICES, PART),
+)
 REMOVABLE = (ADMITTED, REASON)  # anybody may take these off: what was started is then no more
 
 JOB_NAME = "batch.kubernetes.io/job-name"

@@ -2,8 +2,9 @@
 
 Rooms:
 
-    usage               past usage, kept in a ConfigMap
-    queue_status        the status of Queue objects
-    told                a gang, as dialects are told of it
-    dialect_answers     what dialects answer, written
+    usage                 past usage, kept in a ConfigMap
+    dependency_outcomes   how jobs ended that others depend on, kept on those that wait
+    queue_status          the status of Queue objects
+    told                  a gang, as dialects are told of it
+    dialect_answers       what dialects answer, written
 """

@@ -66,6 +66,13 @@ class ApiEffects:
         if not (isinstance(about, Pod) and about.stands_in):  # of its object the dialect tells
             self.reporter.event(about, reason, text, warning=warning)
 
+    def annotate(self, about: Member, word: str, text: str) -> None:
+        """Write the text under a word of ours on a member of a gang."""
+        if isinstance(about, Pod):
+            self.pods.annotate(about, word, text)
+        else:
+            self.jobs.annotate(about, word, text)
+
     def tell_invalid(self, kind: Kind, obj: Object, why: str) -> None:
         """Tell people that the object cannot be read."""
         self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)

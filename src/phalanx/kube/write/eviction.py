@@ -15,7 +15,6 @@ from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, Connection, O
 from phalanx.client.kind import DISRUPTION_BUDGETS, PODS
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
-from phalanx.kube.read.records import PreemptionMark, read_preemption_mark
 from phalanx.kube.write.writer import Verdict, Write
 
 
@@ -87,15 +86,15 @@ def _holds(one: Mapping[str, Any], said: Mapping[str, str]) -> bool:
             return one["key"] not in said
 
 
-class MarkPod(Write):
-    """The mark of a preemption, on a bare pod, before it is told to go."""
+class AnnotatePod(Write):
+    """Something that is said on a bare pod, such as the mark of a preemption before it is told to go."""
 
-    def __init__(self, pod: Pod, mark: PreemptionMark) -> None:
+    def __init__(self, pod: Pod, word: str, text: str) -> None:
         self.key = f"pods/{pod.key}"
-        self.pod, self.mark = pod, mark
+        self.pod, self.word, self.text = pod, word, text
 
     async def send(self, api: Connection) -> Object:
-        body = {"metadata": {"uid": self.pod.uid, "annotations": {labels.PREEMPTED: self.mark.text()}}}
+        body = {"metadata": {"uid": self.pod.uid, "annotations": {self.word: self.text}}}
         return await api.patch(PODS, self.pod.name, body, self.pod.namespace, fieldManager=labels.FIELD_MANAGER)
 
     async def read(self, api: Connection) -> Object:
@@ -104,9 +103,8 @@ class MarkPod(Write):
     def judge(self, obj: Object) -> Verdict:
         if obj["metadata"]["uid"] != self.pod.uid:
             return Verdict.GONE
-        return (
-            Verdict.ACHIEVED if read_preemption_mark(obj["metadata"].get("annotations")) == self.mark else Verdict.AGAIN
-        )
+        said = (obj["metadata"].get("annotations") or {}).get(self.word)
+        return Verdict.ACHIEVED if said == self.text else Verdict.AGAIN
 
 
 class EvictPod(Write):

@@ -10,9 +10,10 @@ from phalanx.client.connection import Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.kube.gang.effects import Answer, Answered, RoleStart
+from phalanx.kube.read.labels import REASON
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.kube.write.job_patch import AnnotateReason, ResizeJob, ResumeJob, SuspendJob
+from phalanx.kube.write.job_patch import AnnotateJob, ResizeJob, ResumeJob, SuspendJob
 from phalanx.kube.write.writer import Writer
 from phalanx.model.node import Flavor
 from phalanx.model.reason import Reason
@@ -68,9 +69,13 @@ class JobWrites:
         self._writer.put(ResizeJob(job, self._known(job), parallelism), self._done(gang, job, logged))
 
     def explain(self, job: BatchJob, text: str) -> None:
+        self.annotate(job, REASON, text)
+
+    def annotate(self, job: BatchJob, word: str, text: str) -> None:
+        """Write the text under a word of ours."""
         kind = job.adapter.kind
         if (obj := self._informers(kind).objects.get(job.key)) is not None:
-            self._writer.put(AnnotateReason(job, obj, text), lambda answer, found, _: self._observe(kind, found))
+            self._writer.put(AnnotateJob(job, obj, word, text), lambda answer, found, _: self._observe(kind, found))
 
     # --- inside ---------------------------------------------------------------------------------------------------
 

@@ -216,20 +216,20 @@ class SuspendJob(JobPatch):
         return self.rebase(shown, obj)
 
 
-class AnnotateReason(JobPatch):
-    """Say on a Job what went wrong with it, also when it is over."""
+class AnnotateJob(JobPatch):
+    """Say something on a Job, also when it is over."""
 
-    def __init__(self, job: BatchJob, obj: Object, text: str) -> None:
+    def __init__(self, job: BatchJob, obj: Object, word: str, text: str) -> None:
         super().__init__(job, obj)
-        self.text = text
+        self.word, self.text = word, text
 
     async def send(self, api: Connection) -> Object:
-        return await self.patch(api, self.change({}, {labels.REASON: self.text}))
+        return await self.patch(api, self.change({}, {self.word: self.text}))
 
     def judge(self, obj: Object) -> Verdict:
         if (shown := self.shown(obj)) is None:
             return Verdict.GONE
-        said = labels.option(shown["metadata"], labels.REASON)
+        said = labels.option(shown["metadata"], self.word)
         return Verdict.ACHIEVED if said == self.text else self.rebase(shown, obj)
 
 
@@ -261,9 +261,10 @@ def _counts(job: BatchJob, parallelism: int) -> Object:
 
 
 def _asked(job: Object) -> tuple[Any, ...]:
-    """Return what a start is decided on: all of a Job but its status, and but what we write of why it waits."""
+    """Return what a start is decided on: all of a Job but its status, and but what we write while it waits."""
     meta = job["metadata"]
-    said = {key: text for key, text in (meta.get("annotations") or {}).items() if key != labels.REASON}
+    ours = (labels.REASON, labels.AFTER_OUTCOMES)
+    said = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in ours}
     return job["spec"], meta.get("labels") or {}, said, "deletionTimestamp" in meta
 
 

@@ -12,10 +12,11 @@ from phalanx.client.kind import PODS, VOLUME_CLAIMS, Kind
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.capacity.node_parts import node_and_part
 from phalanx.kube.gang.effects import Answer, Answered
+from phalanx.kube.read.labels import PREEMPTED
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
 from phalanx.kube.write.binding import BindPod, PinPod, PlaceStandIn
-from phalanx.kube.write.eviction import EvictPod, MarkPod, ReadDisruptionBudgets
+from phalanx.kube.write.eviction import AnnotatePod, EvictPod, ReadDisruptionBudgets
 from phalanx.kube.write.volume_claim import SelectNode
 from phalanx.kube.write.writer import Writer
 
@@ -86,7 +87,17 @@ class PodWrites:
         self._writer.put(question, done)
 
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None:
-        self._writer.put(MarkPod(pod, mark), self._done(gang, answered))
+        self._writer.put(AnnotatePod(pod, PREEMPTED, mark.text()), self._done(gang, answered))
+
+    def annotate(self, pod: Pod, word: str, text: str) -> None:
+        """Write the text under a word of ours."""
+
+        def done(answer: Answer, obj: Object | None, said: str) -> None:
+            if obj is not None:
+                self._informers(PODS).observe(obj)
+
+        if not pod.stands_in:  # its object has no such words
+            self._writer.put(AnnotatePod(pod, word, text), done)
 
     def evict(
         self,

@@ -1,0 +1,116 @@
+"""How jobs ended that others depend on, kept on the objects of those that wait.
+
+A dependency outlives its job: its user deletes that, or the cluster does an hour after its end. A scheduler that starts
+then would know nothing of it. So the scheduler writes the outcome on the dependent's own object, in
+`phalanx.dev/after-outcomes` (`{"default/prepare": "succeeded"}`), if the dependent still waits after the next cycle. A
+dependent that starts costs no write. The next scheduler reads the outcome there. A job of that name that exists counts
+more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+
+import msgspec
+
+from phalanx.kube.gang.effects import Member
+from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.read.labels import AFTER_OUTCOMES, read_json
+from phalanx.model.event import Adopted, Event, Finished, OutcomeTold, Submitted
+from phalanx.model.job import Job, Outcome
+
+KEPT = 10_000  # outcomes that no waiting job depends on
+
+
+class DependencyOutcomes:
+    """`gangs`: all there are, by id. `annotate`: writes a text under a key on an object."""
+
+    def __init__(self, gangs: Mapping[str, GangLifecycle], annotate: Callable[[Member, str, str], None]) -> None:
+        self._gangs, self._annotate = gangs, annotate
+        self._outcomes: dict[str, Outcome] = {}
+        self._needs: dict[str, tuple[str, ...]] = {}  # waiting job -> those that it depends on
+        self._dependents: dict[str, dict[str, None]] = {}  # the same from the other side
+        self._due: dict[str, None] = {}  # waiting jobs of whose dependencies something was told
+
+    def hear(self, events: Sequence[Event]) -> list[Event]:
+        """Take in what the core is told; return what to tell it besides: outcomes that stand on objects alone."""
+        found: list[Event] = []
+        for event in events:
+            match event:
+                case Submitted(job):
+                    self._outcomes.pop(job.id, None)
+                    self._describe(job)
+                    found += self._noted(job)
+                case Adopted(job):
+                    self._outcomes.pop(job.id, None)
+                    self._forget(job.id)
+                case Finished(name, outcome) | OutcomeTold(name, outcome):
+                    self._forget(name)
+                    self._end(name, outcome)
+        return found
+
+    def write(self) -> None:
+        """Write what was told before the last decision, and is not on the objects of those that wait still."""
+        due, self._due = self._due, {}
+        for name in due:
+            gang = self._gangs.get(name)
+            if gang is None or not gang.waits or (member := _member(gang)) is None:
+                continue
+            before = _read(member)
+            known = {need: self._outcomes[need] for need in self._needs.get(name, ()) if need in self._outcomes}
+            if (now := {**before, **known}) != before:
+                self._annotate(member, AFTER_OUTCOMES, msgspec.json.encode(now).decode())
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _describe(self, job: Job) -> None:
+        self._forget(job.id)
+        if not job.after:
+            return
+        needs = self._needs[job.id] = tuple(dict.fromkeys(each.job for each in job.after))
+        for need in needs:
+            self._dependents.setdefault(need, {})[job.id] = None
+        if any(need in self._outcomes for need in needs):
+            self._due[job.id] = None
+
+    def _noted(self, job: Job) -> Iterator[Event]:
+        """Yield what stands on the job's object of jobs of which nothing else is known."""
+        gang = self._gangs.get(job.id)
+        member = _member(gang) if gang is not None and job.after else None
+        for name, outcome in _read(member).items() if member is not None else ():
+            other = self._gangs.get(name)
+            if name in self._needs[job.id] and name not in self._outcomes and (other is None or other.objects.over):
+                self._outcomes[name] = outcome
+                yield OutcomeTold(name, outcome)
+
+    def _forget(self, name: str) -> None:
+        for need in self._needs.pop(name, ()):
+            dependents = self._dependents[need]
+            del dependents[name]
+            if not dependents:
+                del self._dependents[need]
+
+    def _end(self, name: str, outcome: Outcome) -> None:
+        self._outcomes.pop(name, None)
+        self._outcomes[name] = outcome
+        self._due.update(self._dependents.get(name, {}))
+        if len(self._outcomes) > 2 * KEPT:
+            latest = dict(islice(self._outcomes.items(), len(self._outcomes) - KEPT, None))
+            self._outcomes = {
+                one: end for one, end in self._outcomes.items() if one in self._dependents or one in latest
+            }
+
+
+def _member(gang: GangLifecycle) -> Member | None:
+    """Return the object of the gang that carries them."""
+    members = gang.objects.waiting().everyone
+    return next((one for one in members if AFTER_OUTCOMES in one.options), members[0] if members else None)
+
+
+def _read(member: Member) -> dict[str, Outcome]:
+    """Return what stands on an object; nothing, where it is not as we write it."""
+    try:
+        return read_json(member.options.get(AFTER_OUTCOMES, "{}"), dict[str, Outcome])
+    except ValueError:
+        return {}
