@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from phalanx.client.informer import Change
 from phalanx.client.kind import NAMESPACES, PODS
 from phalanx.dialects.frame.dialect import Said
@@ -275,5 +277,36 @@ def test_a_stream_tells_what_happens_when_it_happens() -> None:
             await stage.until(coming.done)
             assert coming.result()[0]["objectID"] == "app"
             assert stage.world.answers.stream(PATH, ("v1", "partitions"), {}) is None
+
+    play(scene())
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_small_applications_overtake_a_gang_unless_their_pods_end_in_time(bounded: bool) -> None:
+    """A gang holds nothing while it waits. Once it is known when the others end, the capacity is reserved for it."""
+    groups = json.dumps([{"name": "work", "minMember": 8, "minResource": {"cpu": "1"}}])
+
+    def small(name: str) -> Object:
+        found = pod(name, "root.default", "4", app=name)
+        if bounded:
+            found["spec"]["activeDeadlineSeconds"] = 100
+        return found
+
+    async def scene() -> None:
+        stage = stage_with()
+        stage.put(small("s0"), small("s1"))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            stage.put(*(pod(f"w{n}", "root.default", task_groups=groups, task_group_name="work") for n in range(8)))
+            for number in range(2, 8):  # one ends, and another one is there
+                await settle(stage)
+                stage.put(small(f"s{number}"))
+                await settle(stage)
+                ended = [name for name in stage.api.bound() if name.startswith("s")]
+                stage.finish(min(ended, key=lambda name: stage.api.objects[PODS][f"default/{name}"]["status"]["phase"]))
+                stage.now_s += 30.0
+            await settle(stage)
+            started = [name[0] for name in stage.api.bound()]
+            assert (started.count("w"), started.count("s") == 8) == ((8, False) if bounded else (0, True))
 
     play(scene())
