@@ -273,3 +273,23 @@ def test_killed_while_it_gives_way_it_gives_way_whole(how: str) -> None:
         assert given(here), f"write {number} ({whole[number - 1]}) was {how}: {here.api.bound()}"
         assert suspended(here)
         assert not [record for record in here.cluster.jobs.values() if record.leaving]
+
+
+def test_one_that_starts_anew_starts_with_all_of_its_pods() -> None:
+    """A worker of the start before had succeeded. Its pod is gone with the others, and it has to run again."""
+
+    async def scene() -> None:
+        here = stage(4)
+        here.api.put(PYTORCH, training(3))
+        async with here.scheduler():
+            await here.until(lambda: len(here.api.bound()) == 4)
+            await settle(here)
+            here.finish("t-worker-1")
+            await settle(here)
+            here.decide(Preempt("default/t", 1, "default/other", Reason(code=ReasonCode.PREEMPTED, text="room")))
+            await here.until(lambda: not here.api.pods())
+            await here.until(lambda: len(here.api.bound()) == 4)
+            await settle(here)
+            assert len(here.cluster.jobs["default/t"].placements) == 4
+
+    play(scene())

@@ -131,8 +131,8 @@ class GangLifecycle:
         if self.parts is not None:
             self.parts.seating.see(pod.uid)
 
-    def lose_pod(self, pod: Pod) -> None:
-        self.objects.end_pod(pod)
+    def lose_pod(self, pod: Pod, *, gone: bool = False) -> None:
+        self.objects.end_pod(pod, gone=gone)
         if pod.rejected:
             self._rejected(pod)
         if self.parts is not None:

@@ -19,7 +19,7 @@ class GangObjects:
         self.id = id
         self.jobs: dict[str, BatchJob] = {}
         self.pods: dict[str, Pod] = {}
-        self._succeeded: dict[str, set[str]] = {}  # Job uid -> its pods that were seen to succeed
+        self._succeeded: dict[str, set[str]] = {}  # Job uid -> its pods that have succeeded, and still exist
         self._outcomes: dict[str, Outcome] = {}  # of Jobs, and of bare pods, that are over
 
     def see_job(self, job: BatchJob) -> None:
@@ -27,10 +27,13 @@ class GangObjects:
             self._outcomes[job.uid] = job.outcome
         self.jobs[job.uid] = job
 
-    def end_pod(self, pod: Pod) -> None:
-        """Note that the pod is over or gone."""
+    def end_pod(self, pod: Pod, *, gone: bool = False) -> None:
+        """Note that the pod is over, or gone. A pod that is gone counts no more: its Job's status has it by then
+        (JobTrackingWithFinalizers); and what a framework runs anew after it was suspended begins with all of its
+        pods."""
         if pod.over and pod.phase == "Succeeded" and pod.owner is not None:
-            self._succeeded.setdefault(pod.owner[1], set()).add(pod.uid)
+            succeeded = self._succeeded.setdefault(pod.owner[1], set())
+            succeeded.discard(pod.uid) if gone else succeeded.add(pod.uid)
         if pod.over and self.job_of(pod) is None:
             self._outcomes[pod.uid] = Outcome.SUCCEEDED if pod.phase == "Succeeded" else Outcome.FAILED
         self.pods.pop(pod.uid, None)

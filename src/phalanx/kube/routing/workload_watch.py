@@ -168,7 +168,7 @@ class WorkloadWatch:
             if not siblings:
                 del self._pods_of[pod.owner[1]]
         if (gang := self._pod_gang.pop(uid, None)) is not None:
-            gang.lose_pod(pod)
+            gang.lose_pod(pod, gone=True)
             self._changed(gang.id)
 
     def _route(self, pod: Pod) -> None:
