@@ -14,6 +14,7 @@ from phalanx.kube.read.pod import Pod
 from phalanx.model.event import Adopted, Opened, Released
 from phalanx.model.job import Phase, Placement, Role, Slot
 from phalanx.model.pod import Shape
+from phalanx.model.reason import Reason, ReasonCode
 from tests.kube.gang.recorded_effects import RecordedEffects, a_job, a_pod, nodes, started
 
 
@@ -221,3 +222,30 @@ def test_a_job_is_one_role() -> None:
     seats = table(1, 1)
     assert seats.role_of(JobPods(a_job().uid)) == 0
     assert seats.role_of(JobPods("other")) is None
+
+
+def test_a_pod_that_waits_for_a_node_takes_the_seat_of_one_that_went() -> None:
+    """Who chooses the pods that go may choose one that runs. What is made anew of it waits instead of the other."""
+    scene = Scene(3, ["n1", "n2"], minimum=2)
+    first = a_pod("a", job="j")
+    scene.see(first, a_pod("b", job="j"), a_pod("c", job="j"))
+    assert scene.bound == {"a": "n1", "b": "n2"}
+    assert scene.effects.of(Opened) == [Opened("default/j", (Slot(0, 2),))]
+    scene.lose(first)
+    scene.see()
+    assert scene.bound == {"a": "n1", "b": "n2", "c": "n1"}
+    scene.see(a_pod("d", job="j"))
+    assert "d" not in scene.bound
+    scene.seating.place([Placement(0, 2, "n2")])
+    scene.see()
+    assert scene.bound["d"] == "n2"
+
+
+def test_a_seat_that_is_given_up_is_handed_over_to_nobody() -> None:
+    scene = Scene(3, ["n1", "n2"], minimum=2)
+    first = a_pod("a", job="j")
+    scene.see(first, a_pod("b", job="j"), a_pod("c", job="j"))
+    scene.start.leaving[Slot(0, 0)] = Reason(code=ReasonCode.PREEMPTED, text="room for another")
+    scene.lose(first)
+    scene.see()
+    assert scene.bound == {"a": "n1", "b": "n2"}

@@ -170,6 +170,19 @@ class GangSeats:
         row.vacant[slot.ordinal] = None
         return slot
 
+    def hand_over(self, slot: Slot) -> str:
+        """Give a vacant seat that has a node to a pod of its role that has none, and return the pod; empty: none waits.
+        What is made anew of the pod that left takes the seat without a node."""
+        row, seat = self.rows[slot.role], self[slot]
+        waits = (ordinal for ordinal, other in row.seats.items() if other.pod and not other.node)
+        if not seat.node or (ordinal := next(waits, None)) is None:
+            return ""
+        former = row.seats[ordinal]
+        seat.pod, former.pod = former.pod, ""
+        row.vacant[ordinal] = row.vacant.pop(slot.ordinal)
+        self.slot_of[seat.pod] = slot
+        return seat.pod
+
     def mark(self, slot: Slot, *, ready: bool, bound: bool) -> None:
         row, seat = self.rows[slot.role], self[slot]
         row.ready += ready - seat.ready

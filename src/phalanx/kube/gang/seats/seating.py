@@ -51,6 +51,8 @@ class Seating:
             self._seats[slot].node = ""  # its successor must go elsewhere; what it held is given back when it comes
         if self._start.objects.job_of(pod) is None and self._is_over(pod, slot):
             self._barrier.release([slot])
+        elif slot not in self._start.leaving and (heir := self._seats.hand_over(slot)):
+            self.see(heir)
 
     def _is_over(self, pod: Pod, slot: Slot) -> bool:
         """Return whether nobody makes the bare pod anew, or its seat was to be given up: a pod made anew asks for its
