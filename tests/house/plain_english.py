@@ -142,6 +142,7 @@ SENTENCE = re.compile(
     r".+?(?:[.!?](?=[\s)\"]+[A-Z`\"(*])|\n[ \t]*\n|\n(?=[ \t]*(?:[-*|] |\d+\. |`\w+`[:,]|\w\S* {2,}))|\Z)", re.DOTALL
 )
 CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
+LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 PARAGRAPH = re.compile(r"[^\n]+(?:\n(?![ \t]*(?:[-*] |\d+\. |\||#|\n))[^\n]+)*")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -163,7 +164,7 @@ def sentences_of(path: Path) -> Iterator[Sentence]:
     source = path.read_text()
     for line, text in markdown_texts(source) if path.suffix == ".md" else python_texts(source):
         for match in SENTENCE.finditer(text):
-            sentence = " ".join(match.group().split()).strip(" |*-")
+            sentence = LINK_TARGET.sub("", " ".join(match.group().split())).strip(" |*-")
             if len(sentence.split()) > 2:
                 skipped = len(match.group()) - len(match.group().lstrip())
                 start = line + text.count("\n", 0, match.start() + skipped)

@@ -1,4 +1,4 @@
-"""A decision record says context, choice, consequence, on one page; what was tried is in docs/benchmarks/."""
+"""A decision record has context, choice and consequence on one page. The index lists every record with its title."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-RECORDS = sorted((Path(__file__).parents[2] / "docs" / "decisions").glob("*.md"))
-TO_BE_REWRITTEN: set[str] = set()
+FOLDER = Path(__file__).parents[2] / "docs" / "decisions"
+RECORDS = sorted(FOLDER.glob("[0-9]*.md"))
 LINES, CHARACTERS = 60, 120
 
 
@@ -18,11 +18,17 @@ def test_records_are_numbered_once() -> None:
     assert [path.name for path in RECORDS if not path.read_text().startswith(f"# {int(path.name[:4])}. ")] == []
 
 
-@pytest.mark.parametrize("record", [path for path in RECORDS if path.name not in TO_BE_REWRITTEN], ids=lambda p: p.name)
-def test_a_record_is_a_page_that_says_context_choice_consequence(record: Path) -> None:
+def test_the_index_lists_each_record_once_with_its_title() -> None:
+    listed = re.findall(r"^- \[(.+)\]\((\S+)\)$", (FOLDER / "README.md").read_text(), re.MULTILINE)
+    titles = [(path.read_text().partition("\n")[0].removeprefix("# "), path.name) for path in RECORDS]
+    assert sorted(listed, key=lambda row: row[1]) == titles
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.name)
+def test_a_record_is_a_page_with_context_choice_consequence(record: Path) -> None:
     text = record.read_text()
     parts = re.findall(r"^\*\*(Context|Choice|Consequence)\b", text, re.MULTILINE)
     order = [part for part, before in zip(parts, ["", *parts], strict=False) if part != before]
-    assert order[:3] == ["Context", "Choice", "Consequence"], "say these three, in this order"
+    assert order[:3] == ["Context", "Choice", "Consequence"], "write these three, in this order"
     fits = len(text.splitlines()) <= LINES and len(text) <= LINES * CHARACTERS
     assert fits, "move what was tried and measured to docs/benchmarks/"

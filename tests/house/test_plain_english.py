@@ -33,12 +33,13 @@ CEILINGS: dict[str, int] = {
     "src/phalanx/webhook": 36,
     "src/phalanx": 14,
     "docs/benchmarks": 5,
-    "docs/decisions": 14,
+    "docs/decisions": 2,
     "docs/dialects": 14,
     "docs/guide": 8,
     "docs": 11,
     "tests": 20,
 }
+AIM = 2
 SLACK = 2  # percent points by which a package may lie below its ceiling
 
 
@@ -56,7 +57,7 @@ def test_a_package_stays_below_its_ceiling(package: str) -> None:
         f"{found.flagged} of {found.seen} sentences are hard to read; "
         f"`python -m tests.house.plain_english {package}` lists them with reasons"
     )
-    assert found.percent > CEILINGS[package] - SLACK, f"lower the ceiling of {package} to {int(found.percent) + 1}"
+    assert found.percent >= CEILINGS[package] - SLACK, f"lower its ceiling to {max(AIM, int(found.percent) + 1)}"
 
 
 def test_every_file_belongs_to_a_package() -> None:
@@ -124,11 +125,11 @@ def test_sentences_of_a_python_file_are_docstrings_and_comments(tmp_path: Path) 
 def test_sentences_of_a_markdown_file_are_paragraphs_items_and_cells(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     path.write_text(
-        "# A heading of the page\n\nOne paragraph over\ntwo lines.\n\n- an item of it\n\n"
-        "```\ncode is not read\n```\n\n| a table cell | and the second cell |\n"
+        "# A heading of the page\n\nOne paragraph over\ntwo lines, with a [link](who-reaches-whom.md).\n\n"
+        "- an item of it\n\n```\ncode is not read\n```\n\n| a table cell | and the second cell |\n"
     )
     assert [(found.line, found.text) for found in sentences_of(path)] == [
-        (3, "One paragraph over two lines."),
+        (3, "One paragraph over two lines, with a [link]."),
         (6, "an item of it"),
         (12, "a table cell"),
         (12, "and the second cell"),
