@@ -15,7 +15,7 @@ from .test_structure import ROOT
 
 # Percent of flagged sentences. A package is every file below its folder that belongs to no other row.
 CEILINGS: dict[str, int] = {
-    "src/phalanx/aggregation": 40,
+    "src/phalanx/aggregation": 2,
     "src/phalanx/cli": 17,
     "src/phalanx/client": 16,
     "src/phalanx/core": 21,
@@ -24,13 +24,13 @@ CEILINGS: dict[str, int] = {
     "src/phalanx/embedded": 15,
     "src/phalanx/kube": 24,
     "src/phalanx/ledger": 18,
-    "src/phalanx/metrics": 27,
+    "src/phalanx/metrics": 2,
     "src/phalanx/model": 13,
     "src/phalanx/report": 11,
     "src/phalanx/simulator": 20,
     "src/phalanx/slurm": 18,
     "src/phalanx/state": 16,
-    "src/phalanx/webhook": 36,
+    "src/phalanx/webhook": 2,
     "src/phalanx": 14,
     "docs/benchmarks": 5,
     "docs/decisions": 2,

@@ -1,7 +1,7 @@
-"""An aggregated API server: an API group that API servers of a cluster pass on to us.
+"""An aggregated API server: the kube-apiserver forwards requests for one API group to this process.
 
-front_proxy  who asks, as the API server says
-belief       whom to believe that, as the cluster says now
-access       whether who asks may, as the API server says
-serving      the port, and what is answered there
+front_proxy  read the user of a forwarded request from its headers
+belief       keep the front proxy's settings up to date
+access       ask the API server whether the user may read the path
+serving      the HTTPS port and its responses
 """

@@ -1,7 +1,7 @@
-"""Whether who asks may: the API server is asked (SubjectAccessReview), as it is by every aggregated API server.
+"""Authorize requests: ask the API server with a SubjectAccessReview, as every aggregated API server does.
 
-An answer counts for ten seconds, yes or no, as with the API server's own library: who is given a right has it within
-that time, and who polls does not double the API server's work.
+A verdict, positive or negative, is cached for ten seconds, as in the API server's own library. So a newly granted right
+takes effect within ten seconds, and a client that polls does not double the API server's work.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ REVIEWS: Final = Kind(
     group="authorization.k8s.io", plural="subjectaccessreviews", name="SubjectAccessReview", namespaced=False
 )
 COUNTS_S, KEPT = 10.0, 1000
-Verdict = tuple[bool, str]  # allowed; why, in the words of who decided
+Verdict = tuple[bool, str]  # allowed; the reason, as the authorizer wrote it
 
 
 class Access:
-    """The verdicts of the API server, and those of lately. `clock_s`: seconds that pass."""
+    """The API server's verdicts, with a cache. `clock_s`: returns the seconds of a monotonic clock."""
 
     def __init__(self, api: Connection, clock_s: Callable[[], float]) -> None:
         self._api, self._clock_s = api, clock_s
         self._known: dict[tuple[Asker, str, str], tuple[float, Verdict]] = {}
 
     async def verdict(self, asker: Asker, resource: dict[str, str] | None, path: str) -> Verdict:
-        """Return whether he may get that resource, or where that is None that path. Raises ApiError."""
+        """Return whether the user may get the resource, or the path if `resource` is None. Raises ApiError."""
         key = (asker, path, "" if resource is None else "resource")
         known = self._known.get(key)
         if known is not None and known[0] > self._clock_s():

@@ -1,7 +1,7 @@
-"""Whom to believe, as the cluster says now: its ConfigMap is looked at again and again.
+"""Keep the front proxy's settings up to date by reading the cluster's ConfigMap every `PAUSE_S` seconds.
 
-What was read counts until something else is there: an API server that is away, or a ConfigMap that somebody broke,
-shuts nobody out.
+The last valid settings stay in use. So an API server that is down, or an invalid ConfigMap, does not lock out any
+client.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ PAUSE_S: Final = 15.0
 
 
 class Belief:
-    """`proxy`: what counts; None: nothing was read yet. `believe`: told the authority whenever it is another one, and
-    raises ValueError if that is none."""
+    """The current settings of the front proxy. `proxy`: the last valid settings; None before the first successful read.
+    `believe`: called with the certificate authority (PEM) whenever it has changed; it raises ValueError if the text is
+    not a certificate."""
 
     def __init__(self, api: Connection, believe: Callable[[str], None]) -> None:
         self._api, self._believe = api, believe
@@ -30,13 +31,13 @@ class Belief:
         self._failure = ""
 
     def wrong(self) -> str:
-        """Return why nobody can be believed; empty: nothing."""
+        """Return why no request can be authenticated; empty if the settings are known."""
         if self.proxy is not None:
             return ""
         return self._failure or f"ConfigMap {NAMESPACE}/{CONFIG_MAP} is not read yet"
 
     async def keep(self) -> None:
-        """For ever. What fails is tried again."""
+        """Read the settings again and again, for ever. A failed read is logged and repeated after the pause."""
         while True:
             try:
                 await self.step()
@@ -49,7 +50,7 @@ class Belief:
             await asyncio.sleep(PAUSE_S)
 
     async def step(self) -> None:
-        """Once. Raises ApiError, ValueError."""
+        """Read the settings once. Raises ApiError, ValueError."""
         found = await self._api.get(CONFIG_MAPS, CONFIG_MAP, NAMESPACE)
         proxy = read_front_proxy(found.get("data") or {})
         if self.proxy is None or proxy.authority != self.proxy.authority:

@@ -1,7 +1,8 @@
-"""Who asks: API servers pass requests on with a certificate of the front proxy, and say for whom in headers.
+"""Read the user of a forwarded request. An API server forwards it with the front proxy's certificate and puts the user
+into headers.
 
-A cluster says in the ConfigMap kube-system/extension-apiserver-authentication which authority that is, whom of it to
-believe, and how the headers are called. Nobody is believed as long as that is not known.
+The ConfigMap kube-system/extension-apiserver-authentication names the certificate authority, the allowed common names
+and the headers. Every request is refused until these are known.
 
 Source: k8s.io/apiserver/pkg/authentication/request/headerrequest and pkg/server/options/authentication.go of 1.36.
 """
@@ -21,7 +22,7 @@ _PREFIX = "requestheader-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """The user for whom an API server asks."""
+    """The user of a forwarded request."""
 
     name: str
     uid: str = ""
@@ -31,8 +32,8 @@ class Asker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontProxy:
-    """The front proxy, as its cluster configures it. `authority`: certificates in PEM. `names`: the common names of
-    its certificates that count; none: all do. The others are names of headers, in lower case."""
+    """The front proxy's settings in a cluster. `authority`: certificates in PEM. `names`: the allowed common names of
+    the front proxy's certificate; empty: every name is allowed. The other fields are header names in lower case."""
 
     authority: str
     names: frozenset[str]
@@ -42,7 +43,7 @@ class FrontProxy:
     extra_prefixes: tuple[str, ...]
 
     def asker(self, common_name: str, headers: Iterable[tuple[str, str]]) -> Asker | None:
-        """Return for whom who shows that certificate asks; None: he is not believed, or names nobody."""
+        """Return the user in the headers; None if the certificate's common name is not allowed, or no user is named."""
         if self.names and common_name not in self.names:
             return None
         said: dict[str, list[str]] = {}
@@ -62,7 +63,7 @@ class FrontProxy:
 
 
 def read_front_proxy(data: Mapping[str, str]) -> FrontProxy:
-    """Of the ConfigMap's data. Raises ValueError with what is wrong."""
+    """Return the settings in the ConfigMap's data. Raises ValueError with the reason if they are invalid."""
     authority = data.get(f"{_PREFIX}client-ca-file") or ""
     if not authority:
         raise ValueError(
@@ -83,7 +84,7 @@ def read_front_proxy(data: Mapping[str, str]) -> FrontProxy:
 
 
 def _listed(data: Mapping[str, str], key: str) -> tuple[str, ...]:
-    """A list of words, as JSON; none: it is not there."""
+    """Return a list of names that the ConfigMap has as JSON; empty if the key is absent."""
     text = data.get(f"{_PREFIX}{key}") or "[]"
     found = json.loads(text)
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):

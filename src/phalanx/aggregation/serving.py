@@ -1,10 +1,10 @@
-"""The port that API servers pass requests on to: HTTPS for them alone, discovery, and one view.
+"""The HTTPS port for requests that API servers forward. It serves discovery and one view.
 
-Who shows no certificate of the front proxy's authority gets no further than the handshake, so nobody but API servers
-costs more than that. Certificate and authority change while the port is open: every handshake begins with those that
-count then, and none is resumed from one before.
+The TLS handshake requires a certificate of the front proxy's authority, so a request of any other client costs a
+handshake only. Certificate and authority may change while the port is open. Every handshake uses the current ones, and
+TLS sessions are never resumed.
 
-What is asked for is found in what a view makes of the objects; who asks, and whether he may, comes first.
+Each request is authenticated and authorized first. Then the view computes the response from the objects.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from phalanx.metrics.serving import listening
 from phalanx.webhook.serving import show, tls_context
 
 Object = dict[str, Any]
-# Path below the group, query -> the answer; None: it is not known yet.
+# (path below the API group, query) -> the response; None while the objects are not yet read.
 View = Callable[[tuple[str, ...], Mapping[str, str]], Object | None]
 
 
 class Handshakes:
-    """The TLS of the port. `context`: what it listens with. Nobody gets in before certificate and authority are there.
+    """The TLS settings of the port. `context`: the context of the listening socket. Every handshake fails until both
+    certificate and authority are known.
 
-    A context that was handed to OpenSSL keeps every authority that it was ever told, so each change makes a new one,
-    to which a connection is turned as it begins (the callback is called whether or not it names a server)."""
+    OpenSSL never forgets an authority of a context. So each change makes a new context, and the SNI callback switches a
+    new connection to it. The callback also runs if the client names no server."""
 
     def __init__(self) -> None:
         self.context = _strict()
@@ -48,12 +49,12 @@ class Handshakes:
         self._now: ssl.SSLContext | None = None
 
     def show(self, pair: Pair) -> None:
-        """From now on, connections are shown this certificate."""
+        """Use `pair` as the server certificate of later connections."""
         self._pair = pair
         self._renew()
 
     def believe(self, authority: str) -> None:
-        """From now on, connections are let in that show a certificate of these authorities (PEM). Raises ValueError."""
+        """Accept later connections with a client certificate of these authorities (PEM). Raises ValueError."""
         try:
             _strict().load_verify_locations(cadata=authority)
         except ssl.SSLError as error:
@@ -77,7 +78,7 @@ class Handshakes:
 
 
 def _strict() -> ssl.SSLContext:
-    """Certificates on both sides, and no session that outlives them."""
+    """Return a TLS 1.3 context that requires a client certificate and issues no session tickets."""
     context = tls_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0
@@ -87,14 +88,15 @@ def _strict() -> ssl.SSLContext:
 
 @dataclass(slots=True)
 class _Served:
-    """The resources that `Catalogue` tells of: they never change."""
+    """The resources that the `Catalogue` lists. They never change."""
 
     resources: Sequence[Resource]
     generation: int = 0
 
 
 class Answerer:
-    """The answers to requests. `proxy`: whom to believe; None: nobody yet. `count`: told the code of each."""
+    """Answer requests. `proxy`: returns the front proxy's settings, None while unknown. `count`: called with the status
+    code of each response."""
 
     def __init__(
         self,
@@ -141,7 +143,7 @@ class Answerer:
         return _json(found, int(found.get("code", 500)) if found.get("kind") == "Status" else 200)
 
     def _resource(self, path: str) -> dict[str, str] | None:
-        """Return what the path names, as a SubjectAccessReview says it; None: it names no object."""
+        """Return the resource of the path, as in a SubjectAccessReview; None if the path names no object."""
         match path.split("/"):
             case ["", "apis", group, version, plural, name, sub]:
                 namespace = ""
@@ -180,7 +182,7 @@ def _refusal(user: str, asked: Mapping[str, str] | None, path: str, why: str) ->
 
 
 def _common_name(request: web.BaseRequest) -> str:
-    """Of the certificate that was shown, and verified in the handshake; empty: it has none."""
+    """Return the common name of the client certificate that the handshake verified; empty if there is none."""
     found = None if request.transport is None else request.transport.get_extra_info("peercert")
     pairs = (pair for part in (found or {}).get("subject", ()) for pair in part)
     return next((str(value) for name, value in pairs if name == "commonName"), "")
@@ -192,7 +194,8 @@ def _json(value: Any, code: int) -> web.Response:
 
 @asynccontextmanager
 async def serving(where: tuple[str, int], handshakes: Handshakes, answerer: Answerer) -> AsyncIterator[int]:
-    """Inside, it is served there; the port (0 in `where` takes any free one). Raises PhalanxError if it is taken."""
+    """Serve `answerer` at the address `where` inside the context; yield the port (port 0 takes any free one). Raises
+    PhalanxError if the port is in use."""
     runner = web.ServerRunner(web.Server(answerer, access_log=None), shutdown_timeout=1.0)
     async with listening(runner, where, "--address", handshakes.context) as port:
         yield port

@@ -1,5 +1,4 @@
-"""What the webhook counts, and shows to Prometheus: reviews by their outcome, how long they took, and until when its
-certificate is valid."""
+"""The admission webhook's metrics: reviews by outcome, the time they took, and the expiry of its certificate."""
 
 from __future__ import annotations
 
@@ -20,7 +19,8 @@ _OPERATIONS = frozenset({"CREATE", "UPDATE"})
 
 
 class Admissions(Collector):
-    """`ends_s`: when the certificate that is served ends, in seconds since the epoch; 0: not known."""
+    """The metrics of one webhook. `ends_s`: returns the expiry of its certificate in seconds since the epoch; 0 if
+    unknown."""
 
     def __init__(self) -> None:
         self.ends_s: Callable[[], float] = lambda: 0.0
@@ -29,23 +29,24 @@ class Admissions(Collector):
         self._took = Spread(CALL_BOUNDS_S)
 
     def note(self, resource: str, operation: str, outcome: str, took_s: float) -> None:
-        """Count an admission review. What anybody may send makes no labels of its own."""
+        """Count an admission review. Unknown resources and operations share the label `other`, so no client can add
+        labels."""
         known = resource in _KNOWN and operation in _OPERATIONS
         self._made[(resource, operation, outcome) if known else ("other", "other", outcome)] += 1
         self._took.add(took_s)
 
     def collect(self) -> Iterator[Metric]:
         yield build_info()
-        made = Counter("phalanx_admissions", "Reviews that were answered.", labels=("resource", "operation", "outcome"))
+        made = Counter("phalanx_admissions", "Answered admission reviews.", labels=("resource", "operation", "outcome"))
         for said, count in self._made.items():
             made.add_metric(said, count)
         yield made
-        yield Counter("phalanx_admissions_unreadable", "Requests that were no review.", self.unreadable)
-        took = Histogram("phalanx_admission_seconds", "How long judging a review took.", labels=())
+        yield Counter("phalanx_admissions_unreadable", "Requests that were not a valid review.", self.unreadable)
+        took = Histogram("phalanx_admission_seconds", "Time to judge a review.", labels=())
         add_spread(took, (), self._took)
         yield took
         yield Gauge(
             "phalanx_webhook_certificate_end_seconds",
-            "When the certificate ends, since the epoch; 0: not known.",
+            "Expiry of the certificate in seconds since the epoch; 0: unknown.",
             self.ends_s(),
         )

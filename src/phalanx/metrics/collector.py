@@ -1,11 +1,11 @@
-"""Every metric there is: its name, its words, and where its value comes from.
+"""All metrics of the scheduler: the name, the help text and the source of each.
 
-Nothing is pushed into a registry while the scheduler works. Plain counts are kept where things happen
-(`client.tally`, `metrics.decisions`), how queues stand is what was last looked at for their status, and all of it is
-turned into the exposition format when somebody scrapes. So scraping is what costs, and only while it is done.
+The scheduler never writes to a registry. `client.tally` and `metrics.decisions` count in plain numbers, and the queues'
+figures are those of their last computed status. A scrape converts all of these to the exposition format, so only
+scrapes cost time.
 
-Labels are verbs, kinds, queues, flavors, resources and codes: never names of jobs, pods, nodes or users. Metrics of
-other schedulers, whose dialects are on (`Leader.others`), have the names and labels that those give them.
+Labels are verbs, kinds, queues, flavors, resources and codes, never the names of jobs, pods, nodes or users. Metrics of
+other schedulers whose dialects are on (`Leader.others`) keep the names and labels of those schedulers.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _QUOTA = ("queue", "flavor", "resource")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
-    """The figures that only the process that leads can tell. `standings` and `overview`: as last looked at.
-    `unanswered`: objects with writes that were not answered yet; `unsent`: of those, which wait for a free connection.
-    `breaches`: how often a decision broke an invariant. `others`: metrics of the schedulers whose dialects are on."""
+    """The figures that only the leading process has. `standings` and `overview`: the last computed status of the queues
+    and of the cluster. `unanswered`: the number of objects with a write that has no response yet. `unsent`: how many of
+    these writes still wait for a free connection. `breaches`: the number of decisions that broke an invariant.
+    `others`: metrics of the schedulers whose dialects are on."""
 
     decisions: Decisions
     standings: Callable[[], Sequence[QueueStatus]]
@@ -46,8 +47,8 @@ class Leader:
 
 
 class Scheduler(Collector):
-    """The metrics of one scheduler process. `lead_s`: for how long it may still write, in seconds; 0: it stands by.
-    `leader` is set once it leads."""
+    """The metrics of one scheduler process. `lead_s`: returns the seconds for which the process still holds the Lease;
+    0 for a standby. `leader`: set when the process begins to lead."""
 
     def __init__(self, tally: Tally, lead_s: Callable[[], float] = lambda: inf) -> None:
         self.leader: Leader | None = None
@@ -58,7 +59,7 @@ class Scheduler(Collector):
         return self._lead_s() > 0
 
     def collect(self) -> Iterator[Metric]:
-        yield Gauge("phalanx_leader", "1 if this process leads, 0 if it stands by.", float(self.leads))
+        yield Gauge("phalanx_leader", "1 if this process leads, 0 if it is on standby.", float(self.leads))
         yield build_info()
         yield from _calls(self._tally)
         if self.leader is not None:
@@ -70,7 +71,7 @@ class Scheduler(Collector):
 
 
 def registry(own: Collector) -> CollectorRegistry:
-    """These metrics, and those of the process itself (`process_*`, `python_gc_*`)."""
+    """Return a registry with the collector `own` and the metrics of the process (`process_*`, `python_gc_*`)."""
     from prometheus_client import GCCollector, ProcessCollector
 
     found = CollectorRegistry(auto_describe=False)
@@ -87,21 +88,21 @@ def build_info() -> Metric:
 
 
 def _calls(tally: Tally) -> Iterator[Metric]:
-    calls = Counter("phalanx_api_calls", "Calls to the API server; code 0: no answer.", labels=(*_CALL, "code"))
+    calls = Counter("phalanx_api_calls", "Calls to the API server; code 0: no response.", labels=(*_CALL, "code"))
     for call, codes in list(tally.calls.items()):
         for code, count in codes.items():
             calls.add_metric((*call, str(code)), count)
     yield calls
-    seconds = Histogram("phalanx_api_call_seconds", "How long calls took, watches left out.", labels=_CALL)
+    seconds = Histogram("phalanx_api_call_seconds", "Time of calls, without watches.", labels=_CALL)
     for call, spread in list(tally.seconds.items()):
         add_spread(seconds, call, spread)
     yield seconds
-    yield Gauge("phalanx_api_calls_in_flight", "Calls that were not answered yet.", tally.in_flight)
-    fills = Counter("phalanx_cache_lists", "Times that a cache was filled from a whole list.", labels=_CALL[1:])
+    yield Gauge("phalanx_api_calls_in_flight", "Calls without a response yet.", tally.in_flight)
+    fills = Counter("phalanx_cache_lists", "Times that a cache was filled from a full list.", labels=_CALL[1:])
     for call, count in tally.fills.items():
         fills.add_metric(call[1:], count)
     yield fills
-    watches = Counter("phalanx_watches", "Watches that the server began.", labels=_CALL[1:])
+    watches = Counter("phalanx_watches", "Watches that the server accepted.", labels=_CALL[1:])
     for call, codes in list(tally.calls.items()):
         if call.verb == "watch":
             watches.add_metric(call[1:], codes[200])
@@ -109,46 +110,48 @@ def _calls(tally: Tally) -> Iterator[Metric]:
 
 
 def _decisions(decisions: Decisions) -> Iterator[Metric]:
-    made = Counter("phalanx_decisions", "Decisions, by what was decided and queue.", labels=("action", "queue"))
+    made = Counter("phalanx_decisions", "Decisions, by action and queue.", labels=("action", "queue"))
     for said, count in decisions.made.items():
         made.add_metric(said, count)
     yield made
-    pods = Counter("phalanx_pods_placed", "Pods that were given a node.", labels=("queue",))
+    pods = Counter("phalanx_pods_placed", "Pods that got a node.", labels=("queue",))
     for queue, count in decisions.pods.items():
         pods.add_metric((queue,), count)
     yield pods
-    refused = Counter("phalanx_starts_refused", "Starts that came to nothing and were taken back.", labels=("reason",))
+    refused = Counter("phalanx_starts_refused", "Starts that failed and were taken back.", labels=("reason",))
     for code, count in decisions.refused.items():
         refused.add_metric((code,), count)
     yield refused
-    ended = Counter("phalanx_jobs_ended", "Jobs that are over.", labels=("outcome", "queue"))
+    ended = Counter("phalanx_jobs_ended", "Jobs that ended.", labels=("outcome", "queue"))
     for said, count in decisions.ended.items():
         ended.add_metric(said, count)
     yield ended
-    waited = Histogram("phalanx_job_wait_seconds", "How long jobs had waited when they started.", labels=("queue",))
+    waited = Histogram("phalanx_job_wait_seconds", "Wait of jobs until their start.", labels=("queue",))
     for queue, spread in decisions.waited_s.items():
         add_spread(waited, (queue,), spread)
     yield waited
 
 
 def _cycles(leader: Leader) -> Iterator[Metric]:
-    cycles = Histogram("phalanx_cycle_seconds", "How long each phase of a cycle took.", labels=("phase",))
+    cycles = Histogram("phalanx_cycle_seconds", "Time of each phase of a cycle.", labels=("phase",))
     for phase, spread in leader.decisions.cycle_s.items():
         add_spread(cycles, (phase,), spread)
     yield cycles
-    yield Gauge("phalanx_writes_unanswered", "Objects with a write that was not answered yet.", leader.unanswered())
-    yield Gauge("phalanx_writes_unsent", "Of those, objects whose write was not sent yet.", leader.unsent())
-    breaches = Counter("phalanx_invariant_breaches", "Decisions that broke a promise: defects of Phalanx.")
+    yield Gauge("phalanx_writes_unanswered", "Objects with a write that has no response yet.", leader.unanswered())
+    yield Gauge("phalanx_writes_unsent", "Objects with a write that is not sent yet.", leader.unsent())
+    breaches = Counter("phalanx_invariant_breaches", "Decisions that broke an invariant: defects of Phalanx.")
     breaches.add_metric((), leader.breaches())
     yield breaches
 
 
 def _queues(standings: Sequence[QueueStatus]) -> Iterator[Metric]:
-    jobs = Gauge("phalanx_queue_jobs", "Jobs of the queue and all below, by state.", labels=("queue", "state"))
-    share = Gauge("phalanx_queue_share", "Weighted dominant share among its siblings.", labels=("queue",))
-    used = Gauge("phalanx_queue_used", "What the queue and all below use: cores, bytes, units.", labels=_QUOTA)
-    guaranteed = Gauge("phalanx_queue_guaranteed", "What the queue has by right.", labels=_QUOTA)
-    limit = Gauge("phalanx_queue_limit", "What the queue may use at most.", labels=_QUOTA)
+    jobs = Gauge(
+        "phalanx_queue_jobs", "Jobs of the queue and of all queues below it, by state.", labels=("queue", "state")
+    )
+    share = Gauge("phalanx_queue_share", "Weighted dominant share of the queue among its siblings.", labels=("queue",))
+    used = Gauge("phalanx_queue_used", "Use of the queue and all queues below it: cores, bytes, units.", labels=_QUOTA)
+    guaranteed = Gauge("phalanx_queue_guaranteed", "Guaranteed amounts of the queue.", labels=_QUOTA)
+    limit = Gauge("phalanx_queue_limit", "Limits of the queue.", labels=_QUOTA)
     for standing in standings:
         jobs.add_metric((standing.queue, "pending"), standing.pending)
         jobs.add_metric((standing.queue, "running"), standing.running)
@@ -165,19 +168,19 @@ def _queues(standings: Sequence[QueueStatus]) -> Iterator[Metric]:
 
 def _cluster(seen: ClusterStatus) -> Iterator[Metric]:
     waiting = Gauge(
-        "phalanx_waiting_jobs", "Jobs that wait, by the code of their reason (none: new).", labels=("reason",)
+        "phalanx_waiting_jobs", "Pending jobs, by the code of their reason (none: new).", labels=("reason",)
     )
     for code, count in seen.waiting.items():
         waiting.add_metric((code,), count)
     yield waiting
-    nodes = Gauge("phalanx_nodes", "Nodes, by whether pods can be placed there.", labels=("ready",))
+    nodes = Gauge("phalanx_nodes", "Nodes, by whether they accept pods.", labels=("ready",))
     nodes.add_metric(("true",), seen.ready)
     nodes.add_metric(("false",), seen.nodes - seen.ready)
     yield nodes
-    yield Gauge("phalanx_nodes_overfull", "Ready nodes on which pods hold more than there is.", seen.overfull)
+    yield Gauge("phalanx_nodes_overfull", "Ready nodes whose pods hold more than the node has.", seen.overfull)
     for name, words, amounts in (
-        ("phalanx_nodes_allocatable", "What the ready nodes have: cores, bytes, units.", seen.allocatable),
-        ("phalanx_nodes_free", "What of it no pod holds.", seen.free),
+        ("phalanx_nodes_allocatable", "Allocatable amounts of the ready nodes: cores, bytes, units.", seen.allocatable),
+        ("phalanx_nodes_free", "Free amounts of the ready nodes.", seen.free),
     ):
         family = Gauge(name, words, labels=("resource",))
         for resource, amount in amounts.items():
@@ -186,7 +189,7 @@ def _cluster(seen: ClusterStatus) -> Iterator[Metric]:
 
 
 def shown(family: Family) -> Metric:
-    """Return a metric that was counted elsewhere, as Prometheus' library has it."""
+    """Convert a family of `client.tally` to a metric of the Prometheus library."""
     if family.type == "histogram":
         spreads = Histogram(family.name, family.words, labels=family.labels)
         for key, spread in family.series.items():
@@ -201,7 +204,7 @@ def shown(family: Family) -> Metric:
 
 
 def plain(resource: str, amount: Amount) -> float:
-    """In the units that Prometheus wants: cores, bytes, pieces."""
+    """Convert an amount to Prometheus' units: cores, bytes, pieces."""
     return float(amount / 1000) if resource == CPU else float(amount)
 
 

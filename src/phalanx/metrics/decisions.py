@@ -1,10 +1,10 @@
-"""What was decided and how long it took, counted while it goes by.
+"""Count decisions and measure the time of each cycle.
 
-`Measured` is a world around another, as the recorder is: the loop does not know that it is watched, and the core not
-at all. What it costs follows the actions and events of a cycle; it never looks at who waits.
+`Measured` wraps a world, as the recorder does, so neither the loop nor the core contains code for metrics. Its cost
+grows with the actions and events of a cycle, not with the number of pending jobs.
 
-Queues that are not there (a label may name anything) are counted under an empty name, so that the number of series is
-bounded by the queues that administrators made.
+A job whose label names a missing queue is counted under the empty queue name. So the number of series is bounded by the
+number of queues that administrators created.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PHASES = ("observe", "decide", "apply")
 
 
 class World(Protocol):
-    """`loop.World`."""
+    """The protocol `loop.World`, which this package may not import."""
 
     def events(self) -> Sequence[Event]: ...
     def apply(self, plan: Plan) -> None: ...
@@ -33,9 +33,11 @@ class World(Protocol):
 
 
 class Decisions:
-    """Counts since the process began to lead. `made`: (action, queue); `pods` given a node, by queue; starts that were
-    `refused`, by the code of their reason; jobs that `ended`, by (outcome, queue); how long started jobs had waited,
-    by queue; how long each phase of a cycle took."""
+    """Counts since the process began to lead.
+
+    `made`: decisions by (action, queue). `pods`: pods that got a node, by queue. `refused`: starts that the world
+    refused, by reason code. `ended`: ended jobs by (outcome, queue). `waited_s`: the wait of started jobs, by queue.
+    `cycle_s`: the time of each phase of a cycle."""
 
     def __init__(self) -> None:
         self.made: Counter[tuple[str, str]] = Counter()
@@ -46,7 +48,8 @@ class Decisions:
         self.cycle_s = {phase: Spread(CYCLE_BOUNDS_S) for phase in PHASES}
 
     def heard(self, cluster: Cluster, events: Sequence[Event]) -> None:
-        """Before they are folded in."""
+        """Count the events of a cycle. Call it before the events are folded, while the state still has the ended
+        jobs."""
         for event in events:
             match event:
                 case Finished():
@@ -56,7 +59,7 @@ class Decisions:
                     self.refused[str(event.reason.code)] += 1
 
     def planned(self, cluster: Cluster, actions: Sequence[Action]) -> None:
-        """After they were folded in."""
+        """Count the actions of a plan. Call it after the plan was folded."""
         for action in actions:
             queue = queue_of(cluster, action.job)
             self.made[ACTION_NAMES[type(action)].lower(), queue] += 1
@@ -80,7 +83,7 @@ def queue_of(cluster: Cluster, job: str) -> str:
 
 
 class Measured:
-    """`world`, counted into `decisions`. `seconds` reads a clock that only goes forward."""
+    """A world that counts the events and plans of `world` in `decisions`. `seconds`: reads a monotonic clock."""
 
     def __init__(
         self, world: World, cluster: Cluster, decisions: Decisions, seconds: Callable[[], float] = time.perf_counter

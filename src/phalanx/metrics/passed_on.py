@@ -1,5 +1,4 @@
-"""What an aggregated API server counts, and shows to Prometheus: requests by the code of their answer, and until when
-its certificate is valid."""
+"""The metrics of an aggregated API server: requests by status code, and the expiry of its certificate."""
 
 from __future__ import annotations
 
@@ -15,24 +14,25 @@ from phalanx.metrics.collector import build_info
 
 
 class PassedOn(Collector):
-    """`ends_s`: when the certificate that is served ends, in seconds since the epoch; 0: not known."""
+    """The metrics of one server. `ends_s`: returns the expiry of its certificate in seconds since the epoch; 0 if
+    unknown."""
 
     def __init__(self) -> None:
         self.ends_s: Callable[[], float] = lambda: 0.0
         self._answered = Counts[int]()
 
     def count(self, code: int) -> None:
-        """Count an answer."""
+        """Count a response by its status code."""
         self._answered[code] += 1
 
     def collect(self) -> Iterator[Metric]:
         yield build_info()
-        requests = Counter("phalanx_visibility_requests", "Requests that were answered.", labels=("code",))
+        requests = Counter("phalanx_visibility_requests", "Answered requests.", labels=("code",))
         for code, count in self._answered.items():
             requests.add_metric((str(code),), count)
         yield requests
         yield Gauge(
             "phalanx_visibility_certificate_end_seconds",
-            "When the certificate ends, since the epoch; 0: not known.",
+            "Expiry of the certificate in seconds since the epoch; 0: unknown.",
             self.ends_s(),
         )

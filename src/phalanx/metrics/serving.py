@@ -1,10 +1,10 @@
-"""/metrics, /healthz and /readyz over plain HTTP, as monitoring and the kubelet ask for them.
+"""Serve /metrics, /healthz and /readyz over plain HTTP for Prometheus and the kubelet.
 
-There is no token: what is served names queues, resources, kinds and codes, and nothing of jobs or users; nobody can
-change anything by it. It is served nowhere unless an address is given, and who gives one that others can reach
-narrows who may (deploy/ does, by a NetworkPolicy).
+No token is required. The pages name queues, resources, kinds and codes, but no jobs or users, and they are read-only.
+Nothing is served unless an address is set. An administrator who sets an address that other hosts can reach should
+restrict access (deploy/ has a NetworkPolicy).
 
-Served by the event loop of the scheduler itself: that it answers is the proof that the scheduler is not stuck.
+The scheduler's own event loop serves the pages, so a response proves that the scheduler is not stuck.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from prometheus_client.registry import CollectorRegistry
 
 from phalanx.errors import PhalanxError
 
-Verdict = Callable[[], str]  # what is wrong, in a line; empty: nothing
+Verdict = Callable[[], str]  # returns the problem in one line; empty if there is none
 
 
 def address(text: str) -> tuple[str, int]:
-    """`127.0.0.1:9090`, `[::1]:9090`, and `$(POD_IP):9090` as it comes out where addresses are of IPv6: without
-    brackets. Raises PhalanxError."""
+    """Return host and port of an address such as `127.0.0.1:9090` or `[::1]:9090`. Brackets are optional, because
+    `$(POD_IP):9090` has none in a cluster with IPv6. Raises PhalanxError."""
     host, _, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not bare or (":" in bare and not _is_ipv6(bare)) or not port.isdecimal() or int(port) > 65535:
@@ -34,12 +34,12 @@ def address(text: str) -> tuple[str, int]:
 
 
 def url(where: tuple[str, int]) -> str:
-    """Of its metrics."""
+    """Return the URL of the metrics page at an address."""
     return f"http://{place(where)}/metrics"
 
 
 def place(where: tuple[str, int]) -> str:
-    """An address as it stands in a URL."""
+    """Return the address as it is written in a URL."""
     host, port = where
     return f"{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -55,7 +55,8 @@ def _is_ipv6(text: str) -> bool:
 async def serving(
     where: tuple[str, int], registry: CollectorRegistry, healthy: Verdict, ready: Verdict
 ) -> AsyncIterator[int]:
-    """Inside, it is served there; the port (0 in `where` takes any free one). Raises PhalanxError if it is taken."""
+    """Serve the three pages at the address `where` inside the context; yield the port (port 0 takes any free one).
+    Raises PhalanxError if the port is in use."""
 
     async def metrics(request: web.Request) -> web.Response:
         encode, media = exposition.choose_encoder(request.headers.get("accept", ""))
@@ -74,8 +75,8 @@ async def serving(
 async def listening(
     runner: web.BaseRunner, where: tuple[str, int], option: str, tls: SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """Inside, the runner serves there; the port. `option`: that of the command that names the address. Raises
-    PhalanxError if it is taken."""
+    """Run `runner` at the address `where` inside the context; yield the port. `option`: the command line option that
+    sets the address, for the error message. Raises PhalanxError if the port is in use."""
     await runner.setup()
     try:
         try:
@@ -88,7 +89,7 @@ async def listening(
 
 
 def taken(where: tuple[str, int], option: str, error: OSError) -> PhalanxError:
-    """Return what is told where a port cannot be opened."""
+    """Return the error for a port that cannot be opened."""
     host, port = where
     return PhalanxError(
         f"cannot listen on {host} port {port}: {error.strerror or error}. Name another address with "

@@ -1,1 +1,1 @@
-"""The fallback of the admission policies: a webhook that does what they would, its certificates, and its port."""
+"""The webhook that evaluates the admission policies for API servers that do not serve them: certificates and port."""

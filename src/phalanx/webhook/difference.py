@@ -1,6 +1,7 @@
-"""What makes one JSON value of another, as a JSON patch (RFC 6902): the operations, and none that changes nothing.
+"""Compute the JSON patch (RFC 6902) from one JSON value to another, without operations that change nothing.
 
-Objects are compared field by field; everything else, lists too, is replaced whole: what the policies change are fields.
+Objects are compared field by field. Every other value, also a list, is replaced as a whole, because the policies change
+only fields.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""One AdmissionReview in, one out: what the admission policies would do to an object, said as a patch.
+"""Answer an AdmissionReview: apply the admission policies to the object and return the change as a patch.
 
-There is one source of what is done: the policies of `phalanx.kube.install.admission_policy`, their CEL included,
-carried out by the same code that carries them out in the embedded API server. A server that serves no
-MutatingAdmissionPolicy asks us instead, and gets the same object.
+The policies are those of `phalanx.kube.install.admission_policy`, CEL included. The embedded API server evaluates them
+with the same code. So a server without MutatingAdmissionPolicy, which calls this webhook, gets the same object.
 
-Whatever is sent, the answer is about it alone: nothing is read, kept or written. What no policy is about passes as it
-is. Source of the form: k8s.io/api/admission/v1.
+An answer depends on the review alone: nothing is read, kept or written. An object without a matching policy is allowed
+unchanged. Source of the format: k8s.io/api/admission/v1.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _OPERATIONS = frozenset({"CREATE", "UPDATE"})
 
 
 class Unreadable(Exception):
-    """The request is no AdmissionReview; the text says why."""
+    """The request is not a valid AdmissionReview. The text has the reason."""
 
 
 class _Named(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +61,7 @@ class _Asker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Of an AdmissionRequest, what the policies look at."""
+    """The fields of an AdmissionRequest that the policies read."""
 
     uid: str
     operation: str
@@ -81,7 +80,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer, and for whoever counts what was decided: changed, unchanged or refused."""
+    """The AdmissionReview to return. `outcome`: changed, unchanged or refused, for the metrics."""
 
     answer: Object
     outcome: str
@@ -101,14 +100,14 @@ _READER = Reader(
 assert {kind.plural for kind, _ in CARRIED_OUT} == {
     each.plural for each in (POLICIES, BINDINGS, CHECKS, CHECK_BINDINGS)
 }
-# The policies set fields of objects and no items of lists: to merge them, no schema is needed.
+# The policies set fields of objects but no items of lists, so merging needs no schema.
 _PATCHES = Patches(
     merge=lambda _, obj, value: merged(obj, value, None), json=lambda _, obj, value: json_patch(obj, value)
 )
 
 
 def read(body: bytes) -> Request:
-    """Raises Unreadable."""
+    """Decode the body of a request. Raises Unreadable."""
     try:
         asked = _ASKED.decode(body)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -119,10 +118,10 @@ def read(body: bytes) -> Request:
 
 
 def judge(request: Request) -> Verdict:
-    """Return what becomes of the object. Raises Unreadable if it is none."""
+    """Return the verdict of the policies on the request's object. Raises Unreadable if the object has no metadata."""
     try:
         changes = _changes(request)
-    except ApiError as error:  # a policy refuses, or could not be evaluated: both have failurePolicy Fail
+    except ApiError as error:  # a policy refused the object or failed; failurePolicy Fail refuses in both cases
         status = {"code": error.code, "reason": error.reason, "message": error.message}
         return Verdict(answer=_answer(request, {"allowed": False, "status": status}), outcome="refused")
     if not changes:

@@ -1,10 +1,11 @@
-"""The port that API servers call: HTTPS, one path, one method, an AdmissionReview in and one out.
+"""The HTTPS port that API servers call: one path, one method, one AdmissionReview in and one out.
 
-API servers do not say who they are to a webhook unless somebody configures each of them to, so whoever reaches the port
-may ask. What he gets is what he sent, judged: nothing that he did not know, nothing that is kept. What he can cost is
-bounded: bodies, each and all together, headers, the time that a connection may be silent, and how many there are.
+API servers do not authenticate to a webhook unless an administrator configures each of them. So every client that
+reaches the port may send a review. The answer contains only the sent object and the verdict, and nothing is stored.
+These are bounded: the size of a body and of all bodies together, the headers, the idle time and the number of
+connections.
 
-The connections are those of the embedded API server (docs/decisions/0010).
+The connections use the code of the embedded API server (docs/decisions/0010).
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ from phalanx.webhook.review import Unreadable, judge, read
 
 log = logging.getLogger(__name__)
 
-# An API server takes objects of 3 MiB; a review holds one as it was and one as it is to be.
-# They let go of connections that they do not use after 90 s.
+# An API server accepts objects of 3 MiB, and a review contains the old and the new object.
+# API servers close idle connections after 90 s.
 LIMITS = Limits(body_bytes=8 * 2**20, held_bytes=64 * 2**20, idle_s=100.0)
-CONNECTIONS = 1024  # beyond these the one that has been silent longest goes
+CONNECTIONS = 1024  # when one more is opened, the connection that has been idle longest is closed
 _SWEEP_S = 10.0
 _HANDSHAKE_S = 5.0
 
 
 def tls_context() -> ssl.SSLContext:
-    """Without a certificate yet: until there is one, every handshake fails."""
+    """Return a TLS context for a server. It has no certificate yet, so every handshake fails until `show` is called."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
 def show(context: ssl.SSLContext, pair: Pair) -> None:
-    """From now on, connections are shown this certificate. Its key is on no disk: the file is memory."""
+    """Use `pair` as the certificate of later connections. Its key is never on a disk, because the file is in memory."""
     with os.fdopen(os.memfd_create("phalanx-webhook"), "wb") as file:
         file.write(pair.certificate_pem + pair.key_pem)
         file.flush()
@@ -56,10 +57,10 @@ def show(context: ssl.SSLContext, pair: Pair) -> None:
 
 
 class Files:
-    """A certificate that somebody else keeps in files (cert-manager, say), read again when they change."""
+    """A certificate in files that another program maintains (for example cert-manager), read again when they change."""
 
     def __init__(self, context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-        """Raises PhalanxError if it cannot be read now."""
+        """Read the files. Raises PhalanxError if this fails."""
         self._context, self._certificate, self._key = context, certificate, key
         self._seen = self._stamp()
         try:
@@ -71,7 +72,8 @@ class Files:
             ) from error
 
     async def keep(self, pause_s: float = 10.0) -> None:
-        """For ever. What cannot be read, half written say, is tried again, and what was served stays."""
+        """Check the files every `pause_s` seconds, for ever. If they cannot be read (for example because they are half
+        written), the last certificate stays in use and the next check tries again."""
         while True:
             await asyncio.sleep(pause_s)
             self.look()
@@ -97,7 +99,8 @@ class Files:
 
 
 class Answerer:
-    """The answers to requests: one request in, one answer out."""
+    """Answer requests: one review for each, and `ok` for /healthz. `clock_s`: a monotonic clock, to measure each
+    review."""
 
     def __init__(self, admissions: Admissions, clock_s: Callable[[], float] = time.perf_counter) -> None:
         self._admissions, self._clock_s = admissions, clock_s
@@ -116,7 +119,7 @@ class Answerer:
         except Unreadable as error:
             self._admissions.unreadable += 1
             return _text(400, str(error))
-        except Exception:  # an object such as no API server sends, or a defect of ours: others go on
+        except Exception:  # an object that no API server sends, or a defect of Phalanx: other requests must go on
             log.exception("a review could not be judged")
             self._admissions.unreadable += 1
             return _text(500, "the review could not be judged: see the log of the webhook")
@@ -130,7 +133,8 @@ def _text(code: int, text: str) -> Response:
 
 @asynccontextmanager
 async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: Application) -> AsyncIterator[int]:
-    """Inside, it is served there; the port (0 in `where` takes any free one). Raises PhalanxError if it is taken."""
+    """Serve `answerer` at the address `where` inside the context; yield the port (port 0 takes any free one). Raises
+    PhalanxError if the port is in use."""
     loop, opened = asyncio.get_running_loop(), Connections[Connection](CONNECTIONS)
     try:
         server = await loop.create_server(
@@ -155,7 +159,7 @@ async def _sweep(opened: Connections[Connection]) -> None:
 
 
 async def _finish(opened: Connections[Connection]) -> None:
-    """Wait until what is being answered is answered."""
+    """Let requests in progress finish for at most a second, then close all connections."""
     tasks = [task for one in tuple(opened) if (task := one.finish()) is not None]
     if tasks:
         await asyncio.wait(tasks, timeout=1.0)

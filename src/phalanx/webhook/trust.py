@@ -1,15 +1,16 @@
-"""Why an API server believes us: an authority of our own, its certificate in the configuration that makes the API
-server call us, and a certificate of it that we serve with. The configuration is what `Called` says: that of a webhook,
-or the APIServices of an aggregated API.
+"""Manage the certificates of a server that API servers call: a webhook, or an aggregated API server.
 
-The authority lives in a Secret that all replicas share (`ca.crt`: its certificate, and after it those of earlier ones
-that are still valid; `ca.key`). Who finds it missing, or with less than a third of its life left, makes the next; the
-Secret's resourceVersion decides between two who do so at once. What is served is each replica's own: its key is made in
-its memory and leaves it for nobody.
+Phalanx has its own certificate authority. Its certificate is the `caBundle` of the configuration that makes API servers
+call this process (`Called`): a webhook configuration, or APIServices. The process serves with a certificate of that
+authority.
 
-Nobody may be served with what he does not trust yet. So `ca.crt` is written into the configuration as `caBundle`
-first, with the old beside the new, and a certificate of a new authority is served only from the step after the one that
-found it there. That makes each step harmless by itself, in whatever order replicas take theirs.
+- All replicas share the authority in a Secret. `ca.crt` has its certificate and those of earlier authorities that are
+  still valid, `ca.key` its key. A replica makes a new authority if it is missing or has less than a third of its life
+  left. If two replicas do this at once, the Secret's resourceVersion decides.
+- Each replica has its own server certificate. Its key exists only in the memory of the replica.
+- An API server must trust a certificate before it is served. So the new `ca.crt`, with the old certificates, is first
+  written as `caBundle`. A certificate of the new authority is served only in a step after the one that found it
+  there. So every step is safe, in any order of the replicas.
 """
 
 from __future__ import annotations
@@ -34,13 +35,16 @@ from phalanx.kube.install.admission_policy import WEBHOOK, WEBHOOKS
 log = logging.getLogger(__name__)
 
 AUTHORITY_LIFE, SERVED_LIFE = dt.timedelta(days=365), dt.timedelta(days=30)
-PAUSE_S = 15.0  # who replaces the configuration takes the bundle out of it: until then labelled Jobs are refused
+# The pause between two steps. A user who replaces the configuration removes the caBundle, and until the next step
+# labelled Jobs are refused.
+PAUSE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
-    """The objects by which API servers call us. `kept_in`: the Secret of the authority. `kind`, `names`: of the
-    configuration. `told`: the parts of one that have a `caBundle`. `made_by`: what installs all of them."""
+    """The objects that make API servers call this process. `kept_in`: the name of the authority's Secret. `kind`,
+    `names`: the kind and the names of the configuration objects. `told`: returns the parts of a configuration that have
+    a `caBundle`. `made_by`: the manifests that install all of these, for error messages."""
 
     kept_in: str
     kind: Kind
@@ -60,7 +64,8 @@ CALLED_AS_WEBHOOK = Called(
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """The authority that signs, and whose certificates are trusted: its own first."""
+    """A certificate authority. `pair`: its certificate and key. `trusted`: the certificates of the caBundle, its own
+    first."""
 
     pair: Pair
     trusted: tuple[x509.Certificate, ...]
@@ -71,7 +76,8 @@ class Authority:
 
 
 def read_authority(data: Object, secret: str) -> Authority | None:
-    """Of that Secret's data; None if there is none. What cannot be read is as if it were not there, and is replaced."""
+    """Read the authority from the data of the Secret named `secret`; None if it has none. Unreadable data counts as
+    missing, so it is replaced; a warning is logged."""
     try:
         bundle, key = (base64.b64decode(data[name]) for name in ("ca.crt", "ca.key"))
         trusted = tuple(x509.load_pem_x509_certificates(bundle))
@@ -84,7 +90,8 @@ def read_authority(data: Object, secret: str) -> Authority | None:
 
 
 def renewed(authority: Authority | None, secret: str, now: dt.datetime) -> Authority | None:
-    """Return the next one, which trusts the last while it is valid; None if it is not time yet."""
+    """Return a new authority that also trusts the earlier ones while they are valid; None if `authority` need not be
+    replaced yet."""
     if authority is not None and not is_ending(authority.pair.certificate, now):
         return None
     pair = make_authority(f"{secret}-ca-{now:%Y-%m-%d}", now, AUTHORITY_LIFE)
@@ -94,14 +101,14 @@ def renewed(authority: Authority | None, secret: str, now: dt.datetime) -> Autho
 
 
 def is_ending(certificate: x509.Certificate, now: dt.datetime) -> bool:
-    """Less than a third of its life is left."""
+    """Return whether less than a third of the certificate's life is left."""
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return end - now < (end - begin) / 3
 
 
 class Keeper:
-    """Keeps Secret, configuration and what is served in step. `serve` is given every certificate that is to be served
-    from now on. `now`: the time of day, which certificates are about."""
+    """Keep the Secret, the configuration and the served certificate consistent. `names`: the DNS names of the server
+    certificate. `serve`: called with each new server certificate. `now`: returns the time of day."""
 
     def __init__(
         self,
@@ -118,18 +125,19 @@ class Keeper:
         self._failure = ""
 
     def wrong(self) -> str:
-        """Return why nobody can be served; empty: nothing."""
+        """Return why the process cannot serve; empty if it can."""
         if self._served is None:
             return self._failure or "the certificate is not made yet"
         return f"the certificate has ended: {self._failure}" if self._served_end() <= self._now() else ""
 
     @property
     def ends_s(self) -> float:
-        """When what is served ends, in seconds since the epoch; 0: nothing is served."""
+        """The expiry of the served certificate in seconds since the epoch; 0 if there is none."""
         return 0.0 if self._served is None else self._served_end().timestamp()
 
     async def keep(self) -> None:
-        """For ever. What fails is tried again: what is served meanwhile is valid for days."""
+        """Make a step every `PAUSE_S` seconds, for ever. A failed step is logged and tried again; meanwhile the served
+        certificate is valid for days."""
         while True:
             try:
                 await self.step()
@@ -142,8 +150,9 @@ class Keeper:
             await asyncio.sleep(PAUSE_S)
 
     async def step(self) -> None:
-        """Once. Raises ApiError."""
-        # The configuration is read before the Secret: who then writes into it what is older is refused.
+        """Bring Secret, configuration and served certificate up to date once. Raises ApiError."""
+        # The configuration is read before the Secret. So a replica with an outdated bundle gets a conflict when it
+        # writes.
         kind = self._called.kind
         configurations = [await self._found(kind.name, self._api.get(kind, name)) for name in self._called.names]
         authority = await self._authority()
@@ -182,12 +191,12 @@ class Keeper:
         except ApiRefusal as error:
             if error.code != 409:
                 raise
-            return await self._authority()  # another replica was faster: its authority is ours
+            return await self._authority()  # another replica was faster: use its authority
         log.info("made a new authority, valid until %s", following.pair.certificate.not_valid_after_utc)
         return following
 
     async def _publish(self, authority: Authority, configuration: Object) -> bool:
-        """The configuration trusts the authority from now on; whether it did before."""
+        """Write the authority's bundle into the configuration. Return whether the configuration already had it."""
         wanted = base64.b64encode(authority.bundle).decode()
         if all(part.get("caBundle") == wanted for part in self._called.told(configuration)):
             return True
@@ -197,7 +206,7 @@ class Keeper:
         try:
             await self._api.replace(self._called.kind, changed)
         except ApiRefusal as error:
-            if error.code != 409:  # somebody wrote it meanwhile: the next step reads what
+            if error.code != 409:  # a conflict: another client wrote the object, and the next step reads it again
                 raise
         return False
 
@@ -210,7 +219,7 @@ class Keeper:
 
 
 def _of(authority: Authority, served: Pair) -> bool:
-    """Did it sign that?"""
+    """Return whether the authority signed the certificate `served`."""
     try:
         served.certificate.verify_directly_issued_by(authority.pair.certificate)
     except (ValueError, TypeError, InvalidSignature):
