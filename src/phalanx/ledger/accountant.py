@@ -1,10 +1,10 @@
-"""From what a scheduler hears and decides to what the ledger says of each job.
+"""Turn the events and decisions of a scheduler into the ledger's entries.
 
-The accountant holds the entries of live jobs. It is told every event and every action in order, and keeps the entries
-that have changed since they were last taken (`take`). It does no I/O, and it is level-triggered like the world itself:
-after a restart the events describe what is, and an entry that nobody speaks of any more has ended meanwhile (`settle`).
+The accountant holds the entries of live jobs. It receives every event and every action in order, and collects changed
+entries until the next `take`. It does no I/O. After a restart the first events describe all existing jobs. An entry
+that they do not mention belongs to a job that ended meanwhile (`settle`).
 
-What events do not say (exit codes, whose object it is) is looked up: `Facts`.
+Facts that events do not contain (exit codes, the kind of the object) are looked up in the objects: `Facts`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phalanx.model.plan import Action, Place, Preempt, Start, Wait
 from phalanx.model.pod import PODS
 from phalanx.model.reason import ReasonCode
 
-# While it waits for these it could not run whatever room there is: Slurm calls it not eligible.
+# A job with one of these reasons could not run even on an empty cluster: Slurm calls it not eligible.
 _NOT_ELIGIBLE = {
     ReasonCode.BEGIN_TIME,
     ReasonCode.DEPENDENCY,
@@ -33,9 +33,10 @@ _ENDS = {Outcome.SUCCEEDED: State.COMPLETED, Outcome.FAILED: State.FAILED, Outco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The facts that a job's objects tell and events do not. `uid`: of the oldest of them. `outcome`: how they ended,
-    if all have. `end_s`: when (seconds since the epoch), if they say. `timed_out`: its time limit ended it. `cause`:
-    why it ended, in words."""
+    """Facts that only the job's objects have. `uid`: the uid of the oldest object. `outcome`: how the objects ended, if
+    all have ended. `end_s`: the time of the end (seconds since the epoch), if the objects record it. `timed_out`: the
+    time limit ended the job. `cause`: why the job ended, as text. `words`: labels and annotations for the ledger, by
+    name."""
 
     uid: str
     kind: str = "Job"
@@ -49,23 +50,23 @@ class Facts:
     words: Mapping[str, str] = field(default_factory=dict)
 
 
-Look = Callable[[str], Facts | None]  # job id -> what is known of it; None: nothing was ever seen of it
+Look = Callable[[str], Facts | None]  # job id -> the facts in its objects; None if no object was ever seen
 
 
 class Accountant:
-    """`known`: entries that are live in the ledger, as a process before this one left them."""
+    """The entries of live jobs. `known`: the live entries in the ledger, which an earlier process wrote."""
 
     def __init__(self, look: Look, now_s: Callable[[], float], known: Iterable[JobEntry] = ()) -> None:
         self._look, self._now_s = look, now_s
         self.live: dict[str, JobEntry] = {entry.job: entry for entry in known}
         self._inherited = set(self.live)
-        self._sizes: dict[str, tuple[Mapping[str, int], ...]] = {}  # job id -> what a pod of each role asks
+        self._sizes: dict[str, tuple[Mapping[str, int], ...]] = {}  # job id -> the requests of one pod, by role
         self._preempted: set[str] = set()
         self._parents: dict[str, str] = {}
         self._changed: dict[str, JobEntry] = {}  # by uid
 
     def take(self) -> list[JobEntry]:
-        """The entries that have changed since they were last taken."""
+        """Return the entries that have changed since the last call."""
         changed, self._changed = list(self._changed.values()), {}
         return changed
 
@@ -88,7 +89,8 @@ class Accountant:
                     self._finished(job, outcome)
 
     def settle(self) -> None:
-        """All that exists was told: what is live in the ledger and was not named has ended while nobody looked."""
+        """End the inherited entries whose jobs the first events did not mention: these jobs ended while no scheduler
+        ran."""
         for job in sorted(self._inherited & set(self.live)):
             facts, entry = self._look(job), self.live[job]
             if facts is not None and _is(entry, facts) and facts.outcome is not None:
@@ -98,7 +100,8 @@ class Accountant:
         self._inherited = set()
 
     def planned(self, actions: Sequence[Action]) -> bool:
-        """Return whether any of them starts a job: that is to be written before it is done."""
+        """Record the actions of a plan. Return whether any of them starts a job, because a start must be written before
+        it is executed."""
         starts = False
         for action in actions:
             match action:
@@ -120,7 +123,7 @@ class Accountant:
         now_s = self._now_s()
         if entry.eligible_s is None and job.blocked is None and not job.after and (job.begin_s or 0.0) <= now_s:
             entry = replace(entry, eligible_s=job.submitted_s)
-        if entry.starts and entry.starts[-1].end_s is None:  # it was taken back while nobody looked
+        if entry.starts and entry.starts[-1].end_s is None:  # its start was taken back while no scheduler ran
             ran = entry.starts[-1].state is State.RUNNING
             state = State.REQUEUED if ran else State.LAUNCH_FAILED
             entry = _ended_start(entry, state, now_s, "taken back while no scheduler was there")
@@ -193,11 +196,11 @@ class Accountant:
     # --- entries ----------------------------------------------------------------------------------------------------
 
     def _entry(self, job: Job) -> JobEntry:
-        """The entry of a job that is described: the one that is known, described anew, or a new one."""
+        """Return the entry for a job: the known entry with the job's present description, or a new entry."""
         facts = self._look(job.id)
         entry = self.live.get(job.id)
         if entry is not None and facts is not None and not _is(entry, facts):
-            self._gone(entry)  # another object took its name
+            self._gone(entry)  # a new object has the job's name
             entry = None
         self._inherited.discard(job.id)
         self._sizes[job.id] = tuple(dict(role.shape.requests) for role in job.roles)
@@ -227,7 +230,8 @@ class Accountant:
         return "/".join(reversed(path))
 
     def _allocated(self, entry: JobEntry, placements: Sequence[Placement], *, anew: bool) -> JobEntry:
-        """With what its last start holds: these placements, or these besides what it holds already."""
+        """Return the entry with the nodes and amounts of its last start. `anew`: the placements replace what the start
+        holds; otherwise they are added."""
         sizes, start = self._sizes.get(entry.job, ()), entry.starts[-1]
         placed = [one for one in placements if one.role < len(sizes)]
         found = _sum((tuple(sizes[one.role].items()), 1) for one in placed)
@@ -243,7 +247,7 @@ class Accountant:
         if facts is not None:
             state = State.TIMEOUT if facts.timed_out else state
             end_s = facts.end_s if facts.end_s is not None else end_s
-            words = {**entry.words, **facts.words}  # who cancelled it is said last of all
+            words = {**entry.words, **facts.words}  # the objects name the user who cancelled the job only at the end
             code, number = facts.exit_code, facts.signal
             entry = replace(entry, exit_code=code, signal=number, cause=facts.cause, words=words)
         end_s = max(end_s, entry.submit_s, entry.start_s or 0.0)
@@ -264,7 +268,8 @@ class Accountant:
 
 
 def _is(entry: JobEntry, facts: Facts) -> bool:
-    """Of several objects with one name of their own, the oldest may go before the others."""
+    """Return whether the entry and the facts are about the same job. A gang of several objects is the same job although
+    its oldest object, whose uid it had, may be deleted before the others."""
     return entry.uid == facts.uid or entry.kind == facts.kind == GANG
 
 
@@ -274,12 +279,12 @@ def _ended_start(entry: JobEntry, state: State, end_s: float, why: str) -> JobEn
 
 
 def _lost(start: StartEntry, next_s: float) -> StartEntry:
-    """A start that ended while no scheduler was there, before the one that followed."""
+    """Return a start that ended while no scheduler ran, at the latest when the next one began (`next_s`)."""
     return replace(start, state=State.REQUEUED, end_s=max(start.at_s, next_s))
 
 
 def _sum(pieces: Iterable[tuple[Sequence[tuple[str, int]], int]]) -> dict[str, int]:
-    """Amounts times counts, without the pods themselves."""
+    """Return the sum of amounts times counts, by resource, without the resource `pods`."""
     found: dict[str, int] = {}
     for amounts, count in pieces:
         for name, amount in amounts:

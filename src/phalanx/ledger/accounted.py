@@ -1,11 +1,14 @@
 """A world whose jobs are in the ledger before they start.
 
-Entries are written by a thread of their own, in the order in which they changed; what changed while it wrote is one
-transaction. A plan that starts jobs waits until their entries are durable, so that no job that ran is unknown, however
-this process ends: what follows (that it ran, how it ended) is found again by whoever comes next, from the objects, or
-is at worst known to have ended at an unknown moment. With its first events a world also tells how long jobs ran that
-are over, as the ledger knows (`past_runs`). The wait has a limit, for a database that hangs or is away must
-not stop the cluster: then jobs start, it is said once, and the writer goes on trying.
+`Accounted` wraps a world, so all events and plans pass through it.
+
+- A thread writes the entries in the order in which they changed. All changes during a write are the next transaction.
+- A plan that starts jobs waits until their entries are stored. So every job that ran is in the ledger, even if this
+  process is killed. The next process reads from the objects how the job ended; at worst only the time of its end is
+  unknown.
+- The wait has a limit (`_WAIT_S`), because a failing database must not stop the cluster. Then jobs start anyway, one
+  warning is logged, and the writer tries again.
+- The first events also contain the run times of ended jobs (`past_runs`).
 """
 
 from __future__ import annotations
@@ -25,13 +28,13 @@ from phalanx.model.plan import Plan
 
 log = logging.getLogger(__name__)
 
-_WAIT_S = 1.0  # so long may a start wait for the ledger
+_WAIT_S = 1.0  # the longest time for which a start waits for the ledger
 _AGAIN_S = (0.2, 1.0, 5.0)
-_STOP_S = 5.0  # so long may the last write take
+_STOP_S = 5.0  # the longest time for the last write
 
 
 class World(Protocol):
-    """`loop.World`."""
+    """The protocol `loop.World`, which this package may not import."""
 
     def events(self) -> Sequence[Event]: ...
     def apply(self, plan: Plan) -> None: ...
@@ -39,7 +42,7 @@ class World(Protocol):
 
 
 class Writer:
-    """Writes entries in a thread until it is closed. Newer entries of a job replace those that are not written yet."""
+    """Write entries in a thread until `close`. A newer entry of a job replaces an older one that is not yet written."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -51,7 +54,7 @@ class Writer:
         self._thread.start()
 
     def give(self, entries: Sequence[JobEntry]) -> int:
-        """Have them written; the number of this batch."""
+        """Queue the entries for writing; return the number of their batch."""
         with self._change:
             if entries:
                 self._waiting.update((entry.uid, entry) for entry in entries)
@@ -60,14 +63,15 @@ class Writer:
             return self._given
 
     def durable(self, batch: int, timeout_s: float) -> bool:
-        """Wait until that batch is written; whether it is. Does not wait while the database fails."""
+        """Wait until the batch is written, for at most `timeout_s`; return whether it is. While the database fails,
+        return at once."""
         with self._change:
             return self._change.wait_for(lambda: self._written >= batch or self._failing, timeout_s) and (
                 self._written >= batch
             )
 
     def close(self) -> None:
-        """Write what is left, if the database lets us."""
+        """Write the remaining entries, unless the database fails, and end the thread."""
         with self._change:
             self._closing = True
             self._change.notify_all()
@@ -96,7 +100,7 @@ class Writer:
                 self._change.notify_all()
 
     def _failed(self, entries: dict[str, JobEntry], failures: int, error: LedgerError) -> bool:
-        """Keep them and pause; whether to go on."""
+        """Keep the entries for the next attempt and pause; return False if the writer is being closed."""
         with self._change:
             if not self._failing:
                 log.warning("%s. Jobs start all the same; what is to be written is kept and tried again", error)
@@ -108,10 +112,10 @@ class Writer:
 
 
 class Accounted:
-    """`world`, with its jobs in the ledger. `look`: what the objects of a job say."""
+    """A world that records the jobs of `world` in the ledger. `look`: returns the facts in the objects of a job."""
 
     def __init__(self, world: World, ledger: Ledger, look: Look, now_s: Callable[[], float] = time.time) -> None:
-        """Raises LedgerError."""
+        """Read the live entries and the last run times. Raises LedgerError."""
         self._world = world
         self.accountant = Accountant(look, now_s, ledger.live())
         self._runs = list(past_runs(ledger.ended(MOST)))
@@ -139,5 +143,5 @@ class Accounted:
         await self._world.wait(timeout_s)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining entries."""
         self._writer.close()

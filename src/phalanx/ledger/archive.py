@@ -1,8 +1,8 @@
-"""Entries in a file of their own: JSON, a job a line, packed by gzip.
+"""Entries in a file: one job per line as JSON, compressed with gzip.
 
-A file is written beside its place, brought to the disk and only then given its name, so that under that name there is
-never half an archive: what is purged afterwards is in it. Reading one back puts whole entries into a ledger, which
-changes nothing where they are known already.
+An archive is written to a temporary file, synced to disk and then renamed. So a file with the final name is complete,
+and its entries can be purged from the ledger. Reading an archive back writes whole entries, so known entries do not
+change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from phalanx.ledger.entry import JobEntry
 
 
 def write_archive(file: Path, entries: Iterable[JobEntry]) -> int:
-    """Return how many entries there are in the file now, which nobody else may read. Raises PhalanxError."""
+    """Write the entries to `file`, readable only by its owner; return their number. Raises PhalanxError."""
     part = file.with_name(f".{file.name}.{os.getpid()}")
     encoder, count = msgspec.json.Encoder(), 0
     try:
@@ -41,7 +41,7 @@ def write_archive(file: Path, entries: Iterable[JobEntry]) -> int:
 
 
 def read_archive(file: Path) -> Iterator[JobEntry]:
-    """Yield its entries, in the order of the file. Raises PhalanxError that says which line cannot be read."""
+    """Yield the entries in the order of the file. Raises PhalanxError with the number of an unreadable line."""
     decoder, number = msgspec.json.Decoder(JobEntry), 0
     try:
         with gzip.open(file, "rb") as lines:

@@ -1,10 +1,10 @@
-"""What is recorded of a job, and of each of its starts.
+"""The record of a job in the ledger, and of each of its starts.
 
-A job is known by the uid of its oldest object, because a name may be given again after a deletion. A start is known by
-the moment at which it was decided (`phalanx.dev/admitted` holds the same moment), so that a scheduler that takes over
-writes to the row that its predecessor began. Both are whole values: writing one twice changes nothing.
+The key of a job is the uid of its oldest object, because a name may be used again after a deletion. The key of a start
+is the time of its decision, which the annotation `phalanx.dev/admitted` has too. So a new leader writes to the row that
+its predecessor began. Both records are whole values: writing one twice changes nothing.
 
-The states are those of Slurm's accounting (sacct(1), JOB STATE CODES), as far as they can occur here.
+The states are those of Slurm's accounting (sacct(1), JOB STATE CODES), as far as Phalanx has them.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Of a job, and of a start of it."""
+    """The state of a job or of one of its starts."""
 
     PENDING = "PENDING"
-    CONFIGURING = "CONFIGURING"  # decided; not all of its pods are bound yet
+    CONFIGURING = "CONFIGURING"  # the start is decided, but not all pods are bound yet
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     TIMEOUT = "TIMEOUT"
     CANCELLED = "CANCELLED"  # deleted before it had ended by itself
-    PREEMPTED = "PREEMPTED"  # of a start: it gave way to another job, and the job waits again
-    REQUEUED = "REQUEUED"  # of a start: it was taken back after all pods were bound
-    LAUNCH_FAILED = "LAUNCH_FAILED"  # of a start: not all of its pods could be bound
+    PREEMPTED = "PREEMPTED"  # only a start: the job was preempted and waits again
+    REQUEUED = "REQUEUED"  # only a start: it was taken back after all pods were bound
+    LAUNCH_FAILED = "LAUNCH_FAILED"  # only a start: not all of its pods could be bound
 
 
 LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})
@@ -34,29 +34,34 @@ LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEntry:
-    """A start of a job. `at_s`, `end_s`: seconds since the epoch; `end_s` None: it goes on. `nodes`: the node of each
-    pod, sorted. `allocated`: amounts of all its pods (cpu in millicores, else whole units)."""
+    """A start of a job. `at_s`, `end_s`: seconds since the epoch; `end_s` is None while the start lasts. `nodes`: the
+    node of each pod, sorted. `allocated`: the requests of all its pods (cpu in millicores, other resources in whole
+    units)."""
 
     at_s: float
     state: State
     end_s: float | None = None
     nodes: tuple[str, ...] = ()
     allocated: Mapping[str, int] = field(default_factory=dict)
-    reason: str = ""  # why it was taken back: `Code: text`
+    reason: str = ""  # why the start was taken back: `Code: text`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEntry:
-    """A job. Times are seconds since the epoch; None: not yet, or unknown.
+    """A job. Times are seconds since the epoch; None if not yet reached or unknown.
 
-    `job`: `namespace/name`, as the scheduler knows it. `kind`: of the object that it came as. `account`: the queue and
-    all above it at the time of submission, the topmost first: `company/research/vision`. `requested`: amounts of all
-    its pods. `limit_s`: how long it may run. `exit_code`: the highest of its pods (0 to 255); `signal`: what ended
-    that one, if a signal did. `cause`: why it ended as it did, in words. `waits_for`: the code of the reason for which
-    it waited last. `exact_end` False: it was found gone after nobody had looked for a while, and `end_s` is when that
-    was noticed. `number`: Slurm's job number, if it was given one. `words`: what else its submitter said (partition,
-    comment, command line), by name. `starts`: in
-    order, the last one being the present or final one."""
+    `job`: the job's id, `namespace/name`.
+    `kind`: the kind of its object.
+    `account`: the path of its queue when it was submitted, from the root: `company/research/vision`.
+    `requested`: the requests of all its pods.
+    `limit_s`: its time limit.
+    `exit_code`: the highest exit code of its pods (0 to 255). `signal`: the signal that ended that pod, if one did.
+    `cause`: why the job ended, as text.
+    `waits_for`: the code of its last reason to wait.
+    `exact_end`: False if the job ended while no scheduler ran; then `end_s` is the time at which this was noticed.
+    `number`: Slurm's job number, if the job has one.
+    `words`: further facts from its submitter (partition, comment, command line), by name.
+    `starts`: its starts in order; the last one is the present or final start."""
 
     uid: str
     job: str
@@ -85,7 +90,7 @@ class JobEntry:
 
     @property
     def name(self) -> str:
-        """Without its namespace."""
+        """Return the job's name without its namespace."""
         return self.words.get("name") or self.job.partition("/")[2]
 
     @property
@@ -94,12 +99,12 @@ class JobEntry:
 
     @property
     def start_s(self) -> float | None:
-        """When its last start was decided."""
+        """Return the time at which the last start was decided; None for a pending job."""
         return self.starts[-1].at_s if self.starts and self.state is not State.PENDING else None
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes of its last start, each once."""
+        """Return the nodes of the last start, each once."""
         return tuple(dict.fromkeys(self.starts[-1].nodes)) if self.starts else ()
 
     @property
@@ -107,19 +112,19 @@ class JobEntry:
         return self.starts[-1].allocated if self.starts else {}
 
     def elapsed_s(self, now_s: float) -> float:
-        """How long its last start has run, or ran; 0.0 for a job that waits."""
+        """Return how long the last start has run, or ran; 0.0 for a pending job."""
         if self.start_s is None:
             return 0.0
         ends = (self.starts[-1].end_s, self.end_s, now_s)
         return max(0.0, next(end for end in ends if end is not None) - self.start_s)
 
     def held_s(self, now_s: float) -> float:
-        """How long all its starts have held their allocation together."""
+        """Return the sum of the times for which its starts held their allocations."""
         ends = ((start, start.end_s if start.end_s is not None else self.end_s) for start in self.starts)
         return sum(max(0.0, (now_s if end is None else end) - start.at_s) for start, end in ends)
 
     def resource_seconds(self, resource: str, now_s: float) -> float:
-        """Amount times seconds of all its starts, in the resource's unit (millicores for cpu)."""
+        """Return amount times seconds, summed over all starts, in the resource's unit (millicores for cpu)."""
         total = 0.0
         for start in self.starts:
             end_s = start.end_s if start.end_s is not None else self.end_s

@@ -1,8 +1,8 @@
-"""How long jobs ran that are over, as the scheduler is told when it starts.
+"""The run times of ended jobs, which the scheduler receives from the ledger when it starts.
 
-Forecasts learn from them (`state.history.run_times`). Their objects may be gone for long; the ledger still has them. It
-does not have the roles of a job, only what all of its pods asked: a job of equal pods is known again by its kind, any
-other by its user.
+Forecasts learn from them (`state.history.run_times`), also if the jobs' objects were deleted long ago. The ledger has
+the requests of all pods of a job together, not its roles. So a job of equal pods is recognised as the same kind of job;
+other jobs are recognised by their user only.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from phalanx.model.event import Event, QueueSeen, RunTold
 from phalanx.model.job import Job, Role
 from phalanx.model.pod import PODS, Shape, amounts
 
-MOST = 5_000  # runs that are told
+MOST = 5_000  # the number of reported runs
 _RAN = frozenset({State.COMPLETED, State.FAILED, State.TIMEOUT, State.CANCELLED})
 
 
 def past_runs(entries: Iterable[JobEntry]) -> Iterator[RunTold]:
-    """Yield how long these jobs ran, of those that ran to an end that was seen."""
+    """Yield the run times of the jobs that ran and whose end a scheduler observed."""
     for entry in entries:
         ran = entry.exact_end and entry.starts and entry.starts[-1].state in _RAN
         if ran and (run_s := entry.elapsed_s(entry.starts[-1].at_s)) > 0:
@@ -27,8 +27,9 @@ def past_runs(entries: Iterable[JobEntry]) -> Iterator[RunTold]:
 
 
 def with_past_runs(events: Sequence[Event], runs: Sequence[RunTold]) -> Sequence[Event]:
-    """Return the first events of a world with these runs among them: when queues are known, whose limits count, and
-    before the runs that the world tells itself, which are newer. What it tells is not told twice."""
+    """Insert the runs into the first events of a world and return the result. The runs come after all queues, because
+    the queues' time limits matter, and before the world's own `RunTold` events, which are newer. A job that the world
+    reports itself is left out."""
     known = {event.job.id for event in events if isinstance(event, RunTold)}
     at = max((at for at, event in enumerate(events, 1) if isinstance(event, QueueSeen)), default=0)
     return [*events[:at], *(run for run in runs if run.job.id not in known), *events[at:]]

@@ -1,10 +1,10 @@
-"""The tables of a ledger, and how those of an older version become these.
+"""The tables of a ledger, and the migrations from older versions.
 
-`MIGRATIONS[n]` leads from version n to version n + 1, so a new ledger goes through all of them and the last version is
-their number. Each runs in a transaction with the new version number: a process that dies within one leaves the old
-version. A ledger that is newer than this program is refused, never written to.
+`MIGRATIONS[n]` leads from version n to version n + 1. A new ledger runs all of them, so the newest version is the
+number of migrations. Each migration and its version number are written in one transaction, so a process that dies
+leaves the old version. A ledger with a newer version than this program is refused and never written to.
 
-What is asked for by range or by name has a column and an index; what is only shown stands in JSON.
+Fields that queries use have a column and an index. Fields that are only shown are in JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from phalanx.errors import PhalanxError
 
-# SQLite counts only an INTEGER PRIMARY KEY up by itself.
+# SQLite assigns numbers only to an INTEGER PRIMARY KEY.
 NUMBER = BigInteger().with_variant(Integer, "sqlite")
 
 METADATA = MetaData()
@@ -86,13 +86,13 @@ def _create(connection: Connection) -> None:
 
 
 def _add_cause(connection: Connection) -> None:
-    """A ledger that was made with it has it already."""
+    """Add the column `cause`, unless the first migration has created the table with it."""
     if "cause" not in {column["name"] for column in inspect(connection).get_columns(JOBS.name)}:
         connection.execute(text(f"ALTER TABLE {JOBS.name} ADD COLUMN cause TEXT NOT NULL DEFAULT ''"))
 
 
 def _index_groups(connection: Connection) -> None:
-    """For `sacct -u`: a Slurm job's user is its group."""
+    """Add an index by group for `sacct -u`, because the user of a Slurm job is the job's group."""
     if "ledger_job_group" not in {index["name"] for index in inspect(connection).get_indexes(JOBS.name)}:
         next(index for index in JOBS.indexes if index.name == "ledger_job_group").create(connection)
 

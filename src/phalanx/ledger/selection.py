@@ -1,4 +1,4 @@
-"""Which jobs are asked for: conditions that must all hold."""
+"""A query for jobs: conditions that must all hold."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from phalanx.ledger.entry import State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Jobs that were live at some moment from `since_s` to `until_s` (seconds since the epoch; None: no bound), of one
-    of `users`, `queues`, `accounts` (a queue, with all below it), in one of `states`, of one of these names (`jobs`,
-    `namespace/name`) or `numbers`. `ended_before_s`: that ended earlier. Empty: any."""
+    """Conditions for jobs. An empty or missing condition matches every job.
+
+    `since_s`, `until_s`: the job was live at some time between these (seconds since the epoch).
+    `ended_before_s`: the job ended before this time.
+    `users`, `queues`, `states`, `jobs` (`namespace/name`), `numbers`: the job has one of these values.
+    `accounts`: the job's queue is one of these queues or below one."""
 
     since_s: float | None = None
     until_s: float | None = None
@@ -22,4 +25,4 @@ class Selection:
     states: tuple[State, ...] = ()
     jobs: tuple[str, ...] = ()
     numbers: tuple[int, ...] = ()
-    numbered: bool = False  # only those that have a number
+    numbered: bool = False  # only jobs with a Slurm job number

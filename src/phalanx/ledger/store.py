@@ -1,10 +1,10 @@
-"""A ledger in a database: SQLite beside the data directory, or PostgreSQL by its URL.
+"""A ledger in a database: SQLite in the data directory, or PostgreSQL by its URL.
 
-A write takes whole entries and is one transaction: it replaces what the ledger knows of each job (by uid) and of each
-of its starts (by the moment of its decision), so that a write whose answer was lost is simply done again. An entry that
-has ended is never opened again by an older view of it: `put` leaves ended jobs alone.
+A write stores whole entries in one transaction. It replaces the row of each job (key: uid) and of each start (key: the
+time of its decision). So a write with an unknown outcome can be repeated. `put` does not change ended jobs, so an older
+entry cannot reopen them.
 
-SQLite runs in WAL mode with synchronous=FULL: what was committed survives kill -9 and a loss of power, and readers do
+SQLite runs in WAL mode with synchronous=FULL. So committed entries survive kill -9 and a power failure, and readers do
 not wait for the writer.
 """
 
@@ -26,7 +26,7 @@ from phalanx.ledger.schema import JOBS, STARTS, upgrade
 from phalanx.ledger.selection import Selection
 
 FILE = "ledger.sqlite3"  # in a data directory
-_AT_ONCE = 500  # jobs a statement
+_AT_ONCE = 500  # jobs per statement
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
 
@@ -35,12 +35,12 @@ class LedgerError(PhalanxError):
 
 
 def url_of(file: Path) -> str:
-    """The URL of a ledger in a file."""
+    """Return the URL of a ledger in a file."""
     return f"sqlite:///{file}"
 
 
 class Ledger:
-    """Use as `with Ledger.open(url) as ledger`. Its methods may be called by one thread at a time."""
+    """An open ledger, used as `with Ledger.open(url) as ledger`. Only one thread at a time may call its methods."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -48,8 +48,8 @@ class Ledger:
 
     @classmethod
     def open(cls, url: str, *, read_only: bool = False) -> Ledger:
-        """`url`: `sqlite:///FILE` or `postgresql://USER@HOST/NAME`. Made, or brought to this version, unless it is
-        only to be read. Raises LedgerError."""
+        """Open the ledger at `url`: `sqlite:///FILE` or `postgresql://USER@HOST/NAME`. Unless `read_only` is set,
+        create missing tables and run missing migrations. Raises LedgerError."""
         ledger = cls(_engine(url, read_only))
         if not read_only:
             with _told(url), ledger._engine.begin() as connection:
@@ -68,7 +68,8 @@ class Ledger:
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def put(self, entries: Sequence[JobEntry]) -> None:
-        """Write these, in one transaction. Raises LedgerError: then none of them was, or that is not known."""
+        """Write the entries in one transaction. Raises LedgerError; then none of them was written, or this is
+        unknown."""
         with _told(self._engine.url.render_as_string()), self._engine.begin() as connection:
             for at in range(0, len(entries), _AT_ONCE):
                 self._put(connection, entries[at : at + _AT_ONCE])
@@ -88,8 +89,8 @@ class Ledger:
             connection.execute(begun.on_conflict_do_update(index_elements=key, set_=renewed, where=ongoing))
 
     def purge(self, before_s: float) -> int:
-        """Forget jobs that ended before that moment (seconds since the epoch); how many they were. Some at a time, so
-        that whoever writes meanwhile waits for a moment only."""
+        """Delete the jobs that ended before `before_s` (seconds since the epoch); return their number. Each transaction
+        deletes a few hundred, so a concurrent writer waits only briefly."""
         count = 0
         while True:
             with _told(self._engine.url.render_as_string()), self._engine.begin() as connection:
@@ -104,7 +105,7 @@ class Ledger:
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def live(self) -> list[JobEntry]:
-        """The jobs that have not ended."""
+        """Return the jobs that have not ended."""
         return list(self.jobs(Selection(states=tuple(sorted(LIVE)))))
 
     def ended(self, most: int) -> list[JobEntry]:
@@ -116,7 +117,7 @@ class Ledger:
         return sorted(found, key=lambda entry: entry.end_s or 0.0)[-most:]
 
     def jobs(self, selection: Selection | None = None) -> Iterator[JobEntry]:
-        """In the order in which they were submitted. Raises LedgerError."""
+        """Yield the selected jobs in the order of their submission. Raises LedgerError."""
         asked = select(JOBS).where(*_conditions(selection or Selection())).order_by(JOBS.c.submit_s, JOBS.c.id)
         with _told(self._engine.url.render_as_string()), self._engine.connect() as connection:
             for rows in connection.execute(asked).partitions(_AT_ONCE):
@@ -249,13 +250,13 @@ def _engine(url: str, read_only: bool) -> Engine:
         _private(file)
     engine = create_engine(parsed)
     event.listen(engine, "connect", _prepare)
-    # The driver itself begins transactions late, and not before a CREATE: a migration would not be one.
+    # By default the driver begins a transaction late, and not before a CREATE, so a migration would not be atomic.
     event.listen(engine, "begin", lambda it: it.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE"))
     return engine
 
 
 def _private(file: Path) -> None:
-    """Made before SQLite makes it, so that nobody else can read it at any moment."""
+    """Create the file with mode 0600 before SQLite creates it, so other users can never read it."""
     try:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:

@@ -1,7 +1,7 @@
-"""What jobs took, summed per user, account, queue or day.
+"""Sum the resources that jobs held, per user, account, queue or day.
 
-A job's start counts in the part of it that lies within the period that is asked for, and a start that goes over
-midnight (UTC) counts in each of its days. Amounts are those allocated, whether or not they were used.
+Only the part of a start within the requested period counts. A start over midnight (UTC) counts in each of its days.
+Amounts are allocations, whether or not the pods used them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class By(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Sum:
-    """`jobs` that held anything, in seconds: of CPU cores, of GPUs, of bytes of memory; and of waiting."""
+    """The sum for one name. `jobs`: the number of jobs with a start in the period. `cpu_s`: core seconds. `gpu_s`: GPU
+    seconds. `memory_byte_s`: bytes of memory times seconds."""
 
     jobs: int = 0
     cpu_s: float = 0.0
@@ -42,7 +43,8 @@ def total(
     since_s: float | None = None,
     until_s: float | None = None,
 ) -> dict[str, Sum]:
-    """Name -> what its jobs held within the period; a day by its date, in seconds since the epoch."""
+    """Return name -> the sum of its jobs' allocations within the period. The name of a day is its first second since
+    the epoch."""
     found: dict[str, Sum] = {}
     first_s, last_s = since_s or 0.0, now_s if until_s is None else min(until_s, now_s)
     for entry in entries:
@@ -68,7 +70,8 @@ _NAMES: dict[By, Callable[[JobEntry], str]] = {
 def _pieces(
     entry: JobEntry, name: Callable[[JobEntry], str] | None, first_s: float, last_s: float, now_s: float
 ) -> Iterator[tuple[str, int, float]]:
-    """(name, number of the start, seconds), by day where no name is given."""
+    """Yield (name, index of the start, seconds) of a job's starts within the period; one piece per day if `name` is
+    None."""
     for number, start in enumerate(entry.starts):
         end_s = next(end for end in (start.end_s, entry.end_s, now_s) if end is not None)
         begin_s, end_s = max(start.at_s, first_s), min(end_s, last_s)

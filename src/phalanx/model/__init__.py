@@ -1,18 +1,18 @@
-"""The values that cross boundaries: what a world tells, what the core decides, what people ask.
+"""The values that packages exchange: events of a world, plans of the core, status for users.
 
-All of them are frozen and know nothing of each other's use. A world (`kube`, `simulator`) and the core speak to each
-other in these values alone. Amounts are exact integers: cpu in millicores, all else in whole units. Times are seconds
-since the epoch, in UTC; names of times and durations end in `_s`.
+All values are frozen. A world (`kube`, `simulator`) and the core exchange these values only. Amounts are exact
+integers: cpu in millicores, other resources in whole units. Times are seconds since the epoch, in UTC; names of times
+and durations end in `_s`.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    pod     the shape of a pod: what it asks, where it may run; amounts
-    node    a node; topology, flavors and reservations, which are about nodes
-    reason  why a job waits, with numbers; when it is forecast to start
+    pod     the shape of a pod: its requests and its constraints on nodes; amounts
+    node    a node; topologies, flavors and advance reservations
+    reason  why a job waits, with numbers; the forecast of its start
     job     a job, its roles and groups, and the tree that they form; placements
-    queue   a queue: quotas, limits, order, and what its jobs may preempt
-    policy  how the whole cluster is scheduled
-    event   what happened: the only way anything enters the cluster's state
-    plan    what to do: actions, and what deciding found out
-    status  what people ask at one moment: a queue's status, the cluster's
+    queue   a queue: quotas, limits, order, and its jobs' rights to preempt
+    policy  the settings of the whole cluster
+    event   facts that a world reports: the only way to change the cluster state from outside
+    plan    the actions of one cycle, and what the cycle found out
+    status  the status of a queue and of the cluster at one moment
 """

@@ -1,8 +1,7 @@
-"""What happened: the only way anything enters the cluster's state. A world tells events, `core.fold.fold` takes them
-in.
+"""Events: facts that a world reports. `core.fold.fold` applies them to the cluster state; no other input changes it.
 
-Each event states a fact of the world and is idempotent: told twice it changes nothing the second time. `attempt` counts
-the starts of a job, so that an answer to an earlier start is recognised and ignored.
+Each event is idempotent: a repeated event changes nothing. `attempt` counts the starts of a job, so that a late event
+about an earlier start is recognised and ignored.
 """
 
 from __future__ import annotations
@@ -20,87 +19,86 @@ from phalanx.model.reason import Reason
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """A node is new, or anything about it changed."""
+    """A node is new or has changed."""
 
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGone:
-    """The node object is deleted. Pods that ran there stay charged to it until each of them is gone."""
+    """A node object was deleted. Its pods stay charged to the node until each of them is gone."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
-    """A queue is new, or its settings changed."""
+    """A queue is new or has changed."""
 
     queue: Queue
 
 
 @dataclass(frozen=True, slots=True)
 class QueueGone:
-    """A queue is deleted."""
+    """A queue was deleted."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorSeen:
-    """A flavor is new, or changed."""
+    """A flavor is new or has changed."""
 
     flavor: Flavor
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorGone:
-    """A flavor is deleted."""
+    """A flavor was deleted."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class TopologiesSeen:
-    """The topologies that objects of the cluster declare are these now, besides those of the policy."""
+    """The topologies that objects of the cluster now declare. They are used in addition to the policy's."""
 
     topologies: tuple[Topology, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationSeen:
-    """An advance reservation is new, or changed."""
+    """An advance reservation is new or has changed."""
 
     reservation: Reservation
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationGone:
-    """An advance reservation is deleted."""
+    """An advance reservation was deleted."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """The time is `now_s` (seconds since the epoch). The loop tells it before the events since the last cycle."""
+    """The time is `now_s` (seconds since the epoch). The loop sends it before the events since the last cycle."""
 
     now_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySeen:
-    """The policy from now on. The loop tells it when it is another."""
+    """A new policy. The loop sends it whenever the policy has changed."""
 
     policy: Policy
 
 
 @dataclass(frozen=True, slots=True)
 class UsageTold:
-    """The past usage of a user in a queue, as remembered across a restart: billed units times seconds, decayed to
-    `at_s`.
+    """The past usage of a user in a queue, remembered across a restart: billed units times seconds, decayed to `at_s`.
 
-    It replaces what was known, and is told before running jobs are adopted: their usage since then is added."""
+    It replaces earlier values. It is sent before running jobs are adopted; their usage since `at_s` is then added."""
 
     queue: str
     user: str
@@ -110,7 +108,7 @@ class UsageTold:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeTold:
-    """The outcome of a job that is no longer live. It is told after a restart, for jobs that depend on it."""
+    """The outcome of a job that is no longer live. It is sent after a restart, for jobs that depend on it."""
 
     job: str
     outcome: Outcome
@@ -118,8 +116,8 @@ class OutcomeTold:
 
 @dataclass(frozen=True, slots=True)
 class RunTold:
-    """A job that is no longer live ran for `run_s` seconds. It is told once, after a restart, of the jobs that the
-    world still knows, in the order of their ends: it says how long others may run."""
+    """A job that is no longer live ran for `run_s` seconds. After a restart, one event is sent for each ended job that
+    the world still knows, in the order of their ends. The core learns run times from them."""
 
     job: Job
     run_s: float
@@ -127,20 +125,20 @@ class RunTold:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job waits: it is new, or changed while it waits. A started job is not changed by this event."""
+    """A pending job is new or has changed. The event does not change a started job."""
 
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """The whole truth about a started job, which replaces what was known: after a restart, or when the real pods differ
-    from the plan.
+    """The full state of a started job. It replaces the known state after a restart, or when the real pods differ from
+    the plan.
 
-    `placements`: charged as they stand; an overcommitted node is reported, not refused.
-    `open`: slots that want a node.
-    `started_s`, `flavors`: as the job's `Start` said.
-    `leaving`: placed slots that were told to be given up, and are not gone yet. (Of a job that stops, all are.)"""
+    `placements`: charged as they are, even if they overcommit a node.
+    `open`: slots that need a node.
+    `started_s`, `flavors`: the values of the job's `Start`.
+    `leaving`: placed slots that were told to be given up, and are not gone yet. (All are, if the job stops.)"""
 
     job: Job
     attempt: int
@@ -154,8 +152,8 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Slots of a started job want a node: the pod of a pod-by-pod job exists, a pod lost its node or was refused there,
-    or the job grew. What such a slot held is released."""
+    """Slots of a started job need a node: a pod of a pod-by-pod job was created, a pod lost its node or was rejected by
+    it, or the job grew. The amounts that these slots held are released."""
 
     job: str
     slots: tuple[Slot, ...]
@@ -163,7 +161,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Slots that the started job no longer uses: the pod finished, or the job shrank. What they held is free."""
+    """A started job no longer uses these slots: their pods finished, or the job shrank. Their amounts are free."""
 
     job: str
     slots: tuple[Slot, ...]
@@ -179,8 +177,8 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A start failed and was taken back whole; or a running job was stopped whole. The job waits again, not before
-    `not_before_s` (seconds since the epoch)."""
+    """A start failed and was taken back, or a running job was stopped, in each case with all its pods. The job waits
+    again and starts not before `not_before_s` (seconds since the epoch)."""
 
     job: str
     attempt: int
@@ -190,7 +188,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The job is over, or deleted. All that it held is free."""
+    """A job ended or was deleted. All amounts that it held are free."""
 
     job: str
     outcome: Outcome = Outcome.SUCCEEDED
@@ -198,10 +196,11 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """A foreign pod (bound by another scheduler, static, of a DaemonSet, nominated) holds exactly `requests` on a node,
-    in which the one of `pods` is named, and those of `devices`.
+    """A foreign pod (bound by another scheduler, static, of a DaemonSet, or nominated) holds amounts on a node.
 
-    The other fields are as in `Shape`: how terms of other pods select it, and what it wants of them."""
+    `requests`: the exact amounts, including one of the resource `pods`. `devices`: the names of its devices.
+    The other fields are as in `Shape`: the affinity terms of other pods use them, and its own terms limit other
+    pods."""
 
     pod: str  # its uid
     node: str
@@ -216,7 +215,7 @@ class Occupied:
 
 @dataclass(frozen=True, slots=True)
 class Vacated:
-    """A foreign pod is gone; what it held is free."""
+    """A foreign pod is gone; the amounts that it held are free."""
 
     pod: str
 

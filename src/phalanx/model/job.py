@@ -1,8 +1,8 @@
-"""A job: roles of pods that start together, or not at all; and the tree that its roles and groups form.
+"""A job: roles of pods that start together or not at all, and the tree of its roles and groups.
 
-The leaves of the tree are roles, its inner nodes groups, its root the job. A subtree is placed when `minimum` of its
-members are, each with its own minimum. What cannot be such a tree (a group that is not declared, a cycle, a minimum
-beyond what there is) is said by `gang_error`, so that the job is refused instead of misread.
+The leaves of the tree are roles, its inner nodes groups, its root the job. A subtree is placed when at least `minimum`
+of its members are placed, each with its own minimum. `gang_error` reports an invalid tree (an undeclared group, a
+cycle, a minimum above the number of members), so that the job is refused and not misread.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from phalanx.model.reason import Reason
 
 
 class Slot(NamedTuple):
-    """A slot is one pod's place in its job: the role's position in `Job.roles`, and the pod's ordinal in the role."""
+    """A slot is one pod's place in its job. `role`: the index in `Job.roles`. `ordinal`: the pod's number in the
+    role."""
 
     role: int
     ordinal: int
 
 
 class Placement(NamedTuple):
-    """A placement is a slot and the node planned for it. `devices` names the node's devices that the pod was given, if
-    any."""
+    """A slot with its planned node. `devices`: the names of the node's devices that the pod gets."""
 
     role: int
     ordinal: int
@@ -38,10 +38,10 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """A role is `count` pods of one shape, of which `minimum` must be placed for the job to start.
+    """A role is `count` pods of one shape. The job starts only if at least `minimum` of them are placed.
 
-    `group`: the name of the group that the role belongs to; empty: the job itself.
-    `closeness`: how close to each other the role's pods are to be."""
+    `group`: the name of the role's group; empty: the job itself.
+    `closeness`: the topology request of the role's pods."""
 
     name: str
     count: int
@@ -53,11 +53,11 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A group is a set of roles, and of groups, that belong together.
+    """A group is a set of roles and groups that belong together.
 
-    `minimum`: so many members (roles and groups directly in the group) must be placed, each with its own minimum, for
-        the group to count as placed; None: all of them.
-    `parent`: the group around it; empty: the job itself."""
+    `minimum`: the number of members (roles and groups directly in the group) that must be placed, each with its own
+    minimum, for the group to count as placed; None: all of them.
+    `parent`: the name of the group that contains this group; empty: the job itself."""
 
     name: str
     parent: str = ""
@@ -68,10 +68,10 @@ class Group:
 class DependencyType(StrEnum):
     """When a dependency on another job is met (the types of Slurm's `--dependency`)."""
 
-    START = "start"  # the other has started, or is over
-    OK = "ok"  # the other has succeeded
-    NOT_OK = "not-ok"  # the other has failed or was deleted
-    ANY = "any"  # the other is over, however
+    START = "start"  # the other job has started or ended
+    OK = "ok"  # the other job has succeeded
+    NOT_OK = "not-ok"  # the other job has failed or was deleted
+    ANY = "any"  # the other job has ended, with any outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,31 +91,32 @@ class Outcome(StrEnum):
 
 
 class GangSize(StrEnum):
-    """The treatment of the pods between a role's minimum and its count."""
+    """The treatment of the pods between a role's minimum and its count (the surplus)."""
 
-    ELASTIC = "elastic"  # it starts with as many as fit, grows when there is room, and gives the surplus back first
-    FIXED_AT_START = "fixed-at-start"  # as many as fit when it starts, and so it stays (Kueue's partial admission)
+    ELASTIC = "elastic"  # the job starts with as many pods as fit, grows later, and releases its surplus first
+    FIXED_AT_START = "fixed-at-start"  # the size at the start is final (Kueue's partial admission)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A job as submitted.
 
-    `id`: unique among live jobs (`namespace/name`).
-    `blocked`: why the world keeps the job from starting whatever capacity there is (a hold, missing members); such a
-        job is never started.
-    `limit_s`: the time limit; the job is stopped when it has run that long.
-    `estimate_s`: how long the job is expected to run, if that is known better than by its limit. Estimates order
-        backfill; no reservation relies on them.
-    `begin_s`, `deadline_s`: the job does not start before, and must be able to end by then (seconds since the epoch).
+    `id`: `namespace/name`, unique among live jobs.
+    `blocked`: why the world forbids the job to start, regardless of capacity (a hold, missing members); None: it may
+    start.
+    `limit_s`: the time limit, after which the job is stopped.
+    `estimate_s`: the expected run time, if one better than the limit is known. Estimates order backfill candidates; no
+    reservation relies on them.
+    `begin_s`, `deadline_s`: the earliest start, and the time by which the job must be able to end (seconds since the
+    epoch).
     `preemptible`, `preempts`: whether the job may be preempted, and whether it may preempt.
-    `after`, `requires_any`: dependencies; with `requires_any` one that is met is enough, else all must be.
-    `singleton`: one of the user's jobs of that name runs at a time.
-    `array`, `array_cap`: at most so many jobs of the same user and array run at a time.
-    `reservation`: the advance reservation that the job asks to run in.
-    `checkpoint_s`: the job saves its work that often, so that a preemption loses no more; None: never.
-    `account`: under which name its usage counts in its queue; empty: under its user's.
-    `preempted`: how often the job was preempted before this scheduler knew it, as its world remembers."""
+    `after`, `requires_any`: dependencies. With `requires_any` one met dependency is enough, otherwise all must be met.
+    `singleton`: a name; only one of the user's jobs with this name runs at a time.
+    `array`, `array_cap`: at most `array_cap` jobs of the same user and array run at a time.
+    `reservation`: the name of the requested advance reservation.
+    `checkpoint_s`: the interval at which the job saves its work, so a preemption loses no more; None: never.
+    `account`: the name under which its usage counts in its queue; empty: its user's name.
+    `preempted`: how often the job was preempted before this scheduler received it, as recorded by its world."""
 
     id: str
     queue: str
@@ -148,20 +149,20 @@ class Job:
 
     @property
     def association(self) -> str:
-        """Return whose usage in its queue the job's is, as Slurm says: a user's in an account."""
+        """Return the account or user to which the job's usage is charged in its queue (Slurm's association)."""
         return self.account or self.user
 
 
 class Phase(StrEnum):
-    """The states of a live job. `core.fold.lifecycle` has the legal moves between them; a finished job is in none."""
+    """The phases of a live job. `core.fold.lifecycle` has the legal transitions. A finished job has no phase."""
 
     QUEUED = "queued"
-    STARTING = "starting"  # decided; the world resumes it and binds it at the barrier
+    STARTING = "starting"  # the start is decided; the world resumes the job and binds its pods at the barrier
     RUNNING = "running"  # every pod of its minimum was bound
-    STOPPING = "stopping"  # preempted whole: it holds its room until its pods are gone, then waits again
+    STOPPING = "stopping"  # preempted as a whole: it holds its nodes until its pods are gone, then waits again
 
 
-MAX_PODS = 150_000  # in one job; as many as the largest cluster that Kubernetes is tested for has in all
+MAX_PODS = 150_000  # pods of one job; Kubernetes is tested for clusters of this size
 MAX_ROLES = 1_000
 MAX_GROUPS = 1_000
 MAX_DEPTH = 16  # of groups in groups, and of slices in slices
@@ -171,8 +172,8 @@ MAX_DEPTH = 16  # of groups in groups, and of slices in slices
 class GangTree:
     """A subtree of a gang: a role, a group, or the whole job.
 
-    `role`: the role's position in the job; -1 for a group or the job.
-    `minimum`: so many members must be placed; for a role, so many pods."""
+    `role`: the index of the role in the job; -1 for a group or the job.
+    `minimum`: the number of members that must be placed; for a role, the number of pods."""
 
     name: str
     closeness: TopologyRequest | None = None
@@ -188,7 +189,7 @@ class GangTree:
             yield from member.roles()
 
     def required_roles(self) -> Iterator[int]:
-        """Yield the roles without whose minimum the subtree cannot be placed."""
+        """Yield the roles whose minimum is required to place the subtree."""
         if self.role >= 0:
             yield self.role
         elif self.minimum == len(self.members):
@@ -201,15 +202,15 @@ class GangTree:
         return fewer or any(member.optional() for member in self.members)
 
     def requires_topology(self) -> bool:
-        """Return whether some pods of the subtree must be close to each other, not only should be."""
+        """Return whether a topology request of the subtree is required (not only preferred) or has slices."""
         near = self.closeness
         must = near is not None and ((near.required and near.level != "") or any(pods > 1 for pods, _ in near.slices))
         return must or any(member.requires_topology() for member in self.members)
 
     def slice_pods(self, role: int) -> int:
-        """Return how many pods of the role make one slice of the largest layer; below two: the role has no slices.
+        """Return the number of pods of the role in one slice of the largest layer; 0 or 1 if the role has no slices.
 
-        The innermost request around the role that says anything of where its pods go decides."""
+        The innermost topology request around the role that names a level or slices decides."""
         inside = next((member for member in self.members if role in member.roles()), None)
         said = 0 if inside is None else inside.slice_pods(role)
         near = self.closeness
@@ -218,14 +219,14 @@ class GangTree:
         return max((pods for pods, _ in near.slices), default=1)
 
     def placed(self, pods: Sequence[int]) -> bool:
-        """Return whether so many pods of each role are enough for the subtree. `pods`: by role."""
+        """Return whether the subtree is placed with `pods[role]` pods of each role."""
         if self.role >= 0:
             return pods[self.role] >= self.minimum
         return sum(member.placed(pods) for member in self.members) >= self.minimum
 
     def spare(self, pods: Sequence[int]) -> Iterator[int]:
-        """Yield the roles of members that can be released and leave the subtree placed: of a group the last members.
-        `pods`: how many pods each role has."""
+        """Yield the roles of members that can be released while the subtree stays placed; in each group the last
+        members. `pods`: the number of pods of each role."""
         whole = [member for member in self.members if member.placed(pods)]
         kept = whole[: self.minimum]
         for member in self.members:
@@ -235,8 +236,8 @@ class GangTree:
                 yield from member.spare(pods)
 
     def incomplete_members(self, pods: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Yield the roles of each member that is not placed though its group can do without it. `pods`: how many pods
-        each role has."""
+        """Yield the roles of each member that is not placed and that its group does not require. `pods`: the number of
+        pods of each role."""
         for member in self.members:
             if self.minimum < len(self.members) and not member.placed(pods):
                 yield tuple(member.roles())
@@ -245,7 +246,7 @@ class GangTree:
 
 
 def gang_tree(roles: Sequence[Role], groups: Sequence[Group], closeness: TopologyRequest | None) -> GangTree:
-    """Return the job as a tree. `gang_error` must find nothing wrong with it."""
+    """Return the tree of a job's roles and groups. Precondition: `gang_error` returns no error for them."""
     members: dict[str, list[GangTree]] = {"": [], **{group.name: [] for group in groups}}
     for at, role in enumerate(roles):
         leaf = GangTree(name=role.name, closeness=role.closeness, minimum=role.minimum, role=at)
@@ -263,7 +264,7 @@ def gang_tree(roles: Sequence[Role], groups: Sequence[Group], closeness: Topolog
 
 
 def gang_error(roles: Sequence[Role], groups: Sequence[Group], closeness: TopologyRequest | None) -> str:
-    """Return what is wrong with the job's roles and groups, in one sentence; empty if nothing is."""
+    """Return the first error in the job's roles and groups as a sentence; empty if there is none."""
     if len(roles) > MAX_ROLES or len(groups) > MAX_GROUPS:
         what, most = ("roles", MAX_ROLES) if len(roles) > MAX_ROLES else ("groups", MAX_GROUPS)
         return f"the job has {max(len(roles), len(groups))} {what}; the most is {most}"
@@ -271,7 +272,7 @@ def gang_error(roles: Sequence[Role], groups: Sequence[Group], closeness: Topolo
 
 
 def gang_errors(roles: Sequence[Role], groups: Sequence[Group], closeness: TopologyRequest | None) -> Iterator[str]:
-    """Yield everything that is wrong with the job's roles, groups and topology requests."""
+    """Yield all errors in the job's roles, groups and topology requests."""
     for role in roles:
         if not 0 <= role.minimum <= role.count:
             yield f"role {role.name!r} has {role.count} pods and a minimum of {role.minimum}"
@@ -289,7 +290,7 @@ def gang_errors(roles: Sequence[Role], groups: Sequence[Group], closeness: Topol
 
 
 def slice_errors(name: str, layers: Sequence[SliceLayer]) -> Iterator[str]:
-    """Yield what is wrong with the layers of slices of a topology request."""
+    """Yield the errors in the slice layers of a topology request. `name`: the role, group or job, for the message."""
     if len(layers) > MAX_DEPTH:
         yield f"{name}: {len(layers)} layers of slices; the most is {MAX_DEPTH}"
     for pods, level in layers:
@@ -304,8 +305,8 @@ def slice_errors(name: str, layers: Sequence[SliceLayer]) -> Iterator[str]:
 
 
 def group_errors(roles: Sequence[Role], groups: Sequence[Group]) -> Iterator[str]:
-    """Yield what is wrong with the groups: undeclared, nested in themselves, or with a minimum beyond what is
-    in them."""
+    """Yield the errors in the groups: undeclared, nested in themselves, or with a minimum above their number of
+    members."""
     counted = Counter(group.name for group in groups)
     twice = [name for name, count in counted.items() if count > 1 or not name]
     if twice:
@@ -330,7 +331,7 @@ def group_errors(roles: Sequence[Role], groups: Sequence[Group]) -> Iterator[str
 
 
 def pods_by_role(slots: Collection[Slot], roles: int) -> list[int]:
-    """Return how many of the slots are of each of the `roles` roles."""
+    """Return the number of slots of each role. `roles`: the number of roles."""
     if roles == 1:
         return [len(slots)]
     pods = [0] * roles

@@ -1,12 +1,12 @@
-"""A node as the world describes it, and what is said about nodes: topologies, flavors, advance reservations.
+"""A node as the world describes it; topologies, flavors and advance reservations of nodes.
 
 *Topology.* Levels are node label keys, from coarse to fine (zone, block, rack, NVLink domain, host). A *domain* of a
 level is the set of nodes with the same values of its key and of all coarser ones (Kueue's Topology-Aware Scheduling,
 KEP-2724).
 
-*Flavor.* A flavor is a named class of nodes that quotas can tell apart (Kueue's ResourceFlavor).
+*Flavor.* A named class of nodes with quotas of its own (Kueue's ResourceFlavor).
 
-*Reservation.* Nodes are set aside for a time, for some jobs, or for nobody during maintenance (Slurm's advance
+*Reservation.* Nodes that are set aside for some time for certain jobs, or for maintenance (Slurm's advance
 reservations).
 """
 
@@ -20,8 +20,10 @@ from phalanx.model.pod import Amounts, Shape, Toleration
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint. NoSchedule and NoExecute keep pods away that do not tolerate it; PreferNoSchedule only should.
-    `by_name`: whoever tolerates everything does not tolerate it, only who names its key."""
+    """A taint. NoSchedule and NoExecute forbid pods without a matching toleration; PreferNoSchedule is only a
+    preference.
+
+    `by_name`: a toleration must name the taint's key; a toleration of every taint does not match."""
 
     key: str
     value: str = ""
@@ -31,7 +33,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A device of a node, by name. `resource` is what counts it (`nvidia.com/gpu`); `zone` is its NUMA zone."""
+    """A named device of a node. `resource`: the resource that counts it (`nvidia.com/gpu`). `zone`: its NUMA zone."""
 
     name: str
     resource: str
@@ -41,7 +43,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """A NUMA zone of a node and its part of the allocatable amounts. Devices name their zone themselves."""
+    """A NUMA zone of a node with its part of the allocatable amounts. Each `Device` names its zone."""
 
     name: str
     allocatable: Amounts
@@ -51,10 +53,11 @@ class Zone:
 class Node:
     """A node as the world describes it.
 
-    `allocatable`: what pods may ask for in all, with `pods` as one of the resources; never the capacity.
-    `ready`: a node that is not ready takes no pods.
-    `used`: what is really in use, if that is measured, for load-aware scores.
-    `part_of`: the node of which this is a part, kept for some pods, and which is smaller by it; empty: of none."""
+    `allocatable`: the node's allocatable amounts (not its capacity), including the resource `pods`.
+    `ready`: False if the node accepts no pods.
+    `used`: the measured usage, for load-aware scores; empty if it is not measured.
+    `part_of`: the name of the real node, if this node is a reserved part of it; the real node is smaller by this
+    part."""
 
     name: str
     allocatable: Amounts
@@ -84,14 +87,12 @@ class SliceLayer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyRequest:
-    """A topology request says how close to each other the pods of a job, group or role are to be (Kueue's
-    TopologyRequest).
+    """The required or preferred closeness of the pods of a job, group or role (Kueue's TopologyRequest).
 
-    All pods go to one domain of `level`, a label key of some topology. If the request is not `required` and no domain
-    holds them, the next coarser level is tried, and at last any nodes.
-
-    `balanced`: the pods are spread evenly over the domains below `level`, instead of over as few as possible.
-    `slices`: besides, the layers of slices, the largest first; a slice consists of whole slices of the next layer."""
+    `level`: a label key of some topology; all pods are placed in one domain of this level.
+    `required`: if False and no domain fits all pods, the next coarser level is tried, and at last any nodes.
+    `balanced`: the pods are spread evenly over the domains below `level`; otherwise they use as few as possible.
+    `slices`: the layers of slices, the largest first; a slice consists of whole slices of the next layer."""
 
     level: str = ""
     required: bool = True
@@ -101,10 +102,10 @@ class TopologyRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavor:
-    """A flavor is a class of nodes that carry all of `labels`.
+    """A flavor is the class of nodes that have all of `labels`.
 
-    A pod that is given the flavor goes to these nodes only, and tolerates `tolerations` besides its own: the taints
-    that keep other pods away from such nodes."""
+    A pod with the flavor is placed on these nodes only. It gets `tolerations` in addition to its own, for the taints
+    that keep other pods off these nodes."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
@@ -123,9 +124,9 @@ class Flavor:
 class Reservation:
     """An advance reservation: `nodes` are reserved whole from `start_s` to `end_s`.
 
-    Jobs of its `users`, `groups` or `queues` (with the queues below them) may run there while the reservation lasts, if
-    they ask for it by name or if it is `magnetic`. A reservation without users, groups and queues is maintenance:
-    nobody may."""
+    Jobs of its `users`, `groups` or `queues` (with the queues below them) may run on these nodes in that time, if they
+    request the reservation by name or if it is `magnetic`. A reservation without users, groups and queues is a
+    maintenance window, in which no job may run."""
 
     name: str
     start_s: float

@@ -1,6 +1,6 @@
-"""What to do: the plan of one cycle. It is folded into the state at once, and then applied by a world.
+"""The plan of one cycle. The loop folds it into the state at once; then a world applies it.
 
-Actions are named tuples: several are made for every job, at a third of the cost of a frozen dataclass.
+Actions are named tuples, because several are created for every job and a frozen dataclass costs three times as much.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from phalanx.state.pending.pending import Combination, Search
 
 
 class Start(NamedTuple):
-    """A queued job starts. `placements` has every role's minimum, and as many pods more as fit.
+    """A queued job starts. `placements`: the minimum of every role, and as many further pods as fit.
 
-    In a queue with `gang=False` there are no placements: pods are placed one by one as they are `Opened`."""
+    In a queue with `gang=False`, `placements` is empty: each pod is placed when its slot is `Opened`."""
 
     job: str
     attempt: int
     placements: tuple[Placement, ...]
-    at_s: float = 0.0  # when it was decided, seconds since the epoch
-    flavors: tuple[str, ...] = ()  # the flavor of each role's pods; empty: the queue names none
-    limit_s: float | None = None  # it is stopped when it has run that long: its own limit, else its queue's
+    at_s: float = 0.0  # the time of the decision, seconds since the epoch
+    flavors: tuple[str, ...] = ()  # the flavor of each role's pods; empty if the queue names no flavors
+    limit_s: float | None = None  # the time limit: the job's, otherwise its queue's
 
 
 class Place(NamedTuple):
@@ -35,19 +35,18 @@ class Place(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A job waits for another reason than before; of a started job: its open slots do."""
+    """The reason for which a job waits has changed. For a started job it is the reason of its open slots."""
 
     job: str
     reason: Reason
 
 
 class Preempt(NamedTuple):
-    """A started job is preempted whole: it is stopped and waits again, with its age kept.
+    """A started job is preempted as a whole: it is stopped and waits again, and keeps its age.
 
-    What it holds stays charged until the world says that its pods are gone (`Refused`).
-
+    Its amounts stay charged until the world reports that its pods are gone (`Refused`).
     `by`: the preemptor.
-    `grace_s`: the job's pods have that long to end; None: as each pod says."""
+    `grace_s`: the grace period of the job's pods; None: each pod's own."""
 
     job: str
     attempt: int
@@ -57,7 +56,7 @@ class Preempt(NamedTuple):
 
 
 class Shrink(NamedTuple):
-    """A started job releases slots above its minimum. What they hold stays charged until they are `Released`."""
+    """A started job releases slots above its minimum. Their amounts stay charged until they are `Released`."""
 
     job: str
     slots: tuple[Slot, ...]
@@ -67,21 +66,21 @@ class Shrink(NamedTuple):
 
 
 class Nominate(NamedTuple):
-    """A queued job, or open slots of a running one, are nominated for these nodes, which victims are leaving
-    (nominatedNodeName of a pod, for a gang).
+    """A queued job, or the open slots of a running job, are nominated to nodes that victims are leaving (like a pod's
+    nominatedNodeName, for a gang).
 
-    The nodes are charged at once, so that nobody else is placed there. A nomination without placements withdraws the
-    last one."""
+    The nodes are charged at once, so no other job is placed on them. A nomination without placements withdraws the last
+    one."""
 
     job: str
     placements: tuple[Placement, ...]
     flavors: tuple[str, ...] = ()
-    until_s: float = 0.0  # taken back then, if the others have not left
+    until_s: float = 0.0  # the nomination is withdrawn at this time if the victims have not left
 
 
 Action: TypeAlias = Start | Place | Wait | Preempt | Shrink | Nominate
 
-# The names of actions in recordings and metrics. They are stable, whatever the classes are called.
+# The names of actions in recordings and metrics. They stay the same if a class is renamed.
 ACTION_NAMES: Final[Mapping[type[Action], str]] = {
     Start: "Start",
     Place: "Place",
@@ -93,20 +92,25 @@ ACTION_NAMES: Final[Mapping[type[Action], str]] = {
 
 
 class Told(NamedTuple):
-    """The message to a cell (`state.pending.cell_queue.ROOM` and its like), and why; `reason` None: as its class is."""
+    """The kind of message to a request class (`state.pending.cell_queue.ROOM` and the like), and its reason; `reason`
+    None: the reason of its placement class."""
 
     told: int
     reason: Reason | None = None
 
 
 class Findings(NamedTuple):
-    """The findings of a decision about those who wait, taken in with the plan so that the next cycle costs less.
+    """The findings of a cycle about pending requests. They are folded with the plan, so that the next cycle is faster. If
+    it is not folded, only time and some reasons are lost.
 
-    Nothing is lost but time, and who is told what, if it is not folded. `version` is the state's at the time: what was
-    found before the latest event is not taken in. `received`: requests that are in a cell now; `parked` ones wait for
-    an event about themselves, `resting` ones for a time. `explained`: why classes find no room; `failed`: classes whose
-    trial failed though counting found room. `first`: who has the first reservation, and since when (seconds).
-    `searched`: searches for victims that found nobody; `put_off`: some are still to be made."""
+    `version`: the version of the state that was decided on; findings older than the latest event are ignored.
+    `received`: requests that are now in a request class. `parked`: requests that wait for an event about themselves.
+    `resting`: requests that wait until a time.
+    `told`: the message to each request class.
+    `explained`: the reason of each placement class without capacity. `failed`: placement classes whose trial failed
+    although counting found capacity.
+    `first`: the request with the first reservation, and since when it has it (seconds since the epoch).
+    `searched`: failed searches for victims. `put_off`: some searches have yet to be made."""
 
     version: int
     received: tuple[Request, ...] = ()
@@ -121,8 +125,8 @@ class Findings(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The plan of one cycle. `wake_s`: decide again then (seconds since the epoch) even if nothing happens; None: no
-    need."""
+    """The plan of one cycle. `wake_s`: the time (seconds since the epoch) of the next cycle even without an event;
+    None: no cycle is needed before the next event."""
 
     actions: tuple[Action, ...] = ()
     wake_s: float | None = None

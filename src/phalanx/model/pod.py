@@ -1,12 +1,12 @@
-"""The shape of a pod: everything that decides which node the pod fits, and what its queue is charged with.
+"""The shape of a pod: everything that decides which nodes the pod fits and how much its queue is charged.
 
-Thousands of pods share a handful of shapes, so what a shape fits is found once for all of them. Amounts of requests are
-exact integers: cpu in millicores, all else in whole units (bytes, devices). A pod whose requests do not name `pods`
-asks for one. What a queue is charged with may be a part of a device; parts are exact fractions, so that what is given
-back leaves nothing behind.
+Thousands of pods share a few shapes, so the core computes the fitting nodes once for each shape. Requests are exact
+integers: cpu in millicores, other resources in whole units (bytes, devices). A pod whose requests do not name `pods`
+requests one. The charge of a queue may include a part of a device. Parts are exact fractions, so that releasing a
+charge leaves no remainder.
 
-A shape that the Kubernetes API would not accept (weights 1 to 100, `maxSkew` and `minDomains` from 1, ports 1 to 65535)
-or that no device can serve is refused with a sentence: `shape_error`.
+`shape_error` refuses a shape that the Kubernetes API would not accept (weights 1 to 100, `maxSkew` and `minDomains`
+from 1, ports 1 to 65535), or that no device can serve.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def json_number(amount: Amount) -> int | float:
 
 
 def format_amount(resource: str, amount: Amount) -> str:
-    """Return the amount as people write it: cpu in cores, bytes with a binary suffix, all else as a number.
+    """Return the amount as people write it: cpu in cores, bytes with a binary suffix, other resources as a number.
 
-    Nothing is rounded but bytes, to four digits, and parts of devices, to thousandths."""
+    Bytes are rounded to four digits and parts of devices to thousandths; other amounts are exact."""
     if resource == CPU:
         return f"{float(amount / 1000):.3f}".rstrip("0").rstrip(".")
     if isinstance(amount, Fraction) and amount.denominator != 1:
@@ -41,7 +41,7 @@ def format_amount(resource: str, amount: Amount) -> str:
     return str(amount)
 
 
-# Sorted (resource, amount) pairs without zeros: hashable, so that equal asks intern to one shape.
+# Sorted (resource, amount) pairs without zeros. They are hashable, so equal requests become one shape.
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
 
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
@@ -65,8 +65,7 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A requirement is one condition on a node's labels. With `field` and the key `metadata.name` it is about the
-    node's name."""
+    """A condition on a node's labels; on the node's name if `field` is True and the key is `metadata.name`."""
 
     key: str
     operator: Operator
@@ -74,7 +73,7 @@ class Requirement:
     field: bool = False
 
 
-NodeTerm: TypeAlias = tuple[Requirement, ...]  # all must hold; an empty term matches no node
+NodeTerm: TypeAlias = tuple[Requirement, ...]  # a node must meet all of them; an empty term matches no node
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +112,8 @@ class PodAffinityTerm:
 class TopologySpread:
     """A topology spread constraint, as TopologySpreadConstraint of k8s.io/api/core/v1.
 
-    Over the domains of `topology` the number of pods that meet `selector` differs by at most `max_skew`. A constraint
-    that is not `required` (ScheduleAnyway) is met as far as possible."""
+    Between any two domains of `topology`, the number of pods that match `selector` differs by at most `max_skew`. A
+    constraint that is not `required` (ScheduleAnyway) is met as far as possible."""
 
     topology: str
     max_skew: int
@@ -134,8 +133,8 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """A share of `count` devices of one resource: of each, either `milli` thousandths or `memory_bytes` of
-    its memory."""
+    """A request for a share of `count` devices of one resource: either `milli` thousandths or `memory_bytes` of each
+    device."""
 
     resource: str
     milli: int = 0
@@ -145,19 +144,18 @@ class DeviceShare:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A shape is what all pods have in common that a scheduler cannot tell apart.
+    """The requests and constraints of a pod. A scheduler cannot distinguish two pods of the same shape.
 
-    `requests`: what the pod asks for, by resource.
-    `selector`: (label, value) pairs that the node must all carry.
-    `affinity`: of these terms the node must match one; without terms any node will do.
+    `requests`: the pod's resource requests.
+    `selector`: (label, value) pairs that the node must have.
+    `affinity`: node affinity terms, of which the node must match at least one; empty: every node matches.
     `near`, `away`: pod affinity and anti-affinity, required or preferred.
-    `labels`, `namespace`: the pod's own, by which the terms of other pods select it.
-    `share`: the part of devices that the pod asks for.
-    `charged`: what queues are charged with for the pod instead of its requests, which nodes are; None: its requests.
-    `aligned`: "required" if all that the pod asks for must come from one NUMA zone of the node, "preferred" if it
-        should.
-    `within`: (label, value) pairs that the node must carry too, as that is where the pod's gang is. The pod itself does
-        not say so: the domains that it is spread over are those of `selector` and `affinity`."""
+    `labels`, `namespace`: the pod's labels and namespace, which the affinity terms of other pods select.
+    `share`: the requested share of devices.
+    `charged`: the amounts charged to queues for the pod; None: its requests. Nodes are always charged the requests.
+    `aligned`: "required" if all requests must come from one NUMA zone of the node, "preferred" if they should.
+    `within`: further (label, value) pairs that the node must have, because the other pods of the gang are there. They
+    are not part of the pod's own selector, so `spread` counts over the domains of `selector` and `affinity` only."""
 
     requests: Amounts
     selector: tuple[tuple[str, str], ...] = ()
@@ -180,14 +178,14 @@ MILLI = 1000
 ZONE = "zone/"
 
 
-# Nine petabytes, nine trillion cores: no node has as much, and a thousand such pods still sum within an int64.
+# Nine petabytes or nine trillion cores. No node has that much, and the sum for a thousand such pods fits an int64.
 MAX_AMOUNT = 2**53
 Costs: TypeAlias = tuple[tuple[str, Amount], ...]
 
 
 def with_pod_count(requests: Amounts) -> Amounts:
-    """Return what a pod with these requests holds on its node: the requests, and one of `pods` if they do not name
-    that."""
+    """Return the amounts that a pod with these requests takes on its node: the requests, and one of `pods` if the
+    requests do not name it."""
     held = bounded_amounts(requests)
     return held if any(resource == PODS for resource, _ in held) else tuple(sorted((*held, (PODS, 1))))
 
@@ -198,10 +196,10 @@ def bounded_amounts(requests: Amounts) -> Amounts:
 
 
 def with_device_share(asks: Amounts, share: DeviceShare) -> Costs:
-    """Return the requests and the part of devices that the share comes to.
+    """Return the requests together with the share of devices, as a quota counts them.
 
-    A share in bytes of memory counts as the whole device: which part of a device it is depends on the device, and quota
-    is decided before a device is chosen."""
+    A share in bytes of memory counts as a whole device. Its true part depends on the device, and quota is decided
+    before a device is chosen."""
     part = Fraction(max(0, share.milli), 1000) if share.milli and not share.memory_bytes else Fraction(1)
     costs: dict[str, Amount] = dict(asks)
     costs[share.resource] = costs.get(share.resource, 0) + min(Fraction(MAX_AMOUNT), part * max(0, share.count))
@@ -217,12 +215,12 @@ ALIGNMENTS = ("", "required", "preferred")
 
 
 def shape_error(shape: Shape) -> str:
-    """Return what is wrong with the shape, in one sentence; empty if nothing is."""
+    """Return the first error of the shape as a sentence; empty if there is none."""
     return next(shape_errors(shape), "")
 
 
 def shape_errors(shape: Shape) -> Iterator[str]:
-    """Yield everything that is wrong with the shape."""
+    """Yield all errors of the shape."""
     for preference in shape.preferences:
         if not 1 <= preference.weight <= MAX_WEIGHT:
             yield f"a preference of nodes has the weight {preference.weight}, which is not within 1 to {MAX_WEIGHT}"
@@ -238,7 +236,7 @@ def shape_errors(shape: Shape) -> Iterator[str]:
 
 
 def term_errors(term: PodAffinityTerm) -> Iterator[str]:
-    """Yield what is wrong with a term of pod affinity."""
+    """Yield the errors of a pod affinity term."""
     if not term.topology:
         yield "an affinity of pods names no topology"
     if not 0 <= term.weight <= MAX_WEIGHT:
@@ -247,7 +245,7 @@ def term_errors(term: PodAffinityTerm) -> Iterator[str]:
 
 
 def spread_errors(spread: TopologySpread) -> Iterator[str]:
-    """Yield what is wrong with a topology spread constraint."""
+    """Yield the errors of a topology spread constraint."""
     if not spread.topology:
         yield "a spread names no topology"
     if spread.max_skew < 1:
@@ -260,14 +258,14 @@ def spread_errors(spread: TopologySpread) -> Iterator[str]:
 
 
 def selector_errors(selector: tuple[Requirement, ...]) -> Iterator[str]:
-    """Yield what is wrong with a selector of pods: Gt, Lt and fields are for nodes."""
+    """Yield the errors of a pod selector: the operators Gt and Lt, and fields, are for nodes only."""
     for requirement in selector:
         if requirement.operator in {Operator.GT, Operator.LT} or requirement.field:
             yield f"a selector of pods asks {requirement.key} {requirement.operator}, which is for nodes only"
 
 
 def port_errors(ports: tuple[HostPort, ...]) -> Iterator[str]:
-    """Yield what is wrong with the host ports of one pod."""
+    """Yield the errors of a pod's host ports."""
     for port in ports:
         if not 1 <= port.number <= MAX_PORT:
             yield f"host port {port.number} is not within 1 to {MAX_PORT}"
@@ -278,7 +276,7 @@ def port_errors(ports: tuple[HostPort, ...]) -> Iterator[str]:
 
 
 def share_errors(share: DeviceShare, requests: dict[str, int]) -> Iterator[str]:
-    """Yield what is wrong with a share of devices, beside the whole devices in `requests`."""
+    """Yield the errors of a share of devices. `requests`: the pod's requests, which may not name the same devices."""
     if not share.resource:
         yield "a share names no kind of device"
     if bool(share.milli) == bool(share.memory_bytes):

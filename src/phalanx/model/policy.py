@@ -1,4 +1,4 @@
-"""The policy of the whole cluster, as data. Each queue has settings of its own beside it."""
+"""The scheduling policy of the whole cluster, as data. Each queue has further settings of its own."""
 
 from __future__ import annotations
 
@@ -11,40 +11,41 @@ from phalanx.model.queue import Weights
 
 
 class Backfill(StrEnum):
-    """How far jobs that find no capacity are protected from those behind them."""
+    """The protection of jobs without capacity from delay by the jobs behind them."""
 
-    GREEDY = "greedy"  # nothing: whatever fits, starts
-    EASY = "easy"  # the first that finds no room is not delayed by those behind it
-    CONSERVATIVE = "conservative"  # none that finds no room is delayed by those behind it
+    GREEDY = "greedy"  # no protection: every job that fits starts
+    EASY = "easy"  # jobs may not delay the first job without capacity
+    CONSERVATIVE = "conservative"  # jobs may not delay any job without capacity before them
 
 
 class BackfillOrder(StrEnum):
-    """In which order jobs are tried behind a reservation."""
+    """The order in which jobs behind a reservation are tried."""
 
-    QUEUE = "queue"  # as the queue is ordered
+    QUEUE = "queue"  # the queue's order
     SHORTEST = "shortest"  # shortest estimate first (EASY-SJBF)
-    SHORTEST_LEARNED = "shortest-learned"  # the same; who states no estimate, by how long jobs like it ran
+    SHORTEST_LEARNED = "shortest-learned"  # the same; a job without an estimate by the run times of similar jobs
 
 
 class ScoringStrategy(StrEnum):
-    """Which of the nodes that fit is taken. Ties go to the node with the smallest row."""
+    """The choice among the nodes that fit. Of equally good nodes the one with the smallest row is taken."""
 
-    PACK = "pack"  # the fullest
-    SPREAD = "spread"  # the emptiest
-    FRAGMENTATION = "fragmentation"  # where fragmentation grows least (FGD, ATC'23)
-    LOAD = "load"  # the least used in truth, where that is known
-    BEST_FIT = "best-fit"  # the least cpu and devices left, in whole hundredths
-    DOT_PRODUCT = "dot-product"  # the least product of what is free and what is asked (as FGD's paper has Tetris)
-    DEVICE_PACKING = "device-packing"  # shared devices first, then used nodes, then empty ones
-    DEVICE_CLUSTERING = "device-clustering"  # beside pods that ask as many devices
-    RANDOM = "random"  # as good as by chance, but the same for the same book
-    FEWEST_LOST = "fewest-lost"  # where fragmented devices, and those without cpu, grow least: ours
+    PACK = "pack"  # the fullest node
+    SPREAD = "spread"  # the emptiest node
+    FRAGMENTATION = "fragmentation"  # the node whose fragmentation grows least (FGD, ATC'23)
+    LOAD = "load"  # the node with the lowest measured usage
+    BEST_FIT = "best-fit"  # the node with the least cpu and devices left, in whole hundredths
+    DOT_PRODUCT = "dot-product"  # the lowest product of free and requested amounts (Tetris in FGD's paper)
+    DEVICE_PACKING = "device-packing"  # shared devices first, then used nodes, then empty nodes
+    DEVICE_CLUSTERING = "device-clustering"  # a node with pods that request the same number of devices
+    RANDOM = "random"  # pseudo-random, but the same for the same cluster state
+    FEWEST_LOST = "fewest-lost"  # the node where fragmented and stranded devices grow least (Phalanx's own score)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityWeights:
-    """The weights of Slurm's multifactor priority. All factors lie between 0 and 1; `max_age_s` is the age that counts
-    1. `size_relative_to_time`: the size counts for each minute of the time limit (SMALL_RELATIVE_TO_TIME)."""
+    """The weights of Slurm's multifactor priority. All factors are between 0 and 1. `max_age_s`: the age at which the
+    age factor is 1. `size_relative_to_time`: the size is divided by the minutes of the time limit
+    (SMALL_RELATIVE_TO_TIME)."""
 
     age: float = 0.0
     size: float = 0.0
@@ -53,13 +54,13 @@ class PriorityWeights:
     qos: float = 0.0
     resources: Weights = ()
     max_age_s: float = 7 * 86400.0
-    qos_values: Weights = ()  # QOS-like class -> its priority
+    qos_values: Weights = ()  # QOS -> its priority
     small_first: bool = False
     size_relative_to_time: bool = False
 
 
 class FairShareFormula(StrEnum):
-    """By which formula of Slurm usage becomes a fair-share factor."""
+    """The formula of Slurm that computes the fair-share factor from usage."""
 
     FAIR_TREE = "fair-tree"
     CLASSIC = "classic"
@@ -69,13 +70,12 @@ class FairShareFormula(StrEnum):
 class Policy:
     """The policy of the whole cluster.
 
-    `default_queue`: takes jobs that name none, if set.
-    `backfill_depth`: so many jobs without capacity are considered for conservative backfill in a cycle.
-    `typical`: which pods are to be expected and how often, for scores by fragmentation; empty: as those of the known
-        jobs.
+    `default_queue`: the queue of jobs that name no queue; empty: there is none.
+    `backfill_depth`: the most reservations of conservative backfill in a cycle.
+    `typical`: expected pod shapes with their frequencies, for scores by fragmentation; empty: those of the known jobs.
     `factors`: the weights of `MULTIFACTOR` queues.
-    `half_life_s`: past usage counts half after that long; 0: usage never decays.
-    `billing`: what an amount of a resource costs a second, for usage."""
+    `half_life_s`: the time after which past usage counts half; 0: usage never decays.
+    `billing`: the price of one unit of a resource per second, for usage."""
 
     default_queue: str = "default"
     backfill: Backfill = Backfill.EASY

@@ -1,17 +1,17 @@
-"""A queue: a node of the one quota tree.
+"""A queue: a node of the quota tree.
 
-Kueue's ClusterQueue and Cohort, Volcano's and KAI's Queue, YuniKorn's queues.yaml and Slurm's accounts are all this
-tree. Jobs may be submitted to any queue of it; queues whose `parent` is empty are the children of an unnamed root,
-whose quota is what the cluster has.
+Kueue's ClusterQueue and Cohort, Volcano's and KAI's Queue, YuniKorn's queues.yaml and Slurm's accounts all become
+queues of this tree. Jobs may be submitted to any queue. Queues without a `parent` are children of an unnamed root,
+whose quota is the whole cluster.
 
-Per flavor and resource a queue has a guarantee (Kueue's nominal quota), a limit for all that runs in it and below it
-(borrowing limit, but absolute), and how much of an unused guarantee other queues may use (lending limit). Per resource
-its `weights` divide what nobody is guaranteed. A resource that a quota does not name is not bounded by it.
+For each flavor and resource, a queue has a guarantee (Kueue's nominal quota), a limit on the usage of itself and all
+queues below it (like the borrowing limit, but absolute), and a lending limit on its unused guarantee. `weights` divide
+the amounts that no queue is guaranteed. A quota does not limit resources that it does not name.
 
-What is available to a queue is what it does not lend, plus the smaller of its headroom below the limit and what is
-available to its parent (KEP-79 of Kueue, "hierarchical cohorts").
+The amount available to a queue is the part of its guarantee that it does not lend, plus the smaller of its headroom
+below the limit and the amount available to its parent (KEP-79 of Kueue, "hierarchical cohorts").
 
-Preemption is off unless a queue turns it on.
+Preemption is off unless a queue enables it.
 """
 
 from __future__ import annotations
@@ -24,65 +24,68 @@ from typing import TypeAlias
 
 from phalanx.model.pod import MAX_AMOUNT, format_amount
 
-HOUR_S = 3600.0  # of `hourly_budget`
-STALENESS_GRACE_S = 60.0  # as KAI has it
-ENTRY_S = 300.0  # as Kueue has it, and how often Slurm brings usage forward
+HOUR_S = 3600.0  # the period of `hourly_budget`
+STALENESS_GRACE_S = 60.0  # KAI's default
+ENTRY_S = 300.0  # Kueue's default; Slurm updates usage at the same interval
 
 
 class WithinQueue(StrEnum):
     """Which jobs of the same queue may be preempted (Kueue's withinClusterQueue)."""
 
     NEVER = "never"
-    LOWER = "lower"  # of lower priority
-    LOWER_OR_NEWER = "lower-or-newer"  # of lower priority, or of equal priority and submitted later
+    LOWER = "lower"  # jobs of lower priority
+    LOWER_OR_NEWER = "lower-or-newer"  # jobs of lower priority, or of equal priority and submitted later
 
 
 class ReclaimWithinCohort(StrEnum):
     """Which jobs of other queues that use more than their guarantee may be preempted (Kueue's reclaimWithinCohort)."""
 
     NEVER = "never"
-    LOWER = "lower"  # of lower priority
+    LOWER = "lower"  # jobs of lower priority
     ANY = "any"
 
 
 class ReclaimFloor(StrEnum):
-    """Down to what other queues may be preempted, and up to what the preempting queue may go."""
+    """The floor below which other queues may not be preempted, and the bound up to which the preempting queue may
+    go."""
 
-    GUARANTEE = "guarantee"  # the queue stays within its guarantee, victims' queues keep theirs
-    FAIR_SHARE = "fair-share"  # also beyond the guarantees, while its share stays below the victim's
+    GUARANTEE = "guarantee"  # the preempting queue stays within its guarantee, and the victims' queues keep theirs
+    FAIR_SHARE = "fair-share"  # also above the guarantees, while the preemptor's share stays below the victim's
 
 
 class Strategy(StrEnum):
-    """How much poorer the queue must be to take from another for fairness (Kueue's preemption strategies)."""
+    """The condition on shares under which a queue may preempt for fairness (Kueue's preemption strategies)."""
 
-    INITIAL_SHARE = (
-        "initial-share"  # its share with the job is below the other's before the loss (LessThanInitialShare)
-    )
-    FINAL_SHARE = "final-share"  # at most the other's after the loss (LessThanOrEqualToFinalShare)
-    FINAL_THEN_INITIAL = "final-then-initial"  # the second, and where that does not do, the first (Kueue's default)
+    # The preemptor's share, with its job, is below the victim's share before the loss (LessThanInitialShare).
+    INITIAL_SHARE = "initial-share"
+    # The preemptor's share, with its job, is at most the victim's share after the loss (LessThanOrEqualToFinalShare).
+    FINAL_SHARE = "final-share"
+    # FINAL_SHARE first, and INITIAL_SHARE if that finds no victims (Kueue's default).
+    FINAL_THEN_INITIAL = "final-then-initial"
 
 
 class VictimOrder(StrEnum):
-    """The order of victims among those who may be asked (`core.preemption.victim_sets`)."""
+    """The order in which permitted victims are chosen (`core.preemption.victim_sets`)."""
 
-    FAIREST = "fairest"  # of the queue whose share is highest just then; of each the cheapest
-    CHEAPEST = "cheapest"  # the cheapest, of whatever queue; of those that cost the same the fairest
+    FAIREST = "fairest"  # from the queue with the highest share at that time; within a queue the cheapest
+    CHEAPEST = "cheapest"  # the cheapest of all queues; of equally cheap victims the fairest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePreemption:
-    """The rights of a queue's jobs to preempt, and what protects its own.
+    """The rights of a queue's jobs to preempt other jobs, and the protection of its own jobs.
 
-    `within`, `reclaim`, `down_to`: whom jobs of this queue may preempt; `victims`: whom first.
-    `borrowing`: they may preempt also while their own queue borrows: victims of lower priority, at most
-        `borrowing_threshold` if one is set (Kueue's borrowWithinCohort).
-    `reclaimable`: jobs of other queues may preempt those of this one (Volcano's word).
-    `min_run_s`: jobs of this queue are spared until they have run that long.
-    `grace_s`: pods of its victims get that long to end; None: as each pod says.
-    `hourly_budget`: at most so many of the queue's jobs are preempted in any hour.
-    `delay_s`: a job of this queue preempts only after it has waited that long for capacity, so that an autoscaler can
-        answer first.
-    `consolidate`: jobs of this queue may be moved, and may have others moved, to make free capacity contiguous."""
+    `within`, `reclaim`, `down_to`: the jobs that jobs of this queue may preempt. `victims`: the order of victims.
+    `borrowing`: jobs may preempt even while their own queue borrows. Victims must have a lower priority, at most
+    `borrowing_threshold` if it is set (Kueue's borrowWithinCohort).
+    `reclaimable`: jobs of other queues may preempt jobs of this queue (Volcano's term).
+    `min_run_s`: jobs of this queue cannot be preempted before they have run for this time.
+    `grace_s`: the grace period of victims' pods; None: each pod's own.
+    `hourly_budget`: the most jobs of the queue that are preempted in any hour.
+    `delay_s`: a job of this queue preempts only after it has waited this long for capacity, so that an autoscaler can
+    react first.
+    `consolidate`: jobs of this queue may be moved, and may cause other jobs to be moved, to make free capacity
+    contiguous."""
 
     within: WithinQueue = WithinQueue.NEVER
     reclaim: ReclaimWithinCohort = ReclaimWithinCohort.NEVER
@@ -99,75 +102,75 @@ class QueuePreemption:
     consolidate: bool = False
 
     def searches(self) -> bool:
-        """Return whether jobs of such a queue may have others give way, or moved."""
+        """Return whether jobs of the queue may preempt or move any job."""
         others = self.reclaim is not ReclaimWithinCohort.NEVER or self.borrowing
         return others or self.within is not WithinQueue.NEVER or self.consolidate
 
 
-# (resource, amount) pairs, sorted, in which zero means zero; a resource that is not named is not bounded.
+# Sorted (resource, amount) pairs. Zero is a bound of zero; a resource that is not named has no bound.
 Bounds: TypeAlias = tuple[tuple[str, int], ...]
 Weights: TypeAlias = tuple[tuple[str, float], ...]
 NO_PREEMPTION = QueuePreemption()
-PARENT = -1.0  # shares of a user that stands in for its whole queue (Slurm's `FairShare=parent`)
+PARENT = -1.0  # shares of a user that is ranked with the whole queue's usage (Slurm's `FairShare=parent`)
 
 
 class QueueOrder(StrEnum):
-    """Which of a queue's jobs, and of its children's, comes next."""
+    """The order of a queue's jobs and of its child queues."""
 
-    PRIORITY = "priority"  # higher priority, then earlier submission, all below as one
-    FIFO = "fifo"  # earlier submission, whatever the priority
-    FAIR = "fair"  # the child with the lowest weighted dominant share first; its own jobs by priority
-    MULTIFACTOR = "multifactor"  # Slurm's sum of age, size, fair share, queue, class and nice (`Policy.factors`)
-    USAGE = "usage"  # the account that has used least in the past, by its shares; its own jobs by priority
+    PRIORITY = "priority"  # higher priority, then earlier submission; all queues below are one
+    FIFO = "fifo"  # earlier submission, regardless of priority
+    FAIR = "fair"  # the child with the lowest weighted dominant share first; a queue's own jobs by priority
+    MULTIFACTOR = "multifactor"  # Slurm's sum of age, size, fair share, queue, QOS and nice (`Policy.factors`)
+    USAGE = "usage"  # the account with the lowest past usage relative to its shares; its jobs by priority
 
 
 class QueueState(StrEnum):
-    """The state of a queue, in which it takes and starts jobs or not, as the states of a Slurm partition: UP, DOWN,
-    DRAIN, INACTIVE. Running jobs go on in all of them."""
+    """The state of a queue: whether it accepts and starts jobs, like the states of a Slurm partition (UP, DOWN, DRAIN,
+    INACTIVE). Running jobs continue in every state."""
 
-    OPEN = "open"  # takes jobs and starts them
-    HELD = "held"  # takes jobs and starts none
-    DRAINING = "draining"  # takes no new jobs; what was submitted before still starts
-    CLOSED = "closed"  # takes none and starts none
+    OPEN = "open"  # accepts jobs and starts them
+    HELD = "held"  # accepts jobs and starts none
+    DRAINING = "draining"  # accepts no new jobs; jobs that were submitted before still start
+    CLOSED = "closed"  # accepts no jobs and starts none
 
 
 class BorrowingPolicy(StrEnum):
     """Which jobs of a queue may use more than its guarantee."""
 
     ALL = "all"
-    PREEMPTIBLE = "preemptible"  # only those that may be preempted (KAI)
+    PREEMPTIBLE = "preemptible"  # only preemptible jobs (KAI)
     NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """A quota is what a queue has of one flavor's nodes; of all nodes if `flavor` is empty. Guaranteed `MAX_AMOUNT`,
-    it has a right to all that it asks for."""
+    """The quota of a queue on the nodes of one flavor; on all nodes if `flavor` is empty. A guarantee of `MAX_AMOUNT`
+    covers every request."""
 
     flavor: str = ""
     guaranteed: Bounds = ()
     limit: Bounds = ()
-    lend: Bounds = ()  # of what is guaranteed and unused, so much may be lent; not named: all of it
+    lend: Bounds = ()  # the part of the unused guarantee that other queues may use; all of it if not named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorFungibility:
     """When the next flavor is tried (Kueue's flavorFungibility). A flavor that fits without borrowing or preemption
-    comes before all that need one of them."""
+    always comes before a flavor that needs either."""
 
-    borrow_before_next: bool = True  # borrow in this flavor rather than look at the next
-    preempt_before_next: bool = False  # preempt in this flavor rather than look at the next
-    prefer_preemption: bool = False  # if every flavor needs one of both: preempt in the first rather than borrow
+    borrow_before_next: bool = True  # borrow in this flavor before the next flavor is tried
+    preempt_before_next: bool = False  # preempt in this flavor before the next flavor is tried
+    prefer_preemption: bool = False  # if every flavor needs either: preempt in the first flavor, do not borrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one user, group or job, or of the queue as a whole; None and what is not named: no limit.
+    """Limits of one user, group or job, or of the whole queue. None, or a resource that is not named, means no limit.
 
-    `running`: started jobs.
-    `submitted`: live jobs, waiting or started.
-    `wall_s`: the longest time limit that a job may state; a job that states none gets this one.
-    `named`: those of single users, or groups, instead of these; of running jobs and resources alone."""
+    `running`: the number of started jobs.
+    `submitted`: the number of live jobs, pending or started.
+    `wall_s`: the highest time limit of a job; a job without a limit gets this one.
+    `named`: other limits for single users or groups; only their `running` and `resources` are used."""
 
     running: int | None = None
     submitted: int | None = None
@@ -176,17 +179,17 @@ class Limits:
     named: tuple[tuple[str, Limits], ...] = ()
 
     def of(self, whose: str) -> Limits:
-        """Return the limits of that user or group."""
+        """Return the limits of the user or group named `whose`."""
         return dict(self.named).get(whose, self) if self.named else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageTerms:
-    """How the past usage of the accounts in a queue is counted.
+    """The rules by which the past usage of a queue's accounts is counted.
 
     `half_life_s`, `billing`: as in `Policy`.
-    `entry_s`: a job that starts counts at once as if it had run that long, so that of many which may start at the same
-        time not all are of the account that had used least before."""
+    `entry_s`: a job that starts counts at once as if it had run for this time. So not all jobs that start in one cycle
+    belong to the account with the lowest usage before."""
 
     half_life_s: float
     billing: Weights
@@ -197,18 +200,20 @@ class UsageTerms:
 class Queue:
     """A queue and its settings.
 
-    `gang`: False schedules pod by pod, as kube-scheduler does; jobs may then deadlock each other half-started.
-    `strict`: the first job holds up those behind it (Kueue's StrictFIFO), unless it can never fit.
-    `oversubscribed`: its children may be guaranteed more together than it is; each level's guarantee counts by itself
-        (KAI). Else that is a contradiction, and nothing of it starts.
-    `priority`: orders queues among their siblings where shares are equal, and is a factor of `MULTIFACTOR`.
-    `state_since_s`: when the state was set; a draining queue still starts what was submitted before.
-    `accounts`: Slurm's shares of the users in the queue, (user, shares or `PARENT`), for `MULTIFACTOR`; a user who is
-        not named has one share. For `USAGE`: of the accounts (`Job.association`), of which one without shares is last.
-    `usage`: how past usage counts in the queue; None: as the policy says, with an entry of `ENTRY_S`.
-    `start_timeout_s`: how long the pods of a gang may take to become ready once all are bound; the world enforces it.
-    `staleness_grace_s`: how long a gang of bare pods may run with fewer pods than its minimum; 0: for ever. The world
-        enforces it.
+    `gang`: False schedules pod by pod, as kube-scheduler does; then half-started jobs may block each other for ever.
+    `strict`: the first job blocks the jobs behind it (Kueue's StrictFIFO), unless it can never fit.
+    `oversubscribed`: the guarantees of its children may exceed its own guarantee; each level's guarantee counts by
+    itself (KAI). If False, such guarantees are an error, and no job of the queue or of a queue below it starts.
+    `weight`: the weight of its share among its siblings.
+    `priority`: the order among siblings with equal shares, and a factor of `MULTIFACTOR`.
+    `state_since_s`: when the state was set; a draining queue still starts jobs that were submitted before.
+    `accounts`: for `MULTIFACTOR`, Slurm's shares of the users in the queue: (user, shares or `PARENT`); a user who is
+    not named has one share. For `USAGE`, the shares of the accounts (`Job.association`); an account without shares
+    comes last.
+    `usage`: the rules for past usage in the queue; None: the policy's, with an entry of `ENTRY_S`.
+    `start_timeout_s`: the longest time until all pods of a bound gang are ready; the world enforces it.
+    `staleness_grace_s`: the longest time for which a gang of bare pods may run with fewer pods than its minimum; 0: for
+    ever. The world enforces it.
     """
 
     name: str
@@ -237,7 +242,7 @@ class Queue:
 
 
 def quota_errors(queue: Queue, flavors: set[str]) -> Iterator[str]:
-    """Yield what is wrong with a queue's own numbers, whatever is around it."""
+    """Yield the errors in a queue's own numbers, independent of other queues. `flavors`: the existing flavors."""
     whose = f"queue {queue.name!r}"
     seen: set[str] = set()
     for quota in queue.quotas:
@@ -260,7 +265,7 @@ def quota_errors(queue: Queue, flavors: set[str]) -> Iterator[str]:
 
 
 def _amount_errors(whose: str, of: str, quota: Quota) -> Iterator[str]:
-    """Yield what is wrong with the amounts of one quota."""
+    """Yield the errors in the amounts of one quota."""
     for what, bounds in (("guaranteed", quota.guaranteed), ("limit", quota.limit), ("lend", quota.lend)):
         for resource, amount in bounds:
             if not 0 <= amount <= MAX_AMOUNT:
@@ -269,7 +274,7 @@ def _amount_errors(whose: str, of: str, quota: Quota) -> Iterator[str]:
 
 
 def _limit_errors(whose: str, queue: Queue) -> Iterator[str]:
-    """Yield what is wrong with the queue's limits."""
+    """Yield the errors in the queue's limits."""
     listed = [("total", queue.total), ("user", queue.per_user), ("group", queue.per_group), ("job", queue.per_job)]
     listed += (*queue.per_user.named, *queue.per_group.named)
     for what, limits in listed:

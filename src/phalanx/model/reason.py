@@ -1,12 +1,12 @@
-"""Why a job waits, as a value with numbers; and times as reasons write them.
+"""The reason why a job waits, as a value with numbers; and the format of times in reasons.
 
-A reason is made where the decision is made. `code` is for machines and stable, `text` is one sentence for people,
-`numbers` is what the sentence was made from. The command line, the pod condition, the event and the simulator show the
-same reason.
+The code that decides also creates the reason. `code` is stable and for machines, `text` is one sentence for people,
+`numbers` are the values in the sentence. The command line, the pod condition, the event and the simulator show the same
+reason.
 
-Most reasons are never read, so the frequent ones are `LazyReason`: they hold the details as these were when the reason
-was found, and are put into words when somebody reads them. Times are written in Coordinated Universal Time, since the
-core knows no place.
+Most reasons are never read. So the frequent ones are `LazyReason`s: they keep the details of the moment of the
+decision, and create the text when it is first read. Times are in Coordinated Universal Time, because the core has no
+time zone.
 """
 
 from __future__ import annotations
@@ -20,44 +20,45 @@ from typing import Any, Protocol
 
 
 class ReasonCode(StrEnum):
-    """The stable codes of reasons. Users of kubectl and alerts match on them: new codes are added, old ones never
-    renamed."""
+    """The stable codes of reasons. Scripts and alerts match on them, so new codes may be added, but none is renamed."""
 
-    NO_ROOM = "NoRoom"  # would fit an emptier cluster
-    NEVER_FITS = "NeverFits"  # larger than what any node, or all nodes together, could ever hold
-    ROOM_KEPT = "RoomKept"  # would fit if nodes kept no room for others, as Koordinator's Reservations do
-    NO_NODE_MATCHES = "NoNodeMatches"  # selector, affinity, taints or readiness leave no node
+    NO_ROOM = "NoRoom"  # the job would fit if fewer pods were running
+    NEVER_FITS = "NeverFits"  # larger than any node, or than all nodes together
+    ROOM_KEPT = "RoomKept"  # the job would fit without the parts of nodes that Koordinator's Reservations keep
+    NO_NODE_MATCHES = "NoNodeMatches"  # no node matches selector, affinity and taints, and is ready
     WAITING_FOR_MEMBERS = "WaitingForMembers"  # a gang of several objects is not complete
-    QUOTA = "NamespaceQuota"  # a ResourceQuota of its namespace would refuse its pods
+    QUOTA = "NamespaceQuota"  # a ResourceQuota of the namespace would refuse the pods
     HELD = "Held"
-    QUEUE_HELD = "QueueHeld"  # its queue, or one above, starts nothing now
-    QUEUE_CLOSED = "QueueClosed"  # its queue, or one above, takes no new jobs
-    QUEUE_MISCONFIGURED = "QueueMisconfigured"  # the tree contradicts itself here: a cycle, a parent that is not there
-    QUEUE_LIMIT = "QueueLimit"  # the ceiling of its queue, or of one above, in room or in jobs
-    QUEUE_QUOTA = "QueueQuota"  # its queue's guarantee is used, and there is nothing to borrow
-    NEVER_WITHIN_LIMIT = "NeverWithinLimit"  # larger than its queue's ceiling, or than a limit per job
-    USER_LIMIT = "UserLimit"  # what its user, or group, may have at a time
-    BEHIND_HEAD = "BehindHead"  # its queue is strict, and the first of it waits
-    RESERVED = "Reserved"  # it would delay a job before it, or run into a reservation
+    QUEUE_HELD = "QueueHeld"  # the queue, or a queue above it, starts no jobs now
+    QUEUE_CLOSED = "QueueClosed"  # the queue, or a queue above it, accepts no new jobs
+    QUEUE_MISCONFIGURED = "QueueMisconfigured"  # an error in the queue tree: a cycle, a missing parent
+    QUEUE_LIMIT = "QueueLimit"  # the limit of the queue, or of a queue above it, on amounts or jobs
+    QUEUE_QUOTA = "QueueQuota"  # the queue's guarantee is used, and no quota can be borrowed
+    NEVER_WITHIN_LIMIT = "NeverWithinLimit"  # larger than the queue's limit, or than a limit per job
+    USER_LIMIT = "UserLimit"  # a limit of the user or the group
+    BEHIND_HEAD = "BehindHead"  # the queue is strict, and its first job waits
+    RESERVED = "Reserved"  # the job would delay an earlier job, or overlap an advance reservation
     BEGIN_TIME = "BeginTime"
-    DEADLINE = "DeadlineMissed"  # it cannot end before its deadline any more
+    DEADLINE = "DeadlineMissed"  # the job can no longer end before its deadline
     DEPENDENCY = "Dependency"
     DEPENDENCY_NEVER = "DependencyNeverSatisfied"
     ARRAY_LIMIT = "ArrayLimit"
-    PREEMPTING = "Preempting"  # it is promised room that others are leaving
-    PREEMPTED = "Preempted"  # it ran, and gave way to another
-    NO_DOMAIN = "NoDomain"  # no topology domain holds it, though the nodes together would
-    PLACEMENT_RULES = "PlacementRules"  # nodes have room, but affinity, spread, ports, devices or zones leave none
+    PREEMPTING = "Preempting"  # the job is nominated to nodes that victims are leaving
+    PREEMPTED = "Preempted"  # the job ran and was preempted
+    NO_DOMAIN = "NoDomain"  # no topology domain fits the job, although all nodes together would
+    PLACEMENT_RULES = "PlacementRules"  # capacity is free, but affinity, spread, ports, devices or zones exclude it
     QUEUE_UNKNOWN = "QueueUnknown"
-    BACKOFF = "Backoff"  # a start came to nothing; tried again at a stated time
-    INVALID = "Invalid"  # what the manifest says cannot be carried out
-    VOLUMES = "WaitingForVolumes"  # a claim is not there, not bound, or in use
-    REJECTED = "Rejected"  # a node took a pod of it and then would not run it
-    STALE = "StaleGang"  # too few of its pods ran for longer than its grace period
-    UNSUPPORTED = "Unsupported"  # asks for something that fit does not understand: it fails closed
+    BACKOFF = "Backoff"  # a start failed; it is tried again at a stated time
+    INVALID = "Invalid"  # the manifest is invalid
+    VOLUMES = "WaitingForVolumes"  # a volume claim is missing, unbound, or in use
+    REJECTED = "Rejected"  # a node accepted a pod of the job and then refused to run it
+    STALE = "StaleGang"  # too few pods of the gang ran for longer than its grace period
+    UNSUPPORTED = "Unsupported"  # the job requires a feature that is not supported
 
 
-# Nothing that runs stands in the way: only the job, the settings or the nodes can mend it. Such a head holds up nobody.
+# No running pod is the cause: only a change of the job, the settings or the nodes helps. At the head of a strict queue,
+# a
+# job with one of these reasons does not block the queue.
 NEVER = {
     ReasonCode.NEVER_FITS,
     ReasonCode.ROOM_KEPT,
@@ -66,9 +67,9 @@ NEVER = {
     ReasonCode.INVALID,
     ReasonCode.UNSUPPORTED,
 }
-# What holds up nobody in a strict queue: it never starts, or lacks only what its own user or group may have.
+# Reasons that do not block a strict queue: the job never starts, or only a limit of its own user or group stops it.
 ALONE = NEVER | {ReasonCode.USER_LIMIT}
-# What others' going can mend.
+# Reasons that the end of other jobs can remove.
 SHORT = {
     ReasonCode.NO_ROOM,
     ReasonCode.NO_DOMAIN,
@@ -80,7 +81,7 @@ SHORT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A reason why a job waits. `more_nodes_help`: a cluster autoscaler could mend it."""
+    """A reason why a job waits. `more_nodes_help`: more nodes would help, so a cluster autoscaler may react."""
 
     code: ReasonCode
     text: str
@@ -88,25 +89,25 @@ class Reason:
     more_nodes_help: bool = False
 
     def names(self, job: str) -> bool:
-        """Return whether the reason says that the job holds what is lacking."""
+        """Return whether the reason names the job as a holder of the missing amounts."""
         return job in self.numbers.get("holders", ())
 
 
 class ReasonDetails(Protocol):
-    """The facts that a lazy reason is made from: an immutable value, equal to another exactly if both say the same."""
+    """The facts of a lazy reason: an immutable value. Two values are equal exactly if their texts are equal."""
 
     def text(self) -> str:
         """Return the sentence for people."""
 
     def numbers(self) -> Mapping[str, Any]:
-        """Return what the sentence is made from."""
+        """Return the numbers in the sentence."""
 
     def names(self, job: str) -> bool:
-        """Return whether the reason says that the job holds what is lacking."""
+        """Return whether the reason names the job as a holder of the missing amounts."""
 
 
 class LazyReason(Reason):
-    """A reason that is put into words when somebody reads it. To its readers it is a reason like any other."""
+    """A reason whose text and numbers are created when they are first read. Otherwise it behaves like a `Reason`."""
 
     __slots__ = ("_numbers", "_text", "facts")
 
@@ -122,7 +123,7 @@ class LazyReason(Reason):
 
     @property
     def text(self) -> str:
-        """The sentence for people, made when first read."""
+        """The sentence for people, created when it is first read."""
         try:
             return self._text
         except AttributeError:
@@ -131,7 +132,7 @@ class LazyReason(Reason):
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        """Return the numbers of the sentence, made when first read."""
+        """The numbers in the sentence, created when they are first read."""
         try:
             return self._numbers
         except AttributeError:
@@ -159,15 +160,14 @@ class LazyReason(Reason):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartForecast:
-    """A forecast of a waiting job's start. All times are in seconds since the epoch; infinity: perhaps never.
+    """A forecast of a pending job's start. All times are in seconds since the epoch; infinity means perhaps never.
 
-    A forecast is no part of the reason: it changes with every end, and reasons are written to objects.
-
-    `start_s`: the job starts earlier or later with the same probability.
-    `likely_s`: it starts in this interval with a probability of 50 %.
-    `nearly_sure_s`: with a probability of 90 %.
-    `latest_s`: when it starts if all jobs run as long as they may and nobody overtakes it.
-    `after`: the job whose end it waits for in that case."""
+    A forecast is not part of the reason, because it changes with every end and reasons are written to objects.
+    `start_s`: the median of the start.
+    `likely_s`: the interval that contains the start with a probability of 50 %.
+    `nearly_sure_s`: the interval that contains the start with a probability of 90 %.
+    `latest_s`: the start if all jobs run until their limits and no later job overtakes this one.
+    `after`: the job whose end comes just before `latest_s`; empty if there is none."""
 
     start_s: float
     likely_s: tuple[float, float]
@@ -180,7 +180,7 @@ DAY_S = 86_400
 
 
 def format_time(at_s: float, now_s: float) -> str:
-    """Return `02:28:23 UTC`, with the date before it if that is not the day of `now_s`."""
+    """Return the time as `02:28:23 UTC`, with the date in front if the day differs from the day of `now_s`."""
     if not isfinite(at_s):
         return "never" if at_s > 0 else "at once"
     days = int(at_s) // DAY_S
@@ -188,7 +188,7 @@ def format_time(at_s: float, now_s: float) -> str:
 
 
 def format_date(days: int) -> str:
-    """Return the date so many days after the epoch, in the Gregorian calendar, for any year.
+    """Return the date `days` days after the epoch, in the Gregorian calendar, for any year.
 
     The formula is civil_from_days of Hinnant, "chrono-Compatible Low-Level Date Algorithms": eras of 400 years, and
     years that begin in March."""
@@ -202,16 +202,15 @@ def format_date(days: int) -> str:
 
 
 def format_time_of_day(at_s: float) -> str:
-    """Return `02:28:23 UTC`, of whatever day."""
+    """Return the time of day as `02:28:23 UTC`."""
     seconds = int(at_s) % DAY_S
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
 
 
 @dataclass(frozen=True, slots=True)
 class NotEligible:
-    """Why a job is not eligible to start, and when to look at it again.
-
-    `again_s`: seconds since the epoch; None: only an event can mend it."""
+    """The reason why a job is not eligible to start. `again_s`: when to check again (seconds since the epoch); None:
+    only an event can change it."""
 
     reason: Reason
     again_s: float | None = None

@@ -1,4 +1,4 @@
-"""What people ask at one moment: how a queue stands, and the whole cluster in a few numbers."""
+"""The status of a queue, and of the whole cluster, at one moment."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from phalanx.model.queue import QueueState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUsage:
-    """The usage of one flavor's resource by a queue and all below it; of all nodes if `flavor` is empty.
+    """The usage of a resource by a queue and all queues below it, on one flavor's nodes; on all nodes if `flavor` is
+    empty.
 
-    `guaranteed`, `limit`: None: not bounded.
-    `owned`: some queue of the tree is guaranteed any of the resource, and this one not all it asks for; what is not
-    owned cannot be borrowed."""
+    `guaranteed`, `limit`: None if there is no bound.
+    `owned`: some queue of the tree has a guarantee of the resource, and this queue's guarantee is bounded. Only then
+    can usage be borrowed."""
 
     flavor: str
     resource: str
@@ -26,7 +27,7 @@ class ResourceUsage:
 
     @property
     def borrowed(self) -> Amount:
-        """Return how much is used beyond the guarantee."""
+        """Return the usage above the guarantee."""
         return max(0, self.used - (self.guaranteed or 0)) if self.owned else 0
 
 
@@ -34,8 +35,8 @@ class ResourceUsage:
 class QueuePosition:
     """A pending job's position in its queue, from 1.
 
-    `code`: of the reason why the job waits.
-    `start_s`: when the job is expected to start (seconds since the epoch), if that is known."""
+    `code`: the code of the job's reason to wait.
+    `start_s`: the expected start (seconds since the epoch); None if unknown."""
 
     job: str
     position: int
@@ -47,10 +48,11 @@ class QueuePosition:
 class QueueStatus:
     """The status of a queue.
 
-    `pending`, `running`: jobs of the queue and of all below it.
+    `pending`, `running`: the numbers of jobs of the queue and of all queues below it.
     `share`: the weighted dominant share among its siblings; infinite for a queue of weight 0 that borrows.
-    `fault`: how the tree contradicts itself here; empty: it does not.
-    `held_by`: the queue, itself or above, whose `state` keeps it from taking or starting jobs; empty: none.
+    `fault`: the error in the queue tree that affects this queue; empty if there is none.
+    `held_by`: the queue (this one or one above) whose `state` stops this queue from accepting or starting jobs; empty
+    if there is none.
     `first`: the first pending jobs of the queue itself."""
 
     queue: str
@@ -71,9 +73,10 @@ class QueueStatus:
 class ClusterStatus:
     """The status of the cluster.
 
-    `waiting`: pending jobs by the code of their reason; empty: not looked at yet.
-    `nodes`, `ready`, `overfull`: how many nodes there are, are ready, and hold more of a resource than they have.
-    `allocatable`, `free`: by resource, of the nodes that are ready."""
+    `waiting`: the number of pending jobs by the code of their reason; the empty code for jobs not yet tried.
+    `nodes`, `ready`: the numbers of nodes and of ready nodes.
+    `overfull`: the number of ready nodes whose pods hold more of some resource than the node has.
+    `allocatable`, `free`: the amounts of the ready nodes, by resource."""
 
     waiting: Mapping[str, int] = field(default_factory=dict)
     nodes: int = 0

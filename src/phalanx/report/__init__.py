@@ -1,8 +1,8 @@
-"""What is read off the state: it decides nothing.
+"""Reports about the cluster state. They decide nothing.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     cluster_status  the cluster in a few numbers
-    forecast        when waiting jobs are expected to start: the cycle, played forward on a copy
-    queue_status    how queues stand, and the first of their pending jobs
+    forecast        expected starts of pending jobs: cycles simulated on a copy of the state
+    queue_status    the status of each queue, with its first pending jobs
 """

@@ -1,5 +1,7 @@
-"""The cluster in a few numbers. It costs what there are nodes, lines, and jobs that stand in no line: equal jobs are
-counted together.
+"""Compute the cluster's status in a few numbers.
+
+The cost grows with the nodes, the request classes, and the jobs that are in no request class. Jobs of one request class
+are counted together.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def cluster_status(cluster: Cluster) -> ClusterStatus:
 
 
 def waiting_by_reason(cluster: Cluster) -> Counter[str]:
-    """Jobs that wait, by the code of their reason."""
+    """Return the number of pending jobs by the code of their reason; the empty code for a job without a reason yet."""
     found: Counter[str] = Counter()
     pending = cluster.pending
     told = 0
@@ -43,7 +45,7 @@ def waiting_by_reason(cluster: Cluster) -> Counter[str]:
 
 
 def _single(cluster: Cluster) -> Counter[str]:
-    """Of those whom no cell's reason speaks for."""
+    """Count the pending jobs that are in no request class, or in a class without a reason, one by one."""
     found: Counter[str] = Counter()
     pending = cluster.pending
     for name, record in cluster.jobs.items():

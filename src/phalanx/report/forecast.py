@@ -1,18 +1,17 @@
-"""When pending jobs are expected to start: the cycle, played forward on copies of the state.
+"""Forecast when pending jobs start: simulate further cycles on copies of the cluster state.
 
-A pod that is told to go is gone at once, and nothing new is submitted. Jobs run as long as the play says; the scheduler
-that is played knows of time limits only, as the real one does. So the order of the queues, quotas, backfill,
-reservations, dependencies and preemption count for the forecast exactly as they will count for the decision.
+A *play* is one such simulation. In it, evicted pods are gone at once and no new job is submitted. Each play sets the
+run times of jobs; its scheduler knows only their time limits, as the real one does. So job order, quota, backfill,
+reservations, dependencies and preemption affect the forecast exactly as they will affect the decision.
 
-In the first play every job runs as long as its time limit allows: what comes out is the latest start. In each of the
-others every job runs as long as one like it may (`state.history.run_times`). Each of n plays draws another of n levels
-for a user, the same for all jobs of the user, since these resemble each other, and for users independently of each
-other (Latin hypercube sampling: McKay, Beckman, Conover, Technometrics 21, 1979). The starts of a job in the n plays,
-sorted, between now and the latest start, are the quantiles of its start.
-
-Jobs that are submitted later make it start later than played. By how much the quantiles are off for that was nearly the
-same in all logs tried under EASY, so `LEVELS` says which quantile of the plays is which of the starts. (How well that
-holds, and where it does not: docs/decisions/0025-expected-starts.md.)
+- In the first play every job runs until its time limit. The result is the latest start.
+- In each further play a job runs for a time drawn from the learned run times (`state.history.run_times`). Each of the n
+  plays uses another of n levels for a user. All jobs of a user have the same level, because they resemble each other;
+  the levels of different users are independent (Latin hypercube sampling: McKay, Beckman, Conover, Technometrics 21,
+  1979).
+- The sorted starts of a job in the n plays give the quantiles of its start, between now and the latest start.
+- Jobs that are submitted later delay the start. In all tested logs under EASY this shifted the quantiles by nearly the
+  same amounts, so `LEVELS` corrects them. docs/decisions/0025-expected-starts.md has the accuracy.
 """
 
 from __future__ import annotations
@@ -34,23 +33,24 @@ from phalanx.model.reason import StartForecast
 from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.history.run_times import quantile
 
-STEPS = 2_000  # cycles played for one forecast
+STEPS = 2_000  # the most cycles in one play
 PLAYS, FEWEST_PLAYS = 15, 3
-FEW_JOBS = 1000  # with more live jobs fewer plays are made
-# Probability of an earlier start -> that part of the plays starts earlier. (Measured on KTH-SP2 under EASY.)
+FEW_JOBS = 1000  # with more live jobs there are fewer plays
+# Quantile of the true start -> the quantile of the plays that predicts it. (Measured on KTH-SP2 under EASY.)
 LEVELS = {0.05: 0.10, 0.25: 0.35, 0.5: 0.60, 0.75: 0.82, 0.95: 0.97}
 
-RunTime: TypeAlias = Callable[
-    [Job, float], float
-]  # a job, and how long it has run -> how long it runs in all (seconds)
+# (job, seconds that it has run so far) -> its whole run time in seconds
+RunTime: TypeAlias = Callable[[Job, float], float]
 
 
 def forecast(
     cluster: Cluster, policy: Policy, now_s: float, jobs: Collection[str], plays: int | None = None
 ) -> dict[str, StartForecast]:
-    """Return job -> when it is expected to start, at the earliest `now_s` (seconds since the epoch). A job of which
-    that cannot be told is not in it. `plays`: besides the first, where run times are known; None: as many as the size
-    of the cluster allows."""
+    """Return job -> the forecast of its start, not before `now_s` (seconds since the epoch). A job without a known
+    start is left out.
+
+    `plays`: the number of plays after the first one, if run times are known; None: a number that suits the number of
+    jobs."""
     asked = [job for job in jobs if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED]
     if not asked:
         return {}
@@ -73,8 +73,8 @@ def forecast(
 
 
 def typical_starts(cluster: Cluster, policy: Policy, now_s: float, jobs: Collection[str]) -> dict[str, float]:
-    """Return job -> its start (seconds since the epoch) if every job runs for its median run time; where nothing is
-    known, up to its limit. It takes one play; a job without an expected start is not in it."""
+    """Return job -> its start (seconds since the epoch) if every job runs for its median run time, or up to its limit
+    if no run times are known. This needs only one play. A job without a known start is left out."""
     [run_time] = drawn_run_times(cluster, 1) if cluster.ends.run_times else [up_to_limits(cluster)]
     asked = [job for job in jobs if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED]
     found = ForecastRun(cluster.copy(), policy, now_s, asked, run_time).run()
@@ -82,7 +82,8 @@ def typical_starts(cluster: Cluster, policy: Policy, now_s: float, jobs: Collect
 
 
 def of_plays(starts: list[float], now_s: float, latest_s: float, after: str) -> StartForecast:
-    """Return the forecast of a job that started then in the plays (sorted)."""
+    """Return the forecast of a job. `starts`: its starts in the plays, sorted. `latest_s`, `after`: its start in the
+    first play, and the job whose end it followed there."""
     bound_s = max(starts[-1], latest_s if latest_s < inf else 2 * starts[-1] - now_s)
     at = {wanted: quantile(starts, now_s, bound_s, level) for wanted, level in LEVELS.items()}
     return StartForecast(
@@ -95,7 +96,7 @@ def of_plays(starts: list[float], now_s: float, latest_s: float, after: str) -> 
 
 
 def up_to_limits(cluster: Cluster) -> RunTime:
-    """Return run times as long as limits allow; who has none runs for ever."""
+    """Return run times equal to the time limits; a job without a limit runs for ever."""
 
     def run_time_s(job: Job, elapsed_s: float) -> float:
         limit_s = time_limit_s(cluster, job)
@@ -105,13 +106,13 @@ def up_to_limits(cluster: Cluster) -> RunTime:
 
 
 def drawn_run_times(cluster: Cluster, plays: int) -> Iterator[RunTime]:
-    """Yield run times for so many plays, as they may be by what was learned."""
+    """Yield the run times for each of `plays` plays, drawn from the learned run times."""
     levels = [(number + 0.5) / plays for number in range(plays)]
     order_of_user: dict[str, list[int]] = {}
     known: dict[str, list[float]] = {}
 
     def run_times_s(job: Job, elapsed_s: float) -> list[float]:
-        """Return the job's run time in each play; what it had run when it was first asked about counts."""
+        """Return the job's run time in each play. They are drawn once, given `elapsed_s` of the first call."""
         found = known.get(job.id)
         if found is None:
             user = job.user or job.id
@@ -129,23 +130,24 @@ def drawn_run_times(cluster: Cluster, plays: int) -> Iterator[RunTime]:
 
 
 def drawn(user: str, number: int) -> bytes:
-    """Return a draw, always the same for that user and number."""
+    """Return a pseudo-random value, always the same for the same user and number."""
     return blake2b(f"{number} {user}".encode(errors="replace"), digest_size=8).digest()
 
 
 class ForecastRun:
-    """A run of the forecast. `ended`: the job that ended last, at the time that is being played."""
+    """A single play. `found`: job -> its start, and the job whose end it followed. `ended`: the job that ended last at
+    the simulated time `now_s`; empty if none did."""
 
     def __init__(self, book: Cluster, policy: Policy, now_s: float, jobs: Iterable[str], run_time_s: RunTime) -> None:
         self.book, self.policy, self.now_s, self.run_time_s = book, policy, now_s, run_time_s
         self.asked = set(jobs)
         self.found: dict[str, tuple[float, str]] = {}
         self.ended = ""
-        self.ends: list[tuple[float, str, int]] = []  # a heap: when, which job, its how manieth start
+        self.ends: list[tuple[float, str, int]] = []  # a heap of (end time, job, number of its start)
 
     def run(self) -> Mapping[str, tuple[float, str]]:
-        """Play forward until all jobs asked about have started, or nothing changes any more; return job -> its start,
-        and the job whose end it waits for, if it is one."""
+        """Simulate until all requested jobs have started or nothing changes any more. Return job -> its start, and the
+        job whose end it followed (empty if it followed no end)."""
         events: list[Event] = [*self.leaving()]
         for job, record in self.book.jobs.items():
             if record.phase in {Phase.STARTING, Phase.RUNNING}:
@@ -160,20 +162,20 @@ class ForecastRun:
         return self.found
 
     def leaving(self) -> Iterator[Event]:
-        """Yield the events by which pods that are leaving are gone at once."""
+        """Yield the events that end all stopping jobs at once."""
         for job, record in self.book.jobs.items():
             if record.phase is Phase.STOPPING and record.reason is not None:
                 yield Refused(job, record.attempt, record.reason)
 
     def expect_end(self, job: str, started_s: float) -> None:
-        """The job runs since then."""
+        """Add the end of a job that started at `started_s` to the heap."""
         record = self.book.jobs[job]
         end_s = started_s + max(0.0, self.run_time_s(record.job, max(0.0, self.now_s - started_s)))
         if end_s < inf:
             heappush(self.ends, (end_s, job, record.attempt))
 
     def step(self, events: list[Event]) -> Plan:
-        """Play one cycle; return its plan."""
+        """Simulate one cycle; return its plan."""
         fold(self.book, (Ticked(self.now_s), *events, *self.over()))
         plan = decide(self.book, self.policy, self.now_s)
         fold_plan(self.book, plan)
@@ -185,7 +187,7 @@ class ForecastRun:
         return plan
 
     def over(self) -> Iterator[Event]:
-        """Yield the ends of jobs that have run as long as they do."""
+        """Yield the ends of the jobs whose run time is over at `now_s`."""
         while self.ends and self.ends[0][0] <= self.now_s:
             _, job, attempt = heappop(self.ends)
             record = self.book.jobs.get(job)
@@ -194,7 +196,7 @@ class ForecastRun:
                 yield Finished(job, Outcome.SUCCEEDED)
 
     def go_on(self, plan: Plan) -> bool:
-        """Go on to the next time at which anything changes, which may be now; return whether there is one."""
+        """Advance `now_s` to the next change, which may be now; return False if there is none."""
         if plan.wake_s is not None and plan.wake_s <= self.now_s:
             return True
         times = [self.ends[0][0]] if self.ends else []
@@ -208,7 +210,7 @@ class ForecastRun:
 
 
 def world_answers(book: Cluster, action: Action) -> Iterator[Event]:
-    """Yield what the most obliging world answers to the action, at once."""
+    """Yield the events of a world that executes the action at once and without errors."""
     match action:
         case Start(job, _, ()):
             roles = book.jobs[job].job.roles

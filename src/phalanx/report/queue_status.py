@@ -1,6 +1,7 @@
-"""How queues stand, read off the state: for the status of Queue objects and for the command line.
+"""Compute the status of queues from the state, for the status of Queue objects and for the command line.
 
-It costs what the tree has (queues times what they name), and for the first positions one look at each job of a queue.
+The cost grows with the number of queues and of their quotas. The first positions of a queue need one pass over its
+jobs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from phalanx.report.forecast import typical_starts
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.queue_tree import Branch, Key
 
-_MOST_SHOWN = 100_000  # jobs of a queue that are looked at for its first places
+_MOST_SHOWN = 100_000  # the most jobs of a queue that are ranked for its first positions
 _STARTED = (Phase.STARTING, Phase.RUNNING)
 
 
@@ -39,8 +40,8 @@ def queue_statuses(cluster: Cluster, places: int = 20) -> Iterator[QueueStatus]:
 
 
 def with_expected_starts(cluster: Cluster, found: list[QueueStatus], now_s: float, most_jobs: int) -> list[QueueStatus]:
-    """Return the same with the expected starts of the first jobs, if there are at most `most_jobs` live jobs: it takes
-    playing forward what runs."""
+    """Return the statuses with the expected starts of their first jobs. With more than `most_jobs` live jobs, return
+    them unchanged, because a forecast would take too long."""
     asked = [place.job for standing in found for place in standing.first]
     if not asked or len(cluster.jobs) > most_jobs:
         return found
@@ -52,7 +53,7 @@ def with_expected_starts(cluster: Cluster, found: list[QueueStatus], now_s: floa
 
 
 def queue_positions(cluster: Cluster, queue: str, places: int) -> list[QueuePosition]:
-    """Return the first pending jobs of the queue, in the order in which they are looked at."""
+    """Return the first `places` pending jobs of the queue, in job order."""
     records = islice(_records(cluster, queue), _MOST_SHOWN)
     waiting = (record for record in records if record.phase not in _STARTED)
     first = nsmallest(places, waiting, key=_ranking(cluster, queue))
@@ -70,7 +71,7 @@ def _by_name(branch: Branch) -> list[Branch]:
 
 
 def _counts(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
-    """Return, per queue with all below, how many jobs wait, and how many were started."""
+    """Return the numbers of pending and of started jobs, by queue; each includes the queues below."""
     pending, running = (dict.fromkeys(cluster.tree.branches, 0) for _ in range(2))
     for name, branch in cluster.tree.branches.items():
         jobs = list(_records(cluster, name)) if branch.queue is not None else []
@@ -87,8 +88,8 @@ def _records(cluster: Cluster, queue: str) -> Iterator[JobRecord]:
 
 
 def _ranking(cluster: Cluster, queue: str) -> Callable[[JobRecord], tuple[float, float, float, str]]:
-    """Return a sort key for pending jobs, as `core.order.rank` compares them, with the factors, and what accounts have
-    used, as they are now."""
+    """Return a sort key for the queue's pending jobs. It orders them as `core.order.rank` does, with the present
+    priority factors and the present usage of accounts."""
     branch = cluster.tree.branch(queue)
     order = branch.order
     priorities = MultifactorPriority(cluster, cluster.policy, cluster.now_s)
@@ -133,7 +134,8 @@ def _standing(
 
 
 def _usage(branch: Branch, owned: Set[Key]) -> Iterator[ResourceUsage]:
-    """Yield what is used or named, by flavor and resource."""
+    """Yield the usage of each flavor and resource that the queue uses, guarantees or limits. `owned`: the keys for
+    which some queue of the tree has a guarantee."""
     used: Mapping[Key, Amount] = branch.account.total
     keys = {key for key, amount in used.items() if amount} | branch.guaranteed.keys() | branch.limit.keys()
     for flavor, resource in sorted(keys):
