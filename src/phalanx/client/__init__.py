@@ -1,14 +1,14 @@
-"""A client of any Kubernetes API. It knows nothing of scheduling.
+"""A client of any Kubernetes API. It contains no code about scheduling.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    moment      times as the API writes them
-    quantity    amounts as the API writes them
+    moment      times in the format of the API
+    quantity    amounts in the format of the API
     kind        kinds and their paths
-    tally       calls, counted
-    proxy       the way to a server that is behind an HTTP proxy
-    access      who calls, and where the server is
-    http        HTTP/1.1 on connections that are kept
-    connection  calls, and what became of them
-    informer    a cache of one kind, kept true by list and watch
+    tally       counters of API calls
+    proxy       connections through an HTTP proxy
+    access      the server's address and the caller's credentials
+    http        HTTP/1.1 on connections that are kept open
+    connection  API calls and their outcomes
+    informer    a cache of one kind, kept up to date by list and watch
 """

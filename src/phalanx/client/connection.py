@@ -1,18 +1,17 @@
-"""One connection pool to one API server, and what its answers mean.
+"""Make API calls to one server, and classify their outcomes.
 
-An answer is one of three things, and the difference decides whether something may be done twice:
+An outcome is one of three. The difference decides whether a write may be repeated:
 
-- it came, 2xx: the write is durable;
-- it came, 4xx: `ApiRefusal`, the write did not happen;
-- it did not come, or 5xx: `ApiUnknown`, the write may have happened. Only a read can tell.
+- 2xx: the write is durable;
+- 4xx: `ApiRefusal`; the write did not happen;
+- 5xx or no response: `ApiUnknown`; the write may have happened, and only a read can show it.
 
-What was certainly not carried out is sent again here: a call that the server was too busy to take up (429), after as
-long as it says and with all other calls held back meanwhile; and once what it refused for credentials that have expired
-(401). Reads are also repeated when the server breaks (5xx).
+A call that was certainly not executed is sent again: after a 429 of an overloaded server, when its `Retry-After` is
+over (all other calls wait too); and once after a 401, with new credentials. Reads are also repeated after a 5xx.
 
-A 429 may also be about one object alone: a budget forbids the eviction, somebody's webhook refuses the write. A server
-that is too busy says so in plain text, before it has looked at the call; any other 429 is a Status. That is a refusal
-like others, and holds nobody else back. (k8s.io/apiserver/pkg/server/filters, `tooManyRequests`.)
+A 429 may also be about one object: a PodDisruptionBudget forbids an eviction, or a webhook refuses a write. An
+overloaded server answers in plain text before it reads the call; every other 429 has a Status as its body. The latter
+is an `ApiRefusal` and delays no other call. (k8s.io/apiserver/pkg/server/filters, `tooManyRequests`.)
 
 Objects are plain JSON values, decoded by msgspec.
 """
@@ -47,10 +46,10 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-_CONNECTIONS = 48  # calls beyond these wait here, not in the server; each watch holds one
+_CONNECTIONS = 48  # the most concurrent calls; further calls wait in this process. Watches do not count
 _TIMEOUT_S = 30.0
 _BUSY_RETRIES = 8
-_BROKEN_S = (0.1, 0.5, 1.0)  # reads that a server broke on are sent again after these
+_BROKEN_S = (0.1, 0.5, 1.0)  # the pauses before a read is repeated after a 5xx
 
 
 class ApiError(PhalanxError):
@@ -58,7 +57,7 @@ class ApiError(PhalanxError):
 
 
 class ApiRefusal(ApiError):
-    """The server said no (4xx): nothing was changed."""
+    """The server refused the call (4xx). Nothing was changed."""
 
     def __init__(self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -66,7 +65,7 @@ class ApiRefusal(ApiError):
 
 
 class ApiUnknown(ApiError):
-    """No answer, or a 5xx: whether a write happened is not known until the object is read."""
+    """There was no response, or a 5xx. Whether a write happened is unknown until the object is read."""
 
 
 class Connection:
@@ -82,23 +81,23 @@ class Connection:
         server_name: str = "",
         proxy: Proxy | None = None,
     ) -> None:
-        """`headers` are sent with every call, and what the `identity` says."""
+        """Make a connection. `headers`: sent with every call, together with the headers of `identity`."""
         self.server = server.rstrip("/")
         self.tally = Tally()
-        self.lists_by_watch = True  # as far as we know, a watch here can begin with all that exists (KEP-3157)
+        self.lists_by_watch = True  # until the server refuses a watch that begins with all objects (KEP-3157)
         common = {"accept": JSON, "user-agent": f"phalanx/{__version__}", **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in common.items())
         self._identity = identity
         self._fence: Callable[[], float] | None = None
-        self._calm_s = 0.0  # the loop's time until which the server wants to be left alone
+        self._calm_s = 0.0  # no call is sent before this time (of the event loop), because the server is overloaded
         self._http = Http(self.server, tls=tls, limit=_CONNECTIONS, server_name=server_name, proxy=proxy)
 
     @classmethod
     async def open(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
-        """Return a connection from a kubeconfig file, else $KUBECONFIG, else ~/.kube/config, else the pod's service
-        account.
+        """Return a connection with the credentials of `kubeconfig`, or $KUBECONFIG, or ~/.kube/config, or the pod's
+        service account: the first that exists.
 
-        Raises PhalanxError if there is none, or its credentials cannot be had."""
+        Raises PhalanxError if none exists or the credentials cannot be obtained."""
         cluster, user = read_credentials(kubeconfig, context)
         identity = Identity(cluster, user)
         await identity.renew()
@@ -112,7 +111,7 @@ class Connection:
         )
 
     def fence(self, until: Callable[[], float]) -> None:
-        """From now on nothing is written past `until()` (the event loop's time), whoever asks for it."""
+        """Refuse every later write at or after `until()` (the event loop's time), for example when a Lease expires."""
         self._fence = until
 
     async def __aenter__(self) -> Self:
@@ -138,9 +137,9 @@ class Connection:
         content_type: str = JSON,
         acting: Sequence[str] = (),
     ) -> Any:
-        """Return the decoded answer. `acting`: a user and groups of his, as whom it is asked.
+        """Send a call and return the decoded response. `acting`: a user and the user's groups to impersonate.
 
-        Raises ApiRefusal (4xx: nothing changed) or ApiUnknown (no answer or 5xx)."""
+        Raises ApiRefusal (4xx: nothing changed) or ApiUnknown (no response, or 5xx)."""
         data = b"" if body is None else msgspec.json.encode(body)
         kind = (f"content-type: {content_type}\r\n" if data else "") + _impersonating(acting)
         target = _target(path, params)
@@ -168,7 +167,8 @@ class Connection:
                 return _decode(answer.status, answer.headers.get("content-type", ""), answer.body)
 
     async def _ready(self, refused: str | None = None) -> str:
-        """The header lines of a call that may be sent now: the server is not to be left alone, and knows us."""
+        """Wait until the server may be called again and the credentials are fresh; return the call's header lines.
+        `refused`: the credentials' header lines that the server has just refused."""
         loop = asyncio.get_running_loop()
         while (pause_s := self._calm_s - loop.time()) > 0:  # noqa: ASYNC110 (what it waits for is the server)
             await asyncio.sleep(pause_s + random.uniform(0.0, 0.1 * pause_s))
@@ -184,7 +184,8 @@ class Connection:
         return self._head + identity.lines
 
     def _calm_down(self, said: str | None, times: int) -> None:
-        """`said`: the header Retry-After, in seconds (or a date, then we wait as if it said nothing)."""
+        """Delay all calls. `said`: the header Retry-After in seconds; without it, or with a date, the pause follows
+        from `times`, the number of 429s in a row."""
         pause_s = float(said) if said is not None and said.isascii() and said.isdigit() else min(8.0, 0.5 * 2.0**times)
         self._calm_s = max(self._calm_s, asyncio.get_running_loop().time() + min(pause_s, _TIMEOUT_S))
 
@@ -192,8 +193,8 @@ class Connection:
         return await self._object("GET", kind.path(namespace, name))
 
     async def list(self, kind: Kind, namespace: str = "", **params: str) -> Object:
-        """Return the whole list as one List object. Its pages are joined; where the first is forgotten before the last
-        is read (410), it is read again in one piece."""
+        """Return the whole list as one List object, joined from its pages. If the pages expire before the last is read
+        (410), the list is read again in one piece."""
         try:
             pages = [page async for page in self.pages(kind, namespace, **params)]
         except ApiRefusal as error:
@@ -206,8 +207,8 @@ class Connection:
         return whole
 
     async def pages(self, kind: Kind, namespace: str = "", **params: str) -> AsyncIterator[Object]:
-        """Yield a list in pages of 500, each a List object. Raises ApiRefusal 410 where the first is forgotten before
-        the last is read."""
+        """Yield a list in pages of 500, each a List object. Raises ApiRefusal 410 if the pages expire before the last
+        is read."""
         token = ""
         while True:
             query = {"limit": "500", **params, **({"continue": token} if token else {})}
@@ -227,7 +228,8 @@ class Connection:
         *,
         acting: Sequence[str] = (),
     ) -> Object:
-        """`acting`: a user, and groups of his, whom the server is to take for who asks."""
+        """Create an object, or a subresource of the object `name`. `acting`: a user and the user's groups to
+        impersonate."""
         path = kind.path(namespace, name, subresource)
         answer: Object = await self.request("POST", path, body=body, acting=acting)
         return answer
@@ -256,7 +258,8 @@ class Connection:
     async def stream(
         self, path: str, params: Mapping[str, str], read_timeout_s: float | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The lines of a long answer (watch, log -f). Raises as `request` does, also in the middle."""
+        """Yield the lines of a long response (watch, log -f). `read_timeout_s`: the longest silence. Raises as
+        `request` does, also while lines are read."""
         head = await self._ready()
         try:
             target = _target(path, params)
@@ -269,7 +272,7 @@ class Connection:
                 if answer.status >= 300:
                     content = b"".join([chunk async for chunk in chunks])
                     if answer.status == 401 and self._identity is not None and self._identity.renewable:
-                        await self._ready(self._identity.lines)  # whoever watches tries again
+                        await self._ready(self._identity.lines)  # the caller repeats the watch with new credentials
                     if answer.status == 429 and not _is_json(answer.headers):
                         self._calm_down(answer.headers.get("retry-after"), 1)
                     _decode(answer.status, answer.headers.get("content-type", ""), content)
@@ -296,8 +299,8 @@ class Connection:
 
 
 def _impersonating(acting: Sequence[str]) -> str:
-    """The header lines that ask as a user and groups of his. Raises PhalanxError for names that no header can have:
-    what is in them must not become a header of its own, nor a comma another group."""
+    """Return the header lines that impersonate a user and groups. Raises PhalanxError for names that are not valid in a
+    header, because a name must not become a second header, and a comma must not add a group."""
     if not acting:
         return ""
     user, *groups = acting
@@ -315,7 +318,7 @@ def _is_json(headers: Mapping[str, str]) -> bool:
 
 
 def _target(path: str, params: Mapping[str, str] | None) -> str:
-    """Path and query of a request; names in a path may hold what a URL may not."""
+    """Return the path and query of a request, with the names in the path escaped."""
     query = f"?{urlencode(params)}" if params else ""
     return quote(path, safe="/:@!$&'()*+,;=~") + query
 
@@ -336,7 +339,7 @@ def _decode(code: int, content_type: str, content: bytes) -> Any:
 
 
 def _words(content: bytes) -> str:
-    """Return what a Status says, or the beginning of whatever else it is (a proxy's page)."""
+    """Return the message of a Status, or the beginning of any other body (for example a proxy's page)."""
     try:
         said = msgspec.json.decode(content, type=dict[str, Any]).get("message")
     except msgspec.MsgspecError:
@@ -345,7 +348,7 @@ def _words(content: bytes) -> str:
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a stream, whatever their length and however they were cut into chunks."""
+    """Yield the lines of a stream of chunks. A line may be of any length and may span chunks."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

@@ -1,14 +1,14 @@
-"""HTTP/1.1 to one server, as little of it as an API client needs: kept-alive connections, bodies, streams.
+"""An HTTP/1.1 client for one server, with the features that an API client needs: keep-alive, bodies, streams.
 
-A scheduler sends thousands of small writes a second over loopback or a cluster's network, and a general client's cost
-per call is then most of its processor time (docs/decisions/0012-http-of-the-client.md). Here a call is one write and
-one parsed answer on an `asyncio.Protocol`; the parser is httptools, TLS is the standard library's.
+A scheduler sends thousands of small writes a second, and a general HTTP client would use most of its processor time
+(docs/decisions/0012-http-of-the-client.md). Here a call is one write and one parsed response on an `asyncio.Protocol`.
+httptools is the parser; TLS is the standard library's.
 
-One call at a time per connection: the answer to the next would otherwise be unknown too whenever one is lost. A call
-beyond `limit` waits for a connection. A connection that was idle long is not used again, because the server may be
-closing it at this moment and a write would then have an unknown outcome for nothing.
-
-Every failure is an `OSError` (`ConnectionError`, `TimeoutError`): the request may or may not have been carried out.
+- A connection carries one call at a time. Otherwise one lost response would make the outcome of the next call unknown
+  as well. A call beyond `limit` waits for a connection.
+- A connection that was idle for long is not used again, because the server may be closing it and a write would then
+  have an unknown outcome.
+- Every failure is an `OSError` (`ConnectionError`, `TimeoutError`). The request may or may not have been executed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STREAM_BUFFER_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class Answer:
-    """Header names are lower case."""
+    """A response. The names in `headers` are lower case."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -53,7 +53,8 @@ class Http:
         server_name: str = "",
         proxy: Proxy | None = None,
     ) -> None:
-        """`server_name`: what its certificate says, if not the host of its URL."""
+        """Make an empty pool. `server`: the URL. `limit`: the most concurrent calls. `server_name`: the name in the
+        server's certificate, if it differs from the URL's host."""
         found = urlsplit(server)
         self._server_name, self._proxy = server_name, proxy
         self._host = found.hostname or "localhost"
@@ -68,14 +69,14 @@ class Http:
         self._taken = 0
 
     async def call(self, method: str, target: str, head: str, body: bytes = b"", *, timeout_s: float) -> Answer:
-        """Return one whole answer. `head`: further header lines, each ended by CRLF."""
+        """Send a request and return the whole response. `head`: further header lines, each ended by CRLF."""
         request = self._request(method, target, head, body)
         for last_try in (False, True):
             channel, fresh = await self._take()
             try:
                 answer = await channel.call(request, timeout_s)
             except ConnectionError:
-                # A kept connection that the server had closed; a read may be sent again, a write's outcome is unknown.
+                # The server had closed the idle connection. A read is sent again; a write has an unknown outcome.
                 if fresh or last_try or method != "GET" or channel.heard:
                     raise
                 continue
@@ -88,8 +89,9 @@ class Http:
     async def stream(
         self, target: str, head: str, *, timeout_s: float, quiet_timeout_s: float | None
     ) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
-        """GET whose body is read as it comes; `quiet_timeout_s`: the longest silence before it counts as lost."""
-        channel = await self._connect()  # not from the pool: it would be held for minutes
+        """Send a GET and yield the response and the chunks of its body as they arrive. `quiet_timeout_s`: the longest
+        silence before the connection counts as lost."""
+        channel = await self._connect()  # not from the pool, because a stream occupies it for minutes
         try:
             answer = await channel.begin(self._request("GET", target, head, b""), timeout_s)
             yield answer, channel.chunks(quiet_timeout_s)
@@ -102,7 +104,7 @@ class Http:
             channel.close()
 
     def drop_idle(self) -> None:
-        """Drop idle connections, as our identity has changed: the next calls connect anew."""
+        """Close idle connections, because the client certificate has changed: the next calls open new ones."""
         for channel in self._idle:
             channel.close()
 
@@ -111,12 +113,12 @@ class Http:
         return f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._host_line}{head}{length}\r\n".encode() + body
 
     async def _take(self) -> tuple[_Channel, bool]:
-        """A connection for one call, and whether it is new."""
+        """Return a connection for one call, and whether it is new."""
         if self._taken >= self._limit:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
-                await turn  # the place of the one that ended is ours then
+                await turn  # the call that ended passes its place on
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self._pass_on()
@@ -164,7 +166,7 @@ class Http:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Pass a free place on: the longest waiting takes it."""
+        """Give a free place to the call that has waited longest."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -174,7 +176,7 @@ class Http:
 
 
 def _keep_alive(sock: socket.socket) -> None:
-    """A peer that vanished without a word is noticed in half a minute, also where we only listen (tcp(7))."""
+    """Make the kernel notice a vanished peer within half a minute, even on a connection that only reads (tcp(7))."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("KEEPIDLE", 15), ("KEEPINTVL", 5), ("KEEPCNT", 3), ("USER_TIMEOUT", 30_000)):
         if (number := getattr(socket, f"TCP_{option}", None)) is not None:
@@ -182,18 +184,18 @@ def _keep_alive(sock: socket.socket) -> None:
 
 
 class _Channel(asyncio.Protocol):
-    """A connection. `usable`: open, and its last answer was read to its end."""
+    """A connection. `usable`: it is open, and its last response was read to the end."""
 
     def __init__(self) -> None:
         self.usable = True
-        self.heard = False  # something of the answer has arrived
+        self.heard = False  # some byte of the response has arrived
         self.idle_since_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer = Answer()
         self._parts: list[bytes] = []
-        self._done: asyncio.Future[None] | None = None  # the call's answer is whole, or the stream's head is there
+        self._done: asyncio.Future[None] | None = None  # done when the response, or a stream's head, is complete
         self._streams = False
         self._news: asyncio.Event | None = None
         self._ended = False
@@ -241,7 +243,7 @@ class _Channel(asyncio.Protocol):
         self._transport.write(request)
         try:
             await self._done
-        except BaseException:  # cancelled too: whatever arrives now belongs to nobody
+        except BaseException:  # also if cancelled: no call waits for the bytes that arrive from now on
             self.close()
             raise
         finally:
@@ -252,10 +254,10 @@ class _Channel(asyncio.Protocol):
         if self._done is not None and not self._done.done():
             self._done.set_exception(TimeoutError("no answer in time"))
 
-    # --- what the transport and the parser tell -------------------------------------------------------------------
+    # --- callbacks of the transport and the parser ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but ancestry
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's class has the methods but not the base class
 
     def data_received(self, data: bytes) -> None:
         self.heard = True
@@ -293,7 +295,7 @@ class _Channel(asyncio.Protocol):
             self._news.set()
             self._buffered += len(body)
             if self._buffered > _STREAM_BUFFER_BYTES and self._transport is not None:
-                self._transport.pause_reading()  # the reader is slow: let the server wait, not our memory grow
+                self._transport.pause_reading()  # the reader is slow: make the server wait, to bound our memory
 
     def on_message_complete(self) -> None:
         self._ended = True

@@ -1,16 +1,15 @@
-"""A cache of one kind, kept true by list and watch.
+"""A cache of one kind, kept up to date by list and watch.
 
-The protocol is that of client-go's reflector: list once (consistently, no resourceVersion), watch from the list's
-version with bookmarks, resume a broken watch from the last version seen, and list again when the server says 410: the
-difference to the cache is then told as ordinary changes, so that a subscriber never notices. Where the server can, the
-list is the beginning of the watch (KEP-3157): it need not build all of it at once, nor we.
-
-A watch that says nothing may be dead without anybody having said so (a load balancer that forgot it, a server that
-hangs): the kernel asks the peer whether it lives (`http`), and each watch ends by itself after a while.
-
-Answers to own writes and the watch are two unordered streams. `observe` takes both; per object only what is newer
-(by resourceVersion, an integer in every server we know) is kept, and another uid under an old name is told as a
-deletion and an addition.
+- The protocol is that of client-go's reflector: list once (consistently, without a resourceVersion), watch from the
+  list's version with bookmarks, resume a broken watch from the last version, and list again after a 410. Differences
+  between a list and the cache reach the subscribers as ordinary changes.
+- If the server supports KEP-3157, the watch begins with all objects and replaces the list. Then neither side holds the
+  whole list in memory.
+- A silent watch may be dead (a load balancer dropped it, or the server hangs). The kernel probes the peer (`http`), and
+  each watch ends after some minutes.
+- Responses to own writes and the watch are two streams without a common order. `observe` accepts both and keeps the
+  newer state of each object. The resourceVersion decides; it is an integer in every known server.
+- A new uid under an old name is reported as a deletion and an addition.
 """
 
 from __future__ import annotations
@@ -28,18 +27,19 @@ from phalanx.client.kind import Kind
 
 log = logging.getLogger(__name__)
 
-_WATCH_S = (120, 180)  # so long is a watch: not all kinds at once
-_QUIET_S = 15.0  # a watch that is silent for so much longer than it lasts is dead
-_SHORT_S = 10.0  # who closes watches sooner, and tells nothing, must not be hammered
-_PATIENCE = 6  # after so many watches in a row that told nothing we list again: the server may have been restored
+_WATCH_S = (120, 180)  # the range of a watch's duration; random, so that the watches do not all end at once
+_QUIET_S = 15.0  # a watch that is silent for this time after its end counts as dead
+_SHORT_S = 10.0  # after a shorter watch without events the informer pauses before the next one
+_PATIENCE = 6  # after this number of watches without events it lists again: the server may have been restored
 _FORGOTTEN = 410
-_SPECS = 10_000  # so many are remembered
+_SPECS = 10_000  # the size of the cache of decoded specs
 _INITIAL = "k8s.io/initial-events-end"
 _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: ten times faster than a dataclass
-    """`old` is None for a new object, `new` is None for one that is gone (then `old` is its last known state)."""
+class Change(msgspec.Struct, frozen=True, kw_only=True):  # a Struct, because one is created for every event
+    """A change of an object. `old`: None for a new object. `new`: None for a deleted object, whose last state is
+    `old`."""
 
     kind: Kind
     old: Object | None
@@ -50,7 +50,7 @@ Subscriber = Callable[[Change], None]
 
 
 def key_of(obj: Object) -> str:
-    """`namespace/name`, or `name` alone for a cluster-scoped object."""
+    """Return `namespace/name`, or `name` for a cluster-scoped object."""
     meta = obj["metadata"]
     space = meta.get("namespace")
     return f"{space}/{meta['name']}" if space else str(meta["name"])
@@ -61,11 +61,11 @@ def version_of(obj: Object) -> int:
 
 
 def _decoder(lean: type | None) -> Callable[[bytes], Any]:
-    """Return the decoder of a watch's lines. What is not as the type has it is decoded whole: no odd object may end a
-    watch.
+    """Return the decoder of a watch's lines. An object that does not match the type `lean` is decoded whole, so that no
+    odd object can end a watch.
 
-    Of a lean type, specs that are the same to the byte are one object: most events say nothing new of it, and objects
-    are made from templates."""
+    With a lean type, equal specs (to the byte) become one object, because most events do not change the spec and many
+    objects come from one template."""
     if lean is None:
         return msgspec.json.decode
     fields, specs = get_type_hints(lean), dict[bytes, Any]()
@@ -102,36 +102,36 @@ def _trimmer(lean: type) -> Callable[[Any], Any]:
 
 
 class Informer:
-    """The cache of one kind. `objects` maps `namespace/name` to the newest known state. Subscribers are called in
-    order, synchronously; one that raises misses that change and is told the next."""
+    """The cache of one kind. `objects`: `namespace/name` -> the newest known state. Subscribers are called
+    synchronously and in order. A subscriber that raises an exception misses that change and receives the next one."""
 
     def __init__(
         self, connection: Connection, kind: Kind, *, namespace: str = "", lean: type | None = None, **selectors: str
     ) -> None:
-        """Make an empty cache. `selectors`: labelSelector and fieldSelector as the API takes them. `lean`: a TypedDict
-        of the fields that are kept, for who needs few of many; None: all."""
+        """Make an empty cache. `selectors`: labelSelector and fieldSelector in the API's syntax. `lean`: a TypedDict of
+        the fields to keep; None: all fields."""
         self.kind = kind
         self.objects: dict[str, Object] = {}
-        self.synced = asyncio.Event()  # the first list is in `objects`
+        self.synced = asyncio.Event()  # set when the first list is in `objects`
         self._connection, self._namespace, self._selectors = connection, namespace, selectors
-        self.decode = _decoder(lean)  # a line of a watch
+        self.decode = _decoder(lean)  # decodes a line of a watch
         self._trim: Callable[[Any], Any] = (lambda obj: obj) if lean is None else _trimmer(lean)
         self._subscribers: list[Subscriber] = []
-        self._deleted: dict[str, int] = {}  # uid -> version at deletion, against answers that arrive late
+        self._deleted: dict[str, int] = {}  # uid -> version of the deletion, to ignore late responses
         self._version = ""
-        self._highest = 0  # version that was seen
-        self._listed: dict[str, Object] | None = None  # while a watch begins with what exists: what of it was told
-        self._cause = ""  # why it cannot be watched, as logged
+        self._highest = 0  # the highest version seen
+        self._listed: dict[str, Object] | None = None  # the objects of an incomplete list; None if it is complete
+        self._cause = ""  # why the kind cannot be watched, as it was logged
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Every later change; what is cached already is told at once as additions."""
+        """Report all cached objects as additions at once, and every later change."""
         self._subscribers.append(subscriber)
         for obj in list(self.objects.values()):
             self._tell_one(subscriber, Change(kind=self.kind, old=None, new=obj))
 
     async def follow(self, subscriber: Subscriber, most_s: float = 0.02) -> None:
-        """Tell the subscriber as `subscribe` does, in pieces: after `most_s` seconds of it others get their turn. What
-        changes meanwhile is told once: an object of which nothing was told yet comes as an addition, as it is then."""
+        """Subscribe like `subscribe`, but in time slices: after `most_s` seconds, other tasks may run. An object that
+        changes before it was reported is reported once, as an addition with its new state."""
         clock = asyncio.get_running_loop().time
         untold = set(self.objects)
 
@@ -156,7 +156,7 @@ class Informer:
         self._subscribers[self._subscribers.index(take)] = subscriber
 
     def observe(self, obj: Object) -> bool:
-        """Take in a state read from the watch or from an answer; False if something newer was known."""
+        """Store an object's state from the watch or from a response. Return False if a newer state is known."""
         key, version = key_of(obj), version_of(obj)
         uid, old = obj["metadata"]["uid"], self.objects.get(key)
         if version <= self._deleted.get(uid, -1):
@@ -173,7 +173,7 @@ class Informer:
         return True
 
     def forget(self, obj: Object) -> None:
-        """The watch says that `obj` (its last state, at its deletion's version) is gone."""
+        """Remove a deleted object. `obj`: its last state, with the version of the deletion."""
         key = key_of(obj)
         old = self.objects.get(key)
         if old is None or old["metadata"]["uid"] != obj["metadata"]["uid"]:
@@ -203,7 +203,7 @@ class Informer:
                 await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1])
 
     async def list_again(self) -> None:
-        """List all once more, beside the watch: whatever the cache has otherwise is told as a change. Raises
+        """List all objects once more while the watch continues, and report differences to the cache as changes. Raises
         ApiError."""
         listed, version = set[str](), 0
         async for page in self._connection.pages(self.kind, self._namespace, **self._selectors):
@@ -218,7 +218,7 @@ class Informer:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _refused(self, error: ApiRefusal) -> bool:
-        """Return what of our asking was wrong; whether to wait before we ask again."""
+        """Handle a refused list or watch. Return whether to pause before the next attempt."""
         if error.code == _FORGOTTEN:
             self._version = ""
             return False
@@ -232,7 +232,7 @@ class Informer:
         return True
 
     def _complain(self, cause: str) -> None:
-        """Once per cause: a right that is missing is asked for again every few seconds."""
+        """Log the cause, unless it was the last one: a watch without the right is tried again every few seconds."""
         if cause != self._cause:
             log.warning("%s cannot be watched, which is tried again until it can: %s", self.kind.plural, cause)
             self._cause = cause
@@ -241,7 +241,7 @@ class Informer:
         self._listed = {}
         try:
             async for page in self._connection.pages(self.kind, self._namespace, **self._selectors):
-                self._take_page(page)  # at once, so that only what is kept of it stays in memory
+                self._take_page(page)  # page by page, so that only the kept fields stay in memory
         except ApiRefusal as error:
             if error.code != _FORGOTTEN:
                 raise
@@ -263,7 +263,7 @@ class Informer:
             yield obj
 
     def _complete(self) -> None:
-        """All that exists at our version was told: what was not is gone."""
+        """Finish a list: remove the cached objects that it did not contain."""
         version, listed, self._listed = int(self._version), self._listed or {}, None
         if version < self._highest:
             self._turn_back(listed)
@@ -274,7 +274,8 @@ class Informer:
         self.synced.set()
 
     def _turn_back(self, listed: dict[str, Object]) -> None:
-        """The server was restored from a backup: what it says is true though it is older than what we know."""
+        """Replace the cache by the list of a server that was restored from a backup, although its versions are
+        lower."""
         log.warning("the server knows no %s as new as it told us before: all are read anew", self.kind.plural)
         for key, known in list(self.objects.items()):
             self._remove(key, known, 0)
@@ -283,7 +284,7 @@ class Informer:
             self.observe(obj)
 
     async def _watch(self) -> int:
-        """Follow one watch to its end; how many events it told."""
+        """Follow one watch to its end; return the number of its events."""
         watch_s = random.randint(*_WATCH_S)
         params = {
             "watch": "true",
@@ -301,12 +302,12 @@ class Informer:
             async for line in lines:
                 self.take(line)
                 told += 1
-        if self._listed is not None:  # it does not know how to begin with what exists, and did not say so
+        if self._listed is not None:  # the server ignored sendInitialEvents
             self._connection.lists_by_watch = False
         return told
 
     def take(self, line: bytes) -> None:
-        """Take in what a line of the watch says. Raises as the watch does when it says that it is over."""
+        """Process a line of the watch. Raises ApiRefusal or ApiUnknown if the line reports the end of the watch."""
         try:
             event = self.decode(line)
         except msgspec.DecodeError as error:
@@ -323,18 +324,18 @@ class Informer:
                 if int(obj.get("code") or 0) >= 500:
                     raise ApiUnknown(obj.get("message") or "the watch broke")
                 raise ApiRefusal(obj.get("code", 0), obj.get("reason", ""), obj.get("message", ""))
-            case _:  # a bookmark says only how far we are
+            case _:  # a bookmark has only a version
                 if self._listed is not None and _INITIAL in (obj["metadata"].get("annotations") or {}):
                     self._version = obj["metadata"]["resourceVersion"]
                     self._complete()
-        if self._listed is None:  # until then a watch that breaks begins anew
+        if self._listed is None:  # before the list is complete, a broken watch must start from the beginning
             self._version = obj["metadata"]["resourceVersion"]
             self._highest = max(self._highest, int(self._version))
 
     def _remove(self, key: str, last: Object, version: int) -> None:
         del self.objects[key]
         self._deleted[last["metadata"]["uid"]] = version
-        if len(self._deleted) > 100_000:  # answers that late do not exist
+        if len(self._deleted) > 100_000:  # no response is delayed by this many deletions
             for uid in list(self._deleted)[:50_000]:
                 del self._deleted[uid]
         self._tell(Change(kind=self.kind, old=last, new=None))
@@ -344,10 +345,11 @@ class Informer:
             self._tell_one(subscriber, change)
 
     def _tell_one(self, subscriber: Subscriber, change: Change) -> None:
-        """Tell one subscriber. What it cannot take must end neither the watch nor what others are told."""
+        """Report a change to one subscriber. Its exception is logged, because it must not stop the watch or other
+        subscribers."""
         try:
             subscriber(change)
-        except Exception:  # a defect of the subscriber's that this object brings out
+        except Exception:  # a defect of the subscriber
             obj = change.new or change.old
             key = "" if obj is None else key_of(obj)
             log.exception("%s %s: a subscriber cannot take its change, and goes on without", self.kind.name, key)

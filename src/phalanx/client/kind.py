@@ -1,4 +1,4 @@
-"""The kinds of object that a client names, and where the API serves them."""
+"""The kinds of objects that Phalanx uses, and their paths in the API."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A served kind. `path` follows the API conventions: /api/v1/… for the core group, /apis/GROUP/VERSION/… else."""
+    """A kind of objects. `plural`: its name in paths. `name`: its name in objects (`kind`)."""
 
     group: str = ""
     version: str = "v1"
@@ -20,7 +20,8 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path; without a namespace, that of all namespaces."""
+        """Return the URL path: /api/v1/… for the core group, otherwise /apis/GROUP/VERSION/…. Without a namespace it
+        covers all namespaces."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         space = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         tail = "".join(f"/{part}" for part in (name, subresource) if part)

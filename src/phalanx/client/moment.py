@@ -1,4 +1,4 @@
-"""Moments as the API writes them (RFC 3339, as metav1.Time) and as Phalanx counts them: seconds since the epoch."""
+"""Convert times between the API's format (RFC 3339, as metav1.Time) and Phalanx's: seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from phalanx.errors import PhalanxError
 
 
 class MomentError(PhalanxError):
-    """A text that is no moment."""
+    """A text that is not a time."""
 
 
 def read_moment(text: object) -> float:
-    """Seconds since the epoch. A time zone must be said; a YAML reader's datetime will do too. Raises MomentError."""
+    """Return seconds since the epoch. `text`: a time with a time zone, or a datetime from a YAML reader. Raises
+    MomentError."""
     hint = "write for instance 2026-01-31T18:00:00Z or 2026-01-31T19:00:00+01:00"
     try:
         found = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
@@ -24,5 +25,5 @@ def read_moment(text: object) -> float:
 
 
 def write_moment(at_s: float) -> str:
-    """Whole seconds, UTC; the year 9999 for what lies beyond."""
+    """Return the time in whole seconds and UTC; later times become the end of the year 9999."""
     return datetime.fromtimestamp(min(max(at_s, 0.0), 253402300799.0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,7 +1,8 @@
-"""The way to a server through an HTTP proxy: CONNECT (RFC 9110, 9.3.6), then TLS end to end.
+"""Connect to a server through an HTTP proxy with CONNECT (RFC 9110, 9.3.6), then TLS end to end.
 
-Which proxy: `proxy-url` of the kubeconfig, else HTTPS_PROXY, except for hosts that NO_PROXY names (as names, suffixes,
-addresses or networks) and never for the machine itself: the rules of Go's httpproxy, which kubectl follows.
+The proxy is the kubeconfig's `proxy-url`, otherwise HTTPS_PROXY. HTTPS_PROXY is not used for hosts that NO_PROXY lists
+(as names, suffixes, addresses or networks), and never for the machine itself. These are the rules of Go's httpproxy,
+which kubectl follows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _HEAD_BYTES = 1 << 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    """`word`: what goes into Proxy-Authorization, if anything."""
+    """An HTTP proxy. `word`: the credentials for Proxy-Authorization; empty if there are none."""
 
     host: str
     port: int
@@ -29,7 +30,8 @@ class Proxy:
 
 
 def find_proxy(server: str, said: str, environment: Mapping[str, str]) -> Proxy | None:
-    """`said`: by the kubeconfig. Raises PhalanxError for one that cannot be used."""
+    """Return the proxy for a server; None for a direct connection. `said`: the kubeconfig's `proxy-url`. Raises
+    PhalanxError for a proxy that is not supported."""
     found = urlsplit(server)
     if not said:
         said = _of(environment, f"{found.scheme}_proxy")
@@ -76,7 +78,7 @@ def _matches(host: str, rule: str) -> bool:
 
 
 async def tunnel(proxy: Proxy, host: str, port: int) -> socket.socket:
-    """A socket that speaks with the server. Raises ConnectionError, OSError."""
+    """Return a socket that is connected to the server through the proxy. Raises ConnectionError, OSError."""
     loop = asyncio.get_running_loop()
     infos = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
     found = socket.socket(infos[0][0], socket.SOCK_STREAM)
@@ -88,7 +90,7 @@ async def tunnel(proxy: Proxy, host: str, port: int) -> socket.socket:
         await loop.sock_sendall(found, f"CONNECT {where} HTTP/1.1\r\nhost: {where}\r\n{word}\r\n".encode())
         head = b""
         while b"\r\n\r\n" not in head and len(head) < _HEAD_BYTES:
-            more = await loop.sock_recv(found, 1)  # no byte more than its head: the rest is the server's
+            more = await loop.sock_recv(found, 1)  # not one byte more than the head: later bytes come from the server
             if not more:
                 break
             head += more

@@ -1,9 +1,9 @@
-"""Kubernetes quantities (`500m`, `2Gi`, `1e3`) as exact integers.
+"""Read Kubernetes quantities (`500m`, `2Gi`, `1e3`) as exact integers.
 
-The grammar is that of k8s.io/apimachinery/pkg/api/resource: a signed decimal, then a binary suffix (Ki … Ei), a decimal
-suffix (n u m k M G T P E) or an exponent (e3, E3). Where a fraction does not fit the unit it is rounded *up*, as
-`Quantity.MilliValue` and `Quantity.Value` do: what a pod asks is never counted smaller than it is. As there, the
-greatest amount is that of 64 bits.
+The grammar is that of k8s.io/apimachinery/pkg/api/resource: a signed decimal, followed by a binary suffix (Ki … Ei), a
+decimal suffix (n u m k M G T P E) or an exponent (e3, E3). A fraction of the unit is rounded *up*, as in
+`Quantity.MilliValue` and `Quantity.Value`, so a request is never counted too small. The greatest amount is the greatest
+64-bit integer, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx.errors import PhalanxError
 _FORM = re.compile(
     r"([+-]?)([0-9]{1,64}\.?[0-9]{0,64}|\.[0-9]{1,64})(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?"
 )
-_LONGEST, _SHOWN = 140, 40  # of a text; more digits than that no amount has
+_LONGEST, _SHOWN = 140, 40  # characters of a text that are accepted, and that an error shows
 _GREATEST = 2**63 - 1
 _SUFFIX: dict[str | None, Fraction] = {
     None: Fraction(1),
@@ -28,12 +28,12 @@ _SUFFIX: dict[str | None, Fraction] = {
 
 
 class QuantityError(PhalanxError):
-    """A text that is no quantity."""
+    """A text that is not a quantity."""
 
 
 @lru_cache(maxsize=65536)
 def parse(text: str | int | float) -> Fraction:
-    """The exact value of `text`, in the quantity's own unit (cores, bytes, devices)."""
+    """Return the exact value of `text` in the quantity's own unit (cores, bytes, devices)."""
     match = _FORM.fullmatch(str(text)) if len(str(text)) <= _LONGEST else None
     if match is None:
         raise QuantityError(f"{str(text)[:_SHOWN]!r} is not a quantity; write for instance 500m, 2 or 1.5Gi")
@@ -44,13 +44,13 @@ def parse(text: str | int | float) -> Fraction:
 
 @lru_cache(maxsize=65536)
 def milli(text: str | int | float) -> int:
-    """`text` in thousandths, rounded up: the unit in which Phalanx counts cpu."""
+    """Return the value of `text` in thousandths, rounded up. Phalanx counts cpu in this unit."""
     return _bounded(parse(text) * 1000)
 
 
 @lru_cache(maxsize=65536)
 def whole(text: str | int | float) -> int:
-    """`text` in whole units, rounded up: the unit in which Phalanx counts everything but cpu."""
+    """Return the value of `text` in whole units, rounded up. Phalanx counts all resources but cpu in this unit."""
     return _bounded(parse(text))
 
 
@@ -59,5 +59,5 @@ def _bounded(value: Fraction) -> int:
 
 
 def amount(resource: str, text: str | int | float) -> int:
-    """`text` in the unit in which Phalanx counts `resource`: millicores for cpu, whole units else."""
+    """Return the value of `text` in Phalanx's unit of the resource: millicores for cpu, otherwise whole units."""
     return milli(text) if resource == "cpu" else whole(text)

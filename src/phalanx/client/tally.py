@@ -1,10 +1,10 @@
-"""What talking to an API server costs, counted where it happens and read by whoever shows it.
+"""Count the calls to an API server, with their status codes and times. The metrics and tests read the counters.
 
-Counting is a few additions to plain numbers (about 2 µs a call, which itself takes a hundred): no lock, no registry.
-Names of objects never get in, so that what is kept is bounded by the kinds and verbs that a program uses.
+Counting is a few additions to plain numbers, without a lock or a registry: about 2 µs for a call that takes 100 µs. The
+keys contain no object names, so their number is bounded by the kinds and verbs that the program uses.
 
-Verbs and resources are called as in the server's own audit and RBAC: `create pods/binding`, `patch jobs` in the group
-`batch`, `list nodes`.
+Verbs and resources have the names of the server's audit log and of RBAC: `create pods/binding`, `patch jobs` in the
+group `batch`, `list nodes`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Literal, NamedTuple, Self
 
 CALL_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_ROOTS = {"api": 3, "apis": 4}  # first part of a path -> where in it the resource stands
+_ROOTS = {"api": 3, "apis": 4}  # first part of a path -> the index of the part that names the resource
 _READS = frozenset({"get", "list", "watch"})
 
 
 class Call(NamedTuple):
-    """The key that a call is counted under. `resource`: its plural, with the subresource behind a slash; empty for a
-    path that names none. `group` is empty for the core group."""
+    """The key of the counters. `group`: empty for the core group. `resource`: the plural name, followed by a slash and
+    the subresource if there is one; empty for a path without a resource."""
 
     verb: str
     group: str
@@ -32,7 +32,8 @@ class Call(NamedTuple):
 
 
 class Spread:
-    """A histogram: how many values were at most each bound, and their sum. `counts` has one more for those above."""
+    """A histogram. `counts`: the number of values in each bucket; the last bucket has the values above all `bounds`.
+    `total`: the sum of the values."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -52,8 +53,8 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A metric as it is shown. `name`: without the suffix `_total` of a counter. `series`: by the values of its
-    labels."""
+    """A metric to be exported. `name`: without the suffix `_total` of a counter. `words`: the help text. `series`: the
+    values by label values."""
 
     name: str
     type: Literal["counter", "gauge", "histogram"]
@@ -63,7 +64,7 @@ class Family:
 
 
 class Attempt:
-    """A call under way, counted when it is left. `code`: the HTTP status that answered it, 0 for none."""
+    """A context that counts one call when it ends. `code`: the HTTP status of the response; 0 if there was none."""
 
     __slots__ = ("_began_s", "_call", "_tally", "code")
 
@@ -81,17 +82,17 @@ class Attempt:
 
 
 class Tally:
-    """Of one connection. `answered_s`: when the server answered last, on the monotonic clock."""
+    """Counters of one API connection. `answered_s`: the monotonic time of the server's last response."""
 
     def __init__(self) -> None:
-        self.calls: dict[Call, Counter[int]] = {}  # -> status (0: no answer) -> how many
-        self.seconds: dict[Call, Spread] = {}  # watches are not timed: they last as long as they may
+        self.calls: dict[Call, Counter[int]] = {}  # call -> status (0: no response) -> count
+        self.seconds: dict[Call, Spread] = {}  # call -> its times; watches are left out
         self.in_flight = 0
-        self.fills: Counter[Call] = Counter()  # times that a cache was filled from a list
+        self.fills: Counter[Call] = Counter()  # call -> how often a list filled a cache
         self.answered_s: float | None = None
 
     def attempt(self, method: str, path: str) -> Attempt:
-        """Count one call; its `code` is set inside as soon as it is known."""
+        """Return a context that counts one call. Set its `code` inside the context."""
         return Attempt(self, named(method, path))
 
     def ended(self, call: Call, code: int, took_s: float) -> None:
@@ -102,16 +103,16 @@ class Tally:
         self._answered(call, code)
 
     def watched(self, path: str, code: int) -> None:
-        """A watch was answered with its head."""
+        """Count a watch whose response headers have arrived."""
         self._answered(named("GET", path)._replace(verb="watch"), code)
 
     def filled(self, path: str) -> None:
-        """A cache took in a whole list."""
+        """Count a full list that filled a cache."""
         self.fills[named("GET", path)] += 1
 
     @property
     def writes(self) -> int:
-        """Calls that may have changed something."""
+        """Return the number of calls that may have changed an object."""
         return sum(counts.total() for call, counts in self.calls.items() if call.verb not in _READS)
 
     def _answered(self, call: Call, code: int) -> None:
@@ -124,7 +125,8 @@ class Tally:
 
 
 def named(method: str, path: str) -> Call:
-    """/api/VERSION/… or /apis/GROUP/VERSION/…, then [namespaces/NAME/]PLURAL[/NAME[/SUBRESOURCE]]."""
+    """Return the key of a call to a path: /api/VERSION/… or /apis/GROUP/VERSION/…, followed by
+    [namespaces/NAME/]PLURAL[/NAME[/SUBRESOURCE]]."""
     parts = path.split("/")
     at = _ROOTS.get(parts[1], len(parts))
     group = parts[2] if at == 4 and len(parts) > 4 else ""

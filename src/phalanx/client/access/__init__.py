@@ -1,8 +1,8 @@
-"""How a process is known to an API server.
+"""The server's address and the caller's credentials.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    kubeconfig   clusters, users and contexts as kubectl keeps them
-    plugin       credentials that another program tells (exec)
-    credentials  where the server is and who calls it, from a kubeconfig or a service account
+    kubeconfig   clusters, users and contexts in kubectl's files
+    plugin       credentials from another program (exec)
+    credentials  server and credentials from a kubeconfig or a service account
 """

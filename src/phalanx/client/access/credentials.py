@@ -1,9 +1,9 @@
-"""Where an API server is, and who we are there: a kubeconfig, else the service account of the pod we run in.
+"""Find the API server and the caller's credentials: in a kubeconfig, or in the service account of the pod.
 
-Credentials do not last. A service account's token is replaced in its file about once an hour, a plug-in's expires when
-it says so, certificates are renewed in place. So an `Identity` is asked before each call whether it is still `fresh`
-(one comparison), and renewed if not; and once more when the server answers 401, before the call is repeated: it was not
-carried out. The one TLS context is kept: a certificate loaded into it counts for the next connection.
+Credentials expire. A service account's token is replaced in its file about once an hour, a plug-in's credentials have
+an expiry, and certificates are renewed in place. So each call first checks whether the `Identity` is still `fresh` (one
+comparison) and renews it if not. After a 401 the identity is renewed once, and the call is repeated, because it was not
+executed. The TLS context stays the same: a certificate that is loaded into it is used by later connections.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 _DEFAULT = "~/.kube/config"
 _CURE = "Name a kubeconfig with --kubeconfig FILE or KUBECONFIG; `phalanx up` prints the path of its own."
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_REREAD_S = 30.0  # how old may what was read from files be
+_REREAD_S = 30.0  # credentials in files are read again after this time
 
 
 def read_credentials(kubeconfig: str | Path | None, context: str | None) -> tuple[Cluster, User]:
-    """Return the credentials. As for kubectl, KUBECONFIG may name several files, of which those that exist are merged.
-    Raises PhalanxError if there is none, or it cannot be used."""
+    """Return the server and the credentials. As for kubectl, KUBECONFIG may list several files; the existing ones are
+    merged. Raises PhalanxError if there are none, or they cannot be used."""
     said = str(kubeconfig or os.environ.get("KUBECONFIG") or "")
     there = _existing(said or _DEFAULT)
     if said and not there:
@@ -44,7 +44,8 @@ def read_credentials(kubeconfig: str | Path | None, context: str | None) -> tupl
 
 
 def _in_cluster(account: Path) -> tuple[Cluster, User]:
-    """As k8s.io/client-go/rest.InClusterConfig. Raises ConfigError."""
+    """Return the server and credentials of a pod's service account, as k8s.io/client-go/rest.InClusterConfig. Raises
+    ConfigError."""
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
     if not host or not port or not (account / "token").exists():
         raise ConfigError(f"there is no {_DEFAULT}, and this is no pod with a service account")
@@ -54,14 +55,14 @@ def _in_cluster(account: Path) -> tuple[Cluster, User]:
 
 
 class Identity:
-    """The identity that we show a server, kept true. `lines` are the header lines that say so; `tls` is None for plain
-    HTTP."""
+    """The caller's credentials, kept up to date. `lines`: the header lines with them. `tls`: the TLS context; None for
+    plain HTTP."""
 
     def __init__(self, cluster: Cluster, user: User, clock: Callable[[], float] = time.time) -> None:
         self._cluster, self._user, self._clock = cluster, user, clock
-        self._given: Credential | None = None  # by the plug-in
+        self._given: Credential | None = None  # from the plug-in
         self._turn = asyncio.Lock()
-        self._until_s = 0.0  # `lines` and certificates hold until then, seconds since the epoch
+        self._until_s = 0.0  # when `lines` and certificates must be renewed, seconds since the epoch
         self._loaded: tuple[bytes, bytes] = (b"", b"")
         self.lines = ""
         self.tls = _tls_context(cluster)
@@ -72,13 +73,13 @@ class Identity:
 
     @property
     def renewable(self) -> bool:
-        """There may be a better credential than the one that was just refused."""
+        """Return whether the credentials can be renewed after the server refused them."""
         files = (self._user.token_file, self._user.certificate.path, self._user.key.path)
         return self._user.plugin is not None or any(files)
 
     async def renew(self, refused: str | None = None) -> bool:
-        """Read it anew, once for all who ask together. `refused`: the lines that the server would not have. Whether the
-        certificate is another now. Raises PhalanxError if there is none to be had, and none that still holds."""
+        """Renew the credentials, once for all concurrent callers. `refused`: the header lines that the server refused.
+        Return whether the certificate has changed. Raises PhalanxError if no valid credentials can be obtained."""
         async with self._turn:
             if self.fresh if refused is None else refused != self.lines:
                 return False
@@ -108,7 +109,7 @@ class Identity:
         now_s = self._clock()
         self._until_s = now_s + _REREAD_S
         if self._given is not None and not self._given.fresh(self._until_s):
-            self._until_s = self._given.until_s - LEEWAY_S  # perhaps past already: it is asked before each call then
+            self._until_s = self._given.until_s - LEEWAY_S  # if this time is past, every call runs the plug-in again
         return changed
 
     def _head(self) -> str:
@@ -128,13 +129,14 @@ class Identity:
         return "".join(f"{name}: {value}\r\n" for name, value in found)
 
     def _load_certificate(self) -> bool:
-        """Into the TLS context, if it is another than the one there."""
+        """Load the client certificate into the TLS context if it has changed. Return whether it replaced another
+        one."""
         pair = (self._given.certificate, self._given.key) if self._given is not None else (b"", b"")
         if not pair[0] and self._user.certificate:
             pair = (self._user.certificate.read(), self._user.key.read())
         if self.tls is None or not pair[0] or pair == self._loaded:
             return False
-        with TemporaryDirectory() as folder:  # the ssl module takes files only; nobody else may look into this one
+        with TemporaryDirectory() as folder:  # the ssl module reads files only; other users cannot read this folder
             path = Path(folder, "pair")
             path.touch(0o600)
             path.write_bytes(b"\n".join(pair))
@@ -147,7 +149,8 @@ class Identity:
 
 
 def _tls_context(cluster: Cluster) -> ssl.SSLContext | None:
-    """None for plain HTTP. Raises PhalanxError if the authority's certificates cannot be used."""
+    """Return the TLS context for a cluster; None for plain HTTP. Raises PhalanxError if the authority's certificates
+    cannot be used."""
     if not cluster.server.startswith("https:"):
         return None
     try:

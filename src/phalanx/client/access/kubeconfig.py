@@ -1,9 +1,9 @@
-"""Kubeconfig files: several are merged, one context is chosen, and what it says of cluster and user becomes values.
+"""Read kubeconfig files: merge several files, choose one context, and return its cluster and user.
 
-The rules are kubectl's (k8s.io/client-go/tools/clientcmd): of several files the first to say something wins, for the
-current context and for each cluster, user and context by its name; a path is relative to the file that it stands in;
-`…-data` wins over a path. What cannot be carried out is refused, never passed over: a scheduler that talks to a cluster
-in another way than was written down would do so with somebody else's rights.
+The rules are kubectl's (k8s.io/client-go/tools/clientcmd). The first file that sets a value wins: the current context,
+and each cluster, user and context by its name. A path is relative to its file. `…-data` wins over a path. An
+unsupported setting is refused and never ignored, because the scheduler might otherwise use other credentials than the
+file intends.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from phalanx.errors import PhalanxError
 
 _PLUGIN_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _DEEPEST = 100
-_EXTENSION = "client.authentication.k8s.io/exec"  # the name of a cluster's words for plug-ins
+_EXTENSION = "client.authentication.k8s.io/exec"  # the extension of a cluster with settings for plug-ins
 
 
 class ConfigError(PhalanxError):
-    """A kubeconfig that cannot be used; the text names the file or the entry."""
+    """A kubeconfig that cannot be used. The text names the file or the entry."""
 
 
 class _Untold(msgspec.Struct, frozen=True, kw_only=True):
-    """Values whose representation, as a log or a traceback shows it, says nothing of them."""
+    """A value whose representation in logs and tracebacks hides its fields, because they are secret."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(…)"
 
 
 class Pem(_Untold, frozen=True, kw_only=True):
-    """Certificates or a key, as said: in the kubeconfig itself, or in a file that may be replaced at any time."""
+    """Certificates or a key: in the kubeconfig itself (`data`), or in a file that may be replaced at any time
+    (`path`)."""
 
     data: bytes = b""
     path: Path | None = None
@@ -45,13 +46,14 @@ class Pem(_Untold, frozen=True, kw_only=True):
         return bool(self.data) or self.path is not None
 
     def read(self) -> bytes:
-        """Raises OSError."""
+        """Return the PEM text; a file is read again each time. Raises OSError."""
         return self.data if self.path is None else self.path.read_bytes()
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster of a kubeconfig. `server_name`: what its certificate says, if not the host of its URL. `proxy`: how it
-    is reached, if said. `plugin_words`: what the cluster tells credential plug-ins."""
+    """A cluster of a kubeconfig. `verified`: False skips TLS verification. `server_name`: the name in the server's
+    certificate, if it differs from the URL's host. `proxy`: the proxy's URL; empty if it is not set. `plugin_words`:
+    the cluster's settings for credential plug-ins."""
 
     server: str
     authority: Pem = Pem()
@@ -62,7 +64,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that prints credentials (KEP-541). `mode`: Never, IfAvailable or Always may it ask its user."""
+    """A program that prints credentials (KEP-541). `mode`: whether it may ask the user: Never, IfAvailable or Always.
+    `hint`: how to install it. `wants_cluster`: it gets the cluster's settings."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -74,7 +77,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class User(_Untold, frozen=True, kw_only=True):
-    """A user of a kubeconfig. `acts_as`: header lines of impersonation."""
+    """A user of a kubeconfig. `acts_as`: the headers of impersonation."""
 
     token: str = ""
     token_file: Path | None = None
@@ -87,17 +90,18 @@ class User(_Untold, frozen=True, kw_only=True):
 
 
 def read_kubeconfig(paths: Iterable[Path], context: str | None) -> tuple[Cluster, User]:
-    """The cluster and the user of `context`, else of the current one. Raises ConfigError, OSError."""
+    """Return the cluster and the user of `context`, or of the current context if it is None. Raises ConfigError,
+    OSError."""
     return _merged(paths).chosen(context)
 
 
 def context_namespace(paths: Iterable[Path]) -> str:
-    """Return the namespace of the current context, `default` where it names none. Raises ConfigError, OSError."""
+    """Return the namespace of the current context; `default` if it names none. Raises ConfigError, OSError."""
     return _merged(paths).namespace()
 
 
 def current_context(paths: Iterable[Path]) -> tuple[Cluster, User, str]:
-    """Return the cluster, the user and the namespace of the current context, of files that are read once. Raises
+    """Return the cluster, the user and the namespace of the current context; each file is read once. Raises
     ConfigError, OSError."""
     merged = _merged(paths)
     return *merged.chosen(None), merged.namespace()
@@ -111,7 +115,7 @@ def _merged(paths: Iterable[Path]) -> _Merged:
 
 
 class _Merged:
-    """The content of several files together."""
+    """The merged content of several kubeconfig files."""
 
     def __init__(self) -> None:
         self.current = ""
@@ -162,8 +166,8 @@ class _Merged:
 
 
 def _content(path: Path) -> Any:
-    """Return what a file says, in YAML or in JSON. Ours are JSON: PyYAML is imported where it is needed, as that takes
-    as long as Python's own start. Raises ConfigError, OSError."""
+    """Return the content of a file in YAML or JSON. The kubeconfigs of `phalanx up` are JSON. PyYAML is imported only
+    when it is needed, because the import takes as long as Python's own start. Raises ConfigError, OSError."""
     try:
         text = path.read_text()
     except UnicodeDecodeError as error:
@@ -172,11 +176,11 @@ def _content(path: Path) -> Any:
         return msgspec.json.decode(text)
     import yaml
 
-    # The one in C, where PyYAML was built with it, takes a twentieth of the time.
+    # PyYAML's loader in C, which not every build has, takes a twentieth of the time.
     loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth = 0
     try:
-        for event in yaml.parse(text, loader):  # the one in C overruns its stack where lists are in lists without end
+        for event in yaml.parse(text, loader):  # the loader in C overruns its stack on very deep nesting
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
                 raise ConfigError(f"{path} is no kubeconfig: more than {_DEEPEST} lists are within each other")

@@ -1,8 +1,8 @@
-"""Credential plug-ins of kubeconfigs: a program prints an ExecCredential, which is kept until it expires.
+"""Run credential plug-ins of kubeconfigs: a program prints an ExecCredential, which is used until it expires.
 
 The protocol is client.authentication.k8s.io/v1 and v1beta1 (KEP-541). The program is started without a shell. It may
-ask its user only where its `interactiveMode` lets it and there is a terminal to ask at; a scheduler in a cluster has
-none, and says so instead of hanging.
+ask the user only if its `interactiveMode` allows this and there is a terminal. A scheduler in a cluster has no
+terminal, so a plug-in that must ask is refused.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import msgspec
 from phalanx.client.access.kubeconfig import Cluster, ConfigError, Plugin
 from phalanx.client.moment import MomentError, read_moment
 
-_PATIENCE_S = 60.0  # a plug-in that asks nobody answers by then
-LEEWAY_S = 30.0  # renewed that long before it expires, so that no call is made with one that is about to
+_PATIENCE_S = 60.0  # the time limit of a plug-in that does not ask the user
+LEEWAY_S = 30.0  # a credential is renewed this long before it expires
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A token, a certificate with its key (PEM), or both. `until_s`: seconds since the epoch."""
+    """A token, a certificate with its key (PEM), or both. `until_s`: the expiry in seconds since the epoch."""
 
     token: str = field(default="", repr=False)
     certificate: bytes = b""
@@ -50,7 +50,7 @@ async def ask(plugin: Plugin, cluster: Cluster) -> Credential:
 
 
 def _info(plugin: Plugin, cluster: Cluster, interactive: bool) -> str:
-    """The value of KUBERNETES_EXEC_INFO."""
+    """Return the value of KUBERNETES_EXEC_INFO."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.wants_cluster:
         about = {"server": cluster.server, "tls-server-name": cluster.server_name, "proxy-url": cluster.proxy}
