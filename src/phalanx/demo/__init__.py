@@ -1,4 +1,4 @@
-"""Six applications that deadlock each other pod by pod and all finish as gangs: its programs, and what it shows.
+"""The demo: six applications deadlock if they are scheduled pod by pod, and all finish if they are scheduled as gangs.
 
-Knows the API and nothing of Phalanx's insides: what is shown here any user can do.
+This package uses the API only and imports no other part of Phalanx, so any user can do what the demo does.
 """

@@ -1,9 +1,9 @@
-"""The manifests of one application: a driver, and the executors that the driver asks for once it runs.
+"""The manifests of one application: a driver, and the executors that the driver creates once it runs.
 
-As with Spark, nobody but the driver knows the executors before. So it says on itself what the whole will need: how
-many pods (`phalanx.dev/min-available`) and what they ask together (`phalanx.dev/min-resources`). A queue that starts
-gangs holds that much and starts the driver only when all fits; a queue with `gang: false` does not look. The manifests
-are the same in both.
+As with Spark, only the driver knows its executors in advance. So annotations on the driver pod state the number of pods
+(`phalanx.dev/min-available`) and their total requests (`phalanx.dev/min-resources`). A queue that starts gangs reserves
+these amounts and starts the driver only when all pods fit. A queue with `gang: false` ignores them. The manifests are
+the same for both queues.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from phalanx.client.connection import Object
 
 EXECUTORS = 2
-CPU, MEMORY_MI = 1, 64  # of each pod
+CPU, MEMORY_MI = 1, 64  # the requests of each pod
 APPLICATION_LABEL = "phalanx.dev/job"
 TRIAL_LABEL = "demo.phalanx.dev/trial"
 ROLE_LABEL = "phalanx.dev/role"
@@ -22,7 +22,7 @@ ACCESS_SECRET = "demo-api-access"  # noqa: S105  the Secret's name
 
 
 def queue(name: str, *, gang: bool) -> Object:
-    """The two queues of the demo differ in this one field."""
+    """Return a queue's manifest. The two queues of the demo differ only in `gang`."""
     return {
         "apiVersion": "phalanx.dev/v1",
         "kind": "Queue",
@@ -32,7 +32,7 @@ def queue(name: str, *, gang: bool) -> Object:
 
 
 def access_secret(namespace: str, server: str, token: str, ca: str) -> Object:
-    """Return what a driver needs to talk to the API, for its environment."""
+    """Return the Secret with the API's address and credentials for the environment of the drivers."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -57,7 +57,8 @@ def driver(name: str, namespace: str, queue_name: str, trial: str) -> Object:
 
 
 def executor(driver_pod: Object, number: int, address: str, token: str) -> Object:
-    """Executor `number` of the application whose driver is `driver_pod`; it goes when the driver's pod is deleted."""
+    """Return the pod of executor `number` for a driver. It is deleted together with the driver's pod. `address`,
+    `token`: for its connection to the driver."""
     meta = driver_pod["metadata"]
     labels = {**meta["labels"], ROLE_LABEL: "executor"}
     name = f"{meta['name'].removesuffix('-driver')}-executor-{number}"

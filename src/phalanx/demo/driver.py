@@ -1,8 +1,9 @@
-"""A driver: `python -m phalanx.demo.driver`. It asks the API for its executors, hands them text and adds up counts.
+"""A driver: `python -m phalanx.demo.driver`. It creates its executors through the API, sends them text and adds up the
+counts.
 
-The last line of its log is the result. A part whose executor is lost goes to another one; with no executor left the
-driver fails. Reads APPLICATION, API_SERVER, API_TOKEN, API_CA and its own POD_NAME, POD_NAMESPACE and POD_IP from the
-environment.
+The last line of its log is the result. If an executor is lost, its part of the text goes to another one; without any
+executor the driver fails. The driver reads APPLICATION, API_SERVER, API_TOKEN, API_CA and its own POD_NAME,
+POD_NAMESPACE and POD_IP from the environment.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from phalanx.errors import PhalanxError
 
 
 class WordCount:
-    """The parts still to count, and the sum of what came back. Serves any number of executors at once."""
+    """The parts that are not yet counted, and the sum of the counts so far. It serves any number of executors at
+    once."""
 
     def __init__(self, texts: Iterable[str], token: str, executors: int) -> None:
         self.counts: Counter[str] = Counter()
@@ -35,14 +37,14 @@ class WordCount:
         self._change = asyncio.Condition()
 
     async def finished(self) -> None:
-        """Returns when every part is counted. Raises PhalanxError when no executor is left to do it."""
+        """Return when every part is counted. Raises PhalanxError when no executor is left."""
         async with self._change:
             await self._change.wait_for(lambda: not self._open or not self._executors_left)
         if self._open:
             raise PhalanxError(f"{self._open} parts are not counted and every executor is lost; see their logs")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one executor, from its hello to its end. Strangers are hung up on."""
+        """Serve one executor, from its hello to its end. A connection without the right token is closed."""
         try:
             match await receive(reader):
                 case Hello(token, name) if hmac.compare_digest(token, self._token):
@@ -71,7 +73,8 @@ class WordCount:
             await self._lost(work)
 
     async def _next(self) -> tuple[int, str] | None:
-        """A part to count; None when all are counted. Waits while others hold the last ones: they may be lost yet."""
+        """Return a part to count; None when all are counted. Wait while other executors count the last parts, because
+        an executor may still be lost."""
         async with self._change:
             await self._change.wait_for(lambda: self._waiting or not self._open)
             return self._waiting.pop() if self._waiting else None
@@ -91,7 +94,7 @@ class WordCount:
 
 
 async def drive(connection: Connection, name: str, namespace: str, address: str) -> None:
-    """Serve on a free port, ask for the executors, read the text while they start, print the result."""
+    """Listen on a free port, create the executors, read the text while they start, and print the result."""
     token = secrets.token_urlsafe(32)
     work: asyncio.Future[WordCount] = asyncio.get_running_loop().create_future()
     serving: set[asyncio.Task[None]] = set()

@@ -1,6 +1,6 @@
-"""An executor: `python -m phalanx.demo.executor`. It asks its driver for text, and answers with counts.
+"""An executor: `python -m phalanx.demo.executor`. It receives text from its driver and returns word counts.
 
-Reads DRIVER_ADDRESS (HOST:PORT), DRIVER_TOKEN and POD_NAME from the environment.
+The executor reads DRIVER_ADDRESS (HOST:PORT), DRIVER_TOKEN and POD_NAME from the environment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from phalanx.demo.words import count
 
 
 async def work(host: str, port: int, token: str, name: str) -> int:
-    """Count whatever the driver sends, until it says goodbye. The number of parts counted."""
+    """Count the words of each part that the driver sends, until its `Goodbye`. Return the number of parts."""
     reader, writer = await asyncio.open_connection(host, port, limit=LINE_LIMIT_BYTES)
     done = 0
     try:

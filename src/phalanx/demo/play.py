@@ -1,4 +1,4 @@
-"""The play in two acts: pod by pod, then as gangs; and the verdict.
+"""The demo in two acts: first pod by pod, then as gangs; and the verdict.
 
 The manifests of both acts are the same. Their queues differ in one field: `gang`.
 """
@@ -24,7 +24,7 @@ POD_BY_POD, GANGS = "pod-by-pod", "gangs"
 
 
 class Stage(Protocol):
-    """Where the play is seen."""
+    """The output of the demo."""
 
     def say(self, text: str) -> None: ...
 
@@ -35,7 +35,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How pods reach the API."""
+    """The address and credentials of the API for pods."""
 
     server: str
     token: str
@@ -44,7 +44,8 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """`counts`: what each application of the second act counted; `reference`: what a single process counts."""
+    """The result of both acts. `counts`: the result of each application of the second act. `reference`: the result of a
+    single process."""
 
     without: Trial
     gangs: Trial
@@ -53,12 +54,12 @@ class Verdict:
 
     @property
     def right(self) -> int:
-        """Applications whose count is that of the single process."""
+        """Return the number of applications whose count equals the single process's."""
         return sum(counted == self.reference for counted in self.counts.values())
 
     @property
     def holds(self) -> bool:
-        """Return whether what the demo claims is what was seen."""
+        """Return whether both acts ended as the demo claims: a deadlock in the first, right counts in the second."""
         return (
             self.without.deadlocked
             and self.without.finished == 0
@@ -67,7 +68,7 @@ class Verdict:
         )
 
     def record(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the verdict as JSON values, for `--json`."""
         return {
             "pod_by_pod": _record(self.without),
             "gangs": {**_record(self.gangs), "counted_right": self.right},
@@ -78,7 +79,7 @@ class Verdict:
 
 
 async def play(connection: Connection, access: Access, cpus: int, stage: Stage) -> Verdict:
-    """Both acts, on a cluster whose only node has `cpus` CPUs. Raises PhalanxError if one of them cannot be played."""
+    """Run both acts on a cluster whose only node has `cpus` CPUs. Raises PhalanxError if one of them cannot be run."""
     await _prepare(connection, access)
     reference = asyncio.ensure_future(_count_alone())
 
@@ -115,7 +116,7 @@ async def _ensure(connection: Connection, kind: Kind, obj: Object, namespace: st
 
 
 async def _count_alone() -> Summary:
-    """The reference, by one process of its own."""
+    """Return the reference count, which a separate process computes."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "phalanx.demo.words", stdout=asyncio.subprocess.PIPE
     )

@@ -1,4 +1,4 @@
-"""Where the demo is seen: a live table on a terminal, plain lines elsewhere."""
+"""The output of the demo: a live table on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLOURS = {
 
 
 class LiveStage:
-    """A table that is redrawn in place; what is said scrolls above it."""
+    """A table that is redrawn in place; messages scroll above it."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -49,7 +49,7 @@ class LiveStage:
 
 
 class PlainStage:
-    """A line whenever something changed."""
+    """A line for each change."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -72,7 +72,7 @@ class PlainStage:
 
 
 class SilentStage:
-    """For `--json`."""
+    """No output, for `--json`."""
 
     def say(self, text: str) -> None: ...
 
@@ -82,7 +82,7 @@ class SilentStage:
 
 
 def table(trial: Trial) -> Table:
-    """The applications as they stand."""
+    """Return a table of the applications with their present state."""
     found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("APPLICATION", "DRIVER", "EXECUTORS", "WHAT IT WAITS FOR"):
         found.add_column(column, no_wrap=column != "WHAT IT WAITS FOR", overflow="fold")
@@ -92,7 +92,7 @@ def table(trial: Trial) -> Table:
 
 
 def why(application: Application) -> str:
-    """Return what the scheduler says of the application's first pod that waits."""
+    """Return the scheduler's reason for the application's first waiting pod; empty if there is none."""
     return next((pod.why for pod in application.pods if pod.state is State.WAITING and pod.why), "")
 
 
@@ -115,7 +115,7 @@ def conclusion(trial: Trial) -> str:
 
 
 def bars(trials: list[tuple[str, Trial]], width: int) -> Text:
-    """The timeline for the terminal, `width` characters wide."""
+    """Return the timeline for the terminal, `width` characters wide."""
     scale_s = max(trial.seconds for _, trial in trials)
     found = Text()
     for title, trial in trials:

@@ -1,4 +1,4 @@
-"""What happened when, as bars: one line an application, for the terminal and as a picture."""
+"""The timeline of a trial as bars, one line per application, for the terminal and as a picture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ SUFFIXES = (".svg", ".png", ".pdf")
 
 
 class Doing(Enum):
-    """The doing of an application during a span: its character, its terminal style and its colour in the picture."""
+    """The activity of an application during a span: its character, terminal style, colour in the picture, and
+    meaning."""
 
     WAITS = (".", "dim", "#d9d9d9", "waits and holds nothing")
     HOLDS = ("!", "red", "#d1495b", "driver runs, executors do not")
@@ -39,7 +40,7 @@ class Doing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `start_s` to `end_s`, in seconds since the trial began."""
+    """An activity from `start_s` to `end_s`, in seconds since the trial began."""
 
     doing: Doing
     start_s: float
@@ -47,7 +48,7 @@ class Span:
 
 
 def spans(application: Application, trial_s: float) -> list[Span]:
-    """Return what the application did until it was over, or until the trial was (`trial_s`)."""
+    """Return the activities of the application until its end, or until the end of the trial (`trial_s`)."""
     driver = application.driver
     if driver is None:
         return [Span(Doing.WAITS, 0.0, trial_s)]
@@ -62,7 +63,7 @@ def spans(application: Application, trial_s: float) -> list[Span]:
 
 
 def bar(application: Application, trial_s: float, scale_s: float, width: int) -> list[tuple[str, str]]:
-    """(characters, style) pieces of a line of `width` characters that stands for `scale_s` seconds."""
+    """Return (characters, style) pieces of a line; `width` characters represent `scale_s` seconds."""
     pieces = []
     for span in spans(application, trial_s):
         first, last = (round(at_s / scale_s * width) for at_s in (span.start_s, span.end_s))
@@ -71,7 +72,7 @@ def bar(application: Application, trial_s: float, scale_s: float, width: int) ->
 
 
 def require_drawable(path: Path) -> None:
-    """Raises PhalanxError, before a minute is spent, if no picture can be written there."""
+    """Check before the demo starts that a picture can be written to `path`. Raises PhalanxError if not."""
     if path.suffix.lower() not in SUFFIXES:
         raise PhalanxError(
             f"--timeline {path}: the name must end in one of {', '.join(SUFFIXES)}. Nothing was started."
@@ -89,9 +90,9 @@ def require_drawable(path: Path) -> None:
 
 
 def draw(trials: list[tuple[str, Trial]], path: Path) -> None:
-    """The bars of all trials as a picture; the suffix of `path` says which format (.svg, .png, .pdf).
+    """Write the bars of all trials as a picture; the suffix of `path` sets the format (.svg, .png, .pdf).
 
-    Raises PhalanxError if it cannot be written."""
+    Raises PhalanxError if the file cannot be written."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -120,7 +121,7 @@ def _bars(axes: Any, title: str, trial: Trial) -> None:
         for span in spans(application, trial.seconds):
             axes.barh(row, span.end_s - span.start_s, left=span.start_s, color=span.doing.colour, height=0.62)
     axes.set_yticks(range(len(names)), names)
-    if not axes.yaxis_inverted():  # the axis is shared: once is enough
+    if not axes.yaxis_inverted():  # the axis is shared, so it is inverted only once
         axes.invert_yaxis()
     axes.set_xlim(0, max(trial.seconds, 1.0))
     axes.set_xlabel("seconds")

@@ -1,7 +1,7 @@
-"""One trial: six applications at once in one queue, watched from outside as any user could.
+"""One trial: six applications are submitted to one queue at once and observed through the API, as any user could.
 
-A trial ends when every driver is over, or when nothing moves any more although nothing is finished: every CPU is held
-by a driver, every executor waits, and no pod has changed for `QUIET_S`. That is the deadlock, seen and not assumed.
+A trial ends when every driver has ended, or in a deadlock. A deadlock is observed when every CPU is held by a driver,
+every executor waits, and no pod has changed for `QUIET_S`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _TICK_S = 0.25
 
 
 class State(StrEnum):
-    """Of a pod, as far as the demo cares."""
+    """The state of a pod, in the detail that the demo needs."""
 
-    WAITING = "waiting"  # has no node
-    STARTING = "starting"  # has one
+    WAITING = "waiting"  # without a node
+    STARTING = "starting"  # with a node, but not running yet
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -46,25 +46,25 @@ class State(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class PodStory:
-    """The states of one pod that were seen: (seconds since the trial began, state) at every change."""
+    """The observed states of one pod. `moments`: (seconds since the trial began, state) at every change."""
 
     name: str
     role: str
     moments: list[tuple[float, State]] = field(default_factory=list)
-    why: str = ""  # it waits
+    why: str = ""  # the reason why it waits
 
     @property
     def state(self) -> State:
         return self.moments[-1][1]
 
     def since(self, state: State) -> float | None:
-        """When it first was in `state`."""
+        """Return when the pod first was in `state`; None if it never was."""
         return next((at_s for at_s, seen in self.moments if seen is state), None)
 
 
 @dataclass(slots=True, kw_only=True)
 class Application:
-    """`executors` are there once the driver has asked for them."""
+    """An application. `executors`: empty until the driver has created them."""
 
     name: str
     driver: PodStory | None = None
@@ -83,7 +83,7 @@ class Application:
         return self.driver is not None and self.driver.state.over
 
     def working_since(self) -> float | None:
-        """When the driver and all its executors were running for the first time."""
+        """Return when the driver and all its executors were first running together; None if they never were."""
         starts = [pod.since(State.RUNNING) for pod in self.pods]
         if len(starts) <= EXECUTORS:
             return None
@@ -93,7 +93,7 @@ class Application:
 
 @dataclass(slots=True, kw_only=True)
 class Trial:
-    """`seconds`: how long it lasted, or has lasted so far."""
+    """A trial and its observed pods. `seconds`: its duration so far. `changed_s`: the time of the last change."""
 
     name: str
     queue: str
@@ -113,12 +113,12 @@ class Trial:
 
     @property
     def held(self) -> int:
-        """CPUs held."""
+        """Return the number of CPUs that pods hold."""
         return CPU * sum(pod.state.holds for pod in self.pods)
 
     @property
     def idle_drivers(self) -> int:
-        """Drivers that hold a CPU while none of their executors has one."""
+        """Return the number of drivers that hold a CPU while none of their executors has one."""
         return sum(
             application.driver is not None
             and application.driver.state is State.RUNNING
@@ -132,7 +132,7 @@ class Trial:
 
     @property
     def stuck(self) -> bool:
-        """Every CPU is held by a driver that can do nothing, and all their executors are asked for and wait."""
+        """Return whether idle drivers hold every CPU and all their executors exist and wait."""
         return (
             self.held >= self.cpus
             and self.idle_drivers * CPU == self.held
@@ -140,7 +140,7 @@ class Trial:
         )
 
     def take(self, pod: Object, at_s: float) -> None:
-        """A pod was seen. `at_s`: seconds since the trial began."""
+        """Record an observed pod. `at_s`: seconds since the trial began."""
         labels = pod["metadata"]["labels"]
         application = self.applications[labels[APPLICATION_LABEL]]
         name, role = pod["metadata"]["name"], labels[ROLE_LABEL]
@@ -171,7 +171,7 @@ def state_of(pod: Object) -> State:
 
 
 def why_waiting(pod: Object) -> str:
-    """Return what the scheduler says of a pod without a node."""
+    """Return the scheduler's reason for a pod without a node; empty if there is none."""
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message", ""))
@@ -224,7 +224,7 @@ async def _until_over(trial: Trial, began_s: float, show: Callable[[Trial], None
 
 
 async def clear(connection: Connection, trial: Trial) -> None:
-    """Delete every pod of the trial, and return when they are gone."""
+    """Delete every pod of the trial and wait until they are gone."""
     selector = {"labelSelector": f"{TRIAL_LABEL}={trial.name}"}
     deadline_s = time.monotonic() + LIMIT_S
     while pods := (await connection.list(PODS, NAMESPACE, **selector))["items"]:
@@ -236,7 +236,7 @@ async def clear(connection: Connection, trial: Trial) -> None:
 
 
 async def results(connection: Connection, trial: Trial) -> Mapping[str, str]:
-    """Application -> the last line of its driver's log; those that finished only."""
+    """Return application -> the last line of its driver's log, for finished applications only."""
     found = {}
     for application in trial.applications.values():
         if application.finished and application.driver is not None:

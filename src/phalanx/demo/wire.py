@@ -1,7 +1,7 @@
-"""What driver and executors say to each other: one JSON object a line, over TCP.
+"""The protocol between driver and executors: one JSON object per line over TCP.
 
-An executor opens with a `Hello` that carries the application's token; the driver hangs up on anybody without it. Then
-`Work` goes one way and `Counted` the other, until the driver says `Goodbye`.
+An executor begins with a `Hello` that contains the application's token; the driver closes connections without it. Then
+the driver sends `Work` and the executor replies with `Counted`, until the driver sends `Goodbye`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _decoder = msgspec.json.Decoder(Message)
 
 
 class ConnectionLost(Exception):
-    """The other side is gone, or says what is not in the protocol."""
+    """The connection ended, or the peer sent a message that is not in the protocol."""
 
 
 async def send(writer: asyncio.StreamWriter, message: Message) -> None:

@@ -1,8 +1,8 @@
-"""The work: counting the words of a real text.
+"""The work of the demo: count the words of a real text.
 
-The text is Python's own standard library, code and prose, as it is installed beside the interpreter that runs this
-(Python Software Foundation License; some ten megabytes). Every machine that can run Phalanx has it, and every process
-on one machine sees the same. `python -m phalanx.demo.words` counts it in a single process: the reference.
+The text is the installed standard library of Python, code and prose (Python Software Foundation License; about ten
+megabytes). Every machine that can run Phalanx has it, and every process on one machine reads the same text. `python -m
+phalanx.demo.words` counts it in a single process; this is the reference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOT_THE_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A count in a form that two processes can compare: `digest` is over every word with its number."""
+    """A count in a form that two processes can compare. `digest`: a hash of all words with their numbers."""
 
     words: int
     distinct: int
@@ -33,17 +33,18 @@ class Summary:
     digest: str
 
     def line(self) -> str:
-        """Return the word as a line of JSON."""
+        """Return the summary as a line of JSON."""
         return msgspec.json.encode(asdict(self)).decode()
 
 
 def read_summary(line: str) -> Summary:
-    """The reverse of `Summary.line`. Raises msgspec.DecodeError."""
+    """Return the summary of a line that `Summary.line` made. Raises msgspec.DecodeError."""
     return msgspec.json.decode(line, type=Summary)
 
 
 def parts(size: int = PART_CHARACTERS) -> Iterator[str]:
-    """The text in pieces of about `size` characters that end where a file ends, always the same and in one order."""
+    """Yield the text in pieces of about `size` characters, always the same and in the same order. A piece ends where a
+    file ends."""
     piece: list[str] = []
     length = 0
     for path in _library():
@@ -57,7 +58,7 @@ def parts(size: int = PART_CHARACTERS) -> Iterator[str]:
 
 
 def count(text: str) -> Counter[str]:
-    """How often each word occurs, in lower case."""
+    """Return how often each word occurs, in lower case."""
     return Counter(_WORD.findall(text.lower()))
 
 
