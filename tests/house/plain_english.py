@@ -81,7 +81,7 @@ STRONG = tuple(
         ("`whoever`, `whom`: name who", r"\b(?:[Ww]hoever|[Ww]hom)\b"),
         (
             "`for` as a conjunction: write `because`",
-            r"[,;] for (?:it|its|they|that|nobody|this|he|each|names|no)\b(?! \w+ (?:of|to))",
+            r"[,;] for (?:it|its|they|that|nobody|this|he|names|no)\b(?! \w+ (?:of|to))",
         ),
         (
             "the verb stands before its subject",
@@ -113,7 +113,7 @@ WEAK = tuple(
         ("a fragment that opens with `of`: name the subject", r"^of \w+"),
         (
             "`Return what ...`: name what comes back",
-            r"^(?:Return|Yield|Note|Say|Tell) (?:what|who|whom|whose|those|them|it|all|others|which|how|one)\b",
+            r"^(?:Return|Yield|Note|Say|Tell) (?:what|who|whom|whose|those|them|it|all(?! \w+s\b)|others|which|how|one)\b",
         ),
         ("`tell`, `told`, `said`: write who reports what to whom", r"\b(?:tells?|told|said)\b"),
         (

@@ -1,10 +1,10 @@
-"""A world with a virtual clock: it carries plans out and answers with events, as a cluster does.
+"""A simulated world with a virtual clock: it executes plans and reports events, as a cluster does.
 
-workload   jobs, how long each really runs, and the cluster; drawn or generated
-readers    traces in the formats of others
-schedule   what came of a workload
+workload   jobs with their true run times, and the cluster; read, drawn or generated
+readers    traces in published formats
+schedule   the result of a run: starts, ends and allocations of all jobs
 cluster    the simulated cluster
-run        one run: a workload, under one setup, with one seed
-measures   the numbers of a schedule
+run        one run: a workload under one setup with one seed
+measures   the measures of a schedule
 report     pages and pictures
 """

@@ -1,9 +1,9 @@
 """The simulated cluster.
 
-estimate     what the scheduler is told about run times
+estimate     the run times that the scheduler is given
 agenda       the virtual clock, and the order of events at equal times
-disturbance  what goes wrong, drawn from a seed
-factory      how fast pods come into being
-listing      what is true of each job, and the listing with which a scheduler begins
-world        plans carried out, events told
+disturbance  faults, drawn from a seed
+factory      the rate at which pods are created
+listing      the true state of each job, and the list of everything with which a scheduler begins
+world        executes plans and reports events
 """

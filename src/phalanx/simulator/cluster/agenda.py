@@ -1,17 +1,16 @@
-"""The virtual clock: what happens when, and in which order at equal times.
+"""The virtual clock: future happenings, and their order at equal times.
 
-Submissions come from a list in their own order; everything else is put on a heap of (time, kind, order of being put).
-At equal times the kinds below decide, lowest first. It is a real semantic, not a detail: in a log whose times are whole
-seconds, another order changes the start of one job in a hundred or more. The order is that of the simulator behind the
-tables that we reproduce (Gaussier, Glesser, Reis, Trystram, SC'15):
+Submissions are read from a sorted list. All other happenings are on a heap of (time, kind, order of insertion). At
+equal times the kind decides, lowest first. The order matters: in a log with whole seconds, another order changes the
+start of at least one job in a hundred. The order is that of the simulator behind the published tables (Gaussier,
+Glesser, Reis, Trystram, SC'15):
 
-- submissions precede ends, and each of both is a scheduling pass of its own;
-- ends are in the order in which the jobs started;
-- when an estimate is over and its job is not, the new one is known to the first pass of that instant; it is no reason
-  for a pass of its own;
-- an end which the scheduler could *foresee*, since it comes at the very limit that it was told, is known at once: with
-  the first thing that happens at that instant, and in its pass. That is a submission, or some other's end, or the first
-  of such ends in its own turn (and then all others that were foreseen are known as well)."""
+- Submissions precede ends. Each submission and each end has its own scheduling pass.
+- Ends are in the order in which the jobs started.
+- If an estimate is over while its job still runs, the first pass of that instant gets the new estimate. The new
+  estimate triggers no pass.
+- An end exactly at the limit that the scheduler was given is *foreseen*. It is reported with the first happening of its
+  instant, in the same pass: a submission, another end, or the first foreseen end itself (together with all others)."""
 
 from __future__ import annotations
 
@@ -27,19 +26,20 @@ What = TypeVar("What")
 class Kind(IntEnum):
     """Order at equal times."""
 
-    OUTLIVED = -2  # an estimate is over, and its job is not
-    FORESEEN = -1  # a job ends at the limit that the scheduler was told
+    OUTLIVED = -2  # an estimate is over while its job still runs
+    FORESEEN = -1  # a job ends at the limit that the scheduler was given
     SUBMISSION = 0
-    NODE = 1  # one fails, or is back
-    MESSAGE = 2  # an event that was late arrives
+    NODE = 1  # a node fails or is repaired
+    MESSAGE = 2  # a delayed event arrives
     POD = 3  # a job's pods are ready, or gone
     END = 4
-    RESTART = 5  # of the scheduler
-    WAKE = 6  # the plan asked to be looked at again
+    RESTART = 5  # the scheduler restarts
+    WAKE = 6  # the time at which the last plan asked for another pass
 
 
 class Agenda(Generic[What]):
-    """`submissions`: (time, what), sorted by time. `now_s`: the time of what was last taken."""
+    """The future happenings. `submissions`: (time, submission), sorted by time. `now_s`: the time of the last taken
+    happening."""
 
     def __init__(self, submissions: Sequence[tuple[float, What]]) -> None:
         self.now_s = submissions[0][0] if submissions else 0.0
@@ -48,11 +48,11 @@ class Agenda(Generic[What]):
         self._next_s = submissions[0][0] if submissions else inf
         self._heap: list[tuple[float, int, int, What]] = []
         self._order = 0
-        self._foreseen = (-inf, 0)  # the first end of this instant that was foreseen: when, and its order
+        self._foreseen = (-inf, 0)  # (time, order) of the first foreseen end of this instant
 
     def put(self, at_s: float, kind: int, what: What, order: int = 0) -> int:
-        """Never in the past: what is put for a time that is over happens now. Returns its order among those of its time
-        and kind; `order`: that of what was put before and this replaces."""
+        """Add a happening; a past time counts as now. Return its order among happenings of the same time and kind.
+        `order`: the order of an earlier happening that this one replaces."""
         if not order:
             self._order += 1
             order = self._order
@@ -60,7 +60,7 @@ class Agenda(Generic[What]):
         return order
 
     def take(self) -> tuple[int, What] | None:
-        """Return what happens next; None: nothing ever will."""
+        """Remove and return the next happening with its kind; None if there is none."""
         heap, next_s = self._heap, self._next_s
         if heap and (heap[0][0] < next_s or (heap[0][0] == next_s and heap[0][1] < Kind.SUBMISSION)):
             self.now_s, kind, order, what = heappop(heap)
@@ -75,8 +75,8 @@ class Agenda(Generic[What]):
         return 0, what
 
     def joins_next(self, kind: int) -> bool:
-        """Return whether what was taken is known with what happens next: a new estimate; and an end that was foreseen,
-        if that is at the same instant, and before the turn of the first such end."""
+        """Return whether the taken happening is reported together with the next one. This holds for a new estimate. For
+        a foreseen end it holds if the next happening is at the same instant and not after the first foreseen end."""
         if kind == Kind.OUTLIVED or self._next_s == self.now_s:
             return True
         if not self._heap or self._heap[0][0] > self.now_s:
@@ -85,9 +85,9 @@ class Agenda(Generic[What]):
         return following < Kind.END or (following == Kind.END and order < self._foreseen[1])
 
     def left(self) -> int:
-        """How much there is still to come."""
+        """Return the number of future happenings."""
         return len(self._heap) + len(self._submissions) - self._next
 
     def next_s(self) -> float:
-        """When that will be; infinity: never."""
+        """Return the time of the next happening; infinity if there is none."""
         return min(self._next_s, self._heap[0][0]) if self._heap else self._next_s

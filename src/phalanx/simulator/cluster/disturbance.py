@@ -1,9 +1,9 @@
-"""What can go wrong in a simulated cluster, drawn from a seed.
+"""Faults of a simulated cluster, drawn from a seed.
 
-Each draw depends on the seed, what it is about and how often it was drawn before, and on nothing else: under another
-policy the same nodes fail at the same times and the same jobs are stragglers, so that policies are compared in pairs.
-`random.Random` seeded with a text, and its `random()`, give the same numbers in every version of Python; the
-distributions are made from these here."""
+Each draw depends only on the seed, its subject, and the number of earlier draws about the subject. So under every
+policy the same nodes fail at the same times and the same jobs are stragglers, and policies can be compared in pairs.
+`random.Random` seeded with a text, and its `random()`, return the same numbers in every version of Python; the
+distributions are computed from these."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from random import Random
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """All seconds; 0 switches a fault off. A node fails after an exponential time with mean `node_mtbf_s` and is back
-    after one with mean `node_repair_s`. With `slow_start` (a chance) a job's pods take up to `slow_start_s` until they
-    run; with `straggler` a job runs `straggler_factor` times as long. With `late` an event is told up to `late_s` late;
-    with `lost` it is lost, and known only at the next full listing, of which there is one every `resync_s`. The
-    scheduler restarts, with nothing but the listing, every `restart_every_s` on average."""
+    """The rates of faults. Times are in seconds; 0 switches a fault off.
+
+    `node_mtbf_s`, `node_repair_s`: the means of the exponential times until a node fails and is repaired.
+    `slow_start`: the probability that a job's pods need up to `slow_start_s` until they run.
+    `straggler`: the probability that a job runs `straggler_factor` times as long.
+    `late`: the probability that an event arrives up to `late_s` late.
+    `lost`: the probability that an event is lost; the scheduler then learns of the change at the next full list, one
+    every `resync_s`.
+    `restart_every_s`: the mean time between restarts of the scheduler, after which it has only a full list."""
 
     node_mtbf_s: float = 0.0
     node_repair_s: float = 3600.0
@@ -39,7 +43,7 @@ class Disturbance:
         self._drawn: dict[tuple[str, str], int] = {}
 
     def uniform(self, what: str, subject: str) -> float:
-        """In [0, 1): the next draw of that kind about that subject."""
+        """Return the next draw of the kind `what` about the subject, in [0, 1)."""
         nth = self._drawn[what, subject] = self._drawn.get((what, subject), -1) + 1
         return Random(f"{self.seed} {what} {subject} {nth}").random()
 
@@ -47,18 +51,18 @@ class Disturbance:
         return inf if mean_s <= 0 else round(-mean_s * log(1.0 - self.uniform(what, subject)), 3)
 
     def start_delay_s(self, job: str) -> float:
-        """How long its pods take until they run."""
+        """Return the time until the job's pods run."""
         if not self.faults.slow_start or self.uniform("slow", job) >= self.faults.slow_start:
             return 0.0
         return round(self.uniform("start", job) * self.faults.slow_start_s, 3)
 
     def stretch(self, job: str) -> float:
-        """How many times as long as in the trace it runs."""
+        """Return the factor by which the job's run time exceeds the trace's."""
         straggles = self.faults.straggler and self.uniform("straggler", job) < self.faults.straggler
         return self.faults.straggler_factor if straggles else 1.0
 
     def message_delay_s(self, subject: str, now_s: float) -> float:
-        """How late what happens to that subject now is heard of."""
+        """Return the delay after which the scheduler learns of a change of the subject at `now_s`."""
         if self.faults.lost and self.uniform("lost", subject) < self.faults.lost:
             return self.faults.resync_s - now_s % self.faults.resync_s
         if self.faults.late and self.uniform("late", subject) < self.faults.late:
@@ -66,7 +70,7 @@ class Disturbance:
         return 0.0
 
     def up_s(self, node: str) -> float:
-        """How long the node lasts until it fails."""
+        """Return the time until the node fails."""
         return self.exponential_s("up", node, self.faults.node_mtbf_s)
 
     def down_s(self, node: str) -> float:

@@ -1,13 +1,14 @@
-"""What the scheduler is told about run times, as against what is true.
+"""The run time estimates that the scheduler is given.
 
-- `user`: what the trace says the user asked for (no limit where the trace has none).
-- `exact`: the true run time (clairvoyant): the bound that better predictions could reach.
-- `last-two`: the average of the user's last two jobs that ended, never more than asked (Tsafrir, Etsion, Feitelson:
-  "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). A job that outlives
-  its prediction gets another: a minute more, then 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours in all.
-- `xF`, as in `x2`: F times what the user asked for; `exact-xF`: F times the true run time (the f-model).
+- `user`: the limit that the user requested, as in the trace (none if the trace has none).
+- `exact`: the true run time (clairvoyant), the bound for better predictions.
+- `last-two`: the mean of the last two run times of the user's ended jobs, at most the requested limit (Tsafrir, Etsion,
+  Feitelson: "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). A job that
+  runs longer than predicted gets a new prediction: one minute more, then 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100
+  hours.
+- `xF`, for example `x2`: F times the requested limit; `exact-xF`: F times the true run time (the f-model).
 
-Whatever is told, a job is stopped only at the limit that its user asked for, or its queue has (`Task.stop_s`)."""
+With every estimate, a job is stopped only at the limit of its user or its queue (`Task.stop_s`)."""
 
 from __future__ import annotations
 
@@ -23,23 +24,23 @@ FACTOR = re.compile(r"(exact-)?x(\d+(?:\.\d+)?)")
 
 
 class Estimator:
-    """`user`: the trace's own limits."""
+    """The estimates `user`: the trace's limits."""
 
     def told(self, task: Task) -> Job:
-        """The job as the scheduler hears of it when it is submitted."""
+        """Return the job as it is submitted to the scheduler."""
         return task.job
 
     def ended(self, task: Task, ran_s: float, now_s: float) -> None:
-        """Learn that the task ran that long."""
+        """Learn from a task that ended after `ran_s` seconds."""
 
     def outlived(self, task: Task, corrections: int) -> float | None:
-        """The task still runs when its estimate is over. Return how long it is expected to run now; None: nothing else
-        is told."""
+        """Return a new estimate for a task that runs longer than its last one; None if there is none. `corrections`:
+        the number of its earlier corrections."""
         return None
 
 
 class Scaled(Estimator):
-    """`factor` times the user's estimate, or (`exact`) the run time."""
+    """The user's limit times `factor`; the run time times `factor` if `exact` is set."""
 
     def __init__(self, factor: float, *, exact: bool) -> None:
         self.factor, self.exact = factor, exact
@@ -53,12 +54,12 @@ class Scaled(Estimator):
 
 
 class LastTwo(Estimator):
-    """The mean of a user's last two run times. What ends at the very moment of a submission is not known to it yet:
-    submissions come before ends."""
+    """The mean of a user's last two run times. An end at the instant of a submission is not yet known to that
+    submission, because submissions come before ends."""
 
     def __init__(self) -> None:
         self._ran: dict[str, tuple[float, ...]] = {}  # user -> the last two run times
-        self._ended: list[tuple[float, str, float]] = []  # the latest ends, of one moment: start, user, run time
+        self._ended: list[tuple[float, str, float]] = []  # (start, user, run time) of the ends of the last instant
         self._ended_s = 0.0
         self._predicted: dict[str, float] = {}
 
@@ -79,7 +80,7 @@ class LastTwo(Estimator):
         self._predicted.pop(task.job.id, None)
 
     def _learn(self, now_s: float) -> None:
-        """From what ended before, in the order of the starts where that was at one moment."""
+        """Learn from the ends before `now_s`; ends of one instant count in the order of their starts."""
         if not self._ended or self._ended_s >= now_s:
             return
         for _, user, ran_s in sorted(self._ended, key=lambda each: each[0]):
@@ -97,7 +98,7 @@ class LastTwo(Estimator):
 
 
 def estimator(name: str) -> Estimator:
-    """Raises `TraceError`, naming what there is."""
+    """Return the estimator with this name. Raises `TraceError`, which lists the valid names."""
     if name == "user":
         return Estimator()
     if name == "exact":

@@ -1,8 +1,9 @@
-"""How fast pods come into being: a cluster's controllers make so many a second, for several jobs side by side.
+"""The rate at which the simulated controllers create pods, for several jobs at a time.
 
-kube-controller-manager makes pods at a limited rate (`--kube-api-qps`), and its Job controller works on several jobs at
-a time (`--concurrent-job-syncs`): their pods come interleaved. Here `batch` pods come at a time, `per_s` a second on
-average, one for each of the first `side_by_side` jobs in turn; a job that has all makes room for the next."""
+kube-controller-manager creates pods at a limited rate (`--kube-api-qps`), and its Job controller works on several jobs
+at a time (`--concurrent-job-syncs`), so their pods are created alternately. Here `batch` pods are created at a time, on
+average `per_s` per second, one for each of the first `side_by_side` jobs in turn. When a job has all its pods, the next
+job takes its place."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Creation:
 
 
 class Made(NamedTuple):
-    """`last`: its job has all its pods now."""
+    """A created pod. `number`: the number of the job's start. `last`: the job now has all its pods."""
 
     job: str
     number: int
@@ -35,7 +36,7 @@ class Made(NamedTuple):
 
 
 class Factory:
-    """`orders`: how many pods are still to be made."""
+    """The pods to be created. `orders`: their number."""
 
     def __init__(self, creation: Creation) -> None:
         self.creation, self.orders = creation, 0

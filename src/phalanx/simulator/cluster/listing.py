@@ -1,4 +1,4 @@
-"""What is true of a job in the simulated cluster, and the listing of everything, with which schedulers begin."""
+"""The true state of a job in the simulated cluster, and the list of everything with which a scheduler begins."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from phalanx.simulator.schedule.schedule import Fate
 
 
 class Live:
-    """A job in the cluster. `number` counts its starts and `plan` its planned ends, so that what was put on the agenda
-    for an earlier one is recognised. `limit_s`: how long the scheduler lets it run, by its own limit or its queue's.
-    `rate`: how many seconds of work it does in a second; `worked_s`: work done before `since_s`; `kept_s`: what of it
-    was saved; `fruitless`: how often a node of it failed since anything was. `ends_s`: when it will end, and `ticket`:
-    that end's order on the agenda."""
+    """A live job in the cluster.
+
+    `number`, `plan`: count its starts and its planned ends, so that a happening for an earlier one is ignored.
+    `limit_s`: the time limit by which the scheduler plans: the job's, or its queue's.
+    `rate`: the seconds of work that it does per second.
+    `worked_s`: the work that it had done at `since_s`. `kept_s`: the saved part of it.
+    `fruitless`: how often one of its nodes failed since work was last saved.
+    `ends_s`: its planned end. `ticket`: the order of that end on the agenda."""
 
     __slots__ = (
         *(
@@ -55,19 +58,20 @@ class Live:
         )
 
     def pace(self) -> float:
-        """The part of its pods that it has."""
+        """Return the fraction of its pods that are placed."""
         return 1.0 if len(self.placed) == self.pods else len(self.placed) / self.pods
 
     def expect(self, limit_s: float) -> None:
-        """Set how long the job is expected to run in all."""
+        """Set the expected total run time of the job."""
         self.job, self.limit_s = replace(self.job, limit_s=limit_s), limit_s
 
     def stop_s(self) -> float | None:
-        """Return after how long a run the job is stopped: by its user's limit, else by that of its queue."""
+        """Return the run time after which the job is stopped: its user's limit, otherwise its queue's; None if there is
+        none."""
         return self.fate.task.stop_s if self.job.limit_s is not None else self.limit_s
 
     def missing(self) -> tuple[Slot, ...]:
-        """The slots of an elastic job that have no node and ask for none yet."""
+        """Return the slots of an elastic job that have no node and are not open."""
         if self.pods == len(self.placed) + len(self.open) or self.job.size is not GangSize.ELASTIC:
             return ()
         has = {Slot(placed.role, placed.ordinal) for placed in self.placed} | self.open.keys()
@@ -85,7 +89,8 @@ def everything(
     jobs: Iterable[Live],
     outcomes: Mapping[str, Outcome],
 ) -> Sequence[Event]:
-    """Nodes, queues, reservations, started jobs, waiting jobs, and how the jobs that they wait for have ended."""
+    """Return the events that describe the whole cluster: nodes, queues, reservations, started jobs, pending jobs, and
+    the outcomes of jobs on which pending jobs depend."""
     started = [live for live in jobs if live.phase is not Phase.QUEUED]
     waiting = [live.job for live in jobs if live.phase is Phase.QUEUED]
     awaited = dict.fromkeys(after.job for job in waiting for after in job.after)

@@ -1,20 +1,20 @@
-"""The simulated cluster: it carries plans out under a virtual clock and answers with events, as any world does.
+"""The simulated cluster: it executes plans with a virtual clock and reports events, as any world does.
 
-What it does with a job, in an undisturbed run:
+In a run without faults:
 
-- a `Start` with placements takes effect at once: its pods run from that moment, and `Started` is told with the next
-  event. It ends when it has run as long as the trace says, or as long as its user asked for (else as its queue allows),
-  whichever is first; the latter is a failure.
-- in a queue that schedules pod by pod, a `Start` opens the job's slots; it runs from when its minimum is placed.
-- a preempted job stops when its grace is over; what it did since it started (since its last checkpoint, if it takes
-  any) is lost, and it waits again. A shrunk one gives the named pods up likewise.
-- an elastic job works at the rate of the part of its pods that it has; the slots that it lacks are open from when it
-  runs, and those that it gave up open again when they are free.
-- with `rounds`, everything that runs is saved, stopped and in line again whenever jobs are submitted or over.
-- with a `formula`, a job's priority is what the formula says of it when it is submitted.
+- A `Start` with placements takes effect at once, and `Started` is reported with the next event. The job ends after the
+  trace's run time, or at the limit of its user (otherwise its queue), whichever is first. An end at the limit is a
+  failure.
+- In a queue that schedules pod by pod, a `Start` opens the job's slots. The job runs when its minimum is placed.
+- A preempted job stops when its grace period is over and waits again. Its work since its start (or since its last
+  checkpoint) is lost. A shrunk job releases the named pods in the same way.
+- An elastic job works at a rate equal to the fraction of its pods that it has. Its missing slots are open while it
+  runs; released slots open again when they are free.
+- With `rounds`, every running job is saved, stopped and queued again whenever a job is submitted or ends.
+- With a `formula`, the formula computes a job's priority when the job is submitted.
 
-Each thing that happens is one scheduling pass; `agenda` says in which order. What can go wrong besides is in
-`disturbance`. A message that is late does not overtake an earlier one about the same subject."""
+Each happening is one scheduling pass; `agenda` has their order. `disturbance` has the faults. A late event never
+overtakes an earlier event about the same subject."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from phalanx.simulator.workload.workload import MILLI_CPU
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 
-GIVEN_UP_AFTER = 1000  # failures of a job's nodes in a row before anything that it did was saved
+GIVEN_UP_AFTER = 1000  # node failures of a job in a row without saved work, after which its user deletes it
 NODE_LOST = Reason(code=ReasonCode.BACKOFF, text="a node that it ran on was lost")
 GAVE_WAY = Reason(code=ReasonCode.PREEMPTED, text="it gave way to another job")
 ROUND_OVER = Reason(code=ReasonCode.PREEMPTED, text="the round is over: all that ran stands in line again")
@@ -61,7 +61,8 @@ NO_NODE = Reason(code=ReasonCode.BACKOFF, text="a node that it was to run on is 
 
 
 class World:
-    """`disturbance` None: nothing goes wrong. `checkpoint_s`: how often a job saves its work; None: never."""
+    """The simulated cluster. `disturbance`: the faults; None: there are none. `checkpoint_s`: the interval at which
+    jobs save their work; None: never."""
 
     def __init__(
         self,
@@ -93,11 +94,11 @@ class World:
         self.running: dict[str, Live] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.stints: list[Stint] = []
-        self.cascades: list[int] = []  # at each preemption: how many gave way for one another, down to this one
+        self.cascades: list[int] = []  # for each preemption: the length of the chain of preemptions up to it
         self.ended = 0
-        self.era = 0  # how often the scheduler was restarted
+        self.era = 0  # the number of restarts of the scheduler
         self._round_over = False
-        self._mere_faults = 0  # on the agenda: nodes that will fail, restarts
+        self._mere_faults = 0  # the number of future node failures and restarts on the agenda
         self._unheard: list[Event] = []
         self._told_until_s: dict[str, float] = {}
         self._wake_s = inf
@@ -111,7 +112,7 @@ class World:
         return self.agenda.now_s
 
     def happenings(self) -> Iterator[Sequence[Event]]:
-        """Yield what is told of each thing that happens, in order; at first, that there are nodes and queues."""
+        """Yield the events of each scheduling pass in order; first the events that describe nodes and queues."""
         yield everything(self.nodes.values(), self.queues, self.reservations, (), {})
         agenda, rounds = self.agenda, self.rounds
         while (taken := agenda.take()) is not None:
@@ -134,12 +135,11 @@ class World:
             yield self._with_unheard(())
 
     def _is_over(self) -> bool:
-        """Nothing is left but disturbances that help nobody: who still waits can never run."""
+        """Return whether only future faults are left, so that no pending job can ever run."""
         return self.agenda.left() == self._mere_faults and not self._unheard
 
     def apply(self, plan: Plan) -> None:
-        """Apply the plan. What is decided of a job that is over, since the message has not arrived yet, comes too
-        late."""
+        """Apply the plan. An action for a job whose end is not yet reported to the scheduler has no effect."""
         for action in plan.actions:
             live = self.live.get(action.job)
             if live is None:
@@ -163,7 +163,7 @@ class World:
                 self.agenda.put(wake_s, Kind.WAKE, tuple)
 
     def close(self) -> None:
-        """The run is over: what is still running has run until now."""
+        """End the run: record the allocations of running jobs up to now."""
         for live in self.live.values():
             self._rework(live)
 
@@ -172,7 +172,7 @@ class World:
     def submit(self, fate: Fate) -> Sequence[Event]:
         self._round_over = True
         job = self.estimator.told(fate.task)
-        if job.submitted_s <= self._arrived_s:  # at equal times the trace's order counts, and not the names
+        if job.submitted_s <= self._arrived_s:  # keep the trace's order at equal times; the core would use the names
             job = replace(job, submitted_s=nextafter(self._arrived_s, inf))
         self._arrived_s = job.submitted_s
         if self.checkpoint_s:
@@ -185,7 +185,7 @@ class World:
         return self._tell(job.id, Submitted(job))
 
     def _expect_follower(self, fate: Fate) -> None:
-        """The job that it follows is over: its user thinks about what came of it, and submits it."""
+        """Schedule the submission of a job whose preceding job has ended, after its user's think time."""
         task, now_s = fate.task, self.now_s
         at_s = max(now_s, task.job.submitted_s) if task.think_s is None else now_s + task.think_s
         fate.task = replace(task, job=replace(task.job, submitted_s=at_s))
@@ -207,7 +207,7 @@ class World:
 
     def place(self, live: Live, placements: tuple[Placement, ...]) -> None:
         if live.phase is Phase.QUEUED:
-            return  # it has gone back meanwhile, and the message is on its way
+            return  # its start was undone meanwhile, and the event has not arrived yet
         self._rework(live)
         live.placed = (*live.placed, *placements)
         for placement in placements:
@@ -227,8 +227,8 @@ class World:
         self.agenda.put(gone_s, Kind.POD, partial(self._go_back, live, live.number, GAVE_WAY))
 
     def _cascade(self, fate: Fate, by: str) -> None:
-        """Note how long the chain of evictions is: the job gives way to one that may itself have given way before, and
-        so has no room."""
+        """Record the length of the chain of preemptions: the preemptor `by` may itself be a job that was preempted
+        before."""
         winner = self.live.get(by)
         fate.cascade = 1 + (winner.fate.cascade if winner is not None else 0)
         self.cascades.append(fate.cascade)
@@ -247,7 +247,7 @@ class World:
         return self._tell(live.job.id, Opened(live.job.id, tuple(live.open)))
 
     def _order_pods(self, factory: Factory, live: Live) -> None:
-        """The job's pods come into being as fast as the cluster's controllers make them."""
+        """Order the job's pods from the controllers, which create them at a limited rate."""
         if not factory.orders:
             self.agenda.put(self.now_s + factory.creation.every_s, Kind.POD, self._create_some)
         slots = [Slot(placed.role, placed.ordinal) for placed in live.placed] or [
@@ -261,7 +261,7 @@ class World:
         for job, number, slot, last in self.factory.make():
             live = self.live.get(job)
             if live is None or live.number != number:
-                continue  # it is over
+                continue  # the job has ended
             if not live.placed or slot not in {(placed.role, placed.ordinal) for placed in live.placed}:
                 live.open[slot] = None
                 events += self._tell(job, Opened(job, (slot,)))
@@ -272,13 +272,13 @@ class World:
         return events
 
     def _expire(self, live: Live, number: int) -> Sequence[Event]:
-        """The job has been active for as long as it may, whether its pods ran or not."""
+        """Fail the job at its `activeDeadlineSeconds`, whether or not all its pods ran."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
         return self._over(live, Outcome.FAILED)
 
     def _begin_soon(self, live: Live) -> None:
-        """The job's pods run now, or when they have come up."""
+        """Let the job's pods run now, or after their start delay."""
         delay_s = self.disturbance.start_delay_s(live.job.id) if self.disturbance is not None else 0.0
         if not delay_s:
             self._unheard += self._begin(live, live.number)
@@ -286,7 +286,7 @@ class World:
             self.agenda.put(self.now_s + delay_s, Kind.POD, partial(self._begin, live, live.number))
 
     def _begin(self, live: Live, number: int) -> Sequence[Event]:
-        """All that it needs to run runs."""
+        """Begin the job's run: all required pods run."""
         if live.number != number or live.phase is not Phase.STARTING:
             return ()
         now_s, fate = self.agenda.now_s, live.fate
@@ -305,14 +305,14 @@ class World:
         return (*self._tell(live.job.id, Started(live.job.id, live.attempt)), *self._open_missing(live))
 
     def _open_missing(self, live: Live) -> Sequence[Event]:
-        """The pods that the job could grow by ask for nodes."""
+        """Open the slots by which the elastic job could grow."""
         if not (missing := live.missing()):
             return ()
         live.open.update(dict.fromkeys(missing))
         return self._tell(live.job.id, Opened(live.job.id, missing))
 
     def _work(self, live: Live) -> None:
-        """From now on it works at the rate of the pods that it has; its end is as far away as that takes."""
+        """Set the job's rate of work from its present pods, and plan its end accordingly."""
         live.plan += 1
         live.rate, live.since_s = live.pace(), self.agenda.now_s
         end_s = inf if live.rate <= 0 else live.since_s + (live.fate.work_s - live.worked_s) / live.rate
@@ -326,7 +326,7 @@ class World:
             live.ticket = self.agenda.put(end_s, kind, partial(self._end, live, live.plan))
 
     def _rework(self, live: Live) -> None:
-        """The job's pods, or whether they work, are about to change: what it has done so far is done."""
+        """Record the work done so far. Call it before the job's pods or its rate change."""
         if live.phase is Phase.QUEUED:
             return
         live.worked_s += (self.now_s - live.since_s) * live.rate
@@ -336,7 +336,7 @@ class World:
 
     def _end(self, live: Live, plan: int) -> Sequence[Event]:
         if live.plan != plan:
-            return ()  # it has other pods since, or none
+            return ()  # this end was planned for other pods
         fate, now_s = live.fate, self.agenda.now_s
         done = live.rate > 0 and now_s >= live.since_s + (fate.work_s - live.worked_s) / live.rate
         fate.ran_s = fate.work_s if done else live.worked_s + (now_s - live.since_s) * live.rate
@@ -351,16 +351,16 @@ class World:
         return self._leave(live, outcome)
 
     def _give_up(self, live: Live) -> Sequence[Event]:
-        """The job's user withdraws it: it would begin anew for ever."""
+        """Delete the job for its user, because it would start again for ever."""
         live.fate.reason = f"given up: {live.fruitless} times a node of it failed before anything that it did was saved"
         return self._leave(live, Outcome.DELETED)
 
     def _leave(self, live: Live, outcome: Outcome) -> Sequence[Event]:
-        """The job leaves the cluster."""
+        """Remove the job from the cluster and report its end."""
         del self.live[live.job.id]
         self.running.pop(live.job.id, None)
         if self.disturbance is not None:
-            self.outcomes[live.job.id] = outcome  # for schedulers that begin anew
+            self.outcomes[live.job.id] = outcome  # for a restarted scheduler
         live.number, live.plan = live.number + 1, live.plan + 1
         for follower in self.followers.pop(live.job.id, ()):
             self._expect_follower(follower)
@@ -370,7 +370,7 @@ class World:
         return self._tell(live.job.id, Finished(live.job.id, outcome))
 
     def _go_back(self, live: Live, number: int, reason: Reason) -> Sequence[Event]:
-        """The job stops whole and waits again."""
+        """Stop all pods of the job; it waits again."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
         if live.rate:
@@ -393,7 +393,7 @@ class World:
         live.worked_s = live.kept_s = kept_s
 
     def _end_round(self, rounds: Rounds) -> Sequence[Event]:
-        """All that runs is saved, stopped, and in line again by what is left of it."""
+        """Save and stop all running jobs, and queue them again with a priority by their remaining work."""
         self._round_over = False
         events: list[Event] = []
         for live in list(self.running.values()):
@@ -405,7 +405,7 @@ class World:
         return events
 
     def _saved(self, live: Live) -> float:
-        """Of what it did since it started, all but what saving and starting again costs."""
+        """Return the work since the job's start, minus the cost of saving and restarting."""
         return max(0.0, (self.now_s - live.since_s) * live.rate - live.fate.task.restart_s)
 
     def _release(self, live: Live, number: int, slots: tuple[Slot, ...]) -> Sequence[Event]:
@@ -419,7 +419,7 @@ class World:
         return (*self._tell(live.job.id, Released(live.job.id, slots)), *self._open_missing(live))
 
     def _expect_outliving(self, live: Live) -> None:
-        """When the estimate that was told is over and it still runs, the scheduler is told another."""
+        """Schedule a new estimate for the time at which the present estimate is over."""
         told_s = live.job.limit_s
         if told_s is not None and self.estimator.outlived(live.fate.task, live.corrections) is not None:
             at_s = live.began_s + told_s
@@ -434,7 +434,7 @@ class World:
             return ()
         live.expect(longer_s)
         self._expect_outliving(live)
-        if live.ends_s == live.began_s + longer_s:  # that can be foreseen from now on
+        if live.ends_s == live.began_s + longer_s:  # with the new estimate the end is foreseen
             live.plan += 1
             self.agenda.put(live.ends_s, Kind.FORESEEN, partial(self._end, live, live.plan), live.ticket)
         return self._tell(live.job.id, live.adoption())
@@ -451,7 +451,7 @@ class World:
             self.agenda.put(self.now_s + after_s, Kind.RESTART, self._restart)
 
     def _lose_node(self, node: Node) -> Sequence[Event]:
-        """Whatever has a pod there goes back whole."""
+        """Fail the node. Each job with a pod on it stops as a whole and waits again."""
         assert self.disturbance is not None
         self._mere_faults -= 1
         del self.nodes[node.name]
@@ -474,7 +474,7 @@ class World:
         return self._tell(node.name, NodeSeen(node))
 
     def _restart(self) -> Sequence[Event]:
-        """The scheduler begins anew, from a listing; what was on its way to the old one is void."""
+        """Restart the scheduler with a full list; delayed events for the old one are dropped."""
         assert self.disturbance is not None
         self.agenda.put(self.now_s + self.disturbance.restart_after_s(), Kind.RESTART, self._restart)
         self.era += 1
@@ -482,11 +482,11 @@ class World:
         self._told_until_s.clear()
         for live in self.live.values():
             if live.phase is Phase.QUEUED:
-                live.attempt = 0  # starts are counted from the restart
+                live.attempt = 0  # the new scheduler counts starts from 0
         return everything(self.nodes.values(), self.queues, self.reservations, self.live.values(), self.outcomes)
 
     def _tell(self, subject: str, event: Event) -> Sequence[Event]:
-        """The event, if it is told now; else it is on its way."""
+        """Return the event if it is reported now; otherwise schedule its delivery and return nothing."""
         if self.disturbance is None:
             return (event,)
         at_s = self.now_s + self.disturbance.message_delay_s(subject, self.now_s)
@@ -500,7 +500,7 @@ class World:
         return (event,) if era == self.era else ()
 
     def _is_awaited(self) -> bool:
-        """The last plan asked to be woken now; what those before it asked for counts no more."""
+        """Return whether the last plan asked for a pass at this time. Requests of earlier plans do not count."""
         awaited = self._wake_s == self.now_s
         if awaited:
             self._wake_s = inf

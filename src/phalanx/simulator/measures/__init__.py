@@ -1,11 +1,11 @@
 """The measures that docs/guide/simulate.md defines.
 
-due            each party's max-min fair part
-fairness       what each party got of what was due to it
+due            the max-min fair part of each party
+fairness       the amount that each party got, relative to its fair part
 dominance      dominant shares
-fair_start     delays by jobs that came later
+fair_start     delays by jobs that were submitted later
 deadline       deadlines, lateness, worth
-closeness      over how many nodes and domains gangs lay
+closeness      the numbers of nodes and domains over which gangs were spread
 fragmentation  free devices that no job can use
 compaction     the smallest part of the cluster that would have been enough
 measure        all measures, by name

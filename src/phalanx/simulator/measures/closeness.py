@@ -1,11 +1,12 @@
-"""How close to each other the pods of gangs came to lie: on how many nodes, and in how many domains of each level.
+"""Measure how close to each other the pods of gangs were placed: on how many nodes, and in how many domains of each
+level.
 
-A gang is a job that had two pods or more when it first ran; where they were then is what counts. Levels are those of
-the topologies under which it was played, and those that gangs themselves name. A node that lacks the label of a level
-(or of a coarser one) is in no domain of it, and counts as one of its own.
+A gang is a job with two or more pods when it first ran; the pods' nodes at that time count. Levels are those of the
+run's topologies, and those that gangs request. A node without the label of a level (or of a coarser level) counts as a
+domain of its own.
 
-Two pods are so many *hops* apart: none on one node, two in one domain of the finest level (up to its switch and down
-again), two more for each level further up that they must go, in the first of the topologies."""
+The distance of two pods is measured in *hops*: 0 on one node, 2 in one domain of the finest level (up to its switch and
+down), and 2 more for each coarser level, in the first of the topologies."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ Gang = tuple[Job, Counter[str]]
 
 
 def closeness(schedule: Schedule) -> dict[str, Any]:
-    """Nothing of a cluster of one node, and where no gang ran."""
+    """Return the measures; empty for a cluster of one node, or if no gang ran."""
     nodes = schedule.workload.nodes
     gangs = list(started(schedule)) if len(nodes) > 1 else []
     if not gangs:
@@ -49,7 +50,7 @@ def closeness(schedule: Schedule) -> dict[str, Any]:
 
 
 def hops(gangs: Iterable[Gang], levels: Sequence[Mapping[str, Domain]]) -> Iterator[float]:
-    """Of each gang: the mean over its pairs of pods. `levels`: each node's domain in each level above it."""
+    """Yield the mean distance of the pairs of pods of each gang. `levels`: for each level, node -> its domain."""
     for _, places in gangs:
         every = pairs(places.total())
         apart = every - sum(map(pairs, places.values()))
@@ -63,7 +64,7 @@ def pairs(count: int) -> int:
 
 
 def gathered(places: Counter[str], domain_of: Mapping[str, Domain]) -> Counter[Domain]:
-    """How many pods are in each domain."""
+    """Return the number of pods in each domain."""
     found: Counter[Domain] = Counter()
     for node, count in places.items():
         found[domain_of.get(node, (node,))] += count
@@ -71,7 +72,7 @@ def gathered(places: Counter[str], domain_of: Mapping[str, Domain]) -> Counter[D
 
 
 def started(schedule: Schedule) -> Iterator[Gang]:
-    """Each gang, and how many of its pods first ran on which nodes."""
+    """Yield each gang, with the number of its pods on each node when it first ran."""
     known = bytearray(len(schedule.fates))
     for stint in schedule.stints:
         if stint.works and not known[stint.task]:
@@ -81,7 +82,7 @@ def started(schedule: Schedule) -> Iterator[Gang]:
 
 
 def own_levels(jobs: Iterable[Job]) -> Iterator[Topology]:
-    """Each level that a job names is a hierarchy of its own where no topology has it."""
+    """Yield a topology for each level that a job requests, for levels that no other topology has."""
     for job in jobs:
         for each in (
             job.closeness,
@@ -94,8 +95,8 @@ def own_levels(jobs: Iterable[Job]) -> Iterator[Topology]:
 
 
 def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[tuple[str, Mapping[str, Domain]]]:
-    """Each level, with the nodes' domains: the values of its label and all coarser ones. A level of several topologies
-    is that of the first; one in whose domains no node is, is none."""
+    """Yield (level, node -> domain). A domain is the values of the level's label and of all coarser labels. If several
+    topologies have a level, the first counts. A level without any node is left out."""
     labels = {node.name: dict(node.labels) for node in nodes}
     told = set[str]()
     for topology in topologies:

@@ -1,10 +1,10 @@
-"""Cell compaction: into how small a part of the cluster could what ran have been packed?
+"""Cell compaction: the smallest part of the cluster into which the running jobs could have been packed.
 
-As Borg's authors judge a scheduler (Verma et al., EuroSys'15, section 5.1): all that ran at the busiest moment of the
-schedule is taken, nodes are taken away in an order by chance, and everything is packed anew on those that are left, by
-the same policy, until it does not fit any more; the result is the 90th percentile over several such orders. Jobs are
-packed in the order of their submission, each with the pods that it had then, all in one open queue; that what fits on
-some nodes fits on more of them is taken for granted (the number is found by halving)."""
+Borg's authors compare schedulers in this way (Verma et al., EuroSys'15, section 5.1). All jobs that ran at the busiest
+time of the schedule are packed again with the same policy, on fewer and fewer nodes, until they do not fit. The nodes
+are removed in a random order; the result is the 90th percentile over several orders. Jobs are packed in the order of
+their submission, each with its pods at that time, all in one open queue. The smallest number of nodes is found by
+halving; this assumes that jobs that fit on some nodes also fit on more nodes."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ PART = 0.9  # the percentile over the orders
 def compaction(
     schedule: Schedule, policy: Policy, step: Step, orders: int, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, float]:
-    """`orders`: in how many nodes are taken away. Nothing of a cluster of one node, where nothing ran, or when it is
-    `stopped`."""
+    """Return the measures; empty for a cluster of one node, if no job ran, or if `stopped` returns True. `orders`: the
+    number of random orders."""
     nodes, jobs = schedule.workload.nodes, busiest(schedule)
     if len(nodes) < 2 or not jobs:
         return {}
@@ -53,12 +53,12 @@ def compaction(
 
 
 def fewest(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: Step) -> int:
-    """How many of the first nodes hold them all; all of them, if packed anew they do not fit even there."""
+    """Return the smallest number of first nodes on which all jobs fit; all nodes if they do not fit even there."""
     return bisect_left(range(len(nodes)), True, key=lambda count: fits(jobs, nodes[:count], policy, step))
 
 
 def busiest(schedule: Schedule) -> list[Job]:
-    """Return who ran at the first moment at which most was held, with what each held."""
+    """Return the jobs that ran at the busiest time (the first one), each with the pods that it held then."""
     span = max(spans(schedule), key=lambda span: span.busy, default=None)
     if span is None:
         return []
@@ -69,7 +69,8 @@ def busiest(schedule: Schedule) -> list[Job]:
 
 
 def held_by(job: Job, placements: Sequence[Placement], at_s: float) -> Job:
-    """The job as if it asked what it held; groups of which a role had nothing are none."""
+    """Return the job with requests equal to the pods that it held. If some role held no pods, the groups are
+    dropped."""
     counts = Counter(placement.role for placement in placements)
     roles = tuple(replace(job.roles[at], count=count, minimum=count) for at, count in sorted(counts.items()))
     whole = len(roles) == len(job.roles)
@@ -88,7 +89,7 @@ def held_by(job: Job, placements: Sequence[Placement], at_s: float) -> Job:
 
 
 def fits(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: Step) -> bool:
-    """Return whether all of them find their places there."""
+    """Return whether all jobs start on these nodes."""
     cluster, now_s, started = Cluster(), float(len(jobs)), 0
     events: Sequence[Event] = (*map(NodeSeen, nodes), QueueSeen(Queue(name=CELL)), *map(Submitted, jobs))
     plan = step(cluster, events, policy, now_s, Nobody())

@@ -1,8 +1,8 @@
-"""Deadlines: who was admitted, who was in time, by how much the others were late, and what all of it was worth.
+"""Deadlines: admitted jobs, jobs in time, the lateness of the others, and the attained value.
 
-A job is *worth* what its trace says it is worth to be over by some time (Chronus, SoCC'21: a soft deadline is a falling
-row of such values). One with a deadline of which nothing is said is worth 1 by then: of such jobs alone, value attained
-is ElasticFlow's *deadline satisfactory ratio* (ASPLOS'23). What fails is worth nothing."""
+The trace may give the *worth* of a job's end by certain times (Chronus, SoCC'21: a soft deadline is a falling series of
+values). A job with only a deadline is worth 1 until then. With only such jobs, the attained value is ElasticFlow's
+*deadline satisfactory ratio* (ASPLOS'23). A failed job is worth nothing."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from phalanx.simulator.workload.workload import Task, Worth
 
 
 def deadlines(fates: Sequence[Fate]) -> dict[str, float]:
-    """Of the jobs that have a deadline, or are worth something in time; nothing where none is."""
+    """Return the measures of the jobs with a deadline or a worth; empty if there are none."""
     due = [(fate, fate.task.job.deadline_s) for fate in fates if fate.task.job.deadline_s is not None]
     return {**(punctuality(due) if due else {}), **value_attained(fates)}
 
 
 def punctuality(due: Sequence[tuple[Fate, float]]) -> dict[str, float]:
-    """`due`: each job with its deadline (seconds, as its end)."""
+    """Return the measures of lateness. `due`: each job with its deadline, in the same time as its end."""
     late = [fate.end_s - at_s for fate, at_s in due if fate.end_s is not None and fate.end_s > at_s]
     never = sum(fate.end_s is None for fate, _ in due)
     return {
@@ -35,7 +35,7 @@ def punctuality(due: Sequence[tuple[Fate, float]]) -> dict[str, float]:
 
 
 def value_attained(fates: Sequence[Fate]) -> dict[str, float]:
-    """Return what jobs were worth, by what they would have been worth had all been over at once."""
+    """Return the attained worth of all jobs, relative to their greatest possible worth."""
     worths = [(fate, worth) for fate in fates if (worth := worth_of(fate.task))]
     most = fsum(max(value for _, value in worth) for _, worth in worths)
     return {"value_attained_ratio": fsum(attained(*each) for each in worths) / most} if most else {}

@@ -1,9 +1,9 @@
-"""Dominant shares: whoever asks most of one resource has as much as of that one (Ghodsi et al., NSDI'11).
+"""Dominant shares (Ghodsi et al., NSDI'11).
 
-A party's dominant share in a round is the largest part that it used of any resource of the cluster. The *gap* is the
-largest dominant share less the smallest, among the parties that used something or waited. Parties and rounds are those
-of `fairness`; what a party was due, or how much it wanted, is not looked at: the gap of two that want different amounts
-is wide, however fair their parts are."""
+A party's dominant share in a round is the largest fraction that it used of any resource of the cluster. The *gap* is
+the difference between the largest and the smallest dominant share, among the parties that used any resource or waited.
+Parties and rounds are those of `fairness`. A party's fair part and its demand are ignored. So two parties with
+different demands have a wide gap, even if their parts are fair."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def dominance(schedule: Schedule) -> dict[str, float]:
 
 
 def dominant_shares(schedule: Schedule) -> Iterator[Used]:
-    """Per round: the dominant share of each party that used something or waited."""
+    """Yield for each round the dominant share of each party that used any resource or waited."""
     (since_s, until_s), (of, _) = window(schedule), parties(schedule)
     if until_s <= since_s:
         return
@@ -39,13 +39,13 @@ def dominant_shares(schedule: Schedule) -> Iterator[Used]:
 
 
 def counting(schedule: Schedule, resource: str) -> Schedule:
-    """The same, its amounts in another resource."""
+    """Return the schedule with another counted resource."""
     return replace(schedule, workload=replace(schedule.workload, counted=resource, unit=1))
 
 
 def asked(schedule: Schedule) -> list[str]:
-    """The resources that jobs ask and nodes have, but for places of pods."""
-    every = {id(roles): roles for roles in (fate.task.job.roles for fate in schedule.fates)}  # tasks share them
+    """Return the resources that jobs request and nodes have, except `pods`."""
+    every = {id(roles): roles for roles in (fate.task.job.roles for fate in schedule.fates)}  # tasks share role tuples
     shapes = {role.shape for roles in every.values() for role in roles}
     names = {name for shape in shapes for name, amount in shape.requests if amount}
     names |= {shape.share.resource for shape in shapes if shape.share is not None}

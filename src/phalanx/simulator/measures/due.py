@@ -1,9 +1,9 @@
-"""What is due to each party: the max-min fair part of the cluster, by the weights of the queue tree.
+"""Compute the fair part of each party: its max-min fair part of the cluster, by the weights of the queue tree.
 
-What a queue has is divided among its children: everybody gets the same times its weight, nobody more than those in it
-demand, and what is over goes to its siblings. A party that the policy does not know as a queue (a user; a queue of the
-trace under a policy of one queue) has weight 1 at the root. Guarantees and limits are not looked at: they are a means,
-and what is measured is what came of it."""
+The part of a queue is divided among its children in proportion to their weights. No child gets more than its demand;
+the rest goes to its siblings. A party that is not a queue of the policy (a user, or a queue of the trace under a policy
+with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are means to fairness and not
+its measure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from typing import TypeAlias, TypeVar
 
 from phalanx.model.queue import Queue
 
-LEAST = 1e-9  # of a weight: a queue of weight 0 has what nobody else wants
-ITSELF = ("", 1.0)  # an inner queue with jobs of its own beside those of its children
+LEAST = 1e-9  # the lowest weight: a queue of weight 0 gets only what no other queue demands
+ITSELF = ("", 1.0)  # the place of an inner queue's own jobs, among its children
 
 Child = TypeVar("Child", str, tuple[str, float])
 Line: TypeAlias = tuple[tuple[str, float], ...]  # (queue, weight), from below the root to a party
 
 
 def lines_of(parties: Iterable[str], queues: Sequence[Queue], default: str, counted: str) -> dict[str, Line]:
-    """Each party's place in the tree. `default`: the queue of jobs that name none; `counted`: whose weights count."""
+    """Return each party's path in the tree. `default`: the queue of jobs that name none. `counted`: the resource by
+    whose weights parts are divided."""
     known = {queue.name: queue for queue in queues}
     found: dict[str, Line] = {}
     for party in parties:
@@ -35,7 +36,7 @@ def lines_of(parties: Iterable[str], queues: Sequence[Queue], default: str, coun
 
 
 def due(lines: Mapping[str, Line], demand: Mapping[str, float], has: float) -> dict[str, float]:
-    """Return what each party that demands something gets of `has`."""
+    """Return the fair part of `has` for each party with a demand."""
     children: dict[tuple[str, float], list[str]] = {}
     for party in sorted(demand):
         children.setdefault(lines[party][0] if lines[party] else ITSELF, []).append(party)
@@ -52,7 +53,7 @@ def due(lines: Mapping[str, Line], demand: Mapping[str, float], has: float) -> d
 
 
 def fair_parts(demand: Mapping[Child, float], weights: Mapping[Child, float], has: float) -> dict[Child, float]:
-    """Max-min: everybody gets the same times its weight, nobody more than it demands, what is over goes to others."""
+    """Divide `has` max-min fairly: in proportion to the weights, but no child gets more than its demand."""
     parts: dict[Child, float] = {}
     among = fsum(weights[child] for child in demand)
     for child in sorted(demand, key=lambda child: (demand[child] / weights[child], child)):
@@ -62,5 +63,5 @@ def fair_parts(demand: Mapping[Child, float], weights: Mapping[Child, float], ha
 
 
 def shares(lines: Mapping[str, Line]) -> dict[str, float]:
-    """The part of the cluster that is each one's while all want more."""
+    """Return the fair fraction of the cluster for each party if every party demands more."""
     return due(lines, dict.fromkeys(lines, 2.0), 1.0)

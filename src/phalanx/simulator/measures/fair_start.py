@@ -1,9 +1,9 @@
-"""Fair start times: did jobs that came later delay those that were there before?
+"""Fair start times: how much jobs were delayed by jobs that were submitted later.
 
-The *fair start time* of a job is when it would have started had nobody come after it, all else being the same (Sabin,
-Kochhar, Sadayappan, "Job fairness in non-preemptive job scheduling", ICPP'04). Who starts later has missed it. To know
-it, the trace is played again up to the job, under the same policy and with the same disturbances; that is dear, so it
-is done for a sample, evenly spread over the trace. Who started at once cannot have missed it, and costs nothing."""
+The *fair start time* of a job is its start without any later submission (Sabin, Kochhar, Sadayappan, "Job fairness in
+non-preemptive job scheduling", ICPP'04). A job that starts later has missed it. To find it, the trace up to the job is
+simulated again, under the same policy and with the same faults. This is expensive, so it is done for a sample that is
+evenly spread over the trace. A job that started at once cannot have missed it and needs no simulation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phalanx.simulator.schedule.schedule import Fate, Schedule
 from phalanx.simulator.schedule.statistic import mean
 from phalanx.simulator.workload.workload import Task, Workload
 
-LEAST_S = 1e-6  # what the hash of a schedule tells apart
+LEAST_S = 1e-6  # the smallest delay that counts, the resolution of a schedule's hash
 
 
 def fair_starts(
@@ -23,13 +23,14 @@ def fair_starts(
     count: int,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, float]:
-    """Of `count` jobs at most. `again` plays a workload as the schedule's was played; `progress` is told how many jobs
-    of the sample are looked at. When a run is interrupted, it is of those before it."""
+    """Return the measures of a sample of at most `count` jobs. `again`: simulates a workload as the schedule's was.
+    `progress`: called with the number of finished jobs of the sample. If a simulation is interrupted, only the jobs
+    before it count."""
     delays = list[float]()
     for done, fate in enumerate(sampled(schedule.fates, count), 1):
         missed_s = missed_by_s(schedule, fate, again)
         if missed_s is None:
-            break  # of the rest only those that did not wait could be told, and that would look too fair
+            break  # later jobs of the sample that did not wait would bias the result
         delays.append(missed_s)
         progress(done)
     if not delays:
@@ -43,14 +44,15 @@ def fair_starts(
 
 
 def sampled(fates: Sequence[Fate], count: int) -> Sequence[Fate]:
-    """Of those that started, so many in equal steps."""
+    """Return up to `count` of the jobs that started, evenly spaced."""
     started = [fate for fate in fates if fate.start_s is not None]
     count = min(count, len(started))
     return [started[(2 * at + 1) * len(started) // (2 * count)] for at in range(count)]
 
 
 def missed_by_s(schedule: Schedule, fate: Fate, again: Callable[[Workload], Schedule]) -> float | None:
-    """How much later than its fair start time it started (0: not later); None: that was not found out."""
+    """Return the delay of the job's start after its fair start time (0: none); None if the simulation was
+    interrupted."""
     assert fate.start_s is not None
     if fate.start_s <= fate.task.job.submitted_s:
         return 0.0
@@ -62,7 +64,7 @@ def missed_by_s(schedule: Schedule, fate: Fate, again: Callable[[Workload], Sche
 
 
 def until(schedule: Schedule, fate: Fate) -> list[Task]:
-    """The trace without those that came later (at the same moment: that stand behind it)."""
+    """Return the tasks that were submitted before the job or with it; at equal times those before it in the trace."""
     last = fate.task.job.submitted_s, fate.index
     both = zip(schedule.workload.tasks, schedule.fates, strict=True)
     return [task for task, other in both if (other.task.job.submitted_s, other.index) <= last]

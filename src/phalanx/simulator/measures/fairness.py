@@ -1,16 +1,15 @@
-"""Fairness: who got how much of what was due to it.
+"""Fairness: the amount that each party got, relative to its fair part.
 
-*Parties* are the queues of the trace, or its users where it names one queue at most. The window of the run is cut into
-*rounds* of a day (a tenth of the window, if that is shorter; a ten-thousandth, if that is longer). In a round a
-party's demand is what its jobs that wait or run would use if they all ran; what is due to it is its max-min fair part
-of the capacity, never more than its demand (`due`). `x = used / due`: 1 is what it is due, more is at the cost of
-others.
+*Parties* are the queues of the trace, or its users if it names at most one queue. The window of the run is cut into
+*rounds* of a day (a tenth of the window if that is shorter; a ten-thousandth if that is longer). In a round, a party's
+demand is the amount that its waiting and running jobs would use if they all ran. Its fair part is its max-min fair part
+of the capacity, at most its demand (`due`). `x = used / fair part`: 1 is fair, more is at the cost of other parties.
 
-- `jain_fairness`: Jain's index of x over the parties with anything due, mean over the rounds; `worst_...`: the lowest.
-- `share_gap`: the largest x less the smallest, mean over the rounds.
-- finish-time fairness (Themis, NSDI'20): how long a job took, from submission to end, by how long it would have taken
-  alone on its party's part of the cluster (1/N of N parties, or by their weights): its run time, longer in proportion
-  if it asks more than that part."""
+- `jain_fairness`: Jain's index of x over the parties with a fair part, mean over the rounds; `worst_...`: the lowest.
+- `share_gap`: the difference between the largest and the smallest x, mean over the rounds.
+- Finish-time fairness (Themis, NSDI'20): a job's time from submission to end, relative to the time that it would need
+  alone on its party's part of the cluster (1/N for N parties, or by their weights). The latter is its run time, longer
+  in proportion if it requests more than that part."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ Used = dict[str, float]
 
 
 def parties(schedule: Schedule) -> tuple[list[str], Sequence[Queue]]:
-    """The party of each task, and the queues among which parties are to be found."""
+    """Return the party of each task, and the queues whose tree contains the parties (none if the parties are users)."""
     tasks = [fate.task for fate in schedule.fates]
     if len({task.queue for task in tasks}) > 1:
         return [task.queue for task in tasks], schedule.queues
@@ -79,7 +78,7 @@ def finish_times(schedule: Schedule, of: list[str], parts: Mapping[str, float]) 
 def rounds(
     schedule: Schedule, of: list[str], since_s: float, until_s: float, round_s: float
 ) -> Iterator[tuple[Used, Used]]:
-    """Per round: what each party used, and what its waiting jobs would have used."""
+    """Yield for each round the amount that each party used, and the amount that its waiting jobs would have used."""
     count = max(1, ceil((until_s - since_s) / round_s - 1e-9))
     used: list[Used] = [{} for _ in range(count)]
     waited: list[Used] = [{} for _ in range(count)]
@@ -92,7 +91,7 @@ def rounds(
 
 
 def spread(into: list[Used], party: str, amount: float, start_s: float, end_s: float, round_s: float) -> None:
-    """Add `amount` over that time to the rounds in which it lies."""
+    """Add `amount` times its seconds to each round between `start_s` and `end_s`."""
     at = min(int(start_s // round_s), len(into) - 1)
     while start_s < end_s:
         until_s = end_s if at == len(into) - 1 else min(end_s, (at + 1) * round_s)

@@ -1,14 +1,14 @@
-"""Fragmentation: free devices that the jobs of this workload cannot use where they are.
+"""Fragmentation: free devices that the jobs of this workload cannot use.
 
-As in FGD (Weng et al., "Beware of Fragmentation", ATC'23, section 3): for a *typical* job drawn from the workload (its
-pods' shapes by frequency, the most frequent that make up 95 % of all pods), what is free on a node counts as fragmented
-if the pod does not fit there, or asks none of the counted resource. The expectation over typical pods, summed over the
-nodes, by the cluster's capacity; the mean over the run, at `SAMPLES` moments evenly spread. Free parts of a shared
-device count as free amounts.
+*Fragmented* is defined as in FGD (Weng et al., "Beware of Fragmentation", ATC'23, section 3). A *typical* pod is drawn
+from the workload (the most frequent shapes that make up 95 % of all pods). The free amount of a node counts as
+fragmented if the pod does not fit on the node, or requests none of the counted resource. The measure is the expectation
+over typical pods, summed over the nodes, relative to the cluster's capacity; it is the mean over `SAMPLES` evenly
+spaced times of the run. Free parts of a shared device count as free amounts.
 
-Apart from that, *stranded* is what is free of the counted resource beyond what the node's other free resources are
-enough for, at what the workload's pods that ask it ask of them per unit (what Borg, EuroSys'15, calls unusable since
-another resource on the machine is all allocated)."""
+*Stranded* is the free amount of the counted resource for which the node's other free resources are too small, at the
+ratio in which the workload's pods request them. (Borg, EuroSys'15, calls it unusable because another resource of the
+machine is fully allocated.)"""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from phalanx.simulator.workload.workload import of_share
 SAMPLES = 200
 TYPICAL = 0.95
 
-Free = dict[str, NDArray[np.float64]]  # resource -> what is free per node
+Free = dict[str, NDArray[np.float64]]  # resource -> the free amount of each node
 
 
 def fragmentation(schedule: Schedule) -> dict[str, float]:
-    """Nothing where it makes no sense: on one node, which only counts."""
+    """Return the measures; empty for a cluster of one node, on which pods are only counted."""
     if len(schedule.workload.nodes) < 2 or not capacity(schedule):
         return {}
     counted, has = schedule.workload.counted, capacity(schedule) * schedule.workload.unit
@@ -48,7 +48,7 @@ def fragmentation(schedule: Schedule) -> dict[str, float]:
 
 
 def typical(schedule: Schedule) -> list[tuple[dict[str, float], float]]:
-    """(what a typical pod asks, how likely it is)."""
+    """Return (requests, probability) of each typical pod."""
     counts = counts_of(schedule)
     enough, total, found = TYPICAL * counts.total(), 0, list[tuple[Shape, int]]()
     for shape, count in counts.most_common():
@@ -61,7 +61,7 @@ def typical(schedule: Schedule) -> list[tuple[dict[str, float], float]]:
 
 
 def counts_of(schedule: Schedule) -> Counter[Shape]:
-    """How many pods there are of each shape."""
+    """Return the number of pods of each shape."""
     counts: Counter[Shape] = Counter()
     for fate in schedule.fates:
         for role in fate.task.job.roles:
@@ -70,7 +70,8 @@ def counts_of(schedule: Schedule) -> Counter[Shape]:
 
 
 def beside(schedule: Schedule) -> dict[str, float]:
-    """How much of each other resource pods ask per unit of the counted one, over all that ask any of it."""
+    """Return for each other resource the requested amount per unit of the counted one, over all pods that request the
+    counted resource."""
     counted, device_bytes = schedule.workload.counted, schedule.workload.device_bytes
     asked: Counter[str] = Counter()
     for shape, count in counts_of(schedule).items():
@@ -88,7 +89,7 @@ def asks(shape: Shape, device_bytes: float) -> dict[str, float]:
 
 
 def sampled(schedule: Schedule) -> Iterator[Free]:
-    """Return what is free at evenly spread moments of the window."""
+    """Yield the free amounts at evenly spaced times of the window."""
     since_s, until_s = window(schedule)
     row_of = {node.name: row for row, node in enumerate(schedule.workload.nodes)}
     free = capacities(schedule)
@@ -118,7 +119,7 @@ def capacities(schedule: Schedule) -> Free:
 
 
 def fragmented(free: Free, shapes: list[tuple[dict[str, float], float]], counted: str) -> float:
-    """The expected amount of `counted` that is free in vain."""
+    """Return the expected free amount of `counted` that a typical pod cannot use."""
     there = np.maximum(free[counted], 0.0)
     found = 0.0
     for asked, likelihood in shapes:
@@ -130,7 +131,8 @@ def fragmented(free: Free, shapes: list[tuple[dict[str, float], float]], counted
 
 
 def stranded(free: Free, ratios: Mapping[str, float], counted: str) -> float:
-    """The amount of `counted` that is free where something else is short. `ratios`: as from `beside`."""
+    """Return the free amount of `counted` on nodes where another resource is too small. `ratios`: the result of
+    `beside`."""
     there = np.maximum(free[counted], 0.0)
     enough = there.copy()
     for name, per_unit in ratios.items():

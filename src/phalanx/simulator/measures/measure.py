@@ -1,7 +1,7 @@
 """The measures of a schedule, by their documented names (docs/guide/simulate.md defines each).
 
-s: submission, b: first start, e: end, p: how long it ran for good, n: its size in the counted resource (processors,
-GPUs), C: what the cluster has. Jobs that never ended count in `jobs` and `unfinished` only."""
+s: submission, b: first start, e: end, p: run time that was not lost, n: size in the counted resource (processors,
+GPUs), C: capacity of the cluster. Jobs that never ended count in `jobs` and `unfinished` only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from phalanx.simulator.schedule.schedule import Fate, Schedule
 from phalanx.simulator.schedule.statistic import mean, percentile
 from phalanx.simulator.schedule.sweep import capacity, held, sizes, spans, window
 
-TAU_S = 10.0  # of the bounded slowdown (Feitelson)
+TAU_S = 10.0  # the constant of the bounded slowdown (Feitelson)
 HOUR_S = 3600.0
 MONTH_S = 30 * 86_400.0
 PARTS = (("median", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99))
@@ -27,7 +27,8 @@ OF_GROUPS = frozenset({"mean", "median", "p95", "p99"})
 
 
 def measure(schedule: Schedule) -> dict[str, Any]:
-    """Everything, flat but for `by_level`, `by_queue`, `by_size` and `by_month`."""
+    """Return all measures. The values are numbers or texts, except for `by_level`, `by_queue`, `by_size` and
+    `by_month`."""
     done = list(schedule.finished())
     return {
         "trace": schedule.workload.name,
@@ -59,7 +60,7 @@ def measure(schedule: Schedule) -> dict[str, Any]:
 
 
 def speed(schedule: Schedule, done: int) -> dict[str, float]:
-    """Return what the run took here: of this machine, but for `passes`."""
+    """Return the times of the run on this machine, and the number of passes."""
     since_s, until_s = window(schedule)
     per_s = 1.0 / schedule.wall_s if schedule.wall_s else 0.0
     return {
@@ -74,19 +75,19 @@ def speed(schedule: Schedule, done: int) -> dict[str, float]:
 
 
 def wait_s(fate: Fate) -> float:
-    """b - s."""
+    """Return the wait, b - s."""
     assert fate.start_s is not None
     return fate.start_s - fate.task.job.submitted_s
 
 
 def jct_s(fate: Fate) -> float:
-    """Job completion time (turnaround, flow): e - s."""
+    """Return the job completion time (turnaround, flow): e - s."""
     assert fate.end_s is not None
     return fate.end_s - fate.task.job.submitted_s
 
 
 def bounded_slowdown(fate: Fate) -> float:
-    """max(1, (e - s) / max(p, tau)): of an undisturbed rigid job, (wait + run) / max(run, tau)."""
+    """Return max(1, (e - s) / max(p, tau)). For an undisturbed rigid job this is (wait + run) / max(run, tau)."""
     return max(1.0, jct_s(fate) / max(fate.ran_s, TAU_S))
 
 
@@ -99,7 +100,8 @@ def times(done: Sequence[Fate]) -> dict[str, float]:
 
 
 def per_processor(schedule: Schedule) -> dict[str, float]:
-    """max(1, (e - s) / (n max(p, tau))): a large job may wait longer (Zotkin and Keleher 1999; Feitelson 2001)."""
+    """Return the measures of max(1, (e - s) / (n max(p, tau))), by which a large job may wait longer (Zotkin and
+    Keleher 1999; Feitelson 2001)."""
     both = zip(schedule.fates, sizes(schedule), strict=True)
     values = (
         max(1.0, jct_s(fate) / (max(1.0, size) * max(fate.ran_s, TAU_S)))
@@ -119,7 +121,7 @@ def summary(values: Iterable[float], name: str) -> dict[str, float]:
 
 
 def use(schedule: Schedule) -> dict[str, float]:
-    """How well the cluster was used over the window from the first submission to the last end."""
+    """Return the use of the cluster between the first submission and the last end."""
     has, (since_s, until_s) = capacity(schedule), window(schedule)
     span_s = until_s - since_s
     spent = [
@@ -148,8 +150,8 @@ def use(schedule: Schedule) -> dict[str, float]:
 
 
 def shortest(schedule: Schedule) -> dict[str, float]:
-    """No schedule of what ended is shorter: what is submitted from some moment on fills the cluster for so long, and no
-    job is over sooner than it would be by itself."""
+    """Return a lower bound for the length of any schedule of the ended jobs. The jobs submitted from some time on fill
+    the cluster for at least their total work, and no job ends sooner than alone."""
     since_s, until_s = window(schedule)
     has, work, bound_s = capacity(schedule), 0.0, 0.0
     both = [pair for pair in zip(schedule.fates, sizes(schedule), strict=True) if pair[0].end_s is not None]
@@ -161,7 +163,8 @@ def shortest(schedule: Schedule) -> dict[str, float]:
 
 
 def fidelity(schedule: Schedule) -> dict[str, float]:
-    """Of the jobs whose trace says how long they waited: the part that waited as long here, to the second."""
+    """Return the fraction of jobs with the same wait as in the trace, to the second, among the jobs whose wait in the
+    trace is known."""
     known = [(fate, fate.task.waited_s) for fate in schedule.fates if fate.task.waited_s is not None]
     same = [fate.start_s is not None and abs(wait_s(fate) - waited_s) < 1.0 for fate, waited_s in known]
     return {"as_in_trace_ratio": mean(list(map(float, same)))} if known else {}
@@ -173,8 +176,8 @@ def limit_of(fate: Fate) -> float:
 
 
 def stops(schedule: Schedule) -> dict[str, float]:
-    """Jobs that were stopped at their user's limit; starts beyond the first, whatever for; and what they ran for
-    nothing, as time and as time times size."""
+    """Return the number of jobs stopped at their user's limit, the starts after the first one, and the lost run time,
+    as time and as time multiplied by size."""
     again = [max(0, fate.starts - 1) for fate in schedule.fates]
     return {
         "stopped_at_limit": sum(fate.outcome is Outcome.FAILED for fate in schedule.fates),
@@ -197,12 +200,12 @@ def preemptions(schedule: Schedule) -> dict[str, float]:
 
 
 def lost(schedule: Schedule) -> float:
-    """Processor-seconds (GPU-seconds) that were run for nothing."""
+    """Return the lost processor seconds (GPU seconds)."""
     return fsum(fate.lost_s * size for fate, size in zip(schedule.fates, sizes(schedule), strict=True) if fate.lost_s)
 
 
 def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """The main measures of each group of jobs; means and percentiles of nothing, where none of them ended, are None."""
+    """Return the main measures of each group of jobs. Means and percentiles of a group without ended jobs are None."""
     members: dict[str, list[Fate]] = {}
     for fate, group in zip(schedule.fates, groups, strict=True):
         members.setdefault(group, []).append(fate)
@@ -219,7 +222,8 @@ def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float |
 
 
 def by_month(schedule: Schedule) -> dict[str, Any]:
-    """A log is one sample, its months are several (Frachtenberg and Feitelson 2005). Of what is submitted over more."""
+    """Return the measures by month of submission, if there is more than one. A log is one sample, but its months are
+    several (Frachtenberg and Feitelson 2005)."""
     submitted_s = [fate.task.job.submitted_s for fate in schedule.fates]
     since_s = min(submitted_s, default=0.0)
     months = [str(int((at_s - since_s) // MONTH_S) + 1) for at_s in submitted_s]
@@ -227,7 +231,8 @@ def by_month(schedule: Schedule) -> dict[str, Any]:
 
 
 def size_class(size: float) -> str:
-    """Powers of two: `1`, `2`, `3-4`, `5-8` …; `<1` for shares of a device, `0` for jobs that ask none."""
+    """Return the class of a size, by powers of two: `1`, `2`, `3-4`, `5-8` …; `<1` for shares of a device, `0` for jobs
+    that request none of the counted resource."""
     if size < 1:
         return "<1" if size > 0 else "0"
     upper = 2 ** max(0, (round(size + 0.499999) - 1).bit_length())
@@ -236,7 +241,7 @@ def size_class(size: float) -> str:
 
 
 def natural(name: str) -> tuple[int, float, str]:
-    """Numbers by their value, then names."""
+    """Return a sort key: numbers by their value, then names."""
     first = name.split("-")[0]
     if name == "<1":
         return (0, 0.5, name)

@@ -1,11 +1,11 @@
-"""Traces in the formats of others.
+"""Readers of traces in published formats.
 
-lines      where a trace is wrong: file, line and column
-gpus       jobs that say how many GPUs they want and no more
+lines      the records of a file, and errors with file, line and column
+gpus       jobs that only state their number of GPUs
 chronus    Chronus (SoCC'21)
 muri       Muri (SIGCOMM'22)
 openb      Alibaba's cluster-trace-gpu-v2023
 philly     Microsoft's Philly
 swf        the Standard Workload Format
-recognise  which format a file has
+recognise  detect the format of a file
 """

@@ -1,9 +1,9 @@
 """The traces of Chronus (Gao et al., SoCC'21), derived from Philly's: jobs with deadlines among jobs without.
 
 `job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,
-job_type`; times in seconds. `user` is the virtual cluster, which becomes the queue. The deadline of a job that is not
-best effort is its submission and the first (for soft ones: the last) of `expect_time_list`, seconds apart by `-`;
-`expect_value_list`, if there is one, says what it is worth to be over by each of them."""
+job_type`; times in seconds. `user` is the virtual cluster, which becomes the queue. A job that is not best effort has a
+deadline: its submission plus the first (for soft deadlines the last) of `expect_time_list`, seconds separated by `-`.
+`expect_value_list`, if present, has the value of an end by each of these times."""
 
 from __future__ import annotations
 

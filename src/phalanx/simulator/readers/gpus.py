@@ -1,4 +1,4 @@
-"""Jobs that say how many GPUs they want and no more: one pod of up to as many GPUs as a node has, else several."""
+"""Jobs that only state their number of GPUs: one pod with up to the GPUs of a node, otherwise several pods."""
 
 from __future__ import annotations
 

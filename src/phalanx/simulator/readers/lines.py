@@ -1,10 +1,10 @@
-"""Where a trace is wrong: file, line and column, and whether to go on.
+"""Read the records of a trace file, and report errors with file, line and column.
 
-Readers speak of *records* (a line of a log, a row of a table). A record that cannot be read is told with its place;
-`skip` counts it and goes on, `stop` ends the reading there. What is packed by gzip, as its first bytes say, is unpacked
-on the way, and a file that is cut off in the middle is told like any other fault.
+A *record* is a line of a log or a row of a table. An unreadable record is reported with its place. `skip` counts it and
+continues; `stop` ends the reading. Files that gzip compressed are recognised by their first bytes. A truncated file is
+reported like any other error.
 
-Times are up to `LONGEST_S`: beyond, microseconds are no whole numbers any more, and nothing is as old."""
+Times are at most `LONGEST_S`, because larger floats cannot represent microseconds."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from phalanx.model.node import Node
 from phalanx.model.pod import CPU
 from phalanx.simulator.workload.workload import MILLI_CPU, Task, Workload, in_order
 
-SHOWN = 10  # so many faults are told one by one
-LONGEST_S = 9e9  # 285 years; moments may be seconds since 1970
-PACKED = b"\x1f\x8b"  # how gzip's files begin (RFC 1952)
-MARK = b"\xef\xbb\xbf"  # what some editors write before UTF-8
+SHOWN = 10  # the number of faults that are listed one by one
+LONGEST_S = 9e9  # 285 years; times may be seconds since 1970
+PACKED = b"\x1f\x8b"  # the first bytes of a gzip file (RFC 1952)
+MARK = b"\xef\xbb\xbf"  # the mark that some editors write before UTF-8
 
 
 class OnError(StrEnum):
@@ -38,11 +38,11 @@ class OnError(StrEnum):
 
 
 class TraceError(PhalanxError):
-    """A trace, cluster or policy file cannot be read; the text says where and why."""
+    """A trace, cluster or policy file cannot be read. The text has the place and the cause."""
 
 
 class BadRecord(Exception):
-    """A record is wrong, at a column (counted from 1) of its line."""
+    """A record is invalid. `column`: the place in its line, counted from 1."""
 
     def __init__(self, why: str, column: int | None = None, line: int | None = None) -> None:
         super().__init__(why)
@@ -50,7 +50,7 @@ class BadRecord(Exception):
 
 
 class Source:
-    """A file that is being read: its faults, and the records left out for a reason that is none of the file's."""
+    """A file being read. `faults`: its unreadable records. `dropped`: valid records that are left out, by reason."""
 
     def __init__(self, path: Path, on_error: OnError = OnError.STOP) -> None:
         self.path, self.on_error = path, on_error
@@ -58,7 +58,7 @@ class Source:
         self.dropped: Counter[str] = Counter()
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """(number from 1, text) of each line; bytes that are no UTF-8 are kept visible rather than fatal."""
+        """Yield (number from 1, text) of each line; invalid UTF-8 is shown escaped and is no error."""
         number = 0
         try:
             with opened(self.path) as file:
@@ -74,7 +74,7 @@ class Source:
             raise TraceError(f"{self.path}: {error.strerror or error}") from None
 
     def rows(self, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-        """(line, column name -> text) of each row of a CSV with a header, which must have the `needed` columns."""
+        """Yield (line, column name -> text) of each row of a CSV file. Its header must have the `needed` columns."""
         names: list[str] | None = None
         for number, text in self.lines():
             if not text.strip():
@@ -97,7 +97,7 @@ class Source:
             raise TraceError(f"{self.path}: the file is empty; a header line was expected")
 
     def fault(self, line: int, bad: BadRecord) -> None:
-        """Note it and go on, or stop here, as asked."""
+        """Record an invalid record, or raise TraceError if `on_error` is `stop`."""
         line = bad.line if bad.line is not None else line
         at = f"{self.path}:{line}" + (f":{bad.column}" if bad.column else "")
         if self.on_error is OnError.STOP:
@@ -105,17 +105,17 @@ class Source:
         self.faults.append(f"{at}: {bad}")
 
     def fatal(self, line: int, why: str) -> NoReturn:
-        """Nothing after this could be read either."""
+        """Raise TraceError for an error after which nothing can be read."""
         raise TraceError(f"{self.path}:{line}: {why}")
 
     def drop(self, why: str) -> None:
-        """A record that is well written and yet no job."""
+        """Count a valid record that is not a job, by its reason `why`."""
         self.dropped[why] += 1
 
     def workload(
         self, tasks: Sequence[Task], *, nodes: tuple[Node, ...] = (), counted: str = CPU, unit: int = MILLI_CPU
     ) -> Workload:
-        """Return the workload that was read, with what was not."""
+        """Return the workload, together with the records that were left out."""
         return Workload(
             name=self.path.name,
             tasks=in_order(tasks),
@@ -132,13 +132,14 @@ class Source:
 
 
 def cells_of(text: str) -> list[str]:
-    """Of a line of comma-separated values. Raises `csv.Error`."""
+    """Return the values of a line of comma-separated values. Raises `csv.Error`."""
     return next(csv.reader([text], strict=True)) if '"' in text else text.split(",")
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Iterable[bytes]]:
-    """Open the file and yield its lines, unpacked. Raises `TraceError` for a pipe, which could be read only once."""
+    """Open the file and yield its decompressed lines. Raises `TraceError` for a pipe, because the file is read
+    twice."""
     with path.open("rb") as file:
         if not S_ISREG(os.fstat(file.fileno()).st_mode):
             raise TraceError(f"{path}: this is no file but a pipe or a device; put it into a file, it is read twice")
@@ -159,7 +160,7 @@ def number(
     most: float = LONGEST_S,
     default: float | None = None,
 ) -> float:
-    """The number in that column; `default` if there is none. Raises `BadRecord` with the column's number."""
+    """Return the number in a column; `default` if the cell is empty. Raises `BadRecord` with the column's number."""
     text = row.get(column, "")
     if not text and default is not None:
         return default
@@ -184,7 +185,7 @@ def whole(row: dict[str, str], column: str, *, least: int, most: int) -> int:
 
 
 def unheard_of(row: dict[str, str], column: str, seen: set[str]) -> str:
-    """A name that no earlier record has."""
+    """Return the name in a column. Raises `BadRecord` if it is empty or an earlier record has it."""
     name = row[column]
     if not name:
         raise wrong(row, column, "is empty")
@@ -200,7 +201,7 @@ def wrong(row: dict[str, str], column: str, why: str) -> BadRecord:
 
 
 def told(faults: Iterable[str]) -> list[str]:
-    """The first faults one by one, and how many more there are."""
+    """Return the first faults as lines, and a line with the number of the others."""
     every = list(faults)
     rest = len(every) - SHOWN
     return [*every[:SHOWN], *([f"… and {rest} more of that kind"] if rest > 0 else [])]

@@ -1,10 +1,10 @@
 """The traces of Muri (Zhao et al., SIGCOMM'22), derived from Philly's: `job_id,num_gpu,submit_time,…,duration,…`.
 
 `submit_time`, `duration` and `iteration_time` are milliseconds; `duration` is the product of iterations and iteration
-time. How a model uses other resources (`resource_time_0` …) is not used: no two jobs share a GPU here.
+time. The use of other resources (`resource_time_0` …) is ignored, because no two jobs share a GPU here.
 
-Two rules of the study's own simulator are part of what its traces mean, and of its published numbers: an iteration
-takes 1.5 % longer than profiled (its profiler runs beside it), and saving and starting a job again costs what was
+The reader applies two rules of the study's own simulator, on which its published figures rely. An iteration takes 1.5 %
+longer than profiled, because the profiler runs at the same time. Saving and restarting a job costs the time that was
 profiled for its model and number of GPUs."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "batc
 MS_PER_S = 1000.0
 PROFILED = 1.015
 
-# Seconds that a restart of each model costs, on 1, 2, 4, 8, 16 and 32 GPUs; what is not named: 10.
+# The cost of a restart in seconds for each model, on 1, 2, 4, 8, 16 and 32 GPUs; 10 for other models.
 GPUS = (1, 2, 4, 8, 16, 32)
 RESTART_S: dict[str, tuple[float, ...]] = {
     "vgg16": (7, 7, 8, 9, 9, 10),

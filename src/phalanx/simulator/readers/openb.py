@@ -1,10 +1,10 @@
 """Alibaba's cluster-trace-gpu-v2023 ("openb"; Weng et al., ATC'23): a list of nodes, and lists of pods.
 
 Nodes: `sn,cpu_milli,memory_mib,gpu,model`. Pods: `name,cpu_milli,memory_mib,num_gpu,gpu_milli`, mostly with `gpu_spec,
-qos,pod_phase,creation_time,deletion_time,scheduled_time` (seconds). A pod with `gpu_milli` below 1000 shares one GPU;
-`gpu_spec` names the models that will do, `|` between them. A pod runs from its start for as long as it lived in the
-trace after it was scheduled (after its creation, if it never was). Lists without times are pods that come one second
-after the other and stay."""
+qos,pod_phase,creation_time,deletion_time,scheduled_time` (seconds). A pod with `gpu_milli` below 1000 shares one GPU.
+`gpu_spec` names the accepted models, separated by `|`. The run time of a pod is its time in the trace between
+scheduling (or creation, if it was never scheduled) and deletion. In a list without times, the pods are submitted one
+second after the other and never end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 MODEL = "nvidia.com/gpu.product"
 MIB = 2**20
 MOST = 10**9
-PODS_PER_NODE = 1000  # the trace does not limit them
+PODS_PER_NODE = 1000  # the trace has no limit
 
 
 def read_nodes(path: Path, *, on_error: OnError = OnError.STOP) -> tuple[Node, ...]:

@@ -1,4 +1,4 @@
-"""Which format a trace file has, told by its first line that is no comment: nobody should have to say it."""
+"""Detect the format of a trace file by its first line that is not a comment, so users need not state it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.simulator.workload.workload import Workload
 
 Reader = Callable[..., Workload]
 
-# What the header must have for a table to be of that format; the first that matches is taken.
+# (format, columns that its header must have, reader); the first match wins.
 TABLES: tuple[tuple[str, tuple[str, ...], Reader], ...] = (
     ("chronus", chronus.COLUMNS, chronus.read),
     ("muri", muri.COLUMNS, muri.read),
@@ -22,7 +22,7 @@ TABLES: tuple[tuple[str, tuple[str, ...], Reader], ...] = (
 
 
 def reader_of(path: Path) -> Reader:
-    """Raises `TraceError` if it is none that is known."""
+    """Return the reader for a file. Raises `TraceError` if its format is unknown."""
     if path.name.removesuffix(".gz").endswith(".swf"):
         return swf.read
     for _, text in Source(path, OnError.SKIP).lines():

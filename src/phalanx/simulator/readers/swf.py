@@ -1,22 +1,24 @@
 """The Standard Workload Format of the Parallel Workloads Archive (Feitelson, Tsafrir, Krakov: "Experience with using
 the Parallel Workloads Archive", JPDC 2014; format: cs.huji.ac.il/labs/parallel/workload/swf.html).
 
-Eighteen whitespace-separated fields a line, -1 for unknown; header lines `; Name: value`. What is made of them:
 
-- *size*: the requested processors (field 8), or those allocated (5) where that is not known. A record with neither is
-  no job that ran, nor is one with a run time of 0 or unknown (cancelled before it started): both are left out and
-  counted, as the archive's users do.
-- *limit*: the requested time (9). A log may show jobs running longer; whoever simulates stops them at the limit, so
-  their run time counts as the limit. Unknown: the job states none.
-- user, group, queue (12, 13, 15; partition 16 as the queue if there is none), the recorded wait (3).
-- fields that are read and not used: average CPU time, memory used and requested, status, executable. A job
-  that was checkpointed has a record as a whole and then one for each part (status 2, 3, 4), under the same number: the
-  parts are left out.
-- *preceding job* and think time (17, 18) are honoured on request only (`follow`), since most logs reuse the fields: the
-  job is submitted its think time after the preceding one is over, not when the log says (where it has no think time:
-  when the log says, or then, whichever is later). A preceding job that is none of those played is nobody's.
+A line has eighteen fields, separated by white space, with -1 for unknown; header lines are `; Name: value`. They are
+used as follows:
 
-The cluster is what the header says: `MaxProcs`, else `MaxNodes`."""
+- *Size*: the requested processors (field 8), or the allocated processors (5) if the request is unknown. A record
+  without both, or with a run time of 0 or unknown (cancelled before its start), is not a job that ran. Such records are
+  left out and counted, as users of the archive do.
+- *Limit*: the requested time (9); unknown means no limit. A log may contain jobs that ran longer. Their run time counts
+  as the limit, because a simulation stops them at the limit.
+- User, group, queue (12, 13, 15; the partition 16 if there is no queue), and the recorded wait (3).
+- Average CPU time, used and requested memory, status and executable are not used. A checkpointed job has one record for
+  the whole job and one for each part (status 2, 3, 4) with the same number; the parts are left out.
+- *Preceding job* and think time (17, 18) are used on request only (`follow`), because many logs use the fields for
+  other values. The job is then submitted its think time after the end of the preceding job. Without a think time it is
+  submitted at that end or at its submit time, whichever is later. A preceding job that is not part of the run is
+  ignored.
+
+The cluster's size is the header's `MaxProcs`, otherwise `MaxNodes`."""
 
 from __future__ import annotations
 
@@ -48,8 +50,8 @@ def read(
     follow: bool = False,
     size: int | None = None,
 ) -> Workload:
-    """The workload of a log. `first`: no more is read than it takes to have so many jobs. `follow`: honour the
-    preceding-job field. `size`: the machine's processors, instead of the header's. Raises `TraceError`."""
+    """Return the workload of a log. `first`: stop after this number of jobs. `follow`: use the preceding-job field.
+    `size`: the machine's number of processors, instead of the header's. Raises `TraceError`."""
     source, header = Source(path, on_error), dict[str, str]()
     tasks, seen = list[Task](), set[int]()
     for line, text in source.lines():
@@ -70,8 +72,8 @@ def read(
 
 
 def following(tasks: list[Task]) -> list[Task]:
-    """Return the tasks. A task follows only a job that is there and has a lower number: none waits for what never is
-    over."""
+    """Return the tasks; a preceding job counts only if it is part of the run and has a lower number. So no task waits
+    for ever."""
     known = {task.job.id for task in tasks}
     return [
         task
@@ -82,8 +84,8 @@ def following(tasks: list[Task]) -> list[Task]:
 
 
 def as_submitted(tasks: list[Task]) -> list[Task]:
-    """Logs are in the order of submission, and number their jobs in that order. One that is not, such as the logs that
-    simulators write in the order of ends, is brought back into it: of jobs of the same moment, by number."""
+    """Return the tasks in the order of submission; at equal times by job number. Most logs have this order; logs of
+    simulators may be in the order of ends."""
     if all(one.job.submitted_s <= other.job.submitted_s for one, other in pairwise(tasks)):
         return tasks
     return sorted(tasks, key=lambda task: (task.job.submitted_s, int(task.job.id)))
@@ -107,7 +109,8 @@ def machine_size(path: Path, header: dict[str, str], tasks: Iterable[Task]) -> i
 
 
 def read_record(source: Source, text: str, follow: bool, seen: set[int]) -> Task | None:
-    """The task of one line; None if it is no job that ran. `seen`: the job numbers so far. Raises `BadRecord`."""
+    """Return the task of one line; None if it is not a job that ran. `seen`: the job numbers so far. Raises
+    `BadRecord`."""
     values = fields(text)
     number, submit, wait, run, _, _, _, requested, limit, _, status, *_ = values
     size_at = 7 if requested > 0 else 4
@@ -150,7 +153,8 @@ def job_of(values: list[int], count: int, limit_s: float | None) -> Job:
 
 
 def no_job(run: int, count: int, *, known: bool) -> str:
-    """Why a record is none of a job that ran; empty: it is one."""
+    """Return why a record is not a job that ran; empty if it is one. `known`: a record with the same number came
+    before."""
     if known:
         return "parts of a job that is recorded as a whole (status 2 to 4)"
     if run <= 0:
@@ -159,7 +163,7 @@ def no_job(run: int, count: int, *, known: bool) -> str:
 
 
 def fields(text: str) -> list[int]:
-    """The eighteen values. Some logs write whole numbers with a fraction (`12.0`, CPU times): the whole part counts."""
+    """Return the eighteen values of a line. Fractions, which some logs write (`12.0`, CPU times), are cut off."""
     cells = text.split()
     if len(cells) != FIELDS:
         column = len(text) + 1 if len(cells) < FIELDS else place_of(text, FIELDS)
@@ -178,7 +182,7 @@ def whole_part(text: str, index: int, cell: str) -> int:
 
 
 def place_of(text: str, index: int) -> int:
-    """The column, counted from 1, at which that field begins."""
+    """Return the column, counted from 1, at which the field `index` begins."""
     at = 0
     for cell in text.split()[: index + 1]:
         start = text.index(cell, at)

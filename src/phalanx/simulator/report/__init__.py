@@ -2,6 +2,6 @@
 
 chart    inline SVG
 style    one style sheet, light and dark
-picture  a schedule, reduced to what a page draws
+picture  a schedule, reduced to the data that a page draws
 page     one self-contained HTML page
 """

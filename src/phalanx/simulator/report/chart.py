@@ -1,7 +1,8 @@
-"""Charts as inline SVG: they need no script, scale with the page, and take their colours from the page's style sheet,
-so that one drawing is right in light and in dark.
+"""Charts as inline SVG. They need no script, scale with the page, and take their colours from the page's style sheet,
+so one drawing works in light and dark mode.
 
-Each chart is drawn in a box of `WIDTH` by its height; `Axes` maps values into it and draws ticks. Colours are classes
+Each chart is drawn in a box of `WIDTH` by its height. `Axes` maps values to positions and draws ticks. Colours are
+classes
 `c0` … `c8` (fill) and `l0` … `l8` (line)."""
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """`x` and `y` map a value to a position from 0 (left, bottom) to 1."""
+    """The axes of a chart. `x`, `y`: map a value to a position from 0 (left, bottom) to 1."""
 
     height: float
     x: Scale
@@ -51,7 +52,7 @@ def svg(height: float, body: str, label: str) -> str:
 
 
 def stacked(axes: Axes, xs: Sequence[float], rows: Sequence[Sequence[float]], names: Sequence[str]) -> str:
-    """Areas on top of each other; xs are the edges of the bins (one more than values)."""
+    """Return stacked areas. `xs`: the edges of the bins, one more than the values of a row."""
     below = [0.0] * (len(xs) - 1)
     parts = []
     for at, (row, name) in enumerate(zip(rows, names, strict=True)):
@@ -83,7 +84,7 @@ def rectangle(axes: Axes, left: float, right: float, low: float, high: float, co
 
 
 def level(axes: Axes, value: float, name: str) -> str:
-    """A dashed line across."""
+    """Return a dashed horizontal line with a label."""
     _, y = axes.at(0, value)
     line = f'<line class="level" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}"/>'
     return line + text(WIDTH - RIGHT, y - 4, name, "end")
@@ -110,13 +111,13 @@ def linear(low: float, high: float) -> Scale:
 
 
 def logarithmic(high: float) -> Scale:
-    """From 1 up; what is below counts as 1 (no wait at all is at the left edge)."""
+    """Return a logarithmic scale from 1 to `high`. Values below 1 count as 1, so a wait of 0 is at the left edge."""
     top = log10(max(high, 10.0))
     return lambda value: log10(max(value, 1.0)) / top
 
 
 def round_ticks(high: float, count: int = 4) -> list[float]:
-    """Round numbers from 0 to `high`."""
+    """Return about `count` round numbers from 0 to `high`."""
     if high <= 0:
         return [0.0]
     rough = high / count
@@ -126,7 +127,7 @@ def round_ticks(high: float, count: int = 4) -> list[float]:
 
 
 def time_ticks(span_s: float, count: int = 6) -> list[tuple[float, str]]:
-    """(seconds since the beginning, label)."""
+    """Return (seconds since the beginning, label) of about `count` ticks."""
     unit_s, name = next(
         ((unit_s, name) for unit_s, name in ((DAY_S, "d"), (HOUR_S, "h"), (MINUTE_S, "min")) if span_s >= 3 * unit_s),
         (1.0, "s"),
@@ -135,7 +136,7 @@ def time_ticks(span_s: float, count: int = 6) -> list[tuple[float, str]]:
 
 
 def duration(seconds: float) -> str:
-    """`3.2 d`, `1.5 h`, `12 min`, `40 s`."""
+    """Return a duration as text: `3.2 d`, `1.5 h`, `12.0 min`, `40 s`."""
     for unit_s, name in ((DAY_S, "d"), (HOUR_S, "h"), (MINUTE_S, "min")):
         if seconds >= unit_s:
             return f"{seconds / unit_s:.1f} {name}"

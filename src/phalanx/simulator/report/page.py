@@ -1,8 +1,8 @@
 """The report: one self-contained HTML page about one or more schedules of the same workload.
 
-Policy against policy first (the table and the waits), then each policy's picture: use over time by queue, how much and
-how many wait, a closer look node by node, and the jobs that were treated worst, with why. Nothing is loaded from
-anywhere, there is no script, and every name from a trace is escaped."""
+First it compares the policies (a table and the waits). Then each policy has its own part: use over time by queue, the
+amount and the number of waiting jobs, a closer look node by node, and the worst treated jobs with their reasons. The
+page loads nothing, has no script, and escapes every name from a trace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from phalanx.simulator.report.chart import (
 from phalanx.simulator.report.picture import BINS, Picture, Worst
 from phalanx.simulator.report.style import STYLE
 
-# What the comparison shows: (heading, measure, how it is written, whether less is better).
+# The columns of the comparison: (heading, measure, format, whether less is better).
 MEASURES = (
     ("jobs finished", "finished", "{:,.0f}", False),
     ("mean wait", "mean_wait_s", "duration", True),
@@ -55,7 +55,8 @@ LINES = 9
 
 
 def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]], *, made_by: str) -> str:
-    """`rows`: the measures of each picture's schedule, in the same order. `made_by`: the command, for the footer."""
+    """Return the page. `rows`: the measures of each picture's schedule, in the same order. `made_by`: the command, for
+    the footer."""
     trace = ", ".join(dict.fromkeys(each.trace for each in pictures)) or "nothing"
     pictures = told_apart(pictures)
     parts = [
@@ -76,7 +77,7 @@ def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]], *, made
 
 
 def told_apart(pictures: Sequence[Picture]) -> Sequence[Picture]:
-    """Of several traces, each says of which it is."""
+    """Return the pictures; if there are several traces, each title begins with its trace."""
     if len({each.trace for each in pictures}) < 2:
         return pictures
     return [replace(each, title=f"{each.trace}: {each.title}") for each in pictures]
@@ -93,7 +94,7 @@ def opening(pictures: Sequence[Picture]) -> Iterator[str]:
 
 
 def longest(pictures: Sequence[Picture]) -> float:
-    """All are drawn on one scale of time (seconds), so that they can be compared."""
+    """Return the longest schedule in seconds. All charts use this time scale, so they can be compared."""
     return max((each.until_s - each.since_s for each in pictures), default=0.0)
 
 
@@ -115,7 +116,7 @@ def comparison(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]]) -
 
 
 def best_of(rows: Sequence[Mapping[str, Any]], name: str, *, less: bool) -> float | None:
-    """The best value, if not all are the same."""
+    """Return the best value; None if all values are equal."""
     values: list[float] = [row[name] for row in rows if isinstance(row.get(name), int | float)]
     if len(set(values)) < 2:
         return None
@@ -152,7 +153,7 @@ def waits_chart(pictures: Sequence[Picture]) -> str:
 
 
 def queues_chart(pictures: Sequence[Picture]) -> str:
-    """Nothing where there is only one: its own chart is the same."""
+    """Return a chart of the waiting jobs under all policies; empty for a single policy, whose own chart is the same."""
     if len(pictures) < 2:
         return ""
     drawn = pictures[:LINES]

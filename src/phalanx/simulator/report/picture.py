@@ -1,9 +1,9 @@
-"""What a report shows of one schedule, reduced to what a page can draw: it is made where the schedule was played, and
-small enough to be sent from there.
+"""One schedule, reduced to the data that a page draws. The process of the run computes it, because it is small enough
+to be sent to another process.
 
-Time is cut into `BINS` equal bins. *Parties* (`fairness.parties`: queues, or users) that ask most keep their name, and
-have the same colour under every policy; the others are drawn together. The Gantt chart is a *closer look*: of a long
-schedule, the stretch in which most was waiting, as long as no more than `LOOK_STINTS` spans lie in it."""
+Time is cut into `BINS` equal bins. The *parties* (`fairness.parties`: queues, or users) with the highest demand keep
+their names and have the same colour under every policy; the others are drawn together. The Gantt chart is a *closer
+look*. For a long schedule it shows the time around the longest queue, with at most `LOOK_STINTS` spans."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOOK_NODES = 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worst:
-    """A job that was treated badly; `slowdown` 0: it never ran. `submitted_s` counts from the first submission."""
+    """A job with a long wait. `slowdown`: 0 if it never ran. `submitted_s`: seconds since the first submission."""
 
     job: str
     party: str
@@ -42,7 +42,7 @@ class Worst:
 
 
 class Bar(NamedTuple):
-    """A job on one node in the closer look: `low` and `high` are parts of the row's height."""
+    """A job on one node in the closer look. `low`, `high`: the bar's edges, as fractions of the row's height."""
 
     row: int
     start_s: float
@@ -55,7 +55,8 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Part of the schedule, node by node: `bars` are drawn in the rows of `nodes`."""
+    """A part of the schedule, node by node. `bars`: drawn in the rows of `nodes`. `all_nodes`: the number of used
+    nodes, which may be more than the rows."""
 
     since_s: float
     until_s: float
@@ -66,9 +67,13 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Amounts are in the workload's counted resource. `used[party][bin]`, `waiting[bin]` (how much waits) and
-    `queued[bin]` (how many jobs wait) are means over the bin; `waits`: the waits (seconds) at equal steps of the
-    distribution; `parties`: in the order in which they are coloured."""
+    """The data of one schedule. Amounts are in the workload's counted resource.
+
+    `used[party][bin]`: the mean used amount. `waiting[bin]`: the mean amount requested by waiting jobs. `queued[bin]`:
+    the mean number of waiting jobs.
+    `waits`: quantiles of the wait in seconds, evenly spaced.
+    `parties`: the parties in the order of their colours.
+    `worst`: the jobs with the highest slowdown. `never`: jobs that never ran; `never_count`: their number."""
 
     title: str
     trace: str
@@ -117,7 +122,8 @@ def picture(schedule: Schedule) -> Picture:
 def used_by(
     schedule: Schedule, of: Sequence[str], since_s: float, until_s: float
 ) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:
-    """The parties that ask most, and what each used per bin; the last is all others, if there are any."""
+    """Return the parties with the highest demand, and the amount that each used per bin. The last one may be all others
+    together."""
     bin_s = max(until_s - since_s, 1e-9) / BINS
     bins: list[Used] = [{} for _ in range(BINS)]
     for stint, amount in zip(schedule.stints, held(schedule), strict=True):
@@ -132,7 +138,8 @@ def used_by(
 
 
 def ranked_by_work(schedule: Schedule, of: Sequence[str]) -> list[str]:
-    """The parties, those that ask most work first, whatever came of it. Of what runs for ever the size counts."""
+    """Return the parties by their requested work, the highest first. For a task that runs for ever only its size
+    counts."""
     total: Used = {}
     for fate, party, size in zip(schedule.fates, of, sizes(schedule), strict=True):
         run_s = min(fate.task.run_s, fate.task.stop_s or inf)
@@ -143,7 +150,7 @@ def ranked_by_work(schedule: Schedule, of: Sequence[str]) -> list[str]:
 def waiting_over_time(
     schedule: Schedule, since_s: float, until_s: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Per bin: how much waits, and how many jobs wait."""
+    """Return for each bin the mean amount requested by waiting jobs, and the mean number of waiting jobs."""
     bin_s = max(until_s - since_s, 1e-9) / BINS
     amounts: list[Used] = [{} for _ in range(BINS)]
     counts: list[Used] = [{} for _ in range(BINS)]
@@ -183,7 +190,7 @@ def treated(fate: Fate, of: Sequence[str], size: Sequence[float], since_s: float
 
 
 def look(schedule: Schedule, of: Sequence[str], names: Sequence[str], queued: Sequence[float]) -> Look:
-    """The closer look: around the moment at which most jobs waited, on the first `LOOK_NODES` nodes that were used."""
+    """Return the closer look: the time around the longest queue, on the first `LOOK_NODES` used nodes."""
     since_s, until_s = stretch(schedule, queued)
     chosen = [stint for stint in schedule.stints if stint.end_s > since_s and stint.start_s < until_s]
     rooms = {node.name: dict(node.allocatable) for node in schedule.workload.nodes}
@@ -191,7 +198,7 @@ def look(schedule: Schedule, of: Sequence[str], names: Sequence[str], queued: Se
     nodes = used[:LOOK_NODES]
     row_of = {node: row for row, node in enumerate(nodes)}
     colour = {party: at for at, party in enumerate(names)}
-    stacks: list[list[tuple[float, float, float]]] = [[] for _ in nodes]  # per row: (until, low, high) that are taken
+    stacks: list[list[tuple[float, float, float]]] = [[] for _ in nodes]  # per row: (end, low, high) of the bars so far
     bars: list[Bar] = []
     for stint in sorted(chosen, key=lambda each: (each.start_s, each.task)):
         job = schedule.fates[stint.task].task.job
@@ -211,7 +218,7 @@ def look(schedule: Schedule, of: Sequence[str], names: Sequence[str], queued: Se
 
 
 def stretch(schedule: Schedule, queued: Sequence[float]) -> tuple[float, float]:
-    """As much time around the longest queue as has at most `LOOK_STINTS` stints in it."""
+    """Return a span of time around the longest queue with at most `LOOK_STINTS` stints."""
     since_s, until_s = window(schedule)
     if len(schedule.stints) <= LOOK_STINTS:
         return since_s, until_s
@@ -224,8 +231,8 @@ def stretch(schedule: Schedule, queued: Sequence[float]) -> tuple[float, float]:
 
 
 def lowest(taken: list[tuple[float, float, float]], start_s: float, end_s: float, part: float) -> float:
-    """The lowest gap of that height among what is still there at `start_s`; takes it. Which processors of a node a job
-    had is not known: only how many. So a bar may have to lie over others; it then begins at the bottom."""
+    """Return the lowest gap of height `part` between the bars at `start_s`, and occupy it until `end_s`. Only the
+    number of a job's processors is known, not which ones. So if no gap is large enough, the bar overlaps others."""
     taken[:] = [each for each in taken if each[0] > start_s]
     low = 0.0
     for _, other_low, other_high in sorted(taken, key=lambda each: each[1]):

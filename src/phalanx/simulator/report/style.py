@@ -1,8 +1,8 @@
-"""The look of a report: one style sheet, light and dark by the reader's preference, and fit to be printed."""
+"""The style sheet of a report: light or dark by the reader's preference, and suitable for printing."""
 
 from __future__ import annotations
 
-# Nine hues that stay apart for most colour-blind readers (Okabe and Ito's palette, and two more), by ground.
+# Nine hues that most colour-blind readers can distinguish (Okabe and Ito's palette and two more), for each background.
 LIGHT = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7a00", "#7f7fbf", "#9a9a9a")
 DARK = ("#4aa8e0", "#f0b840", "#3cc79e", "#e29ac2", "#8bd0f5", "#f08a4b", "#d8c94a", "#a5a5e0", "#7c7c7c")
 

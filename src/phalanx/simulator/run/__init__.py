@@ -1,10 +1,10 @@
 """Runs.
 
-setup      one way to schedule: a policy, its queues, and what it is told of run times
-inflate    pods that come until they ask more than the cluster has
-memory     the highest resident set of the process
-stopwatch  how long the scheduler thinks
+setup      one way to schedule: a policy with its queues
+inflate    fill the cluster with pods until they request more than it has
+memory     the peak memory of the process
+stopwatch  the time of each decision
 play       one run
-feasible   jobs that can never run, found before a run
-forward    what becomes of a live cluster's jobs if nobody submits anything more
+feasible   find jobs that can never run, before a run
+forward    simulate the jobs of a live cluster, without further submissions
 """

@@ -1,8 +1,8 @@
-"""Jobs that can never run, found before anything is played.
+"""Find jobs that can never run, before a run.
 
-Of each kind of job (what it asks, and in which queue) one is put before the scheduler on the empty cluster, alone; that
-says why it could never start: a node too small, a selector, a topology, a queue's limit; or that its queue is not
-there, or starts nothing, which in a simulation nobody mends. The reason is the scheduler's own."""
+One job of each kind (equal requests, equal queue) is submitted alone to the scheduler on the empty cluster. Its reason
+then shows that it can never start: the nodes are too small, no node matches, or a queue's limit is too low. It may also
+be that its queue is missing or starts no jobs, which does not change during a simulation."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from phalanx.simulator.run.setup import Setup
 from phalanx.simulator.workload.workload import Task, Workload, alone
 from phalanx.state.cluster import Cluster
 
-# Of queues, which nobody changes while a workload is played.
+# Reasons that never end in a simulation: those of jobs that never start, and those of queues, which do not change.
 STAYS = NEVER | {
     ReasonCode.QUEUE_UNKNOWN,
     ReasonCode.QUEUE_MISCONFIGURED,
     ReasonCode.QUEUE_HELD,
     ReasonCode.QUEUE_CLOSED,
 }
-KINDS = 4096  # looked at; of workloads with more, the rest is found when it does not start
+KINDS = 4096  # the most kinds of jobs that are tried; further ones are noticed when they do not start
 
 
 class Nobody:
-    """A world in which nothing happens."""
+    """A world that ignores every plan."""
 
     def apply(self, plan: Plan) -> None:
         pass
 
 
 def never_fitting(workload: Workload, setup: Setup, step: Step) -> list[tuple[Task, str]]:
-    """Each such task, and why."""
+    """Return each task that can never run, with the reason."""
     cluster, queues = Cluster(), queues_of(setup, workload.tasks)
     limited = any(queue.per_job.wall_s is not None for queue in queues)
     policy = knowing(setup.policy, workload)
@@ -55,7 +55,7 @@ def never_fitting(workload: Workload, setup: Setup, step: Step) -> list[tuple[Ta
 
 
 def why_never(cluster: Cluster, job: Job, policy: Policy, step: Step) -> str:
-    """Empty: it can run."""
+    """Return why the job can never run on the empty cluster; empty if it can."""
     asked = replace(alone(job), submitted_s=0.0, begin_s=None, deadline_s=None)
     plan = step(cluster, [Submitted(asked)], policy, 0.0, Nobody())
     if any(isinstance(action, Start) and not action.placements for action in plan.actions):

@@ -1,18 +1,17 @@
-"""From the middle: what becomes of a cluster's jobs from now on, if nobody submits anything more.
+"""Simulate the jobs of a live cluster from now on, without further submissions.
 
-The world begins with a book as it is, not with an empty one, and plays it forward under the virtual clock; the very
-scheduler decides. What is assumed:
+The simulation begins with a given cluster state and advances it with a virtual clock; the real scheduler decides. It
+assumes:
 
-- a job runs as long as its time limit allows, and one that has none as long as is said; what is beyond its limit
-  already ends now. It starts at once when it is decided;
-- whoever is told to leave is gone when its grace is over. What was preempted runs all over again later;
-- an elastic job that starts with fewer pods than it could have, or gives some up, would have more: it grows as it will
-  then, and runs no shorter for it;
-- a started gang that lacks pods of its minimum goes back whole if they find no room in time;
-- pods of others stay, and no node comes or goes.
+- A job runs until its time limit. A job without a limit runs for a given time (`Assumptions.run_s`). A job that is past
+  its limit ends now. A decided start takes effect at once.
+- Evicted pods are gone when their grace period is over. A preempted job later runs again from the beginning.
+- An elastic job with fewer pods than it can use grows when capacity is free. Its run time does not change.
+- A started gang without its minimum is stopped as a whole if its missing pods find no capacity in time.
+- Foreign pods stay, and the nodes do not change.
 
-So order, quotas, backfill, reservations, dependencies and preemption count as they will count then. It is a forecast
-by time limits: jobs that end early make others start earlier. Nothing in it is drawn by chance."""
+So job order, quota, backfill, reservations, dependencies and preemption have the same effect as in the real cluster.
+This is a forecast by time limits: if jobs end early, others start earlier. Nothing is random."""
 
 from __future__ import annotations
 
@@ -32,14 +31,15 @@ from phalanx.state.cluster import Cluster, JobRecord
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 
-PASSES = 200_000  # of the scheduler; more are not played
+PASSES = 200_000  # the most scheduling passes of one simulation
 LACKING = Reason(code=ReasonCode.BACKOFF, text="pods of its minimum found no node in time")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """`limit_s`: how long a job may run, in seconds; None: it states no limit, and is taken to run `run_s`, those that
-    run already from now on. `patience_s`: how long a started gang may lack pods of its minimum."""
+    """The assumptions of a simulation. `limit_s`: returns a job's time limit in seconds, or None. `run_s`: the run time
+    of a job without a limit; for a running job it counts from now. `patience_s`: the time for which a started gang may
+    be below its minimum."""
 
     limit_s: Callable[[Job], float | None] = lambda job: job.limit_s
     run_s: float = 3600.0
@@ -48,8 +48,8 @@ class Assumptions:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """An eviction of a job: it was told to leave at `at_s` (seconds since the epoch) for the job `by`; empty: it lacked
-    pods. It had run for `ran_s`, which is lost."""
+    """An eviction of a job at `at_s` (seconds since the epoch). `by`: the preemptor; empty if the job was below its
+    minimum for too long. `ran_s`: the lost run time."""
 
     at_s: float
     by: str
@@ -58,9 +58,12 @@ class Eviction:
 
 @dataclass(slots=True, kw_only=True)
 class Course:
-    """The course of one job; times in seconds since the epoch. `ran`: it ran at the beginning. `starts_s`: when it
-    starts, again after each eviction. `end_s`: when its last start ends, None: it waits to the last. `waited_s`: how
-    long it waits in all, from the beginning. `reason`: why it waits still when all is played."""
+    """The simulated course of one job. Times are in seconds since the epoch.
+
+    `ran`: the job was running at the beginning.
+    `waits_since_s`: the beginning of its present wait; None if it does not wait.
+    `starts_s`: its starts, one more after each eviction. `end_s`: the end of its last start; None if it still waits.
+    `waited_s`: its total wait since the beginning. `reason`: why it still waits at the end of the simulation."""
 
     job: str
     queue: str
@@ -74,14 +77,14 @@ class Course:
 
     @property
     def wait_s(self) -> float | None:
-        """None: it waits to the last."""
+        """Return the total wait; None if the job still waits at the end."""
         return self.waited_s if self.waits_since_s is None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Future:
-    """`courses`: of every job in the book, by its id. `until_s`: so far it was played (seconds since the epoch), which
-    is earlier than was asked if there was too much to play. `unlimited`: jobs that state no limit and run."""
+    """The result of a simulation. `courses`: the course of every job, by id. `until_s`: the end of the simulated time
+    (seconds since the epoch), which may be earlier than requested. `unlimited`: running jobs without a time limit."""
 
     courses: dict[str, Course]
     until_s: float
@@ -98,8 +101,8 @@ def forward(
     assumptions: Assumptions | None = None,
     patient: Callable[[], bool] = lambda: True,
 ) -> Future:
-    """Play the book forward, which is changed by it (`Cluster.copy`), from `now_s` to `until_s` (seconds since the
-    epoch) at most, or until no job waits, or nobody is `patient` any more. `step`: `phalanx.loop.step`."""
+    """Simulate from `now_s` to `until_s` (seconds since the epoch), or until no job waits or `patient` returns False.
+    `book`: the cluster state, which is changed; pass a copy. `step`: `phalanx.loop.step`."""
     world = Ahead(book, now_s, assumptions or Assumptions())
     events: Sequence[Event] | None = world.beginning()
     passes = 0
@@ -111,7 +114,7 @@ def forward(
 
 
 class Ahead:
-    """The world. `waiting`: jobs that wait, or will wait again."""
+    """The simulated world. `waiting`: the jobs that wait, or will wait again."""
 
     def __init__(self, book: Cluster, now_s: float, assumptions: Assumptions) -> None:
         self.book, self.assumptions = book, assumptions
@@ -120,7 +123,7 @@ class Ahead:
         self.courses: dict[str, Course] = {}
         self.waiting: dict[str, None] = {}
         self.unlimited: dict[str, None] = {}
-        self._number: dict[str, int] = {}  # job -> of its starts and evictions: what was due for an earlier one is not
+        self._number: dict[str, int] = {}  # job -> number of its starts and evictions, to ignore outdated happenings
         self._unheard: list[Event] = []
         self._wake_s: float | None = None
 
@@ -129,7 +132,7 @@ class Ahead:
         return self.agenda.now_s
 
     def beginning(self) -> Sequence[Event]:
-        """Everybody is where the book says; the events that follow from that at once."""
+        """Set up the course of every job in the cluster state; return the events that follow at once."""
         events: list[Event] = []
         for job, record in self.book.jobs.items():
             waits = record.phase in {Phase.QUEUED, Phase.STOPPING}
@@ -142,7 +145,7 @@ class Ahead:
         return events
 
     def next_events(self, until_s: float) -> Sequence[Event] | None:
-        """All that happens at the next instant at which anything does; None: nothing does until then."""
+        """Return all events of the next instant with a happening; None if there is none until `until_s`."""
         at_s = self.agenda.next_s()
         if at_s > until_s:
             return None
@@ -180,7 +183,7 @@ class Ahead:
     # The beginning
 
     def _resumed(self, job: str, record: JobRecord) -> Iterator[Event]:
-        """A job that is under way goes on."""
+        """Continue a job of the initial state: plan its end, or report that its pods are gone."""
         gone_s = max(0.0, self.book.leaving.get(job, 0.0) - self.now_s)
         lacks = not record.gang.enough(record.placed)
         if record.phase is Phase.QUEUED or record.phase is Phase.STOPPING or lacks:
@@ -209,12 +212,12 @@ class Ahead:
     # Starts
 
     def _open(self, job: str) -> Sequence[Event]:
-        """The job's pods exist and want nodes."""
+        """Open all slots of the job: its pods exist and need nodes."""
         roles = self.book.jobs[job].job.roles
         return (Opened(job, tuple(Slot(at, n) for at, role in enumerate(roles) for n in range(role.count))),)
 
     def _placed(self, job: str) -> Sequence[Event]:
-        """The job has more pods than before: perhaps all that it lacked."""
+        """Handle new placements of a job: it begins if its minimum is now placed."""
         record = self.book.jobs[job]
         if job not in self.waiting or not record.gang.enough(record.placed):
             return ()
@@ -224,7 +227,7 @@ class Ahead:
         return ()
 
     def _begin(self, job: str) -> Sequence[Event]:
-        """The job runs from now on."""
+        """Begin the job's run and plan its end."""
         record, course = self.book.jobs[job], self.courses[job]
         self._renew(job)
         self.waiting.pop(job, None)
@@ -237,7 +240,7 @@ class Ahead:
         return (Started(job, record.attempt), *self._missing(record))
 
     def _missing(self, record: JobRecord) -> Sequence[Event]:
-        """The slots of an elastic job that have no node want one."""
+        """Open the slots of an elastic job that have no node."""
         if record.job.size is not GangSize.ELASTIC:
             return ()
         every = (Slot(at, n) for at, role in enumerate(record.job.roles) for n in range(role.count))
@@ -245,7 +248,7 @@ class Ahead:
         return (Opened(record.job.id, slots),) if slots else ()
 
     def _released(self, job: str, slots: tuple[Slot, ...]) -> Sequence[Event]:
-        """The slots that the job gave up are free, and it would have it back one day."""
+        """Release the slots of a shrunk job, and open them again so that it can grow later."""
         return (Released(job, slots), Opened(job, slots))
 
     # Ends
@@ -264,7 +267,7 @@ class Ahead:
         self._renew(job)
 
     def _give_up(self, job: str) -> Sequence[Event]:
-        """The job has had its time to find nodes for the pods that it lacks."""
+        """Stop a gang that has been below its minimum for too long."""
         record = self.book.jobs[job]
         if record.gang.enough(record.placed):
             return ()
@@ -272,7 +275,7 @@ class Ahead:
         return (Refused(job, record.attempt, LACKING),)
 
     def _ran_s(self, course: Course) -> float:
-        """How long it has run since it was last started."""
+        """Return the job's run time since its last start."""
         if course.waits_since_s is not None:
             return 0.0
         began_s = course.starts_s[-1] if course.starts_s else self.book.jobs[course.job].started_s
@@ -285,13 +288,13 @@ class Ahead:
     # Time
 
     def _renew(self, job: str) -> None:
-        """Nothing that was due for it is due any more."""
+        """Cancel all planned happenings of the job."""
         self._number[job] += 1
 
     def _tell_in(self, after_s: float, job: str, event: Event, kind: Kind = Kind.POD) -> None:
         self._call_in(after_s, job, lambda: (event,), kind)
 
     def _call_in(self, after_s: float, job: str, what: Happening, kind: Kind = Kind.POD) -> None:
-        """Unless it has started anew, or left, by then."""
+        """Plan a happening for the job after `after_s`. It is dropped if the job has started again or left by then."""
         number = self._number[job]
         self.agenda.put(self.now_s + after_s, kind, lambda: what() if self._number[job] == number else ())

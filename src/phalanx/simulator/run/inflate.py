@@ -1,12 +1,11 @@
-"""Filling a cluster up: pods come until they ask more than it has, and stay (Weng et al., "Beware of Fragmentation:
-Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC'23, section 6).
+"""Fill a cluster: pods are submitted until they request more than it has, and never end (Weng et al., "Beware of
+Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC'23, section 6).
 
-The tasks of a trace are shuffled; then copies of tasks drawn from them (uniformly, with replacement) follow, until what
-all ask together is `ratio` times the cluster's capacity. If the trace asks more than that, its end is cut off. One
-comes each second, none ever ends. The nodes stand in an order by chance too, as in the study's program, where equal
-nodes are taken in that order: a policy for which many nodes are equal would otherwise fill one kind of node after the
-other, as the list has them. What is measured is how much of the cluster is allocated when the pods that have come so
-far, placed or not, ask so much of it: `allocated`."""
+The tasks of a trace are shuffled. Then copies of random tasks follow (uniformly, with replacement), until all tasks
+together request `ratio` times the cluster's capacity. If the trace requests more, its end is cut off. One task is
+submitted each second. The nodes are shuffled too, as in the study's program, which takes equal nodes in that order.
+Otherwise a policy with many equal nodes would fill one kind of node after the other. `allocated` measures the allocated
+part of the cluster at a given demand."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ Item = TypeVar("Item")
 
 
 def inflated(workload: Workload, ratio: float, seed: int) -> Workload:
-    """Such tasks, and the nodes in their order. `ratio` of what the nodes have of the counted resource; a workload that
-    asks none of it is only shuffled."""
+    """Return the workload with the tasks and the node order described above. `ratio`: the demand relative to the
+    capacity of the counted resource. A workload that requests none of it is only shuffled."""
     has = sum(amount for node in workload.nodes for name, amount in node.allocatable if name == workload.counted)
     random, found, asked = Random(f"{seed} inflating"), list[Task](), 0.0
     device_bytes = workload.device_bytes
@@ -41,7 +40,7 @@ def inflated(workload: Workload, ratio: float, seed: int) -> Workload:
 
 
 def shuffled(items: Iterable[Item], random: Random) -> list[Item]:
-    """In an order by chance (Fisher and Yates)."""
+    """Return the items in random order (Fisher and Yates)."""
     order = list(items)
     for last in range(len(order) - 1, 0, -1):
         other = int(random.random() * (last + 1))
@@ -50,7 +49,7 @@ def shuffled(items: Iterable[Item], random: Random) -> list[Item]:
 
 
 def drawn(tasks: Sequence[Task], random: Random) -> Iterator[Task]:
-    """Each once, in an order by chance, then any of them, without end."""
+    """Yield each task once in random order, then random tasks for ever."""
     order = shuffled(tasks, random)
     yield from order
     while order:
@@ -58,15 +57,15 @@ def drawn(tasks: Sequence[Task], random: Random) -> Iterator[Task]:
 
 
 def staying(task: Task, at: int, *, copy: bool) -> Task:
-    """The task, coming at that second and running for ever."""
+    """Return the task, submitted at the second `at` and running for ever. `copy`: give it a new id."""
     name = f"{task.job.id}-{at}" if copy else task.job.id
     job = replace(alone(task.job), id=name, submitted_s=float(at), limit_s=None, deadline_s=None, begin_s=None)
     return replace(task, job=job, run_s=inf, waited_s=None, follows="")
 
 
 def allocated(schedule: Schedule, demand: float) -> float:
-    """The part of the cluster that is allocated when what has come asks `demand` times the cluster; at the end, if it
-    never does."""
+    """Return the allocated fraction of the cluster at the time when the submitted pods request `demand` times its
+    capacity; at the end, if they never do."""
     workload, has = schedule.workload, capacity(schedule)
     came, placed, device_bytes = 0.0, 0.0, workload.device_bytes
     for fate in schedule.fates:
@@ -79,8 +78,8 @@ def allocated(schedule: Schedule, demand: float) -> float:
 
 
 def frequencies(workload: Workload) -> tuple[tuple[Shape, float], ...]:
-    """How often each kind of pod is in the workload, told apart by cpu, the counted resource and where it may go, as
-    FGD tells them apart: what a scheduler that has seen such workloads before expects."""
+    """Return how often each kind of pod is in the workload. As in FGD, kinds differ in cpu, the counted resource and
+    the constraints on nodes. A scheduler that knows similar workloads expects these frequencies."""
     counts: Counter[Shape] = Counter()
     for task in workload.tasks:
         for role in task.job.roles:

@@ -1,4 +1,4 @@
-"""How much memory a simulation took: the highest resident set of its process so far."""
+"""The peak memory of a simulation: the highest resident set of its process so far."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ KIB = 1024
 
 
 def peak_rss_bytes() -> int:
-    """`VmHWM` of proc(5). getrusage(2) is second choice: on Linux its `ru_maxrss` is that of whoever started the
-    process, if that was larger. (It is in KiB, on macOS in bytes.)"""
+    """Return `VmHWM` of proc(5), otherwise getrusage(2). getrusage is only the second choice, because its `ru_maxrss`
+    on Linux may be the parent process's. (It is in KiB, on macOS in bytes.)"""
     try:
         return int(STATUS.read_text().partition("VmHWM:")[2].split()[0]) * KIB
     except (OSError, IndexError, ValueError):

@@ -1,6 +1,6 @@
 """One run: a workload, under one setup, with one seed.
 
-The loop's `step` is passed in, so that what is simulated is the very scheduler that runs elsewhere."""
+The caller passes in the loop's `step`, so the simulated scheduler is the real one."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from phalanx.simulator.schedule.schedule import Fate, Schedule
 from phalanx.simulator.workload.workload import Task, Workload
 from phalanx.state.cluster import Cluster
 
-REPORT_EVERY = 512  # passes
+REPORT_EVERY = 512  # passes between two progress reports
 
 
 class Step(Protocol):
-    """`phalanx.loop.step`."""
+    """The protocol of `phalanx.loop.step`."""
 
     def __call__(
         self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier
@@ -48,7 +48,8 @@ def play(
     progress: Callable[[int], None] = lambda done: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Schedule:
-    """Return the schedule; when `stopped`, what has come of it so far. `progress` is told how many jobs are over."""
+    """Return the schedule. `progress`: called with the number of ended jobs. `stopped`: if it returns True, the run
+    ends early and the schedule so far is returned."""
     fates = [Fate(index, task) for index, task in enumerate(queued(workload.tasks, setup))]
     queues = queues_of(setup, workload.tasks)
     world = World(
@@ -98,31 +99,32 @@ def play(
 
 
 def keep_reasons(world: World, cluster: Cluster) -> None:
-    """Keep of each job that is not over why it waits."""
+    """Store the reason of each job that has not ended."""
     for live in world.live.values():
         reason = cluster.reason(live.job.id) if live.job.id in cluster.jobs else None
         live.fate.reason = reason.text if reason is not None else ""
 
 
 def policy_for(setup: Setup, workload: Workload) -> Policy:
-    """The setup's, with what it is to know of the workload."""
+    """Return the setup's policy, completed with data of the workload."""
     return expecting(knowing(setup.policy, workload), workload)
 
 
 def knowing(policy: Policy, workload: Workload) -> Policy:
-    """How the nodes hang together the cluster says, unless the policy does."""
+    """Return the policy with the workload's topologies, unless it has its own."""
     return policy if policy.topologies else replace(policy, topologies=workload.topologies)
 
 
 def expecting(policy: Policy, workload: Workload) -> Policy:
-    """A scheduler that minds fragmentation has seen such workloads before, and knows which pods to expect."""
+    """Return a policy with a score by fragmentation completed with the frequencies of the workload's pods, unless it
+    has its own."""
     if policy.typical or policy.score not in {ScoringStrategy.FRAGMENTATION, ScoringStrategy.FEWEST_LOST}:
         return policy
     return replace(policy, typical=frequencies(workload))
 
 
 def queued(tasks: Iterable[Task], setup: Setup) -> Iterable[Task]:
-    """The tasks, each in the queue where the setup wants it."""
+    """Return the tasks, each in its queue: the trace's, or the only queue of a `flat` setup."""
     return tasks if setup.flat else (replace(task, job=in_queue(task.job, task.queue)) for task in tasks)
 
 
@@ -131,8 +133,8 @@ def in_queue(job: Job, queue: str) -> Job:
 
 
 def queues_of(setup: Setup, tasks: Iterable[Task]) -> tuple[Queue, ...]:
-    """Return the queues of the setup, and one for each name that only the trace has; jobs that name none are in the
-    default one."""
+    """Return the queues of the setup, and one for each queue that only the trace names. Jobs without a queue are in the
+    default queue."""
     if setup.of_each is None:
         return setup.queues
     known = {queue.name for queue in setup.queues}

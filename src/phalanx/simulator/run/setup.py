@@ -1,7 +1,7 @@
-"""One way to schedule, with all that the simulator needs of it: a policy, its queues, and what it is told of run times.
+"""One way to schedule in a simulation: a policy with its queues and the rate of pod creation.
 
-`flat` setups put every job into one queue, whatever queue the trace names: that is how a log is replayed. Others keep
-the trace's names, and the queues that nobody has described are made as children of the root."""
+`flat` setups put every job into one queue, regardless of the trace's queues; this is how a log is replayed. Other
+setups keep the trace's queues, and create those that the setup does not describe as children of the root."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Setup:
     policy: Policy
     queues: tuple[Queue, ...] = ()
     flat: bool = True
-    of_each: Queue | None = None  # what a queue that the trace names and `queues` does not is made like
+    of_each: Queue | None = None  # the template of queues that the trace names but `queues` does not
     about: str = ""
-    rounds: Rounds | None = None  # whether, and by what, all that runs is preempted in rounds
-    formula: Formula | None = None  # by what jobs are ordered, as their priority
-    creation: Creation | None = None  # how fast pods come into being; None: at once
+    rounds: Rounds | None = None  # the order of preemption in rounds; None: there are no rounds
+    formula: Formula | None = None  # the formula of job priorities; None: there is none
+    creation: Creation | None = None  # the rate of pod creation; None: pods are created at once
 
 
 def one_queue(
@@ -47,7 +47,7 @@ def one_queue(
 
 
 def scored(name: str, about: str, score: ScoringStrategy) -> Setup:
-    """Greedy, with a score of its own."""
+    """Return a greedy setup with the given score."""
     return one_queue(name, about, Policy(default_queue=ONE, backfill=Backfill.GREEDY, score=score))
 
 
@@ -129,7 +129,7 @@ BUILT_IN: Mapping[str, Setup] = {
 
 
 def built_in(name: str) -> Setup:
-    """Raises `TraceError`, naming those that there are."""
+    """Return the built-in setup of this name. Raises `TraceError`, which lists the valid names."""
     setup = BUILT_IN.get(name)
     if setup is None:
         known = ", ".join(BUILT_IN)

@@ -1,8 +1,8 @@
-"""How long the scheduler thinks: the time from when it is told what happened until its plan is there.
+"""Measure the time of each decision: from the events until the plan.
 
-It stands between the scheduler and its world, so that what the world does with the plan is not counted. Such times are
-of this machine: they are neither hashed nor compared, and nothing that is decided depends on them. It is the clock on
-the wall that is read, twice for each pass: processor time costs a system call."""
+The stopwatch wraps the world, so the world's own time is not counted. These times depend on the machine. They are
+neither part of the hash nor compared, and no decision depends on them. It reads elapsed time twice for each pass,
+because reading processor time costs a system call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Applier(Protocol):
 
 
 class Stopwatch:
-    """`took_s`: how long it thought in each cycle that came to a plan, in order."""
+    """A world that measures decisions. `took_s`: the time of each decision, in order."""
 
     def __init__(self, world: Applier) -> None:
         self.world = world

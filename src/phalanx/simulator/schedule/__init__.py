@@ -1,6 +1,6 @@
 """Schedules.
 
-schedule   when each job started and ended, and what it held
+schedule   the start, end and allocations of each job
 sweep      a schedule, change by change
 statistic  means, percentiles, Jain's index, confidence intervals
 """

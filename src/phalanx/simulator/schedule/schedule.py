@@ -1,7 +1,7 @@
-"""What came of a workload: when each job started and ended, and what it held meanwhile.
+"""The result of a run: the start, end and allocations of each job.
 
-Results are kept per task in the trace's order (`Fate`) and per *stint*: a span of time in which a job held the same
-pods on the same nodes. All measures are taken from these, after the run."""
+There is one `Fate` per task, in the trace's order, and one `Stint` for each span of time in which a job held the same
+pods on the same nodes. All measures are computed from these after the run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ MICROSECONDS = 1_000_000
 
 
 class Fate:
-    """The fate of one task. `work_s`: how long it has to run with all its pods (a disturbance may stretch it);
-    `ran_s`: how long it ran for good, to its end or to its user's limit. `start_s`, `end_s`: its first start and its
-    end, None: it never did. `lost_s`: time that it ran for nothing; `preemptions`: how often it gave way whole.
-    `cascade`: how long the chain of those who gave way for one another was when it last did, itself included.
-    `told`: why it waited, as it was last told; `reason`: why it waits at the end, if it does."""
+    """The result of one task.
+
+    `work_s`: the required run time with all its pods (a disturbance may lengthen it).
+    `ran_s`: the run time that was not lost, until its end or its user's limit.
+    `start_s`, `end_s`: its first start and its end; None if it never started, or never ended.
+    `lost_s`: the run time that was lost by preemptions and failures. `preemptions`: how often it was preempted as a
+    whole.
+    `cascade`: the length of the chain of preemptions at its last preemption, itself included.
+    `told`: its last reported reason to wait. `reason`: its reason to wait at the end of the run; empty if it does not
+    wait."""
 
     __slots__ = (
         *(
@@ -56,7 +61,8 @@ class Fate:
 
 
 class Stint(NamedTuple):
-    """A task held these pods from `start_s` to `end_s`. `works`: it ran; else it lacked pods, or they came up."""
+    """A span of time in which a task held the same pods. `works`: the task ran; otherwise it missed pods, or its pods
+    were starting."""
 
     task: int
     start_s: float
@@ -67,10 +73,13 @@ class Stint(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Schedule:
-    """`queues`, `topologies`: those under which it was played. `cascades`: at each preemption that was decided, how
-    many gave way for one another. `passes`: how often the scheduler decided, and `decisions_s`: the processor time that
-    each took; `wall_s`: how long the run took on this machine's clock, and `peak_rss_bytes`: the most memory that its
-    process had held by then. `interrupted`: it was stopped before its end."""
+    """The result of a run.
+
+    `queues`, `topologies`: the queues and topologies of the run.
+    `cascades`: for each preemption, the length of the chain of preemptions up to it.
+    `passes`: the number of scheduling passes. `decisions_s`: the time of each decision.
+    `wall_s`: the elapsed time of the run on this machine. `peak_rss_bytes`: the peak memory of its process by then.
+    `interrupted`: the run was stopped before its end."""
 
     workload: Workload
     policy: str
@@ -93,8 +102,8 @@ class Schedule:
         return (fate for fate in self.fates if fate.end_s is not None)
 
     def sha256(self) -> str:
-        """Of a line `id start end` for every task in the trace's order, times in whole microseconds, `-` for never:
-        equal for equal schedules, on every machine and Python version."""
+        """Return the hash of the schedule: of a line `id start end` for every task in the trace's order, with times in
+        whole microseconds and `-` for never. Equal schedules have equal hashes on every machine and Python version."""
         found = hashlib.sha256()
         for fate in self.fates:
             found.update(f"{fate.task.job.id} {instant(fate.start_s)} {instant(fate.end_s)}\n".encode())

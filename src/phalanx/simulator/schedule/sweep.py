@@ -1,6 +1,6 @@
-"""Walking through a schedule in time: who waits and who runs between one change and the next.
+"""Walk through a schedule in time: the waiting and running jobs between two changes.
 
-Everything is counted in the workload's counted resource (processors, GPUs)."""
+All amounts are in the workload's counted resource (processors, GPUs)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from phalanx.simulator.workload.workload import of_resource, of_role
 
 
 class Span(NamedTuple):
-    """From `start_s` to `end_s` so much is busy, and the smallest job that waits asks `least` (None: nobody waits)."""
+    """A span of time without changes. `busy`: the held amount. `least`: the request of the smallest waiting job; None
+    if none waits."""
 
     start_s: float
     end_s: float
@@ -22,7 +23,7 @@ class Span(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A task waited from `start_s` to `end_s`: before its first start, or after it was stopped."""
+    """A span of time in which a task waited: before its first start, or after it was stopped."""
 
     task: int
     start_s: float
@@ -30,11 +31,11 @@ class Wait(NamedTuple):
 
 
 def sizes(schedule: Schedule) -> list[float]:
-    """Return what each task asks in all."""
+    """Return the total request of each task."""
     workload, of_roles, found = schedule.workload, dict[int, float](), list[float]()
     device_bytes = workload.device_bytes
     for fate in schedule.fates:
-        roles = fate.task.job.roles  # tasks share them: whether two are the same object tells sooner than comparing
+        roles = fate.task.job.roles  # tasks share role tuples, and comparing identities is faster than values
         size = of_roles.get(id(roles))
         if size is None:
             size = of_roles[id(roles)] = of_resource(roles, workload.counted, device_bytes) / workload.unit
@@ -43,7 +44,7 @@ def sizes(schedule: Schedule) -> list[float]:
 
 
 def held(schedule: Schedule) -> list[float]:
-    """Return what each stint holds."""
+    """Return the amount that each stint holds."""
     workload, fates = schedule.workload, schedule.fates
     whole, found, device_bytes = sizes(schedule), list[float](), workload.device_bytes
     for stint in schedule.stints:
@@ -57,19 +58,19 @@ def held(schedule: Schedule) -> list[float]:
 
 
 def capacity(schedule: Schedule) -> float:
-    """Return what the cluster has."""
+    """Return the capacity of the cluster."""
     workload = schedule.workload
     return sum(dict(node.allocatable).get(workload.counted, 0) for node in workload.nodes) / workload.unit
 
 
 def window(schedule: Schedule) -> tuple[float, float]:
-    """From the first submission to the last end."""
+    """Return the times of the first submission and of the last end."""
     first_s = min((fate.task.job.submitted_s for fate in schedule.fates), default=0.0)
     return first_s, max((stint.end_s for stint in schedule.stints), default=first_s)
 
 
 def waits(schedule: Schedule) -> Iterator[Wait]:
-    """All spans in which a task waited, those until the end of the window included."""
+    """Yield all spans in which a task waited, including those that last until the end of the window."""
     _, until_s = window(schedule)
     by_task: dict[int, list[Stint]] = {}
     for stint in schedule.stints:
@@ -85,16 +86,16 @@ def waits(schedule: Schedule) -> Iterator[Wait]:
 
 
 def spans(schedule: Schedule) -> Iterator[Span]:
-    """The window cut at every change."""
+    """Yield the window, cut at every change."""
     size, holds = sizes(schedule), held(schedule)
-    changes: list[tuple[float, float, int]] = []  # time, change of what is busy, the wait that begins (-1: none)
+    changes: list[tuple[float, float, int]] = []  # (time, change of the held amount, index of a new wait; -1: none)
     for stint, amount in zip(schedule.stints, holds, strict=True):
         changes += ((stint.start_s, amount, -1), (stint.end_s, -amount, -1))
     waiting = list(waits(schedule))
     changes += ((wait.start_s, 0.0, at) for at, wait in enumerate(waiting))
     changes += ((wait.end_s, 0.0, -1) for wait in waiting)
     changes.sort()
-    heap: list[tuple[float, float]] = []  # (size, until when) of those that wait
+    heap: list[tuple[float, float]] = []  # (size, end of the wait) of the waiting tasks
     busy, since_s = 0.0, changes[0][0] if changes else 0.0
     for at_s, change, began in changes:
         if at_s > since_s:

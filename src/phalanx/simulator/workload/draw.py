@@ -1,6 +1,6 @@
 """Distributions, drawn by inversion from `random.Random.random()`, whose numbers are the same in every Python version.
 
-Times are rounded to milliseconds, so that the last bits of a machine's logarithm decide nothing."""
+Times are rounded to milliseconds, so that rounding errors of a machine's logarithm have no effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogNormal:
-    """`sigma`: standard deviation of the logarithm."""
+    """A log-normal distribution. `sigma`: the standard deviation of the logarithm."""
 
     median: float
     sigma: float
@@ -38,7 +38,7 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogUniform:
-    """Uniform in the logarithm, as sizes and run times of logs roughly are; `low` above 0."""
+    """A distribution that is uniform in the logarithm, as sizes and run times of logs roughly are. `low`: above 0."""
 
     low: float
     high: float
@@ -46,7 +46,7 @@ class LogUniform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Values with their weights."""
+    """A choice among values. `values`: (value, weight)."""
 
     values: tuple[tuple[float, float], ...]
 
@@ -73,15 +73,18 @@ def draw(distribution: Distribution, random: Random) -> float:
 
 
 def pick(weights: Sequence[float], chance: float) -> int:
-    """The index that a chance in [0, 1) falls on."""
+    """Return the index that a random number `chance` in [0, 1) selects, with probabilities in proportion to
+    `weights`."""
     sums = list(accumulate(weights))
     return min(bisect_right(sums, chance * sums[-1]), len(weights) - 1)
 
 
 def next_arrival_s(at_s: float, mean_s: float, swing: float, peak_s: float, random: Random) -> float:
-    """When the next comes, after `at_s`, in a Poisson process of one in `mean_s` on average whose rate swings over the
-    day by the part `swing` (0: never changes; 1: nothing comes at the quietest moment), highest at `peak_s` into the
-    day. By thinning (Lewis and Shedler 1979)."""
+    """Return the time of the next arrival after `at_s` in a Poisson process with a daily cycle, by thinning (Lewis and
+    Shedler 1979).
+
+    `mean_s`: the mean time between arrivals. `swing`: how much the rate varies over the day (0: constant; 1: no arrival
+    at the quietest time). `peak_s`: the time of day with the highest rate."""
     while True:
         at_s = round(at_s - mean_s / (1.0 + swing) * log(1.0 - random.random()), 3)
         rate = (1.0 + swing * cos(2.0 * pi * (at_s - peak_s) / DAY_S)) / (1.0 + swing)

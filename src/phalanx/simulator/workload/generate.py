@@ -1,9 +1,8 @@
-"""Workloads that are made: drawn from distributions, or from a trace and changed.
+"""Generated workloads: drawn from distributions, or a changed trace.
 
-Everything depends on a seed and on nothing else. Load is scaled by the time between submissions, never by sizes or run
-times: these decide how jobs pack. Shaking (Tsafrir, Ouaknine, Feitelson: "Reducing performance evaluation sensitivity
-and variability by input shaking", MASCOTS 2007) moves every submission by a little, so that one log gives many samples
-instead of one."""
+The result depends on a seed only. The load is scaled by the time between submissions, never by sizes or run times,
+because these decide how jobs pack. Shaking (Tsafrir, Ouaknine, Feitelson: "Reducing performance evaluation sensitivity
+and variability by input shaking", MASCOTS 2007) moves every submission a little, so that one log gives many samples."""
 
 from __future__ import annotations
 
@@ -23,11 +22,16 @@ A_CPU = Shape(requests=((CPU, MILLI_CPU),))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """`jobs` jobs, one every `every_s` seconds on average (`swing`, `peak_s`: the day's course, as in
-    `next_arrival_s`). `pods` of each, of which each asks `pod`; `run_s`: how long it runs. `limit_factor`: what users
-    ask for is the run time times a draw from it; None: they state no limit. `users`: how many there are, the first the
-    most active (Zipf); `queues`: with their weights. `closeness`: of each gang. `like`: jobs are drawn from these
-    instead (sizes, run times, limits, users and queues together), `pods`, `pod` and `run_s` then say nothing."""
+    """The parameters of a drawn workload.
+
+    `jobs`: the number of jobs. `every_s`: the mean time between submissions. `swing`, `peak_s`: the daily cycle, as in
+    `next_arrival_s`.
+    `pods`: the number of pods of a job. `pod`: the shape of each pod. `run_s`: the run time.
+    `limit_factor`: the requested limit is the run time times a draw from this distribution; None: jobs have no limit.
+    `users`: the number of users; the first is the most active (Zipf). `queues`: (queue, weight).
+    `closeness`: the topology request of each gang.
+    `like`: jobs are copied from these tasks (size, run time, limit, user and queue together); `pods`, `pod` and `run_s`
+    are then ignored."""
 
     jobs: int
     every_s: float
@@ -86,13 +90,13 @@ def roles_of(pods: int, pod: Shape) -> tuple[Role, ...]:
 
 
 def scaled(tasks: Sequence[Task], load: float) -> list[Task]:
-    """The same jobs at `load` times the load: the time between submissions divided by it."""
+    """Return the same jobs with the time between submissions divided by `load`."""
     first_s = tasks[0].job.submitted_s if tasks else 0.0
     return [moved(task, first_s + (task.job.submitted_s - first_s) / load) for task in tasks]
 
 
 def shaken(tasks: Sequence[Task], by_s: float, seed: int) -> list[Task]:
-    """Every submission moved by up to `by_s` seconds either way (whole seconds, never before 0)."""
+    """Return the jobs with every submission moved by up to `by_s` whole seconds in either direction, never before 0."""
     random = Random(f"{seed} shaking")
     steps = 2 * int(by_s) + 1
     return in_order(
@@ -101,8 +105,8 @@ def shaken(tasks: Sequence[Task], by_s: float, seed: int) -> list[Task]:
 
 
 def moved(task: Task, at_s: float) -> Task:
-    """Submitted at that time instead; before what it does not begin, and its deadline, move along. How long it waited
-    in the trace is no measure any more."""
+    """Return the task with its submission moved to `at_s`. Its begin time and deadline move by the same amount. Its
+    wait in the trace is dropped, because it no longer applies."""
     job, later_s = task.job, at_s - task.job.submitted_s
     if not later_s:
         return task

@@ -1,12 +1,12 @@
-"""Preemption in rounds, by what is left of a job.
+"""Preemption in rounds, by the remaining work of a job.
 
-A round ends whenever jobs are submitted or over. Then all that runs is saved and stopped, stands in line again by
-what is left of it, and the scheduler fills the cluster anew: those with least left run, and the others were preempted.
-What is left is known to the world alone (no scheduler is told how long a job runs), so the world says it as an
-operator would: by the job's priority.
+A round ends whenever a job is submitted or ends. Then all running jobs are saved and stopped, and queued again by their
+remaining work. The scheduler fills the cluster again: the jobs with the least remaining work run, the others were
+preempted. Only the world knows the remaining work, because no scheduler is given true run times. So the world sets it
+as the job's priority, as an operator would.
 
-Saving and starting again costs a job the last seconds of what it did in the round (`Task.restart_s`), whether it goes
-on or not. A round costs all that runs, so this is for clusters of some hundred jobs, not for thousands.
+Saving and restarting costs a job the last seconds of its work in the round (`Task.restart_s`), whether it continues or
+not. The cost of a round grows with the running jobs, so this is for clusters with hundreds of jobs, not thousands.
 
 The two orders are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and SRSF."""
 
@@ -16,14 +16,14 @@ from enum import StrEnum
 
 from phalanx.simulator.workload.workload import Task, of_resource
 
-PER_S = 1000  # a priority is a whole number: of milliseconds
+PER_S = 1000  # priorities are integers, in milliseconds
 
 
 class Rounds(StrEnum):
-    """Least first."""
+    """The order of jobs in a round; the lowest value comes first."""
 
-    TIME = "remaining-time"  # SRTF: how long it still runs
-    SERVICE = "remaining-service"  # SRSF: times how much of the counted resource it holds
+    TIME = "remaining-time"  # SRTF: the remaining run time
+    SERVICE = "remaining-service"  # SRSF: the remaining run time times the job's amount of the counted resource
 
     def priority(self, task: Task, left_s: float, counted: str, unit: int) -> int:
         size = of_resource(task.job.roles, counted) / unit if self is Rounds.SERVICE else 1.0

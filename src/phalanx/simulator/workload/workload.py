@@ -1,7 +1,7 @@
-"""What a trace says: jobs, how long each really runs, and the cluster it ran on.
+"""A workload: jobs with their true run times, and the cluster of the trace.
 
-A `Task` is a job together with what no scheduler is told: its run time. A workload's amounts are *counted* in one
-resource (processors in a log of a parallel machine, GPUs in a GPU trace): utilisation, sizes and fairness speak of it.
+A `Task` is a job together with its run time, which no scheduler is given. Each workload has one *counted* resource
+(processors in a log of a parallel machine, GPUs in a GPU trace). Utilisation, sizes and fairness are measured in it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,25 @@ from phalanx.model.node import Node, Reservation, Topology
 from phalanx.model.pod import CPU, PODS, DeviceShare, Shape, amounts
 
 GPU = "nvidia.com/gpu"
-MILLI_CPU = MILLI = 1000  # cpu is held in millicores, shares of devices in thousandths
-Worth: TypeAlias = tuple[tuple[float, float], ...]  # (seconds from its submission, what it is worth to be over by then)
+MILLI_CPU = MILLI = 1000  # cpu is counted in millicores, shares of devices in thousandths
+Worth: TypeAlias = tuple[tuple[float, float], ...]  # (seconds since the submission, value of an end by then)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """`job` as it would be submitted: `limit_s` is what its user asked for; `submitted_s` counts from the trace's
-    own origin. `run_s`: how long it runs with all its pods if nobody stops it. `queue`: what the trace calls its queue,
-    virtual cluster or partition. `waited_s`: how long it waited in the trace, where that is known.
-    `restart_s`: how much of its work it loses when it is saved, stopped and started again. `active_s`:
-    it fails when it was started that long ago (a Job's `activeDeadlineSeconds`), whether all its pods ran or not.
-    `worth`: by when it is worth how much to be over; of one with a deadline and no such row, 1 by then.
-    `overruns`: nobody stops it at its limit, which is then only what the scheduler is told.
-    `follows`: it is submitted `think_s` after that job is over, whenever that is; without a `think_s`, then, or when
-    the job says if that is later."""
+    """A job of a trace with its true run time.
+
+    `job`: the job as it is submitted. `limit_s` is the requested limit; `submitted_s` counts from the trace's origin.
+    `run_s`: the run time with all its pods, if the job is not stopped.
+    `queue`: the queue, virtual cluster or partition in the trace.
+    `waited_s`: its wait in the trace; None if unknown.
+    `restart_s`: the work that it loses when it is saved, stopped and started again, in seconds.
+    `active_s`: the time after its start at which it fails (a Job's `activeDeadlineSeconds`), whether or not all its
+    pods ran.
+    `worth`: the value of its end by certain times; a job with only a deadline has the value 1 until then.
+    `overruns`: the job is not stopped at its limit; only the scheduler is given the limit.
+    `follows`: the id of a preceding job. The task is submitted `think_s` after that job's end; without `think_s`, at
+    that end or at `submitted_s`, whichever is later."""
 
     job: Job
     run_s: float
@@ -45,16 +49,20 @@ class Task:
 
     @property
     def stop_s(self) -> float | None:
-        """Return after how long a run the task is stopped."""
+        """Return the run time after which the task is stopped; None: it is not stopped."""
         return None if self.overruns else self.job.limit_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Tasks in the order of their submission (equal times: as in the file). `topologies`: how the nodes hang together,
-    unless the policy says it; `reservations`: of them. `unit`: how many of `counted` one processor (GPU) is.
-    `dropped`: how many records of the trace are no jobs that ran, and why; `faults`: what could not be read, and
-    where."""
+    """A workload.
+
+    `tasks`: in the order of their submission; at equal times in the order of the file.
+    `topologies`: the topologies of the nodes, unless the policy has its own. `reservations`: advance reservations of
+    the nodes.
+    `counted`, `unit`: the counted resource, and its amount in one processor or GPU.
+    `dropped`: (reason, number) of the records that are not jobs that ran. `faults`: unreadable records with their
+    places."""
 
     name: str
     tasks: Sequence[Task]
@@ -68,45 +76,47 @@ class Workload:
 
     @property
     def device_bytes(self) -> float:
-        """The memory of a device of the counted resource, on average over those that say it; 0: none does."""
+        """Return the mean memory of a device of the counted resource; 0 if it is unknown."""
         devices = (device for node in self.nodes for device in node.devices if device.resource == self.counted)
         said = [device.memory_bytes for device in devices if device.memory_bytes]
         return sum(said) / len(said) if said else 0.0
 
 
 def alone(job: Job) -> Job:
-    """The same without what ties it to others, and to a reservation."""
+    """Return the job without dependencies, singleton, array and reservation."""
     return replace(job, after=(), requires_any=False, singleton="", array="", array_cap=None, reservation="")
 
 
 def of_share(share: DeviceShare, device_bytes: float) -> float:
-    """How many devices it is, where one has so much memory (0: nobody says; memory is then as good as the device)."""
+    """Return the number of devices in a share. `device_bytes`: the memory of one device; if it is 0 (unknown), a share
+    in bytes counts as a whole device."""
     if share.milli:
         return share.count * share.milli / MILLI
     return share.count * min(1.0, share.memory_bytes / device_bytes if device_bytes else 1.0)
 
 
 def of_role(role: Role, resource: str, device_bytes: float = 0.0) -> float:
-    """How much of a resource one pod of the role asks; a share of devices counts as the part of them that it is."""
+    """Return a pod's request of a resource; a share of devices counts as its fraction of them."""
     share = role.shape.share
     shared = of_share(share, device_bytes) if share and share.resource == resource else 0
     return shared + sum(amount for name, amount in role.shape.requests if name == resource)
 
 
 def of_resource(roles: Sequence[Role], resource: str, device_bytes: float = 0.0) -> float:
-    """How much of a resource all pods of the roles ask."""
+    """Return the sum of all pods' requests of a resource."""
     return sum(of_role(role, resource, device_bytes) * role.count for role in roles)
 
 
 def processors(count: int) -> Role:
-    """Return the shape of one pod that asks that many processors: how a log's machine, which is counted and not placed,
-    is asked."""
+    """Return a role of one pod that requests `count` processors. The machine of a log is one node, so a job needs only
+    one pod."""
     return Role(name="", count=1, minimum=1, shape=Shape(requests=amounts({CPU: count * MILLI_CPU})))
 
 
 @lru_cache(maxsize=65536)
 def gang(resource: str, amount: int, per_node: int) -> tuple[Role, ...]:
-    """As many pods of all that a node has as that takes, and one of what is left over."""
+    """Return roles for `amount` of a resource: pods that each fill a node (`per_node`), and one pod for the
+    remainder."""
     full, left = divmod(amount, per_node)
     pods = [("full", full, per_node)] if full else []
     pods += [("rest" if full else "", 1, left)] if left else []
@@ -117,7 +127,8 @@ def gang(resource: str, amount: int, per_node: int) -> tuple[Role, ...]:
 
 
 def on_nodes(workload: Workload) -> Workload:
-    """Where a trace says no more than how much a job asks in all: no pod asks more than the largest node has."""
+    """Divide the pods of jobs that only state a total amount, so that no pod requests more than the largest node
+    has."""
     counted, unit = workload.counted, workload.unit
     most = max((dict(node.allocatable).get(counted, 0) for node in workload.nodes), default=0) // unit * unit
     return workload if not most else replace(workload, tasks=[divided(task, counted, most) for task in workload.tasks])
@@ -132,17 +143,17 @@ def divided(task: Task, resource: str, most: int) -> Task:
 
 
 def machine(count: int, name: str = "machine") -> Node:
-    """All of a log's processors as one node."""
+    """Return one node with all processors of a log."""
     return Node(name=name, allocatable=amounts({CPU: count * MILLI_CPU, PODS: max(count, 1)}))
 
 
 def gpu_nodes(count: int, gpus: int) -> tuple[Node, ...]:
-    """Nodes of that many GPUs each, with cpu for whatever runs beside them."""
+    """Return `count` nodes with `gpus` GPUs each, and with cpu for further pods."""
     room = amounts({GPU: gpus, CPU: 64 * MILLI_CPU, PODS: 110})
     width = len(str(max(count - 1, 0)))
     return tuple(Node(name=f"node-{index:0{width}}", allocatable=room) for index in range(count))
 
 
 def in_order(tasks: Iterable[Task]) -> list[Task]:
-    """By submission; those of the same moment stay in order."""
+    """Return the tasks sorted by submission; tasks of the same time keep their order."""
     return sorted(tasks, key=lambda task: task.job.submitted_s)
