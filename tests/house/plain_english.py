@@ -113,7 +113,8 @@ WEAK = tuple(
         ("a fragment that opens with `of`: name the subject", r"^of \w+"),
         (
             "`Return what ...`: name what comes back",
-            r"^(?:Return|Yield|Note|Say|Tell) (?:what|who|whom|whose|those|them|it|all(?! \w+s\b)|others|which|how|one)\b",
+            r"^(?:Return|Yield|Note|Say|Tell) "
+            r"(?:what|who|whom|whose|those|them|it|all(?! \w+s\b)|others|which|how|one)\b",
         ),
         ("`tell`, `told`, `said`: write who reports what to whom", r"\b(?:tells?|told|said)\b"),
         (
