@@ -171,18 +171,6 @@ def test_an_unknown_job_is_answered_with_those_there_are(up: Up) -> None:
     assert "there is no job default/nothing" in said.stderr
 
 
-def test_ctrl_c_in_run_deletes_the_job(up: Up) -> None:
-    command = (*PHALANX, "run", "--name", "long", "--", "sh", "-c", "echo begun; exec sleep 600")
-    with subprocess.Popen(
-        command, env=up.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-    ) as run:
-        assert run.stdout is not None
-        assert run.stdout.readline() == "begun\n"
-        run.send_signal(signal.SIGINT)
-        assert run.wait(timeout=120) == 130
-    until(lambda: "long" not in up.kubectl("get", "jobs,pods", "--output", "name"))
-
-
 def test_nodes_and_queues_say_who_holds_what(up: Up) -> None:
     up.phalanx("submit", "--name", "holder", "--cpu", "2", "--", "sleep", "600")
     until(lambda: json.loads(up.phalanx("jobs", "--json").stdout)[0]["state"] == "running")

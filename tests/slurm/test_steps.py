@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from phalanx.client.access.kubeconfig import Cluster, User
 from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.steps.booking import Busy, Steps
+from phalanx.slurm.jobs.steps.interrupts import interruptible
 from phalanx.slurm.jobs.steps.records import StepRecord
 
 SRUN = (sys.executable, "-c", "import sys; from phalanx.slurm.main import main; sys.exit(main('srun'))")
@@ -116,6 +121,89 @@ def test_steps_wait_for_the_cpus_of_others_unless_they_overlap(tmp_path: Path) -
     finally:
         first.kill()
         first.wait()
+
+
+IGNORES = "trap '' INT TERM HUP; touch up; until [ -e end ]; do sleep 0.05; done"
+
+
+def stubborn_step(folder: Path, **more: str) -> subprocess.Popen[str]:
+    """A step whose task ignores every signal that may be ignored. Without SLURMD_NODENAME srun is outside the pods."""
+    code = (
+        "import sys; from phalanx.slurm.jobs.steps.tasks import Step, run;"
+        f"step = Step(command=lambda task: ('sh', '-c', {IGNORES!r}), environment=dict(PATH='/usr/bin:/bin'),"
+        f" of_task=[dict()], directory={str(folder)!r}, node='n1', name='7.0');"
+        "sys.exit(-run(step)[0])"
+    )
+    around = {**{name: text for name, text in os.environ.items() if name != "SLURMD_NODENAME"}, **more}
+    process = subprocess.Popen((sys.executable, "-c", code), env=around, stderr=subprocess.PIPE, text=True)
+    while not (folder / "up").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_srun_outside_kills_its_step_on_term_and_hup(tmp_path: Path, number: signal.Signals) -> None:
+    with stubborn_step(tmp_path) as step:
+        step.send_signal(number)
+        assert step.wait(timeout=60) == signal.SIGKILL
+        assert step.stderr is not None
+        assert "srun: forcing job termination" in step.stderr.read()
+
+
+def test_srun_ends_its_step_on_repeated_ctrl_c(tmp_path: Path) -> None:
+    with stubborn_step(tmp_path) as step:
+        assert step.stderr is not None
+        for said in ("one more within 1 sec", "sending Ctrl-C to StepId", "forcing job termination"):
+            step.send_signal(signal.SIGINT)
+            while said not in (line := step.stderr.readline()):  # the machine may be slow: then the count begins anew
+                assert line, said
+                step.send_signal(signal.SIGINT)
+        assert step.wait(timeout=60) == signal.SIGKILL
+
+
+def test_srun_within_a_pod_passes_term_on(tmp_path: Path) -> None:
+    """scancel and the time limit come this way, and the task has its KillWait."""
+    with stubborn_step(tmp_path, SLURMD_NODENAME="n1") as step:
+        step.send_signal(signal.SIGTERM)
+        assert step.stderr is not None
+        assert "STEP 7.0 ON n1 CANCELLED" in step.stderr.readline()
+        assert step.poll() is None
+        (tmp_path / "end").touch()
+        assert step.wait(timeout=60) == 0
+
+
+def test_a_step_that_ignores_term_is_killed_after_kill_wait() -> None:
+    sent, killed = list[int](), threading.Event()
+
+    def send(number: int) -> None:
+        sent.append(number)
+        if number == signal.SIGKILL:
+            killed.set()
+
+    with pytest.MonkeyPatch.context() as patch, interruptible_in_pod(patch, send):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert killed.wait(60)
+    assert sent == [signal.SIGTERM, signal.SIGKILL]
+
+
+@contextmanager
+def interruptible_in_pod(patch: pytest.MonkeyPatch, send: Callable[[int], None]) -> Iterator[None]:
+    patch.setenv("SLURMD_NODENAME", "n1")
+    with interruptible(send, kill_wait_s=0.05):
+        yield
+
+
+def test_nohup_srun_ignores_the_end_of_its_terminal() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    sent = list[int]()
+    try:
+        with interruptible(sent.append):
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert sent == [signal.SIGUSR1]
 
 
 def test_a_step_that_died_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,7 @@ COMMANDS = {
     "visibility": ("in_cluster", "Answer Kueue's visibility API in a cluster."),
     "slurm": ("work", "Slurm's commands: install sbatch, squeue and others."),
     "run": ("work", "Run a command as a Job, show its output, end with its exit code."),
+    "attach": ("work", "Follow a Job again, end with its exit code."),
     "submit": ("work", "Queue Jobs from files, or one made from a command."),
     "jobs": ("status", "What runs, what waits, since when, and why."),
     "explain": ("status", "Why a job waits, in full."),

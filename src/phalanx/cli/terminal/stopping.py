@@ -1,4 +1,4 @@
-"""Being stopped: Ctrl-C, SIGTERM and a closed terminal are one and the same wish."""
+"""Stop on Ctrl-C, SIGTERM or the end of the terminal (SIGHUP). A SIGHUP that `nohup` ignores stays ignored."""
 
 from __future__ import annotations
 
@@ -16,21 +16,43 @@ _PR_SET_PDEATHSIG = 1
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class StopWish:
+    """The first stop signal. `number`: which signal it was; None until it comes."""
+
+    def __init__(self) -> None:
+        self.number: signal.Signals | None = None
+        self._came = asyncio.Event()
+
+    def set(self, number: signal.Signals) -> None:
+        self.number = number
+        self._came.set()
+
+    def is_set(self) -> bool:
+        return self._came.is_set()
+
+    async def wait(self) -> None:
+        await self._came.wait()
+
+
 @contextmanager
-def stop_wish() -> Iterator[asyncio.Event]:
-    """An event that is set by the first such signal. A second one is as if nobody listened."""
-    loop, wish = asyncio.get_running_loop(), asyncio.Event()
+def stop_wish() -> Iterator[StopWish]:
+    """Yield the wish that the first stop signal sets. A second signal has its default effect.
+
+    Only an ignored SIGHUP stays ignored. Shells also ignore SIGINT for commands in the background, where `kill -INT`
+    must still stop the command."""
+    loop, wish = asyncio.get_running_loop(), StopWish()
+    listened = [one for one in STOPPING if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
 
     def forget() -> None:
-        for number in STOPPING:
+        for number in listened:
             loop.remove_signal_handler(number)
 
-    def hear() -> None:
-        wish.set()
+    def hear(number: signal.Signals) -> None:
+        wish.set(number)
         forget()
 
-    for number in STOPPING:
-        loop.add_signal_handler(number, hear)
+    for number in listened:
+        loop.add_signal_handler(number, hear, number)
     try:
         yield wish
     finally:

@@ -122,10 +122,15 @@ def translated(text: str, name: str) -> str:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
+    """Raise Aborted on a stop signal, unless the command was told to ignore it (by `nohup`, or by a shell)."""
+
     def stop(number: int, frame: object) -> None:
         raise Aborted
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    listened = [
+        one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN
+    ]
+    before = {number: signal.signal(number, stop) for number in listened}
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ from phalanx.cli.local.data_directory import DataDirectory, chosen_directory
 from phalanx.cli.local.local_cluster import LocalCluster, Machines, free_port, running
 from phalanx.cli.local.local_pods import cordon, running_pods
 from phalanx.cli.terminal.output import counted
-from phalanx.cli.terminal.stopping import stop_wish
+from phalanx.cli.terminal.stopping import StopWish, stop_wish
 from phalanx.client.connection import ApiError, Connection
 from phalanx.client.kind import NODES
 
@@ -123,7 +123,7 @@ async def _serve(
     starting: AbstractAsyncContextManager[LocalCluster],
     metrics: tuple[str, int] | None,
     ready: asyncio.Event,
-    wish: asyncio.Event,
+    wish: StopWish,
     stop_pods: bool,
 ) -> None:
     _say(f"phalanx up: starting in {directory.path}")

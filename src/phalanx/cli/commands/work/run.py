@@ -7,8 +7,10 @@ that of its first container that failed, 0 if all succeeded.
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import time
+from contextlib import suppress
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -25,7 +27,6 @@ from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import JOBS
 
 KEPT_S = 3600
-INTERRUPTED = 130
 
 
 async def run(
@@ -40,7 +41,9 @@ async def run(
     """Run a command as a Job: wait until it starts, show its output, end with its exit code.
 
     The command runs in the current directory of this machine (`--image host`), or in a container image. No shell is in
-    between. Ctrl-C asks what to do: delete the Job, or leave it running. The Job is deleted an hour after its end.
+    between. Ctrl-C asks whether to delete the Job; every answer but yes leaves it running. The end of the terminal, of
+    the ssh session or of this command never deletes the Job: `phalanx attach` follows it again. The Job is deleted an
+    hour after its end.
 
     For example:
 
@@ -74,20 +77,31 @@ async def run(
         made = await create_document(connection, document, manifest, namespace)
         for warning in (*warnings, *await too_large(connection, [made])):
             note(f"phalanx: warning: {warning}")
-        with stop_wish() as wish:
-            attendance = asyncio.create_task(attend(connection, made, _say))
-            stopping = asyncio.create_task(wish.wait())
-            await asyncio.wait({attendance, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
-            if not attendance.done():
-                attendance.cancel()
-                await asyncio.wait({attendance})
-                return await _interrupted(connection, made)
-        return _conclude(made, attendance.result(), json)
+        return await follow(connection, made, json=json)
 
 
-def _conclude(made: Object, outcome: Attendance, json: bool) -> int:
-    name = f"{made['metadata']['namespace']}/{made['metadata']['name']}"
+async def follow(connection: Connection, job: Object, *, json: bool) -> int:
+    """Show a Job's reasons and output until its end, and return its exit code. A stop signal ends this command alone;
+    only a clear *yes* after Ctrl-C at a terminal deletes the Job."""
+    with stop_wish() as wish:
+        attendance = asyncio.create_task(attend(connection, job, _say))
+        stopping = asyncio.create_task(wish.wait())
+        await asyncio.wait({attendance, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if attendance.done():
+            return _conclude(job, attendance.result(), json)
+        attendance.cancel()
+        await asyncio.wait({attendance})
+    number = wish.number or signal.SIGINT
+    if number == signal.SIGINT and sys.stdin.isatty() and sys.stderr.isatty() and _is_deletion_confirmed(_name(job)):
+        await _delete(connection, job)
+    else:
+        _say_how_to_return(_name(job))
+    return 128 + number
+
+
+def _conclude(job: Object, outcome: Attendance, json: bool) -> int:
+    name = _name(job)
     if json:
         print_json_line({"job": name, "state": outcome.state, "exit_code": outcome.exit_code, "why": outcome.why})
     elif outcome.exit_code:
@@ -95,31 +109,42 @@ def _conclude(made: Object, outcome: Attendance, json: bool) -> int:
     return outcome.exit_code
 
 
-async def _interrupted(connection: Connection, made: Object) -> int:
-    """A user at a terminal is asked; else the Job goes, for nobody waits for it any more."""
-    meta = made["metadata"]
-    name = f"{meta['namespace']}/{meta['name']}"
-    if sys.stdin.isatty() and sys.stderr.isatty() and not await asyncio.to_thread(_wants_deletion, name):
-        _say(f"job {name} goes on; `phalanx explain {name}` says how it is, `kubectl delete job` ends it")
-        return INTERRUPTED
+def _name(job: Object) -> str:
+    return f"{job['metadata']['namespace']}/{job['metadata']['name']}"
+
+
+def _is_deletion_confirmed(name: str) -> bool:
+    """Ask once. The end of input and a second Ctrl-C are no *yes*."""
     try:
-        await connection.delete(JOBS, meta["name"], meta["namespace"], {"propagationPolicy": "Background"})
+        print(f"\nphalanx: delete job {name}? [y/N] ", end="", file=sys.stderr, flush=True)
+        return input().strip().lower() in {"y", "yes"}
+    except (EOFError, KeyboardInterrupt, OSError):
+        print(file=sys.stderr)
+        return False
+
+
+def _say_how_to_return(name: str) -> None:
+    namespace, _, job = name.partition("/")
+    with suppress(OSError):  # the terminal may be gone
+        _say(
+            f"job {name} goes on; `phalanx attach {name}` follows it again, "
+            f"`kubectl delete job {job} -n {namespace}` deletes it"
+        )
+
+
+async def _delete(connection: Connection, job: Object) -> None:
+    meta = job["metadata"]
+    body = {"propagationPolicy": "Background", "preconditions": {"uid": meta["uid"]}}
+    try:
+        await connection.delete(JOBS, meta["name"], meta["namespace"], body)
     except ApiRefusal as error:
-        if error.code != 404:
+        if error.code not in {404, 409}:  # gone already, or another Job has its name now
             raise
     except ApiUnknown as error:
-        _say(f"whether job {name} was deleted is not known ({error}); `kubectl delete job` ends it")
-        return INTERRUPTED
-    _say(f"job {name} was deleted")
-    return INTERRUPTED
-
-
-def _wants_deletion(name: str) -> bool:
-    try:
-        print(f"\nphalanx: delete job {name}? [Y/n] ", end="", file=sys.stderr, flush=True)
-        return input().strip().lower() not in {"n", "no"}
-    except (EOFError, KeyboardInterrupt):
-        return True
+        _say(f"whether job {_name(job)} was deleted is not known ({error})")
+        _say_how_to_return(_name(job))
+        return
+    _say(f"job {_name(job)} was deleted")
 
 
 def _say(text: str) -> None:

@@ -13,13 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import IO
 
+from phalanx.slurm.jobs.steps.interrupts import HANDLED, interruptible
 from phalanx.slurm.jobs.steps.memory import Memory
 from phalanx.slurm.jobs.steps.report import Report
 
-FORWARDED = (signal.SIGTERM, signal.SIGINT)
 _PIECE = 65536
 
 
@@ -54,8 +53,7 @@ def run(step: Step) -> dict[int, int]:
     """Task -> how it ended, as `os.waitstatus_to_exitcode` says it."""
     started, report = _Run(), Report(step.name, kill_on_bad_exit=step.kill_on_bad_exit)
     lock = threading.Lock()
-    previous = {number: signal.signal(number, _forwarder(started, step)) for number in FORWARDED}
-    try:
+    with interruptible(_sender(started, step)):
         count = len(step.of_task)
         inputs = {task: os.pipe() for task in range(count) if step.source(task) is None} if count > 1 else {}
         for task in range(count):
@@ -65,23 +63,19 @@ def run(step: Step) -> dict[int, int]:
         if inputs:
             threading.Thread(target=_hand_out, args=([end for _, end in inputs.values()],), daemon=True).start()
         _wait(step, started, report)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
     for reader in started.readers:
         reader.join()
     report.finish()
     return started.codes
 
 
-def _forwarder(started: _Run, step: Step) -> Callable[[int, FrameType | None], None]:
-    def forward(number: int, frame: FrameType | None) -> None:
+def _sender(started: _Run, step: Step) -> Callable[[int], None]:
+    def send(number: int) -> None:
         if number == signal.SIGTERM and step.name:
             _tell_cancelled(step)
-        for pid in list(started.pids):
-            _kill(pid, number)
+        _end_all(started, number)
 
-    return forward
+    return send
 
 
 def _tell_cancelled(step: Step) -> None:
@@ -125,12 +119,12 @@ def _start(step: Step, task: int, started: _Run, lock: threading.Lock, source: i
     pipes = [os.pipe() if step.label and file is None else None for file in files]
     sys.stdout.flush()
     # Blocked until the child has handlers of its own and the parent knows it: a signal in between would be lost.
-    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     pid = os.fork()
     if pid == 0:
         _become(step, task, source, files, pipes)
     started.pids[pid] = task
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
     width = len(str(len(step.of_task) - 1))
     for pipe, target in zip(pipes, (sys.stdout, sys.stderr), strict=True):
         if pipe is not None:
@@ -155,9 +149,9 @@ def _become(
     """In the child: never returns."""
     code, command, what = 2, step.command(task), ""
     try:
-        for each in FORWARDED:
+        for each in HANDLED:
             signal.signal(each, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         os.chdir(step.directory)
         if (file := step.source(task)) is not None:
             source = os.open(file, os.O_RDONLY)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from phalanx.slurm.jobs.steps.interrupts import interruptible
 from phalanx.slurm.jobs.steps.pods import channel
 from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
 from phalanx.slurm.jobs.steps.pods.place import Allocation
@@ -69,16 +70,14 @@ def run(step: RemoteStep, place: Allocation) -> tuple[dict[int, int], dict[str, 
     ]
     for reader in readers:
         reader.start()
-    previous = _forward(state)
     restore = _raw() if step.terminal else None
     try:
-        threading.Thread(target=_feed, args=(step, state), daemon=True).start()
-        _wait(step, state, count, readers)
+        with interruptible(lambda number: _signal(state, number)):
+            threading.Thread(target=_feed, args=(step, state), daemon=True).start()
+            _wait(step, state, count, readers)
     finally:
         if restore is not None:
             restore()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
         for link in state.links:
             link.close()
     _flush(step, state)
@@ -180,27 +179,6 @@ def _signal(state: _State, number: int) -> None:
             link.send(channel.SIGNAL, str(int(number)).encode())
         except OSError:
             continue
-
-
-def _forward(state: _State) -> dict[int, Any]:
-    """SIGINT twice within a second ends the step, as with srun; SIGTERM, SIGHUP, USR1, USR2 and QUIT are sent on."""
-    pressed = [0.0]
-
-    def interrupt(number: int, frame: object) -> None:
-        now_s = time.monotonic()
-        if now_s - pressed[0] > 1.0:
-            pressed[0] = now_s
-            sys.stderr.write("srun: interrupt (one more within 1 sec to abort)\n")
-            return
-        sys.stderr.write("srun: sending Ctrl-C to StepId\n")
-        _signal(state, signal.SIGINT)
-
-    def forward(number: int, frame: object) -> None:
-        _signal(state, number)
-
-    handlers: dict[int, Any] = {signal.SIGINT: interrupt}
-    handlers |= dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2), forward)
-    return {number: signal.signal(number, handler) for number, handler in handlers.items()}
 
 
 def _feed(step: RemoteStep, state: _State) -> None:
