@@ -18,6 +18,7 @@ from phalanx.embedded.login.admission import BINDING, NUMBERS, NUMBERS_BINDING, 
 from phalanx.embedded.login.quota import DEFAULT, give_quota
 
 UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"
+USER = "phalanx.dev/user"  # the user of the cluster whose namespace it is: for rules of admission
 _GROUP = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES = Kind(group=_GROUP, plural="clusterroles", name="ClusterRole", namespaced=False)
 _CLUSTER_BINDINGS = Kind(group=_GROUP, plural="clusterrolebindings", name="ClusterRoleBinding", namespaced=False)
@@ -140,8 +141,8 @@ async def give_namespace(api: Connection, account: Account, quota: Mapping[str, 
 
 
 async def _claimed(api: Connection, name: str, account: Account) -> bool:
-    """Return whether the namespace is his: made for him now, or before."""
-    notes = {UID: str(account.uid), GID: str(account.gid)}
+    """Return whether the namespace is the account's: made for the account now, or before."""
+    notes = {UID: str(account.uid), GID: str(account.gid), USER: account.name}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": notes}}
     try:
         found = await api.create(NAMESPACES, body)
@@ -149,7 +150,10 @@ async def _claimed(api: Connection, name: str, account: Account) -> bool:
         if error.reason != "AlreadyExists":
             raise
         found = await api.get(NAMESPACES, name)
-    return bool((found["metadata"].get("annotations") or {}).get(UID) == notes[UID])
+    said = found["metadata"].get("annotations") or {}
+    if said.get(UID) == notes[UID] and said.get(USER) != account.name:  # made by an older program, or renamed since
+        await api.patch(NAMESPACES, name, {"metadata": {"annotations": {USER: account.name}}})
+    return bool(said.get(UID) == notes[UID])
 
 
 def _role(name: str) -> Object:

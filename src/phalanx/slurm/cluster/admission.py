@@ -1,9 +1,15 @@
 """What the API server itself holds users to, so that the commands of whoever submits need not be trusted.
 
-A ValidatingAdmissionPolicy, written once the site has users: a job that bears a Slurm number is its submitter's, and in
-an account that he is in, as the site says (`site`: the keys `members.ACCOUNT`). Admins (`system:masters`) submit as
-anybody. Service accounts are no part of the control plane but in kube-system, so they are held to the same, wherever
-they are: two users could give each other rights in their namespaces.
+A ValidatingAdmissionPolicy, written once the site has users, judges the account of each job by the rule of
+`sbatch -A`.
+The queue of a job of any kind is an account's only if its user is in that account, as the site says (`site`: the keys
+`members.ACCOUNT`). The words about a queue are the label `phalanx.dev/queue`, of pods the annotation too, and the
+field in which frameworks of Kubeflow name one. A job with a Slurm number is in an account always, and its submitter's.
+
+- The user is who sends the request. Controllers and service accounts send requests for the user of the namespace, whom
+  its annotation `phalanx.dev/user` names (`phalanx login` writes it). So a template of a Deployment opens no queue.
+- Admins (`system:masters`) submit as anybody. Without that annotation the control plane does, too.
+- Only changes of these words are judged, so operators hold and requeue jobs of others.
 
 Another, written once the site's jobs get tokens: the service account of a job (`token`) starts programs in
 pods of this job alone, and of its Job changes nothing but what is told of steps and pods.
@@ -23,48 +29,113 @@ SITE, MEMBERS = "phalanx-slurm", "members."  # a ConfigMap in kube-system; its k
 STEPS = "slurm-steps.phalanx.dev"
 _PREFIX = "slurm.phalanx.dev/"
 _NUMBER = f"{_PREFIX}number"
-_USER, _LABELS, _LABELS_BEFORE = "request.userInfo.username", "object.metadata.labels", "oldObject.metadata.labels"
+_USER = "request.userInfo.username"
 _ACCOUNTS, _SYSTEM = "system:serviceaccount:", "system:serviceaccount:kube-system:"
 _JOB = "slurm-[1-9][0-9]{0,9}(-[0-9]{7})?"  # the names of Jobs: of an array's task with its index
 _ACCOUNT = "slurm-[1-9][0-9]{0,9}([.][0-9]{1,3})?"
 _PARAM = {"name": SITE, "namespace": "kube-system", "parameterNotFoundAction": "Allow"}
 
 
+# Groups whose kinds are jobs of a framework (tests/slurm/test_queues_of_accounts.py holds it to all that are read).
+FRAMEWORKS = (
+    "kubeflow.org", "trainer.kubeflow.org", "jobset.x-k8s.io", "ray.io", "sparkoperator.k8s.io",
+    "workload.codeflare.dev", "mcad.ibm.com",
+)  # fmt: skip
+_QUEUE, _GROUP_WORD, _CONTROL_PLANE = "phalanx.dev/queue", "phalanx.dev/group", "system:phalanx"
+_FIELD = "spec.runPolicy.schedulingPolicy.queue"
+_OWNER = "phalanx.dev/user"  # annotation of a namespace
+
+
+def _map(obj: str, part: str) -> str:
+    return f"(has({obj}.metadata.{part}) ? {obj}.metadata.{part} : {{}})"
+
+
+def _said(obj: str, key: str, instead: str = '""') -> str:
+    """CEL: what the object says by that label, else by that annotation, else that expression."""
+    labels, notes = _map(obj, "labels"), _map(obj, "annotations")
+    return f'("{key}" in {labels} ? {labels}["{key}"] : "{key}" in {notes} ? {notes}["{key}"] : {instead})'
+
+
+def _queue(obj: str) -> str:
+    """CEL: the queue that a job of any kind names; "" if it names none."""
+    parts = _FIELD.split(".")
+    there = " && ".join(f"has({obj}.{'.'.join(parts[: at + 1])})" for at in range(len(parts)))
+    return _said(obj, _QUEUE, f'({there} ? {obj}.{_FIELD} : "")')
+
+
+def _group(obj: str) -> str:
+    return _said(obj, _GROUP_WORD)
+
+
+def _number(obj: str) -> str:
+    return f'("{_NUMBER}" in {_map(obj, "labels")} ? {_map(obj, "labels")}["{_NUMBER}"] : "")'
+
+
+_WORDS = (_queue, _group, _number)
+_SAYS = " || ".join(f'{word("object")} != ""' for word in _WORDS)
+_CHANGES = " || ".join(f"{word('object')} != {word('oldObject')}" for word in _WORDS)
+_NAMED = "namespaceObject.metadata.annotations"
+_VARIABLES = {
+    "queue": _queue("object"),
+    "group": _group("object"),
+    "number": _number("object"),
+    "owner": f'has({_NAMED}) && "{_OWNER}" in {_NAMED} ? {_NAMED}["{_OWNER}"] : ""',
+    "isPerson": f'!{_USER}.startsWith("system:")',
+    "who": f'variables.isPerson || variables.owner == "" && {_USER}.startsWith("{_ACCOUNTS}")'
+    f' && !{_USER}.startsWith("{_SYSTEM}") ? {_USER} : variables.owner',
+}
+
+
+def _of_site(condition: str) -> str:
+    """CEL: the condition holds, or the site has no users. `said`, the site's data, is a name of its own: what is read
+    from a field may be copied at each step of a loop."""
+    has_users = f'said.exists(key, key.startsWith("{MEMBERS}"))'
+    return f"[has(params.data) ? params.data : {{}}].all(said, !{has_users} || {condition})"
+
+
+# The queue is no account's, or the user is in the account; a job with a number is in an account.
+_MEMBER = f'"{MEMBERS}" + queue in said && variables.who in said["{MEMBERS}" + queue].split(",")'
+_MAY_USE_QUEUE = (
+    f'[variables.queue].all(queue, {_MEMBER} || !("path." + queue in said || "{MEMBERS}" + queue in said)'
+    ' && (variables.number == "" || !variables.isPerson))'
+)
+_VALIDATIONS = {
+    "a job of Slurm's is its submitter's: the label phalanx.dev/group is another user's name": (
+        'variables.number == "" || variables.group == variables.who || !variables.isPerson && variables.group == ""'
+    ),
+    "the label phalanx.dev/group names neither its user nor a group of the user": 'variables.group == "" || '
+    + _of_site(
+        "(variables.group == variables.who || variables.isPerson && variables.group in request.userInfo.groups)"
+    ),
+    "Invalid account or account/partition combination specified": _of_site(_MAY_USE_QUEUE),
+}
+
+
 def policy() -> Object:
     """Return the spec of the policy about the accounts of jobs. Its parameter is the site."""
-    key = f'"{MEMBERS}" + {_LABELS}["phalanx.dev/queue"]'
+    judged = [("batch", "v1", "jobs"), ("", "v1", "pods"), *((group, "*", "*") for group in FRAMEWORKS)]
     return {
         "failurePolicy": "Fail",
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
         "matchConstraints": {
             "resourceRules": [
-                {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
-                 "resources": ["jobs"]}
+                {"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE", "UPDATE"],
+                 "resources": [plural]}
+                for group, version, plural in judged
             ]
         },
         "matchConditions": [
-            {"name": "of-slurm", "expression": f'has({_LABELS}) && "{_NUMBER}" in {_LABELS}'},
-            {"name": "no-admin", "expression": '!("system:masters" in request.userInfo.groups)'},
-            # The scheduler and controllers change what exists, by the rights that they have, as operators do.
             {
-                "name": "a-user",
-                "expression": f'!{_USER}.startsWith("system:")'
-                f' || {_USER}.startsWith("{_ACCOUNTS}") && !{_USER}.startsWith("{_SYSTEM}")',
+                "name": "no-admin",
+                "expression": f'{_USER} == "{_CONTROL_PLANE}" || !("system:masters" in request.userInfo.groups)',
             },
-            {"name": "says-whose", "expression": f'request.operation == "CREATE" || {_LABELS} != {_LABELS_BEFORE}'},
+            {"name": "says-whose", "expression": _SAYS},
+            {"name": "says-it-now", "expression": f'request.operation == "CREATE" || {_CHANGES}'},
         ],
+        "variables": [{"name": name, "expression": text} for name, text in _VARIABLES.items()],
         "validations": [
-            {
-                "expression": f'"phalanx.dev/group" in {_LABELS} && {_LABELS}["phalanx.dev/group"] == {_USER}',
-                "message": "a job of Slurm's is its submitter's: the label phalanx.dev/group is another user's name",
-            },
-            {
-                # `said` by a name of its own: what is read from a field may be copied at each step of a loop.
-                "expression": f'[has(params.data) ? params.data : {{}}].all(said, '
-                f'!said.exists(key, key.startsWith("{MEMBERS}"))'
-                f' || "phalanx.dev/queue" in {_LABELS} && {key} in said && {_USER} in said[{key}].split(","))',
-                "message": "Invalid account or account/partition combination specified",
-            },
+            {"expression": f'variables.who == "" || {text}', "message": message}
+            for message, text in _VALIDATIONS.items()
         ],
     }  # fmt: skip
 
