@@ -24,6 +24,9 @@ class Server:
     def another(self) -> Server:
         return self
 
+    def within(self, namespace: str) -> Server:
+        return self
+
     def _called(self, method: str, path: str) -> None:
         with self._lock:
             self.calls.append((method, path.rpartition("/")[2]))

@@ -24,6 +24,7 @@ from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.commands.accounting import sacctmgr
 from phalanx.slurm.commands.accounting.entities.words import DENIED as UNPRIVILEGED
 from phalanx.slurm.options import Usage
+from phalanx.slurm.submission import numbers
 from tests.embedded.apiserver.inprocess import InProcess
 from tests.embedded.login.test_rules import define, shared
 
@@ -181,10 +182,11 @@ def test_a_coordinator_manages_his_account_and_those_below_it(machine: Machine) 
 
 def test_who_was_added_submits_there_and_nobody_else(machine: Machine) -> None:
     yan = machine.clients["yan"]
+    number = numbers.take(yan, 1, 1)
     with pytest.raises(Refused, match="Invalid account or account/partition combination specified"):
-        yan.create(JOBS, job("vision", "yan"))
+        yan.create(JOBS, job("vision", "yan", number))
     machine.sacctmgr("head", "-i add user yan account=vision")
-    assert yan.create(JOBS, job("vision", "yan"))["metadata"]["name"] == "slurm-1"
+    assert yan.create(JOBS, job("vision", "yan", number))["metadata"]["name"] == f"slurm-{number}"
 
 
 def test_a_site_of_many_accounts_is_not_too_large_for_the_rules(machine: Machine) -> None:
@@ -195,7 +197,8 @@ def test_a_site_of_many_accounts_is_not_too_large_for_the_rules(machine: Machine
     assert machine.sacctmgr("head", "-i add account nlp parent=vision") == 0
     assert machine.sacctmgr("head", "-i add user yan account=nlp") == 0
     assert DENIED in machine.fails("head", "-i add user yan account=group7", trusted=True)
-    assert yan.create(JOBS, job("nlp", "yan", 2))["metadata"]["name"] == "slurm-2"
+    number = numbers.take(yan, 1, 1)
+    assert yan.create(JOBS, job("nlp", "yan", number))["metadata"]["name"] == f"slurm-{number}"
 
 
 def test_a_service_account_of_another_users_namespace_is_held_to_accounts_too(machine: Machine) -> None:
@@ -208,8 +211,13 @@ def test_a_service_account_of_another_users_namespace_is_held_to_accounts_too(ma
         "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "user-head"}],
     })  # fmt: skip
     token = root.create(f"{accounts}/robot/token", {"spec": {}})["status"]["token"]
-    with pytest.raises(Refused, match="another user's name"):
-        root.with_token(token).create(JOBS, job("lab", "head"))
+    robot = root.with_token(token)
+    with pytest.raises(Refused, match="has not drawn the job number"):
+        robot.create(JOBS, job("lab", "head"))
+    plain = job("lab", "head")
+    del plain["metadata"]["labels"]["slurm.phalanx.dev/number"]
+    with pytest.raises(Refused, match="names neither its user"):
+        robot.create(JOBS, plain)
 
 
 @pytest.mark.parametrize(

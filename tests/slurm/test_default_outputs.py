@@ -83,7 +83,7 @@ class Served(Api):
     completing = False
 
     def __init__(self) -> None:
-        self.namespace = "default"
+        self.namespace, self.of_job = "default", False
 
     def call(self, method: str, path: str, *rest: Any, **query: str) -> bytes:
         assert method == "GET"

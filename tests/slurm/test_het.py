@@ -112,6 +112,8 @@ class Made(Api):
     def call(self, method: str, path: str, body: Any = None, *_: Any, **query: str) -> bytes:
         if method == "GET":
             return json.dumps({"metadata": {"resourceVersion": "1"}, "data": {"next": "12"}}).encode()
+        if path == "/slurm/v1/numbers":
+            return b'{"first": 12}'
         if method == "POST":
             body["metadata"]["uid"] = f"uid-{len(self.made)}"
             self.made.append(body)

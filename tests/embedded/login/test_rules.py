@@ -301,7 +301,15 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "u"}
 @pytest.mark.parametrize(("field", "value"), [("immutable", True), ("ownerReferences", [OWNER])])
 def test_who_may_raise_the_number_of_jobs_cannot_spoil_it(tmp_path: Path, field: str, value: Any) -> None:
     async def run() -> None:
-        async with shared(tmp_path) as (_, ada):
+        async with shared(tmp_path) as (admin, ada):
+            rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system"
+            where_said = {"resources": ["configmaps"], "resourceNames": ["phalanx-slurm-number"]}
+            rule = {"apiGroups": [""], "verbs": ["update"], **where_said}
+            await admin.make(f"{rbac}/roles", {"metadata": {"name": "raise"}, "rules": [rule]})
+            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "raise"}
+            subject = {"kind": "User", "name": "ada", "apiGroup": "rbac.authorization.k8s.io"}
+            bound = {"metadata": {"name": "raise"}, "roleRef": reference, "subjects": [subject]}
+            await admin.make(f"{rbac}/rolebindings", bound)
             place = "/api/v1/namespaces/kube-system/configmaps/phalanx-slurm-number"
             raised = {**(await ada.ask("GET", place)).body, "data": {"next": "9"}}
             where = {field: value} if field == "immutable" else {"metadata": raised["metadata"] | {field: value}}

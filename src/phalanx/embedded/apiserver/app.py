@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.fair_queue import FairQueue, TooManyRequests
-from phalanx.embedded.apiserver.apimachinery.meta.resource import User
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, not_found
 from phalanx.embedded.apiserver.auth.account_tokens import TOKEN_REQUEST, AccountTokens
 from phalanx.embedded.apiserver.auth.authentication import Tokens
@@ -24,7 +24,9 @@ from phalanx.embedded.apiserver.auth.reviews import AUTHENTICATION, AUTHORIZATIO
 from phalanx.embedded.apiserver.endpoints import answers, parts
 from phalanx.embedded.apiserver.endpoints.delete import Deleter, delete_options
 from phalanx.embedded.apiserver.endpoints.listing import Reader
-from phalanx.embedded.apiserver.endpoints.public import Public
+from phalanx.embedded.apiserver.endpoints.paths.public import Public
+from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import SlurmNumbers
+from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, ROOT, SlurmView
 from phalanx.embedded.apiserver.endpoints.reconcilers.definitions import Definitions
 from phalanx.embedded.apiserver.endpoints.reconcilers.quota_usage import QuotaUsage
 from phalanx.embedded.apiserver.endpoints.reconcilers.type_checking import TypeChecking
@@ -67,8 +69,10 @@ class Api:
         self._tokens, self._accounts = tokens, accounts
         self._authorizer = Authorizer(parts.Committed(store))
         store.subscribe(self._roles_changed)
-        knowledge = parts.Knowledge(store, registry.forms, self._authorizer.guard, self._authorizer.rights)
+        knowledge = parts.Knowledge(store, registry.forms, self._guard, self._authorizer.rights)
         self.writer = Writer(store, registry, knowledge)
+        self._slurm = SlurmView(store, _built_in(registry, *JOBS), self._authorizer.may)
+        self._numbers = SlurmNumbers(store, self.writer, _built_in(registry, "", "configmaps"))
         self.deleter = Deleter(store, knowledge)
         self.reader = Reader(store, self.hub, settings)
         self._nodes, self._streams = NodeClient(settings), Streams(store, settings)
@@ -82,6 +86,11 @@ class Api:
         self.type_checking = TypeChecking(store, registry, self.writer)
         self.quota_usage = QuotaUsage(store, registry, self.writer)
         self._public, self._turns = Public(registry), FairQueue()
+
+    def _guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
+        """Refuse what a user may not write though he may write objects of the kind. Raises `ApiError` 403, 404."""
+        self._authorizer.guard(resource, obj, old, user)
+        self._numbers.guard(resource, obj, old, user)
 
     def _roles_changed(self, events: list[Event]) -> None:
         if any(event.key[0] == RBAC for event in events):
@@ -137,6 +146,10 @@ class Api:
             self._authorizer.path(user, method.lower(), path)
             if path.startswith(DASHBOARDS):
                 return await self._aggregated.get(request)
+            if path == f"{ROOT}numbers":
+                return await self._numbers.answer(request)
+            if path.startswith(ROOT):
+                return await self._slurm.answer(request)
             return self._public.answer(request)
         watch = request.flag("watch")
         verb = verb_of(target, method, watch)
@@ -257,6 +270,12 @@ class Api:
         await self.deleter.collection(target, found, options)
         meta = {"resourceVersion": str(self.store.version)}
         return await answers.many(target.resource, request, [stored for _, _, stored in found], meta)
+
+
+def _built_in(registry: Registry, group: str, plural: str) -> Resource:
+    found = registry.find(group, "v1", plural)
+    assert found is not None
+    return found
 
 
 def _payer(user: User) -> str:

@@ -72,7 +72,8 @@ DATA_ALONE: dict[str, Any] = {
     "message": "only its data may be changed",
 }
 
-# Job numbers are taken by raising one ConfigMap, which every user may do: upwards, and by no more than an array needs.
+# For clusters whose API server does not draw job numbers (deploy/components/slurm). There users take them by raising
+# one ConfigMap: upwards, and by no more than an array needs.
 _NUMBERS = "slurm-numbers.phalanx.dev"
 NUMBERS: dict[str, Any] = {
     "metadata": {"name": _NUMBERS},
@@ -108,4 +109,94 @@ NUMBERS: dict[str, Any] = {
 NUMBERS_BINDING: dict[str, Any] = {
     "metadata": {"name": _NUMBERS},
     "spec": {"policyName": _NUMBERS, "validationActions": ["Deny"]},
+}
+
+
+# For clusters (deploy/components/slurm): each of Slurm's users has a namespace. Whoever may read the Secrets of a job
+# and enter its pods acts as its user, and RBAC cannot grant that for some jobs of a namespace only.
+SLURM_USER = "phalanx:slurm-user"
+_NOTES = "(has(namespaceObject.metadata.annotations) ? namespaceObject.metadata.annotations : {})"
+_NAMESPACES, _POD_USERS = "slurm-namespaces.phalanx.dev", "pod-users.phalanx.dev"
+NAMESPACES: dict[str, Any] = {
+    "metadata": {"name": _NAMESPACES},
+    "spec": {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["rbac.authorization.k8s.io"], "apiVersions": ["v1"],
+                    "operations": ["CREATE", "UPDATE"], "resources": ["rolebindings", "clusterrolebindings"],
+                }
+            ]
+        },
+        "matchConditions": [
+            {
+                "name": "of-slurms-users",
+                "expression": f'object.roleRef.kind == "ClusterRole" && object.roleRef.name == "{SLURM_USER}"',
+            }
+        ],
+        "validations": [
+            {
+                # One name for all such bindings: a namespace has one binding of a name.
+                "expression": 'request.resource.resource == "rolebindings" && object.metadata.name == "'
+                f'{SLURM_USER}" && has(object.subjects) && object.subjects.size() == 1'
+                ' && object.subjects[0].kind == "User"'
+                f' && "phalanx.dev/user" in {_NOTES} && {_NOTES}["phalanx.dev/user"] == object.subjects[0].name',
+                "reason": "Forbidden",
+                "message": f"{SLURM_USER} lets its holder act as every user whose jobs are in the namespace. Give each "
+                "user a namespace with the annotation phalanx.dev/user, and there one RoleBinding "
+                f"{SLURM_USER} that names this user alone",
+            }
+        ],
+    },
+}  # fmt: skip
+NAMESPACES_BINDING: dict[str, Any] = {
+    "metadata": {"name": _NAMESPACES},
+    "spec": {"policyName": _NAMESPACES, "validationActions": ["Deny"]},
+}
+
+
+def _containers(condition: str) -> str:
+    """CEL: the condition holds for each container `c` of the pod."""
+    return " && ".join(
+        f"(has(object.spec.{part}) ? object.spec.{part} : []).all(c, {condition})"
+        for part in ("containers", "initContainers", "ephemeralContainers")
+    )
+
+
+# In a namespace with a user's number, pods run as that number. Where a container is a process of the node (the image
+# `host`), it must say so.
+_IS_SAID = "has({0}.securityContext) && has({0}.securityContext.runAsUser)"
+_SAID_BY_POD = _IS_SAID.format("object.spec")
+POD_USERS: dict[str, Any] = {
+    "metadata": {"name": _POD_USERS},
+    "spec": {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+                    "resources": ["pods", "pods/ephemeralcontainers"],
+                }
+            ]
+        },
+        "matchConditions": [{"name": "of-a-user", "expression": f'"phalanx.dev/uid" in {_NOTES}'}],
+        "variables": [{"name": "uid", "expression": f'int({_NOTES}["phalanx.dev/uid"])'}],
+        "validations": [
+            {
+                "expression": f"(!({_SAID_BY_POD}) || object.spec.securityContext.runAsUser == variables.uid) && "
+                + _containers(
+                    f"{_IS_SAID.format('c')} ? c.securityContext.runAsUser == variables.uid"
+                    f' : c.image != "host" || ({_SAID_BY_POD})'
+                ),
+                "reason": "Forbidden",
+                "message": "pods of this namespace run as its user: runAsUser is another number than the annotation "
+                "phalanx.dev/uid of the namespace, or is missing for the image host",
+            }
+        ],
+    },
+}  # fmt: skip
+POD_USERS_BINDING: dict[str, Any] = {
+    "metadata": {"name": _POD_USERS},
+    "spec": {"policyName": _POD_USERS, "validationActions": ["Deny"]},
 }

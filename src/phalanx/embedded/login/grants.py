@@ -38,15 +38,15 @@ _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "update", "patch", "delete"]
 _SEES, _OWNS = "phalanx:sees", "phalanx:owns"
 _ROLES = Kind(group=_GROUP, plural="roles", name="Role")
-# Slurm's users read the site and take job numbers; its operators and administrators are bound by `sacctmgr`.
+# Slurm's users read the site; `sacctmgr` binds its operators and administrators.
 _SLURM, _OPERATES, _ADMINISTERS = "phalanx:slurm", "phalanx:slurm-operator", "phalanx:slurm-administrator"
 _SITE, _NUMBER, _USAGE = coordinators.SITE, "phalanx-slurm-number", "phalanx-usage"
 _SYSTEM = "kube-system"
 _NOT_FOUND = 404
-NUMBERS_RULES: list[dict[str, Any]] = [
-    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_SITE, _USAGE], "verbs": ["get"]},
-    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_NUMBER], "verbs": ["get", "update"]},
+SITE_RULES: list[dict[str, Any]] = [
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_SITE, _USAGE, _NUMBER], "verbs": ["get"]},
 ]
+VIEW_RULE: dict[str, Any] = {"nonResourceURLs": ["/slurm/v1/*"], "verbs": ["get", "post"]}
 OPERATOR: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_SITE], "verbs": ["get", "update", "patch"]},
     {"apiGroups": ["phalanx.dev"], "resources": ["queues", "reservations"], "verbs": _WRITE},
@@ -67,6 +67,7 @@ _RULES: dict[str, list[dict[str, Any]]] = {
         {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": _READ},
         {"apiGroups": ["node.k8s.io"], "resources": ["runtimeclasses"], "verbs": _READ},
         {"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": _READ},
+        VIEW_RULE,
     ],
     coordinators.ROLE: coordinators.RULES,
     _OPERATES: OPERATOR,
@@ -113,11 +114,11 @@ async def install_grants(api: Connection, policies: Iterable[tuple[Kind, Object]
     await _put(api, _CLUSTER_BINDINGS, binding)
     named = {"metadata": {"name": coordinators.ROLE}, "roleRef": _role(coordinators.ROLE)}  # sacctmgr says whom
     await _put(api, _CLUSTER_BINDINGS, named)
-    await _put(api, _ROLES, {"metadata": {"name": _SLURM}, "rules": NUMBERS_RULES}, _SYSTEM)
+    await _put(api, _ROLES, {"metadata": {"name": _SLURM}, "rules": SITE_RULES}, _SYSTEM)
     role = {"apiGroup": _GROUP, "kind": "Role", "name": _SLURM}
     await _put(api, _BINDINGS, {"metadata": {"name": _SLURM}, "roleRef": role, "subjects": everybody}, _SYSTEM)
     first = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": _NUMBER}, "data": {"next": "1"}}
-    try:  # users may raise it and not make it
+    try:
         await api.create(_CONFIG_MAPS, first, _SYSTEM)
     except ApiRefusal as error:
         if error.reason != "AlreadyExists":

@@ -4,6 +4,7 @@ http       HTTP on one connection
 api        calls to the API server, blocking, from what is imported in a moment
 together   calls for many things at once, over several connections
 ledger     the ledger, read without what takes long to import
+sight      lists of the jobs and pods of all users
 token      what the pods of a job may do with the API
 admission  what the API server itself holds users to
 site       partitions, accounts, users and defaults

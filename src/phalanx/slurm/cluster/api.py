@@ -49,7 +49,9 @@ class Unreachable(PhalanxError):
 
 class Api:
     """An API server. `namespace`: where jobs are made and looked for. `of_job`: the token is a job's own (`token`),
-    which reads that job and no list."""
+    which reads that job and no list. `sight`: how far lists reach, as far as is known (`sight`)."""
+
+    sight = 0
 
     def __init__(self, cluster: Cluster, user: User, namespace: str = "default", *, of_job: bool = False) -> None:
         self._cluster, self._user, self.namespace, self.of_job = cluster, user, namespace, of_job
@@ -58,6 +60,7 @@ class Api:
         if token:
             self.headers["Authorization"] = f"Bearer {token}"
         self._connection: Connection | None = None
+        self._elsewhere: dict[str, Api] = {}
 
     @classmethod
     def open(cls) -> Api:
@@ -77,6 +80,17 @@ class Api:
     def another(self) -> Api:
         """The same server and user, over a connection of its own: one is for one thread."""
         return Api(self._cluster, self._user, self.namespace, of_job=self.of_job)
+
+    def within(self, namespace: str) -> Api:
+        """The same server and user, for objects of that namespace; an empty one is that of the kubeconfig."""
+        if not namespace or namespace == self.namespace:
+            return self
+        if namespace not in self._elsewhere:
+            self._elsewhere[namespace] = self._in(namespace)
+        return self._elsewhere[namespace]
+
+    def _in(self, namespace: str) -> Api:
+        return Api(self._cluster, self._user, namespace, of_job=self.of_job)
 
     def endpoint(self) -> tuple[str, int, ssl.SSLContext | None]:
         """Return the server's host and port, and how it is trusted; None: it speaks no TLS."""

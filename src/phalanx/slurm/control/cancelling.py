@@ -37,7 +37,7 @@ def cancel_all(api: Api, going: Sequence[Job], refused: Told, *, now: bool) -> N
 
 
 def _cancel(api: Api, job: Job, *, now: bool) -> None:
-    path = path_of(job.number, job.ask)
+    api, path = api.within(job.namespace), path_of(job.number, job.ask)
     api.patch(path, {"metadata": {"annotations": {CANCELLED: str(os.getuid())}}})
     # What runs is there until its pods have ended: it holds its nodes, and its exit code is learnt.
     policy = "Background" if job.state == "PENDING" else "Foreground"
@@ -47,16 +47,16 @@ def _cancel(api: Api, job: Job, *, now: bool) -> None:
 
 def _left_to_one(api: Api, going: Sequence[Job]) -> list[Job]:
     """Return, of each array many of whose tasks go, the task that goes last."""
-    arrays: dict[int, list[Job]] = {}
+    arrays: dict[tuple[str, int], list[Job]] = {}
     for job in going:
         if job.ask.array is not None:
-            arrays.setdefault(job.ask.array, []).append(job)
+            arrays.setdefault((job.namespace, job.ask.array), []).append(job)
     return [tasks[-1] for tasks in arrays.values() if len(tasks) >= _MANY and _leave(api, tasks)]
 
 
 def _leave(api: Api, tasks: Sequence[Job]) -> bool:
     """Return whether the Secret was changed. Where the user may not, or another does just now, it stays as it is."""
-    path = f"{SECRETS}/{secret_of(tasks[0].number, tasks[0].ask)}"
+    api, path = api.within(tasks[0].namespace), f"{SECRETS}/{secret_of(tasks[0].number, tasks[0].ask)}"
     going = {name_of(job.number, job.ask) for job in tasks[:-1]}
     try:
         meta = api.get(path)["metadata"]

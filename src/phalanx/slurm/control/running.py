@@ -29,7 +29,7 @@ def send(api: Api, job: Job, number: int, what: str) -> None:
     from phalanx.slurm.jobs.steps.pods import channel
     from phalanx.slurm.jobs.steps.pods.place import allocation
 
-    place = allocation(api, job.number, _PLACE_S)
+    place = allocation(api.within(job.namespace), job.number, _PLACE_S)
     for index in range(len(place.nodes)):
         link = place.channel(index)
         link.send(channel.SIGNAL, msgspec.json.encode({"signal": number, "what": what}))
@@ -40,11 +40,13 @@ def send(api: Api, job: Job, number: int, what: str) -> None:
 
 def suspend(api: Api, job: Job) -> None:
     send(api, job, signal.SIGSTOP, ALL)
-    api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": {SUSPENDED: str(time.time())}}})
+    change = {"metadata": {"annotations": {SUSPENDED: str(time.time())}}}
+    api.within(job.namespace).patch(path_of(job.number, job.ask), change)
 
 
 def resume(api: Api, job: Job) -> None:
-    api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": {SUSPENDED: None}}})
+    change = {"metadata": {"annotations": {SUSPENDED: None}}}
+    api.within(job.namespace).patch(path_of(job.number, job.ask), change)
     send(api, job, signal.SIGCONT, ALL)
 
 
@@ -52,6 +54,7 @@ def requeue(api: Api, job: Job, hold: str = "") -> None:
     """Requeue the job: it waits again, with the same number and a higher SLURM_RESTART_COUNT."""
     with suppress(OSError):
         send(api, job, signal.SIGHUP, LAUNCHER)  # why it is about to end
+    api = api.within(job.namespace)
     ask = msgspec.structs.replace(job.ask, restarts=job.ask.restarts + 1, begin_s=time.time() + _REQUEUE_S)
     count = base64.b64encode(str(ask.restarts).encode()).decode()
     api.patch(f"{SECRETS}/{secret_of(job.number, job.ask)}", {"data": {f"PHALANX_RESTARTS_{job.number}": count}})

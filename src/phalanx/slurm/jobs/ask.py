@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from copy import copy
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from phalanx.slurm.notation.amounts import spread
 
@@ -27,6 +30,14 @@ BATCH, ALLOCATION, STEP = "batch", "alloc", "step"
 TEXT_MOST = 1000  # characters of what is only shown
 
 
+# A user may have written anything into the annotation. It is read within these bounds, so the job of one user cannot
+# make the squeue of another count for hours, or fail at a time that no calendar has.
+Count = Annotated[int, Meta(ge=0, le=1 << 22)]
+Nodes = Annotated[int, Meta(ge=0, le=1 << 16)]
+Amount = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)]
+Moment = Annotated[float, Meta(ge=0.0, le=1e11)]
+
+
 class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`memory_mib` per CPU if `per_cpu`, else per node; None: nothing was said. Minutes. `task` None: no array.
     `tasks_of`: all tasks of its array. `args`: of the script. `std*`: file names with their patterns.
@@ -40,60 +51,60 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     name: str
     user: str
-    uid: int
-    gid: int
+    uid: Amount
+    gid: Amount
     group: str
     account: str
     partition: str
     qos: str = "normal"
-    submit_s: float = 0.0
-    task: int | None = None
-    array: int | None = None
+    submit_s: Moment = 0.0
+    task: Amount | None = None
+    array: Amount | None = None
     tasks_of: str = ""
-    het: int | None = None
-    het_offset: int = 0
-    het_size: int = 0
-    throttle: int = 0
-    nodes: int = 1
-    max_nodes: int = 0
+    het: Amount | None = None
+    het_offset: Count = 0
+    het_size: Count = 0
+    throttle: Count = 0
+    nodes: Nodes = 1
+    max_nodes: Nodes = 0
     said_nodes: bool = False
-    tasks: int = 1
-    cpus_per_task: int = 1
-    tasks_per_node: int = 0
-    min_cpus: int = 1
-    memory_mib: int | None = None
+    tasks: Count = 1
+    cpus_per_task: Count = 1
+    tasks_per_node: Count = 0
+    min_cpus: Count = 1
+    memory_mib: Amount | None = None
     per_cpu: bool = False
-    gpus_per_node: int = 0
+    gpus_per_node: Count = 0
     tres_per_node: str = ""
-    limit_min: int | None = None
+    limit_min: Amount | None = None
     features: str = ""
     wanted: list[str] = []
     excluded: list[str] = []
     exclusive: bool = False
     dependency: str = ""
-    begin_s: float | None = None
-    deadline_s: float | None = None
-    nice: int = 0
+    begin_s: Moment | None = None
+    deadline_s: Moment | None = None
+    nice: Amount = 0
     hold: str = ""
     requeue: bool = True
-    restarts: int = 0
+    restarts: Count = 0
     warning: str = ""
     wckey: str = ""
     mail: str = ""
     mail_user: str = ""
-    tmp_mib: int = 0
+    tmp_mib: Amount = 0
     contiguous: bool = False
     overcommit: bool = False
     oversubscribe: bool = False
     preferred: str = ""
-    least_min: int | None = None
+    least_min: Amount | None = None
     licenses: str = ""
     image: str = ""
     mounts: list[str] = []
-    cap: int = 0
+    cap: Count = 0
     cap_group: str = ""
     cap_reason: str = ""
-    node_cpus: int = 0
+    node_cpus: Count = 0
     comment: str = ""
     reservation: str = ""
     command: str = ""
@@ -103,7 +114,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     stderr: str = ""
     line: str = ""
     host: str = ""
-    pid: int = 0
+    pid: Amount = 0
     kind: str = BATCH
 
     @property
@@ -146,11 +157,14 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def read_ask(annotations: Mapping[str, str]) -> Ask | None:
     """Return what a Job's annotations say; None: it is somebody else's, or was edited by hand."""
-    text = annotations.get(ASK) or next((one for key, one in annotations.items() if key.startswith(COMPONENT)), "")
     try:
-        return msgspec.json.decode(text, type=Ask)
+        return msgspec.json.decode(_text(annotations), type=Ask)
     except msgspec.MsgspecError:
         return None
+
+
+def _text(annotations: Mapping[str, str]) -> str:
+    return annotations.get(ASK) or next((one for key, one in annotations.items() if key.startswith(COMPONENT)), "")
 
 
 class Asks:
@@ -160,7 +174,11 @@ class Asks:
         self._known: dict[tuple[str, str], Ask] = {}
 
     def read(self, annotations: Mapping[str, str]) -> Ask | None:
-        """As `read_ask`."""
+        """As `read_ask`, for people to look at: without characters that steer a terminal."""
+        found = self._read(annotations)
+        return found if found is None or not _STEERING.search(_text(annotations)) else _printable(found)
+
+    def _read(self, annotations: Mapping[str, str]) -> Ask | None:
         # Quotes within a text are written as \\", so this is the field.
         before, mark, after = annotations.get(ASK, "").partition(',"task":')
         task, _, rest = after.partition(",")
@@ -173,3 +191,18 @@ class Asks:
         found = copy(known)
         found.task = int(task)
         return found
+
+
+# Control characters, in JSON as they are or as they are written there.
+_STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f]|\\(?:[bfnrt]|u00[0189][0-9a-fA-F]|u007[fF])")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Return the text of a user with a question mark for each control character: these steer the reader's terminal."""
+    return text if text.isprintable() else _CONTROL.sub("?", text)
+
+
+def _printable(ask: Ask) -> Ask:
+    texts = {name: getattr(ask, name) for name in ask.__struct_fields__}
+    return msgspec.structs.replace(ask, **{n: printable(text) for n, text in texts.items() if isinstance(text, str)})

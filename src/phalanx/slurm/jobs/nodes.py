@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from phalanx.client.quantity import QuantityError, parse
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import PODS, Api
+from phalanx.slurm.cluster.sight import listed
 from phalanx.slurm.cluster.site import FEATURE
 
 PATH = "/api/v1/nodes"
@@ -66,6 +67,34 @@ def nodes(api: Api) -> list[Node]:
 
     found = msgspec.json.decode(api.call("GET", PATH), type=_List).items
     return sorted((_read(node) for node in found), key=lambda node: sort_key(node.name))
+
+
+class _Pod(msgspec.Struct):
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
+class _Pods(msgspec.Struct):
+    items: list[_Pod]
+
+
+def used_cpus(api: Api) -> dict[str, int]:
+    """Return how many CPUs of each node pods of all kinds request: a node that others fill is not idle. Parts of a CPU
+    that small pods (DaemonSets) request do not count."""
+    milli: dict[str, int] = {}
+    for pod in msgspec.json.decode(listed(api, PODS), type=_Pods).items:
+        name = pod.spec.get("nodeName", "")
+        if name and pod.status.get("phase") not in ("Succeeded", "Failed"):
+            milli[name] = milli.get(name, 0) + sum(map(_cpu_milli, pod.spec.get("containers") or ()))
+    return {name: amount // 1000 for name, amount in milli.items()}
+
+
+def _cpu_milli(container: dict[str, Any]) -> int:
+    text = ((container.get("resources") or {}).get("requests") or {}).get("cpu", "0")
+    try:
+        return int(parse(str(text)) * 1000)
+    except QuantityError:
+        return 0
 
 
 def _read(node: _Node) -> Node:

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from phalanx.slurm.cluster.api import JOBS, PODS, Api
-from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask, Asks
+from phalanx.slurm.cluster.sight import listed
+from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask, Asks, printable
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
 from phalanx.slurm.jobs.steps.records import StepRecord
@@ -36,6 +37,9 @@ _REASONS = {
 }  # fmt: skip
 SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)
 _LOOKED_AT_S = 2.0
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_DIGITS = 10  # of a number of a job
+_LATEST_S = 1e11
 BY_SIGNAL = "JobLaunchFailure"  # what Slurm says where a signal ended the script
 _BACK = re.compile(r"expected back by (\d\d:\d\d:\d\d) UTC")
 _BASIC = 4294901760  # where Slurm's priority/basic begins; each job has one less than the one before
@@ -43,12 +47,14 @@ _BASIC = 4294901760  # where Slurm's priority/basic begins; each job has one les
 
 class Job(msgspec.Struct, kw_only=True):
     """`nodes`: where it runs or ran, the batch node first. `others`: tasks of its array that are shown with it.
+    `namespace`: of its Job; empty: its object is gone.
     `expected_s`, `schednodes`: when and where a job that waits is expected to start.
     `past`: (start, end) of runs after which it was requeued."""
 
     number: int
     ask: Ask
     state: str
+    namespace: str = ""
     reason: str = "None"
     submit_s: float = 0.0
     eligible_s: float | None = None
@@ -130,6 +136,7 @@ class Job(msgspec.Struct, kw_only=True):
 
 class _Meta(msgspec.Struct):
     name: str
+    namespace: str = ""
     creationTimestamp: str = ""  # noqa: N815 - the API's name
     deletionTimestamp: str | None = None  # noqa: N815 - the API's name
     annotations: dict[str, str] = {}
@@ -206,18 +213,22 @@ def _listed(api: Api, asked: list[int] | None) -> list[Job]:
     read: dict[int, Job] = {}
     asks, decoder = Asks(), msgspec.json.Decoder(_Job)
     for selector in selectors:
-        for each in msgspec.json.decode(api.list(JOBS, labelSelector=selector), type=_List).items:
+        for each in msgspec.json.decode(listed(api, JOBS, labelSelector=selector), type=_List).items:
             # One at a time: new memory is half of what reading ten thousand costs, and an object's is used again.
-            if (job := _read(decoder.decode(each), asks)) is not None:
+            if (job := _read(decoder.decode(each), asks)) is None:
+                continue
+            # Where the server does not hold numbers to their users, a user's own job counts before a stranger's.
+            if job.number not in read or job.namespace == api.namespace:
                 read[job.number] = job
     return list(read.values())
 
 
 def _read(obj: _Job, asks: Asks) -> Job | None:
     meta, ask = obj.metadata, asks.read(obj.metadata.annotations)
-    if ask is None or not meta.labels.get(NUMBER, "").isdigit():
+    if ask is None or not _is_number(meta.labels.get(NUMBER, "")):
         return None  # somebody else's, or edited by hand
     job = Job(number=int(meta.labels[NUMBER]), ask=ask, state="PENDING", submit_s=ask.submit_s)
+    job.namespace = meta.namespace
     job.steps, job.restarts = records.read(meta.annotations), ask.restarts
     admitted = _admitted(meta.annotations)
     if not obj.spec.suspend and admitted is not None:
@@ -226,7 +237,7 @@ def _read(obj: _Job, asks: Asks) -> Job | None:
             job.state = "SUSPENDED"
         if meta.deletionTimestamp is not None:
             job.state = "COMPLETING"
-    hold = meta.annotations.get("phalanx.dev/hold", "")
+    hold = printable(meta.annotations.get("phalanx.dev/hold", ""))
     job.held = hold.startswith("JobHeld")
     if job.state == "PENDING":
         code, _, text = meta.annotations.get("phalanx.dev/reason", "").partition(":")
@@ -283,28 +294,36 @@ def _end(job: Job, obj: _Job, condition: _Condition) -> None:
 
 def _admitted(annotations: dict[str, str]) -> float | None:
     try:
-        return float(msgspec.json.decode(annotations["phalanx.dev/admitted"])["at_s"])
+        at_s = float(msgspec.json.decode(annotations["phalanx.dev/admitted"])["at_s"])
     except (KeyError, TypeError, ValueError, msgspec.MsgspecError):
         return None
+    return at_s if 0.0 <= at_s <= _LATEST_S else None
 
 
 def _place(api: Api, found: list[Job], asked: list[int] | None) -> None:
-    """Fill in nodes and exit codes from pods."""
-    numbers = {job.number: job for job in found if job.start_s is not None}
-    some = ",".join(map(str, numbers)) if asked is not None and len(numbers) < 200 else ""
+    """Fill in nodes and exit codes from pods. Pods of another namespace than the job's are none of the job's."""
+    started = {(job.namespace, job.number): job for job in found if job.start_s is not None}
+    some = ",".join(str(number) for _, number in started) if asked is not None and len(started) < 200 else ""
     selector = f"{NUMBER} in ({some})" if some else NUMBER
-    where: dict[int, dict[int, str]] = {}
-    for pod in msgspec.json.decode(api.list(PODS, labelSelector=selector), type=_Pods).items:
-        job = numbers.get(int(pod.metadata.labels.get(NUMBER, "0")))
-        if job is None:
+    where: dict[tuple[str, int], dict[int, str]] = {}
+    for pod in msgspec.json.decode(listed(api, PODS, labelSelector=selector), type=_Pods).items:
+        number, index = pod.metadata.labels.get(NUMBER, ""), pod.metadata.annotations.get(_INDEX, "0")
+        if not _is_number(number) or not _is_number(index):
             continue
-        index = int(pod.metadata.annotations.get("batch.kubernetes.io/job-completion-index", "0"))
+        key = (pod.metadata.namespace, int(number))
+        if (job := started.get(key)) is None:
+            continue
         if node := pod.spec.get("nodeName"):
-            where.setdefault(job.number, {})[index] = node
-        if index == 0:
+            where.setdefault(key, {})[int(index)] = node
+        if int(index) == 0:
             _exit(job, pod)
-    for number, placed in where.items():
-        numbers[number].nodes = tuple(node for _, node in sorted(placed.items()))
+    for key, placed in where.items():
+        started[key].nodes = tuple(node for _, node in sorted(placed.items()))
+
+
+def _is_number(text: str) -> bool:
+    """Return whether this is a number as labels have them; users may write any text there."""
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
 def _exit(job: Job, pod: _Pod) -> None:

@@ -1,13 +1,17 @@
 """Job numbers: small integers, each given once in a cluster.
 
-The next one stands in the ConfigMap `kube-system/phalanx-slurm-number`. Whoever submits raises it by as many as there
-are tasks, provided that nobody else has (the object's resourceVersion): the API server decides who was first, and
-the others try again. A number that was taken and not used is lost, as in Slurm.
+`phalanx up` draws them (`POST /slurm/v1/numbers`): users cannot use them up, and a Job bears only its user's numbers.
+
+Other API servers do not. There the next number stands in the ConfigMap `kube-system/phalanx-slurm-number`. The command
+raises it by as many as there are tasks, provided that nobody else has (the object's resourceVersion): the API server
+decides who was first, and the others try again. A number that was taken and not used is lost, as in Slurm.
 """
 
 from __future__ import annotations
 
 import time
+
+import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api, Refused
@@ -15,11 +19,18 @@ from phalanx.slurm.cluster.site import PATH
 
 NAME = "phalanx-slurm-number"
 _KEY = "next"
+_DRAW, _NOT_SERVED = "/slurm/v1/numbers", (403, 404, 405)
 _TRIES = 200
 
 
 def take(api: Api, count: int, first: int) -> int:
     """The first of `count` numbers in a row. `first`: where a cluster begins. Raises PhalanxError."""
+    try:
+        drawn = msgspec.json.decode(api.call("POST", _DRAW, count=str(count)), type=dict[str, int])
+        return drawn["first"]
+    except Refused as error:
+        if error.code not in _NOT_SERVED:
+            raise
     for tried in range(_TRIES):
         found = api.find(f"{PATH}/{NAME}")
         try:

@@ -78,7 +78,7 @@ def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -
                 return None
             return Form(look=("Partial",), media=media, as_kind="PartialObjectMetadata", one=_partial)
         case "PartialObject" if accept.group == OWN and accept.version == "v1":
-            render = _partial_object(resource)
+            render = partial_object(resource)
             return Form(look=("PartialObject", resource.api_version), media=media, as_kind="", one=render)
         case _:
             return None
@@ -149,7 +149,7 @@ def _partial(stored: Stored) -> bytes:
     return encode(as_partial_metadata(stored.obj))
 
 
-def _partial_object(resource: Resource) -> Callable[[Stored], bytes]:
+def partial_object(resource: Resource) -> Callable[[Stored], bytes]:
     """An object without what fills most of its bytes and only its author and controllers read: who set which field, and
     the template of its pods (docs/decisions/0038-partial-objects.md)."""
     shown, wanted = _in_version(resource), head_of(resource)

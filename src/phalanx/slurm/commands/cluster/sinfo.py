@@ -12,13 +12,11 @@ from msgspec.structs import replace
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.jobs.nodes import Node, nodes
-from phalanx.slurm.jobs.view import jobs
+from phalanx.slurm.jobs.nodes import Node, nodes, used_cpus
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Reader, Usage, declare, say
-from phalanx.slurm.submission.manifest import cpus_per_node
 
 OPTIONS = declare(
     "all,a dead,d exact,e format,o= help hide Node,N long,l nodes,n= noheader,h partition,p= reservation,T "
@@ -102,11 +100,7 @@ def _reservations(api: Api, bare: bool) -> int:
 
 def see(api: Api) -> list[Seen]:
     """Every node, with what runs on it."""
-    used: dict[str, int] = {}
-    for job in jobs(api):
-        if job.state == "RUNNING":
-            for name in job.nodes:
-                used[name] = used.get(name, 0) + cpus_per_node(job.ask)
+    used = used_cpus(api)
     return [Seen(node, _state(node, used.get(node.name, 0)), used.get(node.name, 0)) for node in nodes(api)]
 
 

@@ -14,28 +14,29 @@ import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api, Refused
-from phalanx.slurm.jobs.ask import PREFIX
+from phalanx.slurm.jobs.ask import PREFIX, Amount, Count, Moment
 from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
 
 WORD = "step."  # annotation and word of the ledger: `step.` and the step's number
 BATCH, FIRST_UNRECORDED = "batch", 200
+_DIGITS = 10
 
 
 class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Seconds since the epoch; `end_s` None: it runs. `code`: the highest of its tasks, `signal`: what ended that."""
 
     name: str = ""
-    tasks: int = 1
-    cpus: int = 1
+    tasks: Count = 1
+    cpus: Count = 1
     nodes: list[str] = []
     layout: str = "Block"
-    start_s: float = 0.0
-    end_s: float | None = None
-    code: int = 0
-    signal: int = 0
+    start_s: Moment = 0.0
+    end_s: Moment | None = None
+    code: Amount = 0
+    signal: Amount = 0
     cancelled: str = ""  # by whom (uid)
-    cpu_s: float | None = None
-    peak_kib: int | None = None
+    cpu_s: Moment | None = None
+    peak_kib: Amount | None = None
     line: str = ""
     components: tuple[int, ...] = (0,)  # of a heterogeneous job, those that it runs on
 
@@ -61,7 +62,7 @@ def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
         return found
     for name, text in words.items():
         number = name.removeprefix(PREFIX).removeprefix(WORD)
-        if number.isdigit() and name.endswith(WORD + number):
+        if number.isascii() and number.isdigit() and len(number) < _DIGITS and name.endswith(WORD + number):
             try:
                 found[int(number)] = msgspec.json.decode(text, type=StepRecord)
             except msgspec.MsgspecError:

@@ -30,7 +30,8 @@ def hold(words: Sequence[str], reason: str) -> int:
             status = 1
         else:
             said = (reason if os.getuid() == job.ask.uid else "JobHeldAdmin") if reason else None
-            api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": {"phalanx.dev/hold": said}}})
+            change = {"metadata": {"annotations": {"phalanx.dev/hold": said}}}
+            api.within(job.namespace).patch(path_of(job.number, job.ask), change)
     return status
 
 

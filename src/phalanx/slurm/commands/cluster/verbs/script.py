@@ -17,7 +17,7 @@ def write(words: Sequence[str]) -> int:
         raise Usage("scontrol: error: write takes batch_script and a job id")
     api = Api.open()
     [job, *_] = named(api, words[1])
-    data = api.get(f"{SECRETS}/{secret_of(job.number, job.ask)}").get("data") or {}
+    data = api.within(job.namespace).get(f"{SECRETS}/{secret_of(job.number, job.ask)}").get("data") or {}
     text = base64.b64decode(data.get("PHALANX_SCRIPT", "")).decode(errors="replace")
     target = words[2] if len(words) > 2 else f"slurm-{job.number}.sh"
     if target == "-":

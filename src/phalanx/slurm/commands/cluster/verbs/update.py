@@ -17,7 +17,7 @@ from phalanx.slurm.commands.cluster.verbs.nodes import update_node, update_parti
 from phalanx.slurm.commands.cluster.verbs.reservations import update_reservation
 from phalanx.slurm.commands.cluster.verbs.values import count, minutes
 from phalanx.slurm.control import running
-from phalanx.slurm.jobs.ask import ASK, TEXT_MOST, Ask
+from phalanx.slurm.jobs.ask import ASK, TEXT_MOST, Ask, read_ask
 from phalanx.slurm.jobs.names import path_of
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.notation import times
@@ -63,21 +63,22 @@ def _update_job(text: str, said: dict[str, str]) -> int:
             say(f"{DENIED}{job.id}")
             status = 1
             continue
-        ask = msgspec.structs.replace(job.ask)
+        place = api.within(job.namespace)
+        before = place.get(path_of(job.number, job.ask))["metadata"].get("annotations") or {}
+        ask = read_ask(before) or msgspec.structs.replace(job.ask)
         try:
             needs = _change(api, job, ask, said)
         except (dependency.DependencyError, Refusal) as error:
             say(f"{error} for job {job.id}")
             status = 1
             continue
-        before = api.get(path_of(job.number, job.ask))["metadata"].get("annotations") or {}
         changed: dict[str, Any] = {**_UNSAID, **scheduling_words(ask, needs or dependency.Needs())}
         kept = _HELD if needs is not None else (*_HELD, *_AFTER)
         changed |= {name: before.get(name) for name in kept}
         if ask.hold and not job.ask.hold:
             changed["phalanx.dev/hold"] = ask.hold
         changed[ASK] = msgspec.json.encode(ask).decode()
-        api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": changed}})
+        place.patch(path_of(job.number, job.ask), {"metadata": {"annotations": changed}})
     return status
 
 

@@ -1,0 +1,6 @@
+"""Paths that name no object.
+
+public         version, health, discovery, OpenAPI
+slurm_view     all users' Slurm jobs and how busy nodes are, as far as Slurm shows them
+slurm_numbers  job numbers of Slurm
+"""

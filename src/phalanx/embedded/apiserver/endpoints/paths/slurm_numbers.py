@@ -1,0 +1,202 @@
+"""Job numbers of Slurm, drawn by the server: `POST /slurm/v1/numbers?count=N` answers `{"first": M}`.
+
+The next number stands in the ConfigMap `kube-system/phalanx-slurm-number`, which users read and do not write. A draw is
+written before it is answered, so no number is drawn twice, also after a crash.
+
+- A Job bears only a number that its user has drawn, in the label `slurm.phalanx.dev/number`, and keeps it. So no job
+  passes for another user's by its number.
+- A draw is an array at most (MaxArraySize of the site). A user may hold `MOST_UNUSED` numbers that no Job bears yet.
+  Draws are forgotten after `_KEPT_S`, and when the server starts: a number that was drawn before is lost.
+- After `LAST` (Slurm's MaxJobId) the numbers begin again at FirstJobId, past those that Jobs bear.
+- Admins (`system:masters`) draw without these limits, and their Jobs bear any number. Controllers give no number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from bisect import bisect_right, insort
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, forbidden
+from phalanx.embedded.apiserver.auth.authorization import MASTERS
+from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, NUMBER
+from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
+from phalanx.embedded.apiserver.registry.routing import Target
+from phalanx.embedded.apiserver.storage.store import Event, Store
+from phalanx.embedded.apiserver.transport.request import Request, Response, json_response
+
+LAST, MOST_UNUSED = 67_043_328, 100_000
+_SYSTEM, _NUMBER, _SITE, _NEXT = "kube-system", "phalanx-slurm-number", "phalanx-slurm", "next"
+_CONFIG_MAPS = ("", "configmaps")
+_KEPT_S = 86_400.0
+_BY = Intent(user=User(name="system:apiserver", groups=(MASTERS,)), manager="slurm-numbers")
+
+
+class _Site(msgspec.Struct):
+    """The settings of the site that concern numbers (`phalanx.slurm.cluster.site`)."""
+
+    first_job: int = 1
+    max_array: int = 1001
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draw:
+    """`used`: a byte for each number, 1 once a Job bears it."""
+
+    first: int
+    user: str
+    at_s: float
+    used: bytearray
+
+    def has(self, number: int) -> bool:
+        return self.first <= number < self.first + len(self.used)
+
+
+class SlurmNumbers:
+    """Draws numbers, and holds Jobs to the numbers that their users have drawn."""
+
+    def __init__(
+        self, store: Store, writer: Writer, config_maps: Resource, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store, self._writer, self._clock_s = store, writer, clock_s
+        self._target = Target(resource=config_maps, namespace=_SYSTEM, name=_NUMBER)
+        self._drawing = asyncio.Lock()
+        self._draws: dict[int, _Draw] = {}  # by their first number
+        self._firsts: list[int] = []  # the same numbers, in order
+        self._by_age: deque[_Draw] = deque()
+        self._unused = Counter[str]()  # by user
+        store.subscribe(self._heard)
+
+    async def answer(self, request: Request) -> Response:
+        """Raises `ApiError` 400, 403, 405, 429."""
+        if request.method != "POST":
+            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        text = request.text("count", "1")
+        count = int(text) if text.isdecimal() and len(text) < len(str(LAST)) else 0
+        site = self._site()
+        is_limited = MASTERS not in request.user.groups
+        most = site.max_array if is_limited else LAST - site.first_job
+        if not 1 <= count <= most:
+            raise bad_request(f"count is {text!r}: a draw has 1 to {most} numbers, as an array (MaxArraySize)")
+        async with self._drawing:
+            self._forget_old()
+            unused = self._unused[request.user.name]
+            if is_limited and unused + count > MOST_UNUSED:
+                message = (
+                    f"{request.user.name} has drawn {unused} job numbers that no Job bears, and may hold {MOST_UNUSED}"
+                )
+                raise ApiError(429, "TooManyRequests", message, retry_after_s=60)
+            first = self._free(count, site.first_job)
+            await self._write(first + count)
+            if is_limited:
+                self._remember(_Draw(first=first, user=request.user.name, at_s=self._clock_s(), used=bytearray(count)))
+        return json_response({"first": first})
+
+    def guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
+        """Refuse a Job with a number that its user has not drawn. Raises `ApiError` 403."""
+        if resource.key != JOBS:
+            return
+        number, before = _number(obj), _number(old) if old is not None else ""
+        if number == before or (MASTERS in user.groups and not user.name.startswith("system:")):
+            return
+        if old is not None:
+            why = f"the label {NUMBER} of a Job is not changed"
+        elif not self._has_drawn(user.name, number):
+            why = f"{user.name} has not drawn the job number {number[:20]!r}; sbatch draws one by itself"
+        else:
+            return
+        raise forbidden(*JOBS, str(obj["metadata"].get("name", "")), why)
+
+    def _has_drawn(self, user: str, number: str) -> bool:
+        found = self._find(int(number)) if number.isdecimal() and len(number) <= len(str(LAST)) else None
+        return found is not None and found.user == user
+
+    def _find(self, number: int) -> _Draw | None:
+        found = self._before(number)
+        return found if found is not None and found.has(number) else None
+
+    def _before(self, number: int) -> _Draw | None:
+        """Return the draw with the highest first number that is not above this one."""
+        at = bisect_right(self._firsts, number) - 1
+        return self._draws[self._firsts[at]] if at >= 0 else None
+
+    def _remember(self, draw: _Draw) -> None:
+        end = draw.first + len(draw.used)
+        while (known := self._before(end - 1)) is not None and known.first + len(known.used) > draw.first:
+            self._forget(known)  # the numbers have begun again
+        insort(self._firsts, draw.first)
+        self._draws[draw.first] = draw
+        self._by_age.append(draw)
+        self._unused[draw.user] += len(draw.used)
+
+    def _forget(self, draw: _Draw) -> None:
+        if self._draws.get(draw.first) is not draw:
+            return
+        del self._draws[draw.first]
+        del self._firsts[bisect_right(self._firsts, draw.first) - 1]
+        self._unused[draw.user] -= draw.used.count(0)
+        if not self._unused[draw.user]:
+            del self._unused[draw.user]
+
+    def _forget_old(self) -> None:
+        now_s = self._clock_s()
+        while self._by_age and (
+            now_s - self._by_age[0].at_s > _KEPT_S or self._draws.get(self._by_age[0].first) is not self._by_age[0]
+        ):
+            self._forget(self._by_age.popleft())
+
+    def _heard(self, events: Sequence[Event]) -> None:
+        """A Job that is stored bears its number. A draw of which all are borne is forgotten."""
+        for event in events:
+            if event.key != JOBS or event.type != "ADDED":
+                continue
+            number = _number(event.new.obj)
+            draw = self._find(int(number)) if number.isdecimal() else None
+            if draw is None or draw.used[int(number) - draw.first]:
+                continue
+            draw.used[int(number) - draw.first] = 1
+            self._unused[draw.user] -= 1
+            if draw.used.count(0) == 0:
+                self._forget(draw)
+
+    def _site(self) -> _Site:
+        found = self._store.get(_CONFIG_MAPS, _SYSTEM, _SITE)
+        text = (found.obj.get("data") or {}).get("site", "{}") if found is not None else "{}"
+        try:
+            return msgspec.json.decode(text, type=_Site)
+        except msgspec.MsgspecError:  # an admin has edited it by hand
+            return _Site()
+
+    def _free(self, count: int, begin: int) -> int:
+        """Return the first of `count` numbers in a row that no Job bears. `begin`: where the numbers begin."""
+        found = self._store.get(_CONFIG_MAPS, _SYSTEM, _NUMBER)
+        text = str((found.obj.get("data") or {}).get(_NEXT, "")) if found is not None else ""
+        first = max(int(text) if text.isdecimal() else begin, begin)
+        if first + count > LAST:
+            first = begin
+            borne = sorted(int(one) for one in map(_number, self._jobs()) if one.isdecimal())
+            for number in borne:
+                if first <= number < first + count:
+                    first = number + 1
+        return first
+
+    def _jobs(self) -> list[Object]:
+        return [stored.obj for stored in self._store.scan(JOBS)]
+
+    async def _write(self, number: int) -> None:
+        stored = self._store.get(_CONFIG_MAPS, _SYSTEM, _NUMBER)
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": _NUMBER, "namespace": _SYSTEM}}
+        if stored is None:
+            await self._writer.create(self._target, {**body, "data": {_NEXT: str(number)}}, _BY)
+        else:
+            await self._writer.update(self._target, {**body, "data": {_NEXT: str(number)}}, _BY)
+
+
+def _number(obj: Object) -> str:
+    return str((obj["metadata"].get("labels") or {}).get(NUMBER, ""))

@@ -1,0 +1,187 @@
+"""All users' Slurm jobs, and the pods on nodes, as far as Slurm shows them to everybody (PrivateData unset).
+
+    GET /slurm/v1/jobs?labelSelector=…
+    GET /slurm/v1/pods?labelSelector=…
+
+Roles grant these paths (`nonResourceURLs`). A Job is shown whole if its reader may list the Jobs of its namespace.
+Otherwise only the fields below are shown: names, users, amounts, states and nodes. Scripts, arguments, directories,
+file names and environments are not shown. Of pods everybody sees where they are, what CPUs they request and how they
+ended, and nothing else.
+
+The user of a job stands in an annotation that the user wrote. In a namespace that belongs to a user, the name and the
+numbers of that user replace what the annotation says: nobody appears as another user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.meta import selectors
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.auth.rbac import Asked
+from phalanx.embedded.apiserver.endpoints import answers
+from phalanx.embedded.apiserver.storage.store import Store, Stored, encode
+from phalanx.embedded.apiserver.transport.request import Request, Response
+
+ROOT = "/slurm/v1/"
+JOBS, PODS = ("batch", "jobs"), ("", "pods")
+_PREFIX = "slurm.phalanx.dev/"
+NUMBER, _ARRAY, _ASK, _COMPONENT = (f"{_PREFIX}{word}" for word in ("number", "array", "job", "component-"))
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_ADMITTED = "phalanx.dev/admitted"
+_UID, _GID, _USER = "phalanx.dev/uid", "phalanx.dev/gid", "phalanx.dev/user"  # annotations of a user's namespace
+_LABELS = frozenset({NUMBER, _ARRAY, "phalanx.dev/queue"})
+_NOTES = frozenset({NUMBER, "phalanx.dev/reason", "phalanx.dev/hold", f"{_PREFIX}suspended", f"{_PREFIX}cancelled-by"})
+# The fields of `phalanx.slurm.jobs.ask.Ask` that everybody sees (tests/slurm/test_sight.py names all others).
+SHOWN = frozenset({
+    "name", "user", "uid", "gid", "group", "account", "partition", "qos", "submit_s", "task", "array",
+    "tasks_of", "het", "het_offset", "het_size", "throttle", "nodes", "max_nodes", "said_nodes",
+    "tasks", "cpus_per_task", "tasks_per_node", "min_cpus", "memory_mib", "per_cpu", "gpus_per_node",
+    "tres_per_node", "limit_min", "features", "wanted", "excluded", "exclusive", "dependency",
+    "begin_s", "deadline_s", "nice", "hold", "requeue", "restarts", "tmp_mib", "contiguous",
+    "overcommit", "oversubscribe", "preferred", "least_min", "licenses", "cap", "cap_group",
+    "cap_reason", "node_cpus", "reservation", "wckey", "kind",
+})  # fmt: skip
+_META, _CONDITION = ("name", "namespace", "creationTimestamp", "deletionTimestamp"), ("type", "status", "reason")
+_ENDED = ("exitCode", "finishedAt", "reason")
+
+May = Callable[[User, Asked, str], bool]
+T = TypeVar("T")
+
+
+class _Who(msgspec.Struct):
+    user: str = ""
+    uid: int = -1
+
+
+class SlurmView:
+    """Answers these paths. `jobs`: the kind; `may`: whether a user may do that in a namespace."""
+
+    def __init__(self, store: Store, jobs: Resource, may: May) -> None:
+        self._store, self._may = store, may
+        self._whole = answers.partial_object(jobs)
+
+    async def answer(self, request: Request) -> Response:
+        """Raises `ApiError` 404, 405."""
+        if request.method != "GET":
+            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        match request.path.removeprefix(ROOT):
+            case "jobs":
+                items = self._jobs(request)
+            case "pods":
+                items = self._pods(request)
+            case _:
+                raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+        found: list[bytes] = []
+        for item in items:
+            found.append(item)
+            if len(found) % answers.TURN == 0:
+                await asyncio.sleep(0)  # others are served in between
+        return Response(body=b'{"items":[' + b",".join(found) + b"]}")
+
+    def _jobs(self, request: Request) -> Iterator[bytes]:
+        owners: dict[str, Mapping[str, Any]] = {}
+        listed: dict[str, bool] = {}
+        for namespace, stored in self._selected(JOBS, request):
+            if NUMBER not in (stored.obj["metadata"].get("labels") or {}):
+                continue
+            if namespace not in owners:
+                owners[namespace] = self._owner(namespace)
+                listed[namespace] = self._may(request.user, Asked("list", *JOBS), namespace)
+            whole, owner = listed[namespace], owners[namespace]
+            if whole and (not owner or _is_true(stored.obj, owner)):
+                yield self._whole(stored)
+            else:
+                yield encode(_job(stored.obj, owner, whole=whole))
+
+    def _pods(self, request: Request) -> Iterator[bytes]:
+        for _, stored in self._selected(PODS, request):
+            if stored.obj["spec"].get("nodeName"):
+                yield encode(_pod(stored.obj))
+
+    def _selected(self, key: tuple[str, str], request: Request) -> Iterator[tuple[str, Stored]]:
+        chosen = selectors.labels(request.text("labelSelector"))
+        for namespace, _, stored in list(self._store.walk(key)):
+            if chosen is None or chosen(stored.obj["metadata"].get("labels") or {}):
+                yield namespace, stored
+
+    def _owner(self, namespace: str) -> Mapping[str, Any]:
+        """Return the fields that say whose the jobs of the namespace are; empty: it is nobody's own."""
+        found = self._store.get(("", "namespaces"), "", namespace)
+        notes = (found.obj["metadata"].get("annotations") or {}) if found is not None else {}
+        if _USER not in notes:
+            return {}
+        numbers = {"uid": notes.get(_UID, ""), "gid": notes.get(_GID, "")}
+        return {"user": notes[_USER]} | {key: int(text) for key, text in numbers.items() if text.isdecimal()}
+
+
+def _is_true(obj: Object, owner: Mapping[str, Any]) -> bool:
+    """Return whether the job says whose it is as its namespace does."""
+    said = [_decoded(text, _Who) for _, text in _asks(obj)]
+    return all(one is not None and one.user == owner["user"] and one.uid == owner.get("uid", one.uid) for one in said)
+
+
+def _asks(obj: Object) -> Iterator[tuple[str, str]]:
+    for key, text in (obj["metadata"].get("annotations") or {}).items():
+        if key == _ASK or key.startswith(_COMPONENT):
+            yield key, text
+
+
+def _job(obj: Object, owner: Mapping[str, Any], *, whole: bool) -> Object:
+    """`whole`: with all fields, and the owner as the namespace says it."""
+    meta, status = obj["metadata"], obj.get("status") or {}
+    notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
+    shown = {key: text for key, text in notes.items() if whole or key in _NOTES}
+    if admitted := _decoded(notes.get(_ADMITTED, ""), dict):
+        shown[_ADMITTED] = encode({"at_s": admitted.get("at_s")}).decode()
+    for key, text in _asks(obj):
+        if (ask := _decoded(text, dict)) is not None:
+            kept = {name: value for name, value in ask.items() if whole or name in SHOWN}
+            shown[key] = encode({**kept, **owner}).decode()
+    conditions = [
+        {key: one[key] for key in (*_CONDITION, "lastTransitionTime") if key in one}
+        for one in status.get("conditions") or ()
+    ]
+    return {
+        "metadata": {key: meta[key] for key in _META if key in meta}
+        | {"labels": {key: text for key, text in labels.items() if key in _LABELS}, "annotations": shown},
+        "spec": {"suspend": bool(obj["spec"].get("suspend"))},
+        "status": {key: status[key] for key in ("startTime", "completionTime") if key in status}
+        | {"conditions": conditions},
+    }
+
+
+def _pod(obj: Object) -> Object:
+    meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+    ends = [(one.get("state") or {}).get("terminated") for one in status.get("containerStatuses") or ()]
+    cpus = [((one.get("resources") or {}).get("requests") or {}).get("cpu", "0") for one in spec["containers"]]
+    return {
+        "metadata": {key: meta[key] for key in _META if key in meta}
+        | {
+            "labels": {key: text for key, text in labels.items() if key in _LABELS},
+            "annotations": {_INDEX: notes[_INDEX]} if _INDEX in notes else {},
+        },
+        "spec": {
+            "nodeName": spec["nodeName"],
+            "containers": [{"resources": {"requests": {"cpu": cpu}}} for cpu in cpus],
+        },
+        "status": {
+            "phase": status.get("phase", ""),
+            "containerStatuses": [
+                {"state": {"terminated": {key: end[key] for key in _ENDED if key in end}}} for end in ends if end
+            ],
+        },
+    }
+
+
+def _decoded(text: str, form: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(text, type=form)
+    except (msgspec.MsgspecError, RecursionError):  # the user wrote it
+        return None

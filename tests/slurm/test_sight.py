@@ -1,0 +1,280 @@
+"""What one user sees of another's jobs by Slurm's commands, and what a hostile one can make others see."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from phalanx.embedded.apiserver.auth.authentication import token_of
+from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import LAST, MOST_UNUSED
+from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
+from phalanx.embedded.login.account import USERS, Account
+from phalanx.embedded.login.admission import CONTROL_PLANE
+from phalanx.slurm.cluster import site
+from phalanx.slurm.cluster.admission import give_level
+from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.commands.cluster import sinfo
+from phalanx.slurm.commands.jobs import scancel, squeue
+from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask
+from phalanx.slurm.jobs.nodes import used_cpus
+from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.submission import manifest, numbers
+from tests.embedded.apiserver.inprocess import InProcess
+from tests.embedded.login.test_rules import shared
+from tests.slurm.test_coordinators import Client
+
+UIDS = {"ada": 60021, "bob": 60022, "oper": 60023}
+SECRETS = ("/home/ada/secret-project", "private remark", "train.sh --token hush", "out-of-sight")
+
+
+class Elsewhere(Client):
+    """A client of the server in this process, with the namespaces of others."""
+
+    def another(self) -> Elsewhere:
+        return self
+
+    def _in(self, namespace: str) -> Api:
+        found = Elsewhere(self._runner, self._server)
+        found.namespace = namespace
+        return found
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Elsewhere]]:
+    accounts = [Account(uid=uid, gid=uid, name=name, groups=(USERS,)) for name, uid in UIDS.items()]
+    with asyncio.Runner() as runner:
+        serving = shared(tmp_path_factory.mktemp("api"), *accounts)
+        admin, *others = runner.run(serving.__aenter__())
+        control = InProcess(admin.api, token_of(admin.api.settings.tokens, CONTROL_PLANE))
+        named = zip(("root", *UIDS, "control"), (admin, *others, control), strict=True)
+        found = {name: Elsewhere(runner, one) for name, one in named}
+        for name in UIDS:
+            found[name].namespace = f"user-{name}"
+        give_level(found["root"], "oper", "Operator")
+        node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8", "memory": "1Gi"}}}
+        found["root"].create("/api/v1/nodes", node)
+        yield found
+        runner.run(serving.__aexit__(None, None, None))
+
+
+def asked(user: str, **more: Any) -> Ask:
+    said: dict[str, Any] = {
+        "name": "train", "user": user, "uid": UIDS.get(user, 0), "gid": UIDS.get(user, 0), "group": user,
+        "account": "default", "partition": "batch", "submit_s": time.time(), "tasks": 2,
+    }  # fmt: skip
+    return Ask(**(said | more))
+
+
+def submit(client: Elsewhere, ask: Ask, number: int | None = None, **notes: str) -> int:
+    number = numbers.take(client, 1, 1) if number is None else number
+    body = manifest.job(number, ask, site.Site(), notes, [])
+    client.create("/apis/batch/v1/namespaces/{namespace}/jobs", body)
+    return number
+
+
+def pod(name: str, number: int, **status: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "host", "env": [{"name": "TOKEN", "value": "hush"}],
+                 "resources": {"requests": {"cpu": "3"}}}  # fmt: skip
+    labels = {NUMBER: str(number)} if number else {}
+    return {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [container]}}
+
+
+def bind(clients: dict[str, Elsewhere], namespace: str, name: str) -> None:
+    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n1"}}
+    clients["root"].create(f"/api/v1/namespaces/{namespace}/pods/{name}/binding", body)
+
+
+def by_number(client: Api, number: int) -> Job:
+    [found] = [job for job in jobs(client) if job.number == number]
+    return found
+
+
+def test_everybody_sees_names_users_and_states_and_nothing_private(clients: dict[str, Elsewhere]) -> None:
+    ask = asked("ada", workdir=SECRETS[0], comment=SECRETS[1], line=SECRETS[2], stdout=SECRETS[3])
+    number = submit(clients["ada"], ask)
+    seen = by_number(clients["bob"], number)
+    assert (seen.ask.name, seen.ask.user, seen.ask.uid, seen.state) == ("train", "ada", UIDS["ada"], "PENDING")
+    shown = clients["bob"].list("/slurm/v1/jobs")
+    assert [word for word in SECRETS if word.encode() in shown] == []
+    for reader in ("ada", "oper", "root"):
+        found = by_number(clients[reader], number).ask
+        assert (found.workdir, found.comment, found.line, found.stdout) == SECRETS, reader
+    # Of every field it is decided whether all see it.
+    hidden = {"warning", "mail", "mail_user", "image", "mounts", "comment", "command", "workdir", "stdin", "stdout",
+              "stderr", "line", "host", "pid"}  # fmt: skip
+    assert SHOWN | hidden == set(Ask.__struct_fields__)
+    assert not SHOWN & hidden
+
+
+def test_how_busy_nodes_are_is_seen_by_all(
+    clients: dict[str, Elsewhere], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients["ada"].create("/api/v1/namespaces/user-ada/pods", pod("busy", 0))
+    bind(clients, "user-ada", "busy")
+    assert used_cpus(clients["bob"])["n1"] >= 3
+    monkeypatch.setattr(Api, "open", lambda: clients["bob"])
+    sinfo.run(["-h", "-o", "%C"])
+    assert not capsys.readouterr().out.startswith("0/")
+    assert b"hush" not in clients["bob"].list("/slurm/v1/pods")
+
+
+def test_nobody_appears_as_another_user(clients: dict[str, Elsewhere]) -> None:
+    number = submit(clients["bob"], asked("root", name="forged"))
+    for reader in ("ada", "bob", "oper", "root"):
+        found = by_number(clients[reader], number).ask
+        assert (found.user, found.uid) == ("bob", UIDS["bob"]), reader
+
+
+def test_a_pod_of_a_stranger_changes_no_job(clients: dict[str, Elsewhere]) -> None:
+    admitted = {"phalanx.dev/admitted": msgspec.json.encode({"at_s": time.time()}).decode()}
+    number = submit(clients["ada"], asked("ada", name="placed"))
+    job = f"/apis/batch/v1/namespaces/user-ada/jobs/slurm-{number}"
+    clients["control"].patch(job, {"metadata": {"annotations": admitted}, "spec": {"suspend": False}})
+    clients["bob"].create("/api/v1/namespaces/user-bob/pods", pod("stranger", number))
+    bind(clients, "user-bob", "stranger")
+    status = {"phase": "Failed", "containerStatuses": [{
+        "name": "main", "image": "host", "imageID": "", "ready": False, "restartCount": 0,
+        "state": {"terminated": {"exitCode": 9}}}]}  # fmt: skip
+    clients["root"].patch("/api/v1/namespaces/user-bob/pods/stranger/status", {"status": status})
+    seen = by_number(clients["ada"], number)
+    assert (seen.nodes, seen.state, seen.exit_code) == ((), "RUNNING", 0)
+
+
+HOSTILE = {
+    "a billion nodes": {"nodes": 10**9},
+    "a billion tasks": {"tasks": 10**12},
+    "a time that no calendar has": {"submit_s": 1e300},
+    "a deadline in no calendar": {"deadline_s": 1e300},
+    "less than nothing": {"cpus_per_task": -5},
+    "no JSON": None,
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_no_job_breaks_the_squeue_of_others(
+    clients: dict[str, Elsewhere],
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    number = numbers.take(clients["bob"], 1, 1)
+    body = manifest.job(number, asked("bob"), site.Site(), {}, [])
+    text = msgspec.to_builtins(asked("bob")) | (HOSTILE[what] or {})
+    body["metadata"]["annotations"][ASK] = "{" if HOSTILE[what] is None else msgspec.json.encode(text).decode()
+    clients["bob"].create("/apis/batch/v1/namespaces/{namespace}/jobs", body)
+    mine = submit(clients["ada"], asked("ada"))
+    for reader in ("ada", "root"):
+        monkeypatch.setattr(Api, "open", lambda reader=reader: clients[reader])
+        assert squeue.run(["-h", "-o", "%A|%e|%S|%C|%N|%V"]) == 0
+        assert f"{mine}|" in capsys.readouterr().out
+
+
+def test_no_name_steers_the_terminal_of_a_reader(
+    clients: dict[str, Elsewhere], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\nroot"
+    number = submit(clients["bob"], asked("bob", name=evil, comment=evil), **{"phalanx.dev/hold": f"JobHeld{evil}"})
+    for reader in ("ada", "root"):
+        monkeypatch.setattr(Api, "open", lambda reader=reader: clients[reader])
+        squeue.run(["-h", "-o", "%A|%j|%k|%r"])
+        [line] = [line for line in capsys.readouterr().out.split("\n") if line.startswith(f"{number}|")]
+        assert line.isprintable(), reader
+        assert "owned" in line
+
+
+def test_cancelling_is_for_owners_operators_and_root(
+    clients: dict[str, Elsewhere], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`scancel -u u1` of root and of operators reaches the namespaces of users; a user is told that he may not."""
+    number = submit(clients["ada"], asked("ada", name="cancelled"))
+    monkeypatch.setattr(scancel, "is_user", lambda name: True)
+    monkeypatch.setattr("os.getuid", lambda: UIDS["bob"])
+    monkeypatch.setattr(Api, "open", lambda: clients["bob"])
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: type("Entry", (), {"pw_name": "bob"}))
+    assert scancel.run([str(number)]) != 0
+    assert "Access/permission denied" in capsys.readouterr().err
+    # A command that asks nobody gets no further.
+    with pytest.raises(Refused, match="cannot delete"):
+        clients["bob"].delete(f"/apis/batch/v1/namespaces/user-ada/jobs/slurm-{number}")
+    monkeypatch.setattr("os.getuid", lambda: 0)
+    monkeypatch.setattr(Api, "open", lambda: clients["root"])
+    assert scancel.run(["-u", "ada", "-n", "cancelled"]) == 0
+    assert number not in [job.number for job in jobs(clients["ada"])]
+
+
+def test_a_path_that_is_not_granted_is_refused(clients: dict[str, Elsewhere]) -> None:
+    stranger = InProcess(clients["root"]._server.api, "no such token")
+    for path in ("/slurm/v1/jobs", "/slurm/v1/pods", "/slurm/v1/numbers"):
+        assert clients["root"]._runner.run(stranger.ask("GET", path)).code == 401
+    for method, path, code in (
+        ("POST", "/slurm/v1/jobs", 405), ("GET", "/slurm/v1/numbers", 405), ("GET", "/slurm/v1/other", 404),
+        ("GET", "/slurm/v1/jobs?labelSelector=%21%21", 400),
+    ):  # fmt: skip
+        answer = clients["ada"]._runner.run(clients["ada"]._server.ask(method, path))
+        assert answer.code == code, path
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_bears_only_a_number_that_its_user_has_drawn(clients: dict[str, Elsewhere]) -> None:
+    number = numbers.take(clients["ada"], 1, 1)
+    for attempt in (number, number + 50, 0, 99999999999):
+        with pytest.raises(Refused, match="has not drawn the job number"):
+            submit(clients["bob"], asked("bob"), attempt)
+    submit(clients["ada"], asked("ada"), number)
+    mine = submit(clients["bob"], asked("bob"))
+    with pytest.raises(Refused, match="is not changed"):
+        clients["bob"].patch(
+            f"/apis/batch/v1/namespaces/user-bob/jobs/slurm-{mine}", {"metadata": {"labels": {NUMBER: str(number)}}}
+        )
+
+
+def test_no_controller_gives_a_number(clients: dict[str, Elsewhere]) -> None:
+    """The template of a CronJob may bear any label."""
+    body = manifest.job(numbers.take(clients["ada"], 1, 1), asked("ada"), site.Site(), {}, [])
+    with pytest.raises(Refused, match="has not drawn"):
+        clients["control"].create("/apis/batch/v1/namespaces/user-bob/jobs", body)
+
+
+def test_users_cannot_write_the_next_number(clients: dict[str, Elsewhere]) -> None:
+    path = f"{site.PATH}/{numbers.NAME}"
+    held = clients["bob"].get(path)
+    held["data"]["next"] = str(int(held["data"]["next"]) + 1)
+    with pytest.raises(Refused, match="cannot update"):
+        clients["bob"].replace(path, held)
+
+
+def test_one_user_cannot_use_up_the_numbers(clients: dict[str, Elsewhere]) -> None:
+    with pytest.raises(Refused, match="1 to 1001"):
+        clients["bob"].call("POST", "/slurm/v1/numbers", count="100000")
+    before = numbers.take(clients["ada"], 1, 1)
+
+    def draw_all() -> None:
+        for _ in range(MOST_UNUSED):
+            clients["bob"].call("POST", "/slurm/v1/numbers", count="1001")
+
+    with pytest.raises(Refused, match="that no Job bears") as refused:
+        draw_all()
+    assert refused.value.code == 429
+    assert numbers.take(clients["ada"], 1, 1) - before <= MOST_UNUSED + 1
+    assert LAST > 600 * MOST_UNUSED
+
+
+def test_numbers_begin_again_after_the_last_past_those_in_use(clients: dict[str, Elsewhere]) -> None:
+    root, path = clients["root"], f"{site.PATH}/{numbers.NAME}"
+    before = root.get(path)["data"]["next"]
+    used = {job.number for job in jobs(root)}
+    try:
+        root.patch(path, {"data": {"next": str(LAST - 1)}})
+        first = numbers.take(clients["ada"], 5, 1)
+        assert first + 4 < int(before) + 5
+        assert not used & set(range(first, first + 5))
+        submit(clients["ada"], asked("ada"), first)
+    finally:
+        root.patch(path, {"data": {"next": before}})
