@@ -89,7 +89,7 @@ def test_the_ledger_has_one_entry_from_which_all_components_are_read(known: bool
              "step.1": '{"name":"b","components":[1]}', "step.2": '{"name":"c"}'}  # fmt: skip
     if known:
         words[COMPONENT.partition("/")[2] + "1"] = msgspec.json.encode(SECOND).decode()
-    row = [1, 12, "COMPLETED", msgspec.json.encode(words).decode(), 1.0, 1.0, 9.0, 0, 0, "", ""]
+    row = [1, 12, "COMPLETED", msgspec.json.encode(words).decode(), 1.0, 1.0, 9.0, 0, 0, "", "", "u1"]
     found = _components(row, [(2.0, 9.0, '["n1"]', "COMPLETED")])
     assert [(job.id, job.state, list(job.steps)) for job in found] == [
         ("12+0", "COMPLETED", [0, 2]), ("12+1", "COMPLETED", [0, 1]),

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
+from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.leader.lease import Lease, leading
@@ -34,6 +36,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.status import ClusterStatus, QueueStatus
 from phalanx.report.cluster_status import cluster_status
 from phalanx.report.queue_status import queue_statuses, with_expected_starts
+from phalanx.slurm.cluster.ledger.shown import rows
 from phalanx.state.cluster import Cluster
 
 FORESEEN_JOBS = 200  # with more live jobs than these, a status does not say when jobs are expected to start
@@ -88,7 +91,8 @@ async def _lead(
             asyncio.ensure_future(keep_usage(connection, cluster.usage, clock, sight.may_write)),
         )
         try:
-            async with visible(views, world.answers.view, world.answers.stream):
+            shown = None if ledger is None else partial(rows, ledger, fields=SHOWN)
+            async with visible(views, world.answers.view, world.answers.stream, shown):
                 with accounted(_measured(world, glance, metrics), world, informers, ledger) as whole:
                     await _run(whole, cluster, policy, record, clock)
         finally:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -30,9 +30,15 @@ Views = Callable[[str, tuple[str, ...], Mapping[str, str]], Ask | None]
 Streams = Callable[[str, tuple[str, ...], Mapping[str, str]], AsyncIterator[Sequence[Object]] | None]
 
 
+# The query of a user, and of the API server who asks -> the rows of the ledger that this user sees.
+LedgerRows = Callable[[Mapping[str, str]], Object]
+
+
 @asynccontextmanager
-async def visible(folder: Path | None, views: Views, streams: Streams) -> AsyncIterator[None]:
-    """Inside, the views and streams are served in that folder; None: nowhere."""
+async def visible(
+    folder: Path | None, views: Views, streams: Streams, ledger: LedgerRows | None = None
+) -> AsyncIterator[None]:
+    """Inside, the views, streams and rows of the ledger are served in that folder; None: nowhere."""
     if folder is None:
         yield
         return
@@ -71,6 +77,8 @@ async def visible(folder: Path | None, views: Views, streams: Streams) -> AsyncI
     app = web.Application(client_max_size=_MOST_BYTES)
     app.router.add_get("/apis/{path:.+}", answer)
     app.router.add_get("/{path:ws/.+}", answer)
+    if ledger is not None:
+        app.router.add_get("/slurm/v1/ledger", _reader(ledger))
     app.router.add_post("/{path:ws/.+}", check)
     # Whoever goes away ends his stream, though nothing is said there.
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
@@ -84,6 +92,21 @@ async def visible(folder: Path | None, views: Views, streams: Streams) -> AsyncI
         for telling in streaming:
             telling.cancel()
         await runner.cleanup()
+
+
+def _reader(ledger: LedgerRows) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return the handler that answers with rows of the ledger, one reader at a time: rows may be many."""
+    reading = asyncio.Lock()
+
+    async def read(query: Mapping[str, str]) -> web.Response:
+        async with reading:
+            code, body = await asyncio.to_thread(_written, lambda: ledger(query))
+        return web.Response(body=body, status=code, content_type="application/json")
+
+    async def answer(request: web.Request) -> web.Response:
+        return await asyncio.shield(read(dict(request.query)))  # a thread cannot be cancelled: its turn lasts
+
+    return answer
 
 
 async def _followed(

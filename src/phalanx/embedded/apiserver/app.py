@@ -148,6 +148,8 @@ class Api:
                 return await self._aggregated.get(request)
             if path == f"{ROOT}numbers":
                 return await self._numbers.answer(request)
+            if path == f"{ROOT}ledger":
+                return await self._aggregated.get(self._slurm.asking(request))
             if path.startswith(ROOT):
                 return await self._slurm.answer(request)
             return self._public.answer(request)

@@ -26,7 +26,7 @@ _POLICIES = f"{_GROUP}/validatingadmissionpolicies"
 _BINDINGS = f"{_GROUP}/validatingadmissionpolicybindings"
 NAME = "slurm-accounts.phalanx.dev"
 SITE, MEMBERS = "phalanx-slurm", "members."  # a ConfigMap in kube-system; its keys with the users of each account
-STEPS = "slurm-steps.phalanx.dev"
+STEPS, OWNERS = "slurm-steps.phalanx.dev", "slurm-owners.phalanx.dev"
 _PREFIX = "slurm.phalanx.dev/"
 _NUMBER = f"{_PREFIX}number"
 _USER = "request.userInfo.username"
@@ -100,9 +100,6 @@ _MAY_USE_QUEUE = (
     ' && (variables.number == "" || !variables.isPerson))'
 )
 _VALIDATIONS = {
-    "a job of Slurm's is its submitter's: the label phalanx.dev/group is another user's name": (
-        'variables.number == "" || variables.group == variables.who || !variables.isPerson && variables.group == ""'
-    ),
     "the label phalanx.dev/group names neither its user nor a group of the user": 'variables.group == "" || '
     + _of_site(
         "(variables.group == variables.who || variables.isPerson && variables.group in request.userInfo.groups)"
@@ -111,33 +108,61 @@ _VALIDATIONS = {
 }
 
 
+def owner_policy() -> Object:
+    """Return the spec of the policy about whose a job with a Slurm number is. It holds where the site has no users."""
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [_rule("batch", "v1", "jobs")]},
+        "matchConditions": _CONDITIONS,
+        "variables": _variables(),
+        "validations": [
+            {
+                "expression": 'variables.number == "" || variables.who == "" || variables.group == variables.who'
+                ' || !variables.isPerson && variables.group == ""',
+                "message": "a job of Slurm's is its submitter's: the label phalanx.dev/group is another user's name",
+            }
+        ],
+    }
+
+
+def _rule(group: str, version: str, plural: str) -> Object:
+    return {"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE", "UPDATE"], "resources": [plural]}
+
+
+def _variables() -> list[Object]:
+    return [{"name": name, "expression": text} for name, text in _VARIABLES.items()]
+
+
+_CONDITIONS = [
+    {
+        "name": "no-admin",
+        "expression": f'{_USER} == "{_CONTROL_PLANE}" || !("system:masters" in request.userInfo.groups)',
+    },
+    {"name": "says-whose", "expression": _SAYS},
+    {"name": "says-it-now", "expression": f'request.operation == "CREATE" || {_CHANGES}'},
+]
+
+
 def policy() -> Object:
     """Return the spec of the policy about the accounts of jobs. Its parameter is the site."""
     judged = [("batch", "v1", "jobs"), ("", "v1", "pods"), *((group, "*", "*") for group in FRAMEWORKS)]
     return {
         "failurePolicy": "Fail",
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
-        "matchConstraints": {
-            "resourceRules": [
-                {"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE", "UPDATE"],
-                 "resources": [plural]}
-                for group, version, plural in judged
-            ]
-        },
-        "matchConditions": [
-            {
-                "name": "no-admin",
-                "expression": f'{_USER} == "{_CONTROL_PLANE}" || !("system:masters" in request.userInfo.groups)',
-            },
-            {"name": "says-whose", "expression": _SAYS},
-            {"name": "says-it-now", "expression": f'request.operation == "CREATE" || {_CHANGES}'},
-        ],
-        "variables": [{"name": name, "expression": text} for name, text in _VARIABLES.items()],
+        "matchConstraints": {"resourceRules": [_rule(*one) for one in judged]},
+        "matchConditions": _CONDITIONS,
+        "variables": _variables(),
         "validations": [
             {"expression": f'variables.who == "" || {text}', "message": message}
             for message, text in _VALIDATIONS.items()
         ],
-    }  # fmt: skip
+    }
+
+
+def owner_objects() -> tuple[Object, Object]:
+    """Return the policy about whose jobs are, and its binding, as objects: a shared machine has them from its start."""
+    meta = {"name": OWNERS}
+    return {"metadata": meta, "spec": owner_policy()}, {"metadata": meta, "spec": _bound(OWNERS)}
 
 
 def steps_policy() -> Object:
@@ -186,9 +211,12 @@ def steps_policy() -> Object:
 
 def hold_tokens(api: Api) -> None:
     """Have the API server hold the tokens of jobs to their own pods. Raises Refused: then jobs must have none."""
-    bound = {"policyName": STEPS, "validationActions": ["Deny"]}
     _write(api, _POLICIES, "ValidatingAdmissionPolicy", STEPS, steps_policy())
-    _write(api, _BINDINGS, "ValidatingAdmissionPolicyBinding", STEPS, bound)
+    _write(api, _BINDINGS, "ValidatingAdmissionPolicyBinding", STEPS, _bound(STEPS))
+
+
+def _bound(name: str) -> Object:
+    return {"policyName": name, "validationActions": ["Deny"]}
 
 
 def _write(api: Api, path: str, kind: str, name: str, spec: Object) -> None:
@@ -202,8 +230,10 @@ def _write(api: Api, path: str, kind: str, name: str, spec: Object) -> None:
 def enforce(api: Api) -> None:
     """Have the API server hold jobs to the accounts of their users. Whoever may change the site and no rules of
     admission leaves them as they are."""
-    bound = {"policyName": NAME, "paramRef": _PARAM, "validationActions": ["Deny"]}
+    bound = {**_bound(NAME), "paramRef": _PARAM}
     try:
+        _write(api, _POLICIES, "ValidatingAdmissionPolicy", OWNERS, owner_policy())
+        _write(api, _BINDINGS, "ValidatingAdmissionPolicyBinding", OWNERS, _bound(OWNERS))
         _write(api, _POLICIES, "ValidatingAdmissionPolicy", NAME, policy())
         _write(api, _BINDINGS, "ValidatingAdmissionPolicyBinding", NAME, bound)
     except Refused as error:

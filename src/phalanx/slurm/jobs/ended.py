@@ -12,12 +12,13 @@ from signal import SIGKILL
 import msgspec
 
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.cluster.ledger import Book, ledger_url, marks
+from phalanx.slurm.cluster.ledger.book import Book, ledger_url, marks
+from phalanx.slurm.cluster.ledger.fetched import Part
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.view import BY_SIGNAL, Job, jobs
 
-_COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waits_for, cause"
+_COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waits_for, cause, group_name"
 
 _OUT_OF_MEMORY = ("out of memory (OOM)", "OOMKilled")  # as our node agents and kubelets say it
 _TASKS_AT_ONCE = 1000
@@ -53,7 +54,7 @@ def recorded(
         values = [*values, since_s, *values]
     of_jobs += " ORDER BY number"
     starts: dict[int, list[tuple[float, float | None, str, str]]] = {}
-    with Book.open() as book:
+    with Book.open(Part(since_s=since_s or 0.0, user=user, numbers=tuple(numbers or ()))) as book:
         rows = book.rows(of_jobs, values)
         for at in range(0, len(rows), 500):
             ids = [row[0] for row in rows[at : at + 500]]
@@ -99,13 +100,14 @@ def _components(row: Sequence[object], starts: list[tuple[float, float | None, s
 
 
 def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str]]) -> Job | None:
-    _, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waited_for, cause = row
+    _, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waited_for, cause, group = row
     try:
         said = msgspec.json.decode(str(words), type=dict[str, str])
         ask = msgspec.json.decode(said["job"], type=Ask)
     except (msgspec.MsgspecError, KeyError):
         return None
     assert isinstance(number, int)
+    ask.user = str(group or ask.user)  # admission holds the group to the user; the other word is the user's own
     job = Job(number=number, ask=ask, state=str(state), submit_s=ask.submit_s or float(str(submit_s)))
     job.eligible_s = eligible_s if isinstance(eligible_s, float) else None
     job.end_s = end_s if isinstance(end_s, float) else None

@@ -45,7 +45,7 @@ from phalanx.embedded.node.machine.rdma import parse_rdma
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.simulated.nodes import retire
-from phalanx.kube.install.admission_policy import install_policy, records_policies
+from phalanx.kube.install.admission_policy import CHECK_BINDINGS, CHECKS, install_policy, records_policies
 from phalanx.kube.install.definitions import install
 from phalanx.kube.install.dialects import install_dialect
 from phalanx.kube.leader.lease import Lease, LeaseDurations
@@ -53,6 +53,7 @@ from phalanx.kube.read.node import read_node
 from phalanx.ledger.store import url_of
 from phalanx.metrics.collector import Scheduler
 from phalanx.metrics.serving import address
+from phalanx.slurm.cluster.admission import owner_objects
 
 IDENTITY = "phalanx-up"
 # Longer than those of `phalanx scheduler`: nobody waits for this lease to run out, and a machine that everything runs
@@ -167,7 +168,10 @@ def _companions(
             tokens=directory.tokens,
             authority=directory.authority,
             quota=parse_quota(machines.user_quota) if machines.user_quota is not None else DEFAULT,
-            policies=records_policies(CONTROL_PLANE, of_pods="Fail"),
+            policies=(
+                *records_policies(CONTROL_PLANE, of_pods="Fail"),
+                *zip((CHECKS, CHECK_BINDINGS), owner_objects(), strict=True),
+            ),
         )
         yield run_login(connection, login)
     simulated = SimulatedSettings(

@@ -12,7 +12,7 @@ import msgspec
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Refused, Unreachable
-from phalanx.slurm.cluster.ledger import ledger_url
+from phalanx.slurm.cluster.ledger.book import ledger_url
 from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, read_ids, read_states
 from phalanx.slurm.jobs.ended import recorded, recorded_of

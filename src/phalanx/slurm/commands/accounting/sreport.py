@@ -21,7 +21,8 @@ from itertools import pairwise
 from phalanx.slurm.accounts.used import Held, Period, held, waited_cpu_s
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.cluster.ledger import Book
+from phalanx.slurm.cluster.ledger.book import Book
+from phalanx.slurm.cluster.ledger.fetched import Part
 from phalanx.slurm.commands.accounting.table import Column, chosen_columns, show
 from phalanx.slurm.control.reservations import reservations
 from phalanx.slurm.jobs.nodes import nodes
@@ -201,7 +202,7 @@ def _utilization(asked: Asked) -> None:
         each = {"cpu": node.cpus, "billing": node.cpus, "mem": node.memory_mib, "gres/gpu": node.gpus}
         for name in TRES:
             sizes[name].append((each[name], since_s, max(down_s, since_s)))
-    with Book.open() as book:
+    with Book.open(Part(since_s=period.since_s)) as book:
         runs = held(book, period)
         waited = waited_cpu_s(book, period)
     rows = []
@@ -281,7 +282,7 @@ def _most(sums: Mapping[tuple[str, str], _Sum]) -> list[tuple[tuple[str, str], _
 
 
 def _held(asked: Asked) -> list[Held]:
-    with Book.open() as book:
+    with Book.open(Part(since_s=asked.period.since_s)) as book:
         return held(book, asked.period, asked.names("users", "user"))
 
 
@@ -380,7 +381,7 @@ def _spans(limits: Sequence[int]) -> list[str]:
 
 def _by_word(asked: Asked, word: str) -> dict[tuple[str, str], _Sum]:
     """(what was asked by that name, user) -> what they used; jobs that asked nothing by it do not count."""
-    with Book.open() as book:
+    with Book.open(Part(since_s=asked.period.since_s)) as book:
         runs = held(book, asked.period, asked.names("users", "user"), word)
     found: dict[tuple[str, str], _Sum] = {}
     for run in runs:

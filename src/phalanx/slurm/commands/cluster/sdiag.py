@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.cluster.ledger import Book, ledger_url
+from phalanx.slurm.cluster.ledger.book import Book, ledger_url
+from phalanx.slurm.cluster.ledger.fetched import Part
 from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.options import Reader, Usage, declare, say
@@ -53,7 +54,7 @@ def _jobs(since_s: float, now_s: float) -> Iterator[str]:
     """Of all kinds of jobs what came and ended, of Slurm's how many there are."""
     live = jobs(Api.open(), places=False)
     if ledger_url():
-        with Book.open() as book:
+        with Book.open(Part(since_s=since_s)) as book:
             [(submitted,)] = book.rows("SELECT COUNT(*) FROM ledger_job WHERE submit_s >= ?", [since_s])
             [(started,)] = book.rows(
                 "SELECT COUNT(*) FROM ledger_start s JOIN ledger_job j ON j.id = s.job_id "

@@ -2,6 +2,7 @@
 
     GET /slurm/v1/jobs?labelSelector=…
     GET /slurm/v1/pods?labelSelector=…
+    GET /slurm/v1/ledger               answered by the scheduler, which is told who asks
 
 Roles grant these paths (`nonResourceURLs`). A Job is shown whole if its reader may list the Jobs of its namespace.
 Otherwise only the fields below are shown: names, users, amounts, states and nodes. Scripts, arguments, directories,
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -83,6 +85,12 @@ class SlurmView:
             if len(found) % answers.TURN == 0:
                 await asyncio.sleep(0)  # others are served in between
         return Response(body=b'{"items":[' + b",".join(found) + b"]}")
+
+    def asking(self, request: Request) -> Request:
+        """Return the request with who asks, and whether the asker sees all jobs whole: for whoever keeps the ledger."""
+        sees_all = self._may(request.user, Asked("list", *JOBS), "")
+        query = {**request.query, "asker": [request.user.name], "all": ["true" if sees_all else "false"]}
+        return replace(request, query=query)
 
     def _jobs(self, request: Request) -> Iterator[bytes]:
         owners: dict[str, Mapping[str, Any]] = {}

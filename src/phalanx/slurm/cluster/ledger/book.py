@@ -8,24 +8,45 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster.api import Api, Refused, Unreachable
+from phalanx.slurm.cluster.ledger.fetched import PATH, Part, fetch
+from phalanx.slurm.options import say
 
+_ALL = Part()
 _POSTGRESQL = ("postgresql://", "postgres://")
 
 
+_SERVED = "api:"  # the rows that the API server shows
+
+
 def ledger_url() -> str:
-    """The ledger that is meant: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory;
-    empty: there is none."""
+    """The ledger that is meant: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory, else
+    what the API server shows of its own; empty: there is none."""
+    return _local() or (_SERVED if _is_served() else "")
+
+
+@cache
+def _is_served() -> bool:
+    try:
+        Api.open().call("GET", PATH, numbers="0")
+    except (Refused, Unreachable):
+        return False
+    return True
+
+
+def _local() -> str:
     if said := os.environ.get("PHALANX_LEDGER", ""):
         return said
     data_home = os.environ.get("XDG_DATA_HOME", "")
     own = Path(data_home) / "phalanx" if data_home.startswith("/") else Path(os.environ.get("HOME") or "/") / ".phalanx"
     kubeconfig = os.environ.get("KUBECONFIG", "").partition(":")[0]
     places = [Path(kubeconfig).parent] if kubeconfig else []
-    found = next((file for place in (*places, own) if (file := place / "ledger.sqlite3").exists()), None)
+    found = next((file for place in (*places, own) if os.access(file := place / "ledger.sqlite3", os.R_OK)), None)
     return f"sqlite:///{found}" if found is not None else ""
 
 
@@ -36,11 +57,22 @@ class Book:
         self._connection, self._mark = connection, mark
 
     @classmethod
-    def open(cls) -> Book:
-        """Raises PhalanxError where there is no ledger, or it cannot be reached."""
+    def open(cls, part: Part = _ALL) -> Book:
+        """`part`: what of it is needed, where it comes over the network. Raises PhalanxError where there is no ledger,
+        or it cannot be reached."""
         url = ledger_url()
         if not url:
             raise PhalanxError("there is no ledger here: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
+        if url == _SERVED:
+            connection, is_truncated = fetch(Api.open(), part)
+            if is_truncated:
+                say("The ledger has more jobs in this time; only the newest of them are read")
+            return cls(connection, "?")
+        return cls.at(url)
+
+    @classmethod
+    def at(cls, url: str) -> Book:
+        """Raises PhalanxError."""
         if url.startswith("sqlite:///"):
             return cls(_sqlite(url.removeprefix("sqlite:///")), "?")
         if url.startswith(_POSTGRESQL):
