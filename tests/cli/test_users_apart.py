@@ -131,7 +131,9 @@ def machine(people: dict[str, int]) -> Iterator[Machine]:
                 found.append(person)
             whole = Machine(up=up, first=found[0], second=found[1])
             yield whole
-            whole.root("scancel", "-u", ",".join(NAMES))  # pods outlive `up`, and a user with processes cannot be deleted
+            whole.root(
+                "scancel", "-u", ",".join(NAMES)
+            )  # pods outlive `up`, and a user with processes cannot be deleted
             until(lambda: not whole.root("squeue", "-h", "-t", "running,pending,completing").stdout)
             up.stop()
 

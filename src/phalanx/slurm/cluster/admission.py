@@ -100,9 +100,11 @@ _MAY_USE_QUEUE = (
     ' && (variables.number == "" || !variables.isPerson))'
 )
 _VALIDATIONS = {
-    "the label phalanx.dev/group names neither its user nor a group of the user": 'variables.group == "" || '
-    + _of_site(
-        "(variables.group == variables.who || variables.isPerson && variables.group in request.userInfo.groups)"
+    "the label phalanx.dev/group names neither its user nor a group of the user": (
+        'variables.group == "" || variables.number != "" || '
+        + _of_site(
+            "(variables.group == variables.who || variables.isPerson && variables.group in request.userInfo.groups)"
+        )
     ),
     "Invalid account or account/partition combination specified": _of_site(_MAY_USE_QUEUE),
 }
