@@ -422,3 +422,105 @@ def test_a_quota_that_is_none_is_refused_with_what_to_write(text: str) -> None:
 
 def test_a_quota_is_the_default_one_with_what_was_said() -> None:
     assert parse_quota("pods=100,services=10") == {**DEFAULT, "services": "10", "pods": "100"}
+
+
+def classes(*names: str) -> Object:
+    return {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": list(names)}]}
+
+
+def test_system_priorities_are_for_kube_system(tmp_path: Path) -> None:
+    """As ResourceQuota's limitedResources holds it: an admin opens another namespace by a quota for these classes."""
+
+    async def run() -> None:
+        async with shared(tmp_path) as (admin, ada):
+            for name in ("system-node-critical", "system-cluster-critical"):
+                for who in (ada, admin):
+                    answer = await who.ask("POST", f"{HOME.replace('user-ada', 'default')}/pods", pod(name))
+                    critical = pod(f"p-{name}", priorityClassName=name)
+                    place = PODS if who is ada else "/api/v1/namespaces/default/pods"
+                    answer = await who.ask("POST", place, critical)
+                    assert answer.code == 403, answer.body
+                await admin.make("/api/v1/namespaces/kube-system/pods", pod(name, priorityClassName=name))
+            quota = {"hard": {"pods": "5"}, "scopeSelector": classes("system-node-critical")}
+            await admin.make("/api/v1/namespaces/default/resourcequotas", {"metadata": {"name": "q"}, "spec": quota})
+            there = "/api/v1/namespaces/default/pods"
+            await admin.make(there, pod("allowed", priorityClassName="system-node-critical"))
+            answer = await admin.ask("POST", there, pod("other", priorityClassName="system-cluster-critical"))
+            assert "insufficient quota to match these scopes" in answer.body["message"]
+            answer = await ada.ask("POST", f"{HOME}/resourcequotas", {"metadata": {"name": "q"}, "spec": quota})
+            assert answer.code == 403
+
+    asyncio.run(run())
+
+
+def templates(name: str) -> dict[str, tuple[str, Object]]:
+    """Objects of many kinds that name a priority class, wherever their kind has it."""
+    spec = pod()["spec"] | {"priorityClassName": name, "restartPolicy": "Never"}
+    always = spec | {"restartPolicy": "Always"}
+    labels = {"app": "x"}
+    template = {"metadata": {"labels": labels}, "spec": always}
+    meta = {"name": "high"}
+    return {
+        "pod": (PODS, {"metadata": meta, "spec": spec}),
+        "job": (f"/apis/batch/v1{HOME[7:]}/jobs", {"metadata": meta, "spec": {"template": {"spec": spec}}}),
+        "cronjob": (
+            f"/apis/batch/v1{HOME[7:]}/cronjobs",
+            {
+                "metadata": meta,
+                "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": spec}}}},
+            },
+        ),
+        "deployment": (
+            f"/apis/apps/v1{HOME[7:]}/deployments",
+            {"metadata": meta, "spec": {"selector": {"matchLabels": labels}, "template": template}},
+        ),
+        "framework": (
+            KIND % "v1",
+            {
+                "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": meta,
+                "spec": {"pytorchReplicaSpecs": {"Worker": {"template": {"spec": spec}}}},
+            },
+        ),
+        "a label of Kueue": (
+            KIND % "v1",
+            {
+                "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
+                "metadata": {"name": "kueue", "labels": {"kueue.x-k8s.io/priority-class": name}}, "spec": {},
+            },
+        ),
+        "a framework's policy": (
+            KIND % "v1",
+            {
+                "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "policy"},
+                "spec": {"runPolicy": {"schedulingPolicy": {"priorityClass": name}}},
+            },
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", templates(""))
+def test_no_template_asks_for_more_than_the_cap(tmp_path: Path, kind: str) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (admin, ada):
+            await define(admin, definition())
+            priorities = "/apis/scheduling.k8s.io/v1/priorityclasses"
+            for name, value in (("low", 10), ("high", 5000)):
+                await admin.make(priorities, {"metadata": {"name": name}, "value": value})
+            path, body = templates("system-node-critical")[kind]
+            answer = await ada.ask("POST", path, body)
+            assert (answer.code, "phalanx.dev/max-priority" in answer.body["message"]) == (403, True), answer.body
+            cap = {"metadata": {"annotations": {"phalanx.dev/max-priority": "100"}}}
+            await admin.ask("PATCH", HOME, cap, MERGE)
+            answer = await ada.ask("POST", path, templates("high")[kind][1])
+            assert (answer.code, "may use 100 at most" in answer.body["message"]) == (403, True), answer.body
+            _, low = templates("low")[kind]
+            made = await ada.make(path, low)
+            assert (await ada.ask("PATCH", HOME, cap, MERGE)).code == 403
+            place = f"{path}/{made['metadata']['name']}"
+            if kind not in {"pod", "job"}:  # whose templates nobody changes
+                change = {key: templates("high")[kind][1][key] for key in ("spec", "metadata")}
+                change["metadata"].pop("name")
+                assert (await ada.ask("PATCH", place, change, MERGE)).code == 403
+            assert (await ada.ask("PATCH", place, {"metadata": {"labels": {"a": "b"}}}, MERGE)).code == 200
+
+    asyncio.run(run())

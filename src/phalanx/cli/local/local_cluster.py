@@ -88,6 +88,9 @@ class Machines:
     """What the namespace of a user of a shared machine may hold: amounts besides the default ones, or in their place,
     as `kubectl create quota --hard` has them: phalanx.dev/objects=50k,pods=100 (docs/guide/one-machine.md)."""
 
+    user_max_priority: int = 1_000_000_000
+    """The highest priority that users of a shared machine may give their jobs (docs/guide/one-machine.md)."""
+
     simulate_nodes: _Count = 0
     """Add so many simulated nodes: their pods become Ready and finish, but nothing runs."""
 

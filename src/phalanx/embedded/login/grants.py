@@ -15,10 +15,12 @@ from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.embedded.login import coordinators
 from phalanx.embedded.login.account import USERS, Account
 from phalanx.embedded.login.admission import BINDING, NUMBERS, NUMBERS_BINDING, POLICY
-from phalanx.embedded.login.quota import DEFAULT, give_quota
+from phalanx.embedded.login.quota import DEFAULT, give_quota, limit_system_priorities
 
 UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"
 USER = "phalanx.dev/user"  # the user of the cluster whose namespace it is: for rules of admission
+PRIORITY = "phalanx.dev/max-priority"  # no pod of the namespace has a higher one
+MAX_PRIORITY = 1_000_000_000  # of a class that an admin makes; those above are the system's
 _GROUP = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES = Kind(group=_GROUP, plural="clusterroles", name="ClusterRole", namespaced=False)
 _CLUSTER_BINDINGS = Kind(group=_GROUP, plural="clusterrolebindings", name="ClusterRoleBinding", namespaced=False)
@@ -117,6 +119,7 @@ async def install_grants(api: Connection, policies: Iterable[tuple[Kind, Object]
     await _put(api, _ROLES, {"metadata": {"name": _SLURM}, "rules": SITE_RULES}, _SYSTEM)
     role = {"apiGroup": _GROUP, "kind": "Role", "name": _SLURM}
     await _put(api, _BINDINGS, {"metadata": {"name": _SLURM}, "roleRef": role, "subjects": everybody}, _SYSTEM)
+    await limit_system_priorities(api)
     first = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": _NUMBER}, "data": {"next": "1"}}
     try:
         await api.create(_CONFIG_MAPS, first, _SYSTEM)
@@ -125,13 +128,15 @@ async def install_grants(api: Connection, policies: Iterable[tuple[Kind, Object]
             raise
 
 
-async def give_namespace(api: Connection, account: Account, quota: Mapping[str, str] = DEFAULT) -> str:
-    """Return the name of the account's namespace, which is there and his. `quota`: what it may hold, unless there is
-    one. Raises ApiError."""
+async def give_namespace(
+    api: Connection, account: Account, quota: Mapping[str, str] = DEFAULT, max_priority: int = MAX_PRIORITY
+) -> str:
+    """Return the name of the account's namespace, which is there and his. `quota`, `max_priority`: what it may hold and
+    the highest priority of its pods, unless it says that already. Raises ApiError."""
     name = account.namespace()
-    if not await _claimed(api, name, account):
+    if not await _claimed(api, name, account, max_priority):
         name = account.namespace(numbered=True)
-        if not await _claimed(api, name, account):
+        if not await _claimed(api, name, account, max_priority):
             raise PermissionError(f"the namespaces {account.namespace()} and {name} belong to other users")
     subjects = [{"apiGroup": _GROUP, "kind": "User", "name": account.name}]
     for role in ("edit", _OWNS):
@@ -141,9 +146,9 @@ async def give_namespace(api: Connection, account: Account, quota: Mapping[str, 
     return name
 
 
-async def _claimed(api: Connection, name: str, account: Account) -> bool:
+async def _claimed(api: Connection, name: str, account: Account, max_priority: int) -> bool:
     """Return whether the namespace is the account's: made for the account now, or before."""
-    notes = {UID: str(account.uid), GID: str(account.gid), USER: account.name}
+    notes = {UID: str(account.uid), GID: str(account.gid), USER: account.name, PRIORITY: str(max_priority)}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": notes}}
     try:
         found = await api.create(NAMESPACES, body)
@@ -152,9 +157,12 @@ async def _claimed(api: Connection, name: str, account: Account) -> bool:
             raise
         found = await api.get(NAMESPACES, name)
     said = found["metadata"].get("annotations") or {}
-    if said.get(UID) == notes[UID] and said.get(USER) != account.name:  # made by an older program, or renamed since
-        await api.patch(NAMESPACES, name, {"metadata": {"annotations": {USER: account.name}}})
-    return bool(said.get(UID) == notes[UID])
+    if said.get(UID) != notes[UID]:
+        return False
+    missing = {key: text for key, text in notes.items() if key not in said or (key == USER and said[key] != text)}
+    if missing:  # made by an older program, or the user was renamed
+        await api.patch(NAMESPACES, name, {"metadata": {"annotations": missing}})
+    return True
 
 
 def _role(name: str) -> Object:

@@ -48,6 +48,20 @@ async def require_quota(api: Connection, quota: Mapping[str, str]) -> None:
         raise PhalanxError(f"--user-quota: {error.message}. Correct it and start again.") from error
 
 
+async def limit_system_priorities(api: Connection) -> None:
+    """Leave the system's priority classes to namespaces with a quota for them, of which kube-system is one. Raises
+    ApiError."""
+    names = ["system-node-critical", "system-cluster-critical"]
+    selector = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": names}]}
+    spec = {"hard": {"pods": "1G"}, "scopeSelector": selector}
+    body = {"apiVersion": "v1", "kind": _QUOTAS.name, "metadata": {"name": "critical-pods"}, "spec": spec}
+    try:
+        await api.create(_QUOTAS, body, _SYSTEM)
+    except ApiRefusal as error:
+        if error.reason != "AlreadyExists":
+            raise
+
+
 async def give_quota(api: Connection, namespace: str, quota: Mapping[str, str]) -> None:
     """Limit the namespace, unless it has this quota, whatever it says. Raises ApiError."""
     try:

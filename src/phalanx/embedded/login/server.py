@@ -24,7 +24,7 @@ import msgspec
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import Kind
 from phalanx.embedded.login.account import Account, account_of, token_for
-from phalanx.embedded.login.grants import give_namespace, install_grants
+from phalanx.embedded.login.grants import MAX_PRIORITY, give_namespace, install_grants
 from phalanx.embedded.login.quota import DEFAULT, require_quota
 from phalanx.errors import PhalanxError
 
@@ -36,14 +36,15 @@ _REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
-    """`tokens`: the API server's token file; `authority`: the certificate by which clients know it; `quota`: what a
-    user's namespace may hold, unless an admin says otherwise; `policies`: what users may not write, and the bindings
-    of these."""
+    """`tokens`: the API server's token file; `authority`: the certificate by which clients know it. `quota`: what a
+    user's namespace may hold, and `max_priority` the highest priority there, unless an admin says otherwise.
+    `policies`: what users may not write, and the bindings of these."""
 
     socket: Path
     tokens: Path
     authority: Path
     quota: Mapping[str, str] = field(default_factory=lambda: DEFAULT)
+    max_priority: int = MAX_PRIORITY
     policies: tuple[tuple[Kind, Object], ...] = ()
 
 
@@ -136,7 +137,7 @@ class _Logins:
             async with asyncio.timeout(_PATIENCE_S):
                 async with self._writing:
                     token = await asyncio.to_thread(token_for, self._settings.tokens, account)
-                namespace = await give_namespace(self._api, account, self._settings.quota)
+                namespace = await give_namespace(self._api, account, self._settings.quota, self._settings.max_priority)
                 await self._known(token)
         except (ApiError, OSError, TimeoutError) as error:
             log.warning("login of %s (%d): %s", account.name, uid, error)

@@ -168,6 +168,7 @@ def _companions(
             tokens=directory.tokens,
             authority=directory.authority,
             quota=parse_quota(machines.user_quota) if machines.user_quota is not None else DEFAULT,
+            max_priority=machines.user_max_priority,
             policies=(
                 *records_policies(CONTROL_PLANE, of_pods="Fail"),
                 *zip((CHECKS, CHECK_BINDINGS), owner_objects(), strict=True),

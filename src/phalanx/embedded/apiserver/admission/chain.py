@@ -9,7 +9,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission and k8s.io/apiserver/pkg/admissio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from phalanx.embedded.apiserver.admission import service_account as accounts
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbidden, not_found
 from phalanx.embedded.apiserver.apimachinery.schema import quantity
+from phalanx.embedded.apiserver.registry.kinds.nodes.priority import SYSTEM
 
 Key = tuple[str, str]
 
@@ -119,6 +120,77 @@ def _priority_of(resource: Resource, pod: Object, reader: Reader) -> tuple[int, 
         why = f"no PriorityClass with name {name} was found"
         raise forbidden(resource.group, resource.plural, pod["metadata"].get("name", ""), why)
     return found.get("value", 0), found.get("preemptionPolicy", DEFAULT_POLICY)
+
+
+def limited_priorities(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """Where kube-system has a quota for the system's priority classes, only namespaces with such a quota have pods of
+    these classes: the ResourceQuota plug-in with `limitedResources`, as clusters configure it. `phalanx up --shared`
+    makes that quota. Raises `ApiError` 403."""
+    namespace = obj["metadata"].get("namespace", "")
+    if old is not None or obj["spec"].get("priorityClassName") not in SYSTEM:
+        return
+
+    def is_open(space: str) -> bool:
+        return any(quota.is_for_class(one, resource, obj) for one in reader.list("", "resourcequotas", space))
+
+    if is_open("kube-system") and not is_open(namespace):
+        names = " ".join(sorted(SYSTEM, reverse=True))
+        why = f"insufficient quota to match these scopes: [{{PriorityClass In [{names}]}}]"
+        raise forbidden(resource.group, resource.plural, obj["metadata"].get("name", ""), why)
+
+
+def priority_cap(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """In a namespace with the annotation `phalanx.dev/max-priority` no object asks for a higher priority, in whatever
+    template it stands: a Job that waits, or what pushes others aside, is ranked before there is a pod. Raises
+    `ApiError` 403."""
+    namespace = obj["metadata"].get("namespace")
+    home = reader.get("", "namespaces", "", namespace) if namespace else None
+    text = ((home or {}).get("metadata", {}).get("annotations") or {}).get(MAX_PRIORITY, "")
+    if not text.removeprefix("-").isdecimal() or resource.key in _NO_TEMPLATES:
+        return
+    before = set(_priorities(old)) if old is not None else set()
+    for said in _priorities(obj):
+        if said not in before and (value := _value(said, reader)) > int(text):
+            why = f"priority {said} is {value}, and namespace {namespace} may use {text} at most ({MAX_PRIORITY})"
+            raise forbidden(resource.group, resource.plural, obj["metadata"].get("name", ""), why)
+
+
+MAX_PRIORITY = "phalanx.dev/max-priority"
+# Fields, and labels of Kueue and KubeRay, that name a priority class.
+_CLASS_KEYS = frozenset(
+    {"priorityClassName", "priorityClass", "kueue.x-k8s.io/priority-class", "ray.io/priority-class-name"}
+)
+_NO_TEMPLATES = frozenset({("", "configmaps"), ("", "secrets"), ("", "events"), ("events.k8s.io", "events")})
+
+
+def _priorities(part: object) -> Iterator[str | int]:
+    """Yield the names of priority classes, and the priorities, that any part of an object says."""
+    waiting = [part]
+    while waiting:
+        match waiting.pop():
+            case dict() as fields:
+                for key, value in fields.items():
+                    if key in _CLASS_KEYS and isinstance(value, str) and value:
+                        yield value
+                    elif key == "priorityClassRef" and isinstance(value, dict):
+                        yield str(value.get("name") or "")
+                    elif key == "priority" and isinstance(value, int):
+                        yield value
+                    else:
+                        waiting.append(value)
+            case list() as items:
+                waiting.extend(items)
+
+
+def _value(said: str | int, reader: Reader) -> int:
+    """Return the priority; of a class that does not exist 0, for it can be given to nothing."""
+    if isinstance(said, int):
+        return said
+    found = (
+        reader.get("scheduling.k8s.io", "priorityclasses", "", said),
+        reader.get("kueue.x-k8s.io", "workloadpriorityclasses", "", said),
+    )
+    return max((int(one.get("value") or 0) for one in found if one is not None), default=SYSTEM.get(said, 0))
 
 
 def default_priority_class(reader: Reader) -> Object | None:
@@ -323,6 +395,7 @@ PLUGINS: tuple[tuple[Plugin, frozenset[Key] | None], ...] = (
     (service_account, frozenset({PODS})),
     (taint_nodes_by_condition, frozenset({NODES})),
     (priority, frozenset({PODS})),
+    (priority_cap, None),
     (pod_group_priority, frozenset({POD_GROUPS, WORKLOADS})),
     (pod_group_workload, frozenset({POD_GROUPS})),
     (one_default_priority_class, frozenset({("scheduling.k8s.io", "priorityclasses")})),
@@ -331,6 +404,7 @@ PLUGINS: tuple[tuple[Plugin, frozenset[Key] | None], ...] = (
     (storage_object_in_use_protection, frozenset({CLAIMS, VOLUMES})),
     (volume_claim_resize, frozenset({CLAIMS})),
     (addresses, frozenset({SERVICES})),
+    (limited_priorities, frozenset({PODS})),
     (resource_quota, None),
 )
 

@@ -198,6 +198,13 @@ def _scoped(quota: Object) -> bool:
     return bool(quota["spec"].get("scopes") or quota["spec"].get("scopeSelector"))
 
 
+def is_for_class(quota: Object, resource: Resource, obj: Object) -> bool:
+    """Return whether the quota names the priority class of the pod, and counts the pod."""
+    selector = (quota["spec"].get("scopeSelector") or {}).get("matchExpressions") or ()
+    named = any(one.get("scopeName") == "PriorityClass" and one.get("operator") == "In" for one in selector)
+    return named and _in_scope(quota, resource, obj)
+
+
 def _in_scope(quota: Object, resource: Resource, obj: Object) -> bool:
     """Scopes restrict a quota to some pods."""
     if resource.key != _PODS:
