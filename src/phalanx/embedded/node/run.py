@@ -261,10 +261,10 @@ def _registration(around: Surroundings, port: int) -> Registration:
 
 def _require_confinement(settings: NodeSettings, isolation: Isolation) -> None:
     """Raises PhalanxError."""
-    if settings.shared and (isolation.refusal or isolation.user_namespace):
-        why = isolation.refusal or "only root can run pods as their users"
+    if settings.shared and isolation.shared_refusal:
         raise PhalanxError(
-            f"this machine cannot be shared: {why}. No pod was started. Start `phalanx up --shared` as root of the "
+            f"this machine cannot be shared: {isolation.shared_refusal} (needed is Linux 5.12 or later). "
+            "No pod was started. Start `phalanx up --shared` as root of the "
             "machine (`phalanx install` writes a service that does), or leave --shared out and have it for yourself."
         )
 

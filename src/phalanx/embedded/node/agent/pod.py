@@ -201,7 +201,8 @@ class Pod:
         try:
             if (owner := around.owner(self.record.namespace)) is not None:
                 volumes.check_paths_of_machine(self.pod)
-            await volumes.set_up(self._with_addresses(), root, around.allocatable, around.look_up, around.token)
+            parts = around.allocatable, around.look_up, around.token
+            await volumes.set_up(self._with_addresses(), root, *parts, confined=owner is not None)
             if owner is not None:
                 volumes.give(root, owner.user, owner.group)
         except (ConfigError, ApiRefusal) as error:

@@ -10,6 +10,7 @@ the container adds and drops; on a machine that is shared there are none.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +19,7 @@ from typing import Any
 
 from phalanx.embedded.node.container.attempt import Mount, Root
 from phalanx.embedded.node.container.image import Image
-from phalanx.embedded.node.container.isolation import Isolation, forget_tree
+from phalanx.embedded.node.container.isolation import Isolation, forget_root
 from phalanx.embedded.node.images.tree import copy_tree
 from phalanx.embedded.node.images.unpack import Allowance
 from phalanx.embedded.node.pod.environment import ConfigError
@@ -102,8 +103,7 @@ def root_of(
             f"image {spec['image']} needs a root of its own, which this machine does not allow "
             f"({isolation.root_refusal}); run as root, or use `image: host`"
         )
-    for older in place.parent.glob(f"{place.name.rpartition('-')[0]}-*"):
-        forget_tree(older)
+    _forget_older(place)
     context = security_context(spec, pod)
     for name in ("upper", "work", "stage"):
         (place / name).mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -124,6 +124,14 @@ def root_of(
     except PhalanxError as error:
         raise ConfigError(f"the files of image {spec['image']} were not copied: {error}") from error
     return root
+
+
+def _forget_older(place: Path) -> None:
+    """Remove what earlier runs of the container left. A sibling's name may begin as its own does: `a`, `a-b`."""
+    own = re.compile(rf"{re.escape(place.name.rpartition('-')[0])}-[0-9]+")
+    for older in list(place.parent.iterdir()) if place.parent.exists() else ():
+        if own.fullmatch(older.name):
+            forget_root(older)
 
 
 def _take_status(layer: Path, upper: Path) -> None:

@@ -34,13 +34,16 @@ _NEVER = "The node agent was killed before this container was started."
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
     """`target` in the container shows `source`, a file or directory of the machine, or what is `below` it. `by_user`:
-    the source is what the pod's user named."""
+    the source is what the pod's user named. `kind`: of file that the source must be, by a hostPath's types; empty: any.
+    `no_links`: no symbolic link may lead to it. Both hold for confined programs."""
 
     source: str
     target: str
     read_only: bool = False
     below: str = ""
     by_user: bool = False
+    kind: str = ""
+    no_links: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import subprocess
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,12 +26,14 @@ _PROBE_S = 10.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
     """`refusal`: why not; empty where it goes. `user_namespace`: only in one. `root_refusal`: why containers cannot
-    have the files of an image as their root. `overlay_refusal`: why these must be copied for each."""
+    have the files of an image as their root. `overlay_refusal`: why these must be copied for each. `shared_refusal`:
+    why containers of other users than the agent's cannot have mounts."""
 
     refusal: str = ""
     user_namespace: bool = False
     root_refusal: str = ""
     overlay_refusal: str = ""
+    shared_refusal: str = ""
 
 
 def find_isolation(folder: Path) -> Isolation:
@@ -52,7 +55,14 @@ def find_isolation(folder: Path) -> Isolation:
         log.warning("images cannot be run here, only `image: host`: %s", root)
     elif overlay:
         log.warning("overlayfs cannot be had here (%s): each container gets a copy of its image's files", overlay)
-    return Isolation(refusal=refusal, user_namespace=os.geteuid() != 0, root_refusal=root, overlay_refusal=overlay)
+    shared = _tried("--probe-confined", str(folder)) if os.geteuid() == 0 else "only root can run pods as their users"
+    return Isolation(
+        refusal=refusal,
+        user_namespace=os.geteuid() != 0,
+        root_refusal=root,
+        overlay_refusal=overlay,
+        shared_refusal=refusal or shared,
+    )
 
 
 def _tried_root(place: Path, *, layered: bool) -> str:
@@ -66,17 +76,20 @@ def _tried_root(place: Path, *, layered: bool) -> str:
     try:
         return _tried("--probe-root", json.dumps(asdict(root)))
     finally:
-        forget_tree(place)
+        forget_root(place)
 
 
 ROOT_PREFIX = ".root-"  # of the folder of a container's own files, below the volumes; none can have this name
 
 
-def forget_tree(place: Path) -> None:
-    """Remove a container's files, in which overlayfs leaves a directory that not even its owner may enter. Only what
-    the agent made is looked into: elsewhere a pod may have left a link of that name to a file of the machine."""
-    for inner in (*place.glob("work/work"), *place.glob(f"{ROOT_PREFIX}*/work/work")):
-        inner.chmod(0o700)
+def forget_root(place: Path) -> None:
+    """Remove a container's own files, in which overlayfs leaves a directory that not even its owner may enter."""
+    with suppress(OSError), ExitStack() as held:
+        handle = None
+        for name in (place, "work", "work"):
+            handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
+            held.callback(os.close, handle)
+        os.chmod(f"/proc/self/fd/{handle}", 0o700)
     shutil.rmtree(place, ignore_errors=True)
 
 

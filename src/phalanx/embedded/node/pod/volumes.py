@@ -17,7 +17,9 @@ from typing import Any
 
 from phalanx.client.kind import CONFIG_MAPS, SECRETS, VOLUME_CLAIMS, VOLUMES, Kind
 from phalanx.embedded.node.container.attempt import Mount
-from phalanx.embedded.node.container.isolation import forget_tree
+from phalanx.embedded.node.container.isolation import ROOT_PREFIX, forget_root
+from phalanx.embedded.node.container.shim.syscalls import NO_SYMLINKS, make_resolved
+from phalanx.embedded.node.images.inside import folder
 from phalanx.embedded.node.pod.environment import ConfigError, Lookup, Object, byte_data, expand, field, resource_field
 
 TokenRequest = Callable[[str, str, Mapping[str, Any]], Awaitable[str]]  # namespace, service account, source -> token
@@ -25,10 +27,19 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - the machine's tmpfs, not a guessable 
 _DEFAULT_MODE = 0o644
 
 
-async def set_up(pod: Object, root: Path, allocatable: Mapping[str, str], look_up: Lookup, token: TokenRequest) -> None:
-    """Make every volume of the pod below `root`. Raises ConfigError, ApiError, OSError."""
+async def set_up(
+    pod: Object,
+    root: Path,
+    allocatable: Mapping[str, str],
+    look_up: Lookup,
+    token: TokenRequest,
+    *,
+    confined: bool = False,
+) -> None:
+    """Make every volume of the pod below `root`. `confined`: the pod is another user's, with whose rights its paths of
+    the machine are judged as they are mounted. Raises ConfigError, ApiError, OSError."""
     os.makedirs(root, mode=0o700, exist_ok=True)
-    sources = _Sources(pod, allocatable, look_up, token)
+    sources = _Sources(pod, allocatable, look_up, token, confined=confined)
     for volume in pod["spec"].get("volumes") or ():
         try:
             await _make(volume, root / volume["name"], sources)
@@ -42,19 +53,22 @@ def give(root: Path, user: int, group: int) -> None:
         if place.is_symlink() and not _is_in_memory(place.resolve()):  # a volume that stays
             _give_claimed(place.resolve(), root, user, group)
             continue
-        place = place.resolve()
-        os.chown(place, user, group)
-        for folder, folders, files in os.walk(place):
+        for _, folders, files, handle in os.fwalk(place.resolve()):
+            os.chown(handle, user, group)
             for name in (*folders, *files):
-                os.chown(Path(folder, name), user, group, follow_symlinks=False)
+                os.chown(name, user, group, dir_fd=handle, follow_symlinks=False)
 
 
 def _give_claimed(place: Path, root: Path, user: int, group: int) -> None:
     """Make the top of a volume its user's, if we made it. What is in it is as its users left it: they may have made
     links there to what is not theirs."""
     if place.parent == claimed_folder(root):
-        os.chown(place, user, group)
-        place.chmod(0o700)
+        handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fchown(handle, user, group)
+            os.fchmod(handle, 0o700)
+        finally:
+            os.close(handle)
 
 
 def claimed_folder(root: Path) -> Path:
@@ -93,7 +107,9 @@ def remove(root: Path) -> None:
             with suppress(OSError):  # others of the pod are still there
                 real.parent.rmdir()
         link.unlink()  # a claim's volume stays, and nothing that is done to the rest may follow the link
-    forget_tree(root)
+    for own in root.glob(f"{ROOT_PREFIX}*"):  # no volume can have such a name
+        forget_root(own)
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -> tuple[Mount, ...]:
@@ -102,8 +118,8 @@ def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -
     found = []
     for mount in container.get("volumeMounts") or ():
         volume = volumes[mount["name"]]
-        host = volume.get("hostPath")
-        source = Path(host["path"]) if host else root / volume["name"]
+        host = volume.get("hostPath") or {}
+        source, by_hand = _source_of(volume, root)
         below = mount.get("subPath") or expand(mount.get("subPathExpr") or "", env)
         _check_sub_path(below)
         claimed = volume.get("persistentVolumeClaim") or {}
@@ -111,14 +127,27 @@ def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -
         read_only = bool(mount.get("readOnly") or claimed.get("readOnly")) or written
         found.append(
             Mount(
-                source=str(source),
+                source=source,
                 target=mount["mountPath"],
                 read_only=read_only,
                 below=below,
-                by_user=host is not None,
+                by_user=bool(host),
+                kind=host.get("type") or "",
+                no_links=by_hand,
             )
         )
     return tuple(sorted(found, key=lambda mount: mount.target.count("/")))
+
+
+def _source_of(volume: Object, root: Path) -> tuple[str, bool]:
+    """Return the path of a volume, and whether an admin made that volume by hand: parts of its path may be a user's."""
+    if host := volume.get("hostPath"):
+        return str(Path(host["path"])), False
+    place = root / volume["name"]
+    if "persistentVolumeClaim" not in volume and "ephemeral" not in volume:
+        return str(place), False
+    kept = os.readlink(place)
+    return kept, Path(kept).parent.resolve() != claimed_folder(root)
 
 
 def _check_sub_path(below: str) -> None:
@@ -132,8 +161,17 @@ def _check_sub_path(below: str) -> None:
 class _Sources:
     """Where the files of a volume come from: name -> content and mode."""
 
-    def __init__(self, pod: Object, allocatable: Mapping[str, str], look_up: Lookup, token: TokenRequest) -> None:
+    def __init__(
+        self,
+        pod: Object,
+        allocatable: Mapping[str, str],
+        look_up: Lookup,
+        token: TokenRequest,
+        *,
+        confined: bool,
+    ) -> None:
         self.pod, self._allocatable, self._look_up, self._token = pod, allocatable, look_up, token
+        self.confined = confined
 
     async def keys(self, kind: Kind, source: Object, mode: int) -> dict[str, tuple[bytes, int]]:
         space = self.pod["metadata"]["namespace"]
@@ -176,7 +214,11 @@ class _Sources:
         source = spec.get("hostPath") or spec.get("local")
         if source is None:
             raise ConfigError(f"the volume of persistentvolumeclaim {name} is no directory (hostPath, local)")
-        _check_host_path(source)
+        if not self.confined:
+            _check_host_path(source)
+        elif source.get("type") == "DirectoryOrCreate":
+            with folder(Path("/")) as top:
+                os.close(make_resolved(top, source["path"], NO_SYMLINKS))
         _link(place, source["path"])
 
     async def projected(self, source: Object) -> dict[str, tuple[bytes, int]]:
@@ -209,7 +251,8 @@ async def _make(volume: Object, place: Path, sources: _Sources) -> None:
         case {"emptyDir": source}:
             _make_empty(place, (source or {}).get("medium") == "Memory", sources.pod["metadata"]["uid"])
         case {"hostPath": source}:
-            _check_host_path(source)
+            if not sources.confined:
+                _check_host_path(source)
         case {"configMap": source}:
             mode = source.get("defaultMode") or _DEFAULT_MODE
             _write_files(place, await sources.keys(CONFIG_MAPS, source, mode))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -11,8 +12,10 @@ from typing import Any
 
 from phalanx.embedded.node.container.shim.privileges import CAP_KILL, rights_of_user
 from phalanx.embedded.node.container.shim.record import start_ticks
-from phalanx.embedded.node.container.shim.root import make_root
+from phalanx.embedded.node.container.shim.root import make_root, mount_point
 from phalanx.embedded.node.container.shim.syscalls import (
+    AT_FDCWD,
+    BENEATH,
     CLONE_NEWIPC,
     CLONE_NEWNS,
     CLONE_NEWUSER,
@@ -24,12 +27,19 @@ from phalanx.embedded.node.container.shim.syscalls import (
     MS_REC,
     MS_REMOUNT,
     MS_SLAVE,
+    NO_MAGICLINKS,
+    NO_SYMLINKS,
     PR_SET_PDEATHSIG,
     Refused,
+    attach,
     call,
+    copied_tree,
     libc,
     limit_capabilities,
+    make_read_only,
+    make_resolved,
     mount,
+    open_resolved,
     step,
     write_text,
 )
@@ -38,6 +48,13 @@ PASSED_ON = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signa
 _SECRETS = "/var/run/secrets"
 _ACCOUNT = f"{_SECRETS}/kubernetes.io/serviceaccount"  # a mount point that anybody's pod may make us make
 _HANDLES = 1 << 16
+_KINDS = {
+    "Directory": stat.S_ISDIR,
+    "File": stat.S_ISREG,
+    "Socket": stat.S_ISSOCK,
+    "CharDevice": stat.S_ISCHR,
+    "BlockDevice": stat.S_ISBLK,
+}
 
 
 def has_own_processes(spec: dict[str, Any]) -> bool:
@@ -96,19 +113,55 @@ def _mount_all(mounts: list[dict[str, Any]], spec: dict[str, Any]) -> None:
     All sources are opened before the first is mounted, which may hide another."""
     mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
     sources = [_opened(one, spec) for one in mounts]
-    if any(one["target"] == _ACCOUNT for one in mounts) and not os.path.isdir(_ACCOUNT):
-        _make_account_point()
+    account = _account_point() if any(one["target"] == _ACCOUNT for one in mounts) else None
     for source, one in zip(sources, mounts, strict=True):
-        target = one["target"]
-        with rights_of_user({} if target == _ACCOUNT else spec):
-            step(f"making the mount point {target}", partial(_mount_point, os.fstat(source).st_mode, target))
-        mount(f"mounting {target}", f"/proc/self/fd/{source}", target, None, MS_BIND | MS_REC)
-        if one["read_only"]:
-            mount(f"making {target} read-only", "none", target, None, MS_BIND | MS_REMOUNT | MS_RDONLY)
+        if spec.get("confined"):
+            _mount_for_user(source, one, spec, account)
+        else:
+            _mount_here(source, one)
     if spec.get("confined"):
         flags = MS_NOSUID | MS_NODEV
         mount("mounting /dev/shm", "tmpfs", "/dev/shm", "tmpfs", flags, "mode=1777")  # noqa: S108 - its own
         mount("mounting /proc", "proc", "/proc", "proc", flags)
+
+
+def _mount_here(source: int, one: dict[str, Any]) -> None:
+    """By calls that every kernel has: whoever named the paths is who we are."""
+    target = one["target"]
+    step(f"making the mount point {target}", partial(_mount_point, os.fstat(source).st_mode, target))
+    mount(f"mounting {target}", f"/proc/self/fd/{source}", target, None, MS_BIND | MS_REC)
+    if one["read_only"]:
+        mount(f"making {target} read-only", "none", target, None, MS_BIND | MS_REMOUNT | MS_RDONLY)
+
+
+def _mount_for_user(source: int, one: dict[str, Any], spec: dict[str, Any], account: int | None) -> None:
+    """By handles alone. A path that we followed as root could lead through what the user has mounted, /proc itself
+    included, or be another one a moment later."""
+    target = one["target"]
+    tree = copied_tree(f"taking {one['source']}", source)
+    if one["read_only"]:
+        make_read_only(f"making {target} read-only", tree)
+    if account is not None and target == _ACCOUNT and _is_at(account, target):
+        point = os.dup(account)
+    else:
+        point = mount_point(target, spec, file=not stat.S_ISDIR(os.fstat(tree).st_mode))
+    attach(f"mounting {target}", tree, point)
+    for handle in (source, tree, point):
+        os.close(handle)
+
+
+def _is_at(handle: int, path: str) -> bool:
+    """Return whether no mount has hidden it."""
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    return False
+
+
+def _account_point() -> int:
+    """Return a handle on the mount point of the service account. Raises Refused."""
+    if not os.path.isdir(_ACCOUNT):
+        _make_account_point()
+    return int(step(f"opening {_ACCOUNT}", partial(os.open, _ACCOUNT, os.O_PATH | os.O_CLOEXEC)))
 
 
 def _make_account_point() -> None:
@@ -131,14 +184,48 @@ def _make_account_point() -> None:
 
 def _opened(one: dict[str, Any], spec: dict[str, Any]) -> int:
     """A handle on what is to be mounted. What its user named, a path of the machine or one below a volume, he must be
-    able to reach, and what is missing below a volume is made as he."""
+    able to reach, and what is missing below a volume is made as he. Raises Refused."""
     source, below = one["source"], one.get("below", "")
     with rights_of_user(spec if one.get("by_user") else {}):
-        handle = step(f"opening {source}", lambda: os.open(source, os.O_PATH | os.O_CLOEXEC))
-    with rights_of_user(spec):
-        for part in filter(None, below.split("/")):
-            handle = step(f"opening {below} in {source}", partial(_entered, part, handle))
+        handle = step(f"opening {source}", partial(_opened_source, one, spec))
+    if spec.get("confined"):
+        _require_kind(handle, one)
+        with rights_of_user(spec):
+            return _below(handle, below, source) if below else int(handle)
+    for part in filter(None, below.split("/")):
+        handle = step(f"opening {below} in {source}", partial(_entered, part, handle))
     return int(handle)
+
+
+def _opened_source(one: dict[str, Any], spec: dict[str, Any]) -> int:
+    """Raises OSError, Refused."""
+    if not spec.get("confined"):
+        return os.open(one["source"], os.O_PATH | os.O_CLOEXEC)
+    try:
+        return open_resolved(AT_FDCWD, one["source"], NO_SYMLINKS if one.get("no_links") else NO_MAGICLINKS)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            text = "a symbolic link in it leads elsewhere, or it is one of a process (/proc/PID)"
+            raise Refused(f"opening {one['source']}: {text}") from None
+        raise
+
+
+def _require_kind(handle: int, one: dict[str, Any]) -> None:
+    """The types of a hostPath volume. Raises Refused."""
+    kind, mode = one.get("kind", ""), os.fstat(handle).st_mode
+    if kind in _KINDS and not _KINDS[kind](mode):
+        raise Refused(f"hostPath type check failed: {one['source']} is not a {kind}")
+
+
+def _below(folder: int, path: str, source: str) -> int:
+    """Raises Refused."""
+    try:
+        return make_resolved(folder, path, BENEATH | NO_MAGICLINKS)
+    except OSError as error:
+        why = "a link leads out of the volume" if error.errno == errno.EXDEV else error.strerror
+        raise Refused(f"opening {path} in {source}: {why}") from None
+    finally:
+        os.close(folder)
 
 
 def _entered(name: str, folder: int) -> int:

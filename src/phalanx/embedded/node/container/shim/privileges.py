@@ -21,11 +21,13 @@ from phalanx.embedded.node.container.shim.syscalls import (
     libc,
     limit_capabilities,
     step,
+    without_capabilities,
 )
 
 _ACCOUNTS_BYTES = 1 << 20  # of an image's /etc/passwd and /etc/group that are read
 _CAPABILITIES = 64
 CAP_KILL = 5
+_ASKED = -1  # no number of a user: setfsuid(2) changes nothing, and says who it is
 
 
 def become_user(spec: dict[str, Any]) -> None:
@@ -99,7 +101,10 @@ def _accounts(path: str, fields: int) -> list[list[str]]:
 
 @contextmanager
 def rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
-    """Files are opened and made with the rights of a confined program's user (setfsuid(2)); no other program's."""
+    """Files are opened and made with the rights of a confined program's user (setfsuid(2)); no other program's.
+
+    Root's capabilities are put aside, too: with the one to trace, a path below /proc/PID would lead into any process.
+    Raises Refused."""
     if not spec.get("confined"):
         yield
         return
@@ -108,18 +113,11 @@ def rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
     libc.setfsgid(spec["group"])
     libc.setfsuid(spec["user"])
     try:
-        yield
+        if (libc.setfsuid(_ASKED), libc.setfsgid(_ASKED)) != (spec["user"], spec["group"]):
+            raise Refused(f"the rights of user {spec['user']} cannot be taken on")
+        with without_capabilities():
+            yield
     finally:
         libc.setfsuid(os.geteuid())
         libc.setfsgid(os.getegid())
         os.setgroups(before)
-
-
-@contextmanager
-def rights_at(path: str, volumes: Iterable[str], spec: dict[str, Any]) -> Iterator[None]:
-    """Files at `path`, in a root of the program's own, are made by root; below what is mounted there (`volumes`), which
-    may be the machine's, with the rights of a confined program's user."""
-    real = os.path.realpath(path)
-    below = any(real.startswith(os.path.realpath(one).rstrip("/") + "/") for one in volumes)
-    with rights_of_user(spec if below else {}):
-        yield

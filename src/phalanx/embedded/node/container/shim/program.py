@@ -18,8 +18,8 @@ from phalanx.embedded.node.container.shim.privileges import (
     give_up_new_rights,
     hide_from_program,
     home,
-    rights_at,
 )
+from phalanx.embedded.node.container.shim.root import make_working_directory
 from phalanx.embedded.node.container.shim.syscalls import (
     PR_SET_PDEATHSIG,
     Refused,
@@ -51,8 +51,7 @@ def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended
     if spec.get("tty"):
         _take_terminal(spec)
     if spec.get("root") is not None:  # as OCI runtimes do: config.md, "cwd"
-        with rights_at(spec["cwd"], (one["target"] for one in spec["mounts"]), spec):
-            step(f"making the working directory {spec['cwd']}", lambda: os.makedirs(spec["cwd"], exist_ok=True))
+        make_working_directory(spec)
     become_user(spec)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would clear it
     if not has_own_processes(spec) and os.getppid() != shim:
@@ -106,7 +105,7 @@ def enter(spec: dict[str, Any]) -> NoReturn:
             _end_as(program)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         _execute(spec, spec["argv"])
-    except (Refused, OSError) as error:
+    except BaseException as error:  # nothing of Python's own may look for modules in the container, as root
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         os._exit(_NOT_FOUND if "not found" in str(error) else _CANNOT_RUN)

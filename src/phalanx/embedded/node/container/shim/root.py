@@ -2,8 +2,9 @@
 
 What comes from the machine (volumes, device files, /sys) is taken as copies of mounts while the machine's own root is
 still there; then the image's tree becomes the root and the machine's is let go of. Only after that are the copies put
-in their places, so that whatever an image has there, links above all, leads nowhere but into itself. Of a confined
-program nothing is made in a volume, which may be a directory of the machine, but with its user's rights.
+in their places, so that whatever an image has there, links above all, leads nowhere but into itself. Root makes mount
+points in the image's own tree alone. Whatever leads into a volume, which may be a directory of the machine, is made
+with the rights of a confined program's user. `mount_point` has the kernel say which of both it is, and keeps to that.
 
 Of the machine a container sees what OCI runtime-spec, config-linux.md, lists: /proc of its own processes, /sys
 read-only, the usual files of /dev and its own devices. What of /proc and /sys tells of the machine is hidden, and what
@@ -12,13 +13,17 @@ would change it is read-only, for root in a container is the machine's root but 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from phalanx.embedded.node.container.shim.privileges import rights_at
+from phalanx.embedded.node.container.shim.privileges import rights_of_user
 from phalanx.embedded.node.container.shim.syscalls import (
+    BENEATH,
+    IN_ROOT,
     MNT_DETACH,
     MS_BIND,
     MS_NODEV,
@@ -28,12 +33,15 @@ from phalanx.embedded.node.container.shim.syscalls import (
     MS_REC,
     MS_REMOUNT,
     MS_SLAVE,
+    NO_MAGICLINKS,
+    NO_XDEV,
     Refused,
     attach,
     call,
     copied_tree,
     libc,
     make_read_only,
+    make_resolved,
     mount,
     pivot_root_to_here,
     step,
@@ -64,15 +72,13 @@ def make_root(spec: dict[str, Any], volumes: list[tuple[int, dict[str, Any]]]) -
     pivot_root_to_here()
     _make_proc(processes, hide=not user_namespace)
     _make_dev(devices, user_namespace=user_namespace)
-    _folder("/sys")
-    attach("mounting /sys", system, "/sys")
+    _attach("/sys", system, _folder("/sys"))
     if not user_namespace:
         _hide(spec)
-    for number, (tree, target) in enumerate(copies):
-        with rights_at(target, (one for _, one in copies[:number]), spec):
-            step(f"making the mount point {target}", lambda tree=tree, target=target: _point(os.fstat(tree), target))
-        attach(f"mounting {target}", tree, target)
-        os.close(tree)
+    own = (("/dev/", _folder("/dev"), BENEATH), ("/", _folder("/"), IN_ROOT))
+    for tree, target in copies:
+        point = mount_point(target, spec, file=not stat.S_ISDIR(os.fstat(tree).st_mode), own=own)
+        _attach(target, tree, point)
     if root["read_only"]:
         mount("making the root read-only", "none", "/", None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NODEV)
 
@@ -114,18 +120,64 @@ def _mount_layers(root: dict[str, Any], *, user_namespace: bool) -> None:
           options + (",userxattr" if user_namespace else ""))  # fmt: skip
 
 
-def _folder(path: str) -> None:
-    """A directory of the image, or one that is made; never what a link of it leads to."""
+def _folder(path: str) -> int:
+    """Return a handle on a directory of the image, or one that is made; never on what a link of it leads to."""
     with suppress(FileExistsError):
         os.mkdir(path, 0o755)
     if not stat.S_ISDIR(os.lstat(path).st_mode):
         raise Refused(f"the image's {path} is no directory")
+    return os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+
+def _attach(target: str, tree: int, point: int) -> None:
+    attach(f"mounting {target}", tree, point)
+    os.close(tree)
+    os.close(point)
+
+
+def mount_point(
+    target: str, spec: dict[str, Any], *, file: bool = False, own: tuple[tuple[str, int, int], ...] = ()
+) -> int:
+    """Return a handle on a directory of the container, or a file, that is made where it is missing: by root in the
+    container's own tree, with the user's rights in all else. `own`: that tree's directories, their handles, and how
+    links are followed there. Raises Refused."""
+    what = f"making the mount point {target}"
+    target = f"/{target.lstrip('/')}"
+    for place, folder, resolve in own:
+        if target.startswith(place):
+            with suppress(_Elsewhere):
+                own_path = target.removeprefix(place)
+                return int(step(what, partial(_own_point, folder, own_path, resolve, file=file)))
+            break
+    with rights_of_user(spec):
+        root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+        try:
+            return int(step(what, lambda: make_resolved(root, target, IN_ROOT | NO_MAGICLINKS, file=file)))
+        finally:
+            os.close(root)
+
+
+class _Elsewhere(Exception):
+    """The path leads into another mount."""
+
+
+def _own_point(folder: int, path: str, resolve: int, *, file: bool) -> int:
+    """Raises _Elsewhere, OSError."""
+    try:
+        return make_resolved(folder, path, resolve | NO_XDEV | NO_MAGICLINKS, file=file)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise _Elsewhere from None
+        raise
+
+
+def make_working_directory(spec: dict[str, Any]) -> None:
+    """Make it in the container's tree, where it is missing. Raises Refused."""
+    os.close(mount_point(spec["cwd"], spec, own=(("/", _folder("/"), IN_ROOT),)))
 
 
 def _make_proc(processes: int, *, hide: bool) -> None:
-    _folder("/proc")
-    attach("mounting /proc", processes, "/proc")
-    os.close(processes)
+    _attach("/proc", processes, _folder("/proc"))
     for path in _READ_ONLY if hide else ():
         if os.path.exists(path):
             mount(f"mounting {path}", path, path, None, MS_BIND | MS_REC)
@@ -133,12 +185,10 @@ def _make_proc(processes: int, *, hide: bool) -> None:
 
 
 def _make_dev(devices: list[tuple[int, str]], *, user_namespace: bool) -> None:
-    _folder("/dev")
+    os.close(_folder("/dev"))
     mount("mounting /dev", "tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755,size=65536k")
-    for tree, path in devices:
-        step(f"making {path}", lambda tree=tree, path=path: _point(os.fstat(tree), path))
-        attach(f"mounting {path}", tree, path)
-        os.close(tree)
+    for tree, path in devices:  # no volume is there yet
+        _attach(path, tree, mount_point(path, {}, file=not stat.S_ISDIR(os.fstat(tree).st_mode)))
     for name, target in _LINKS.items():
         os.symlink(target, f"/dev/{name}")
     for name in ("shm", "pts"):
@@ -156,11 +206,3 @@ def _hide(spec: dict[str, Any]) -> None:
             mount(f"hiding {path}", "tmpfs", path, "tmpfs", MS_RDONLY, "size=0")
         elif os.path.exists(path):
             mount(f"hiding {path}", "/dev/null", path, None, MS_BIND)
-
-
-def _point(found: os.stat_result, target: str) -> None:
-    if stat.S_ISDIR(found.st_mode):
-        os.makedirs(target, exist_ok=True)
-    elif not os.path.lexists(target):
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))

@@ -55,6 +55,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
 )
 
 _POLL_MS = 1000  # every wake-up has a signal; this is for the one that the kernel merged with another
+_NOBODY = 65534
 START_FAILED = 128  # the exit code of a container that could not be started, as containerd reports it
 
 
@@ -248,6 +249,16 @@ def probe(source: str, target: str, user_namespace: bool) -> str:
     return ""
 
 
+def probe_confined(folder: str) -> str:
+    """Return "" if this machine lets us mount for another user, by handles alone, else why not."""
+    spec = {"mounts": [{"source": folder, "target": "/", "read_only": True}], "confined": True}
+    try:
+        isolate({**spec, "user": _NOBODY, "group": _NOBODY, "groups": [_NOBODY]})
+    except (Refused, OSError) as error:
+        return str(error)
+    return ""
+
+
 def probe_root(root: dict[str, Any], user_namespace: bool) -> str:
     """Return "" if this machine lets us give a program a root of its own, else why not."""
     spec = {"root": root, "mounts": [], "host_name": "probe", "user_namespace": user_namespace}
@@ -272,6 +283,8 @@ def main(words: list[str]) -> None:
     match words:
         case ["--probe", source, target]:
             _answer(probe(source, target, os.geteuid() != 0))
+        case ["--probe-confined", folder]:
+            _answer(probe_confined(folder))
         case ["--probe-root", root]:
             _answer(probe_root(json.loads(root), os.geteuid() != 0))
         case ["--enter", handle]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
@@ -19,10 +20,16 @@ MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x80000
 MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 36, 38
 _CAPABILITIES_VERSION_3 = 0x20080522
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE, _MOVE_MOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 437, 442
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
-_OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC, _MOVE_MOUNT_F_EMPTY_PATH = 0x1, os.O_CLOEXEC, 0x4
+_OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 0x1, os.O_CLOEXEC
+_MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 0x4, 0x40
 _MOUNT_ATTR_RDONLY = 0x1
+AT_FDCWD = _AT_FDCWD  # a path of the machine
+# How a path is followed, openat2(2): not into another mount; not by links of /proc; by no symbolic link; only to what
+# is below the directory, else EXDEV; as if the directory was the root.
+NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT = 0x01, 0x02, 0x04, 0x08, 0x10
+_HANDLE = os.O_PATH | os.O_CLOEXEC
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -52,16 +59,50 @@ def mount(what: str, source: str, target: str, kind: str | None, flags: int, opt
     call(what, libc.mount(*coded, ctypes.c_ulong(flags), None if options is None else os.fsencode(options)))
 
 
+class _How(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def open_resolved(folder: int, path: str, resolve: int, flags: int = _HANDLE) -> int:
+    """Return a handle on `path`, followed from `folder` as `resolve` allows (openat2(2)). Raises OSError."""
+    how = _How(flags, 0, resolve)
+    found = int(libc.syscall(_OPENAT2, folder, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)))
+    if found < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
+    return found
+
+
+def make_resolved(folder: int, path: str, resolve: int, *, file: bool = False) -> int:
+    """Return a handle on `path`, with all that is missing made: directories, and with `file` an empty file at the end.
+    Each is made by the handle of the directory above, so that no link that changes meanwhile leads elsewhere. Raises
+    OSError."""
+    path = path.strip("/") or "."
+    try:
+        return open_resolved(folder, path, resolve)
+    except FileNotFoundError:
+        parent, _, name = path.rpartition("/")
+        above = make_resolved(folder, parent, resolve)
+    try:
+        if file:
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644, dir_fd=above))
+        else:
+            os.mkdir(name, 0o755, dir_fd=above)
+        return os.open(name, _HANDLE | os.O_NOFOLLOW, dir_fd=above)
+    finally:
+        os.close(above)
+
+
 def copied_tree(what: str, handle: int) -> int:
     """Return a handle on a copy of what is mounted at `handle` and below. Raises Refused."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
     return call(what, libc.syscall(_OPEN_TREE, handle, b"", flags))
 
 
-def attach(what: str, tree: int, target: str) -> None:
-    """Put such a copy at `target`. Raises Refused."""
-    flags = _MOVE_MOUNT_F_EMPTY_PATH
-    call(what, libc.syscall(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), flags))
+def attach(what: str, tree: int, point: int) -> None:
+    """Put such a copy where the handle `point` is. Raises Refused."""
+    flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
+    call(what, libc.syscall(_MOVE_MOUNT, tree, b"", point, b"", flags))
 
 
 def make_read_only(what: str, tree: int) -> None:
@@ -71,11 +112,31 @@ def make_read_only(what: str, tree: int) -> None:
     call(what, libc.syscall(_MOUNT_SETATTR, tree, b"", flags, ctypes.byref(asked), ctypes.sizeof(asked)))
 
 
-def limit_capabilities(kept: Iterable[int]) -> None:
-    """Give up all capabilities but these, of those that this process has (capset(2)). Raises Refused."""
+def _capabilities() -> tuple[Any, Any]:
+    """Return the arguments of capset(2) that change nothing. Raises Refused."""
     head = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable: of numbers 0 to 31, and of 32 to 63
     call("reading capabilities", libc.capget(head, sets))
+    return head, sets
+
+
+@contextmanager
+def without_capabilities() -> Iterator[None]:
+    """Put all capabilities of this process aside. Raises Refused."""
+    head, sets = _capabilities()
+    before = tuple(sets)
+    sets[0] = sets[3] = 0
+    call("putting capabilities aside", libc.capset(head, sets))
+    try:
+        yield
+    finally:
+        sets[:] = before
+        call("taking capabilities up again", libc.capset(head, sets))
+
+
+def limit_capabilities(kept: Iterable[int]) -> None:
+    """Give up all capabilities but these, of those that this process has (capset(2)). Raises Refused."""
+    head, sets = _capabilities()
     mask = sum(1 << number for number in kept)
     for place, word in enumerate((mask & 0xFFFFFFFF, mask >> 32)):
         permitted = sets[3 * place + 1] & word
