@@ -31,6 +31,8 @@ OBJECTS, LEDGER = "apiserver.sqlite3", "ledger.sqlite3"
 _DATABASES = (LEDGER, OBJECTS)
 _SECRETS = ("tokens.csv", "kubelet.token", "pki/ca.crt", "pki/ca.key", "pki/sa.key", "pki/server.crt", "pki/server.key")
 _NAMES = (*_SECRETS, *_DATABASES)  # in the order in which they are put back
+_COUNTED = "apiserver.acknowledged"  # made anew for the database of a backup
+_PUT = (*_NAMES[:-1], _COUNTED, OBJECTS)
 _LEVEL = 1  # of gzip: objects are JSON, and the time counts
 
 
@@ -120,7 +122,7 @@ def _check(folder: Path) -> int:
                 (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
                 if verdict != "ok":
                     raise sqlite3.DatabaseError(f"{name} is damaged ({verdict})")
-    journal = Journal(folder / OBJECTS)
+    journal = Journal(folder / OBJECTS, accept_loss=True)  # of what it was made of, nothing is missing
     try:
         return journal.live()
     finally:
@@ -128,7 +130,7 @@ def _check(folder: Path) -> int:
 
 
 def _put(folder: Path, directory: DataDirectory) -> Path | None:
-    there = [name for name in _NAMES if (directory.path / name).exists()]
+    there = [name for name in _PUT if (directory.path / name).exists()]
     replaced = directory.path / time.strftime("replaced-%Y%m%dT%H%M%S") if there else None
     for name in there:
         if name in _DATABASES:  # what its log still holds goes into the file: a log must not meet another database
@@ -139,7 +141,7 @@ def _put(folder: Path, directory: DataDirectory) -> Path | None:
         kept = replaced / name
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.link(directory.path / name, kept)
-    for name in _NAMES:
+    for name in _PUT:
         if (new := folder / name).exists():
             (directory.path / name).parent.mkdir(mode=0o700, exist_ok=True)
             new.replace(directory.path / name)

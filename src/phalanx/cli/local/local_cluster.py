@@ -181,15 +181,17 @@ async def running(
     machines: Machines,
     tell: Tell,
     options: Sequence[str] = (),
+    *,
+    accept_loss: bool = False,
 ) -> AsyncIterator[LocalCluster]:
     """Both processes run and are ready; they are kept alive while the context lasts, and stopped in order after it.
-    `options`: what the control plane is told besides.
+    `options`: what the control plane is told besides. `accept_loss`: start without acknowledged writes that are lost.
 
     Raises PhalanxError if they cannot be started."""
     port = port or free_port()  # chosen once: after a crash the API server must come back where it was
     with owned(directory, port):
         require_free(port)
-        server = Child(_api_server(directory, port), tell)
+        server = Child(_api_server(directory, port, accept_loss=accept_loss), tell)
         plane = Child(_control_plane(directory, machines, options), tell)
         keepers: dict[Child, asyncio.Task[None]] = {}
 
@@ -209,12 +211,13 @@ async def running(
             await stop(server)
 
 
-def _api_server(directory: DataDirectory, port: int) -> Program:
+def _api_server(directory: DataDirectory, port: int, *, accept_loss: bool) -> Program:
     return Program(
         name="API server",
         argv=(
             *(sys.executable, "-m", "phalanx.embedded.apiserver"),
             *("--data", str(directory.path), "--host", HOST, "--port", str(port)),
+            *(("--accept-loss",) if accept_loss else ()),
         ),
         log=directory.log("api-server"),
     )

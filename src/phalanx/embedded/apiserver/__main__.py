@@ -34,6 +34,11 @@ def main() -> int:
         help="the Kubernetes release by whose rules the template of a suspended Job may change, as 1.35 "
         "(default: %(default)s)",
     )
+    parser.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="start although acknowledged writes are missing in the database, or damaged, and go on without them",
+    )
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
@@ -47,7 +52,11 @@ def main() -> int:
     gc.set_threshold(50_000, 20, 100)
     try:
         settings = Settings(
-            data_dir=given.data, host=given.host, port=given.port, emulated_version=given.emulated_version
+            data_dir=given.data,
+            host=given.host,
+            port=given.port,
+            emulated_version=given.emulated_version,
+            accept_loss=given.accept_loss,
         )
         uvloop.run(serve(settings, ready))
     except PhalanxError as error:

@@ -79,7 +79,7 @@ async def serve(settings: Settings, ready: Callable[[Running], None] | None = No
 
 async def open_api(settings: Settings) -> Api:
     """The server without a socket: database open, the first objects made."""
-    journal = Journal(settings.database)
+    journal = Journal(settings.database, accept_loss=settings.accept_loss)
     fresh = journal.fact("furnished", 0) == 0
     store = Store(journal, settings.retention)
     registry = Registry((*emulating(settings.emulated_version), *REVIEWS, *AGGREGATED, *METRICS))

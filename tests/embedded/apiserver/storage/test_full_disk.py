@@ -19,10 +19,10 @@ PATH = "/api/v1/namespaces/default"
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 MiB."""
+    """A file system of 72 MiB."""
     place = tmp_path / "disk"
     place.mkdir()
-    if os.getuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", place]).returncode:
+    if os.getuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=72m", "tmpfs", place]).returncode:
         pytest.skip("no file system can be mounted here")
     try:
         yield place

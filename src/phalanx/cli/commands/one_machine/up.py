@@ -41,6 +41,7 @@ async def up(
     record: Path | None = None,
     metrics_address: str | None = None,
     stop_pods: bool = False,
+    accept_loss: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Start a Kubernetes on this machine, with Phalanx as its scheduler. Ctrl-C stops it.
 
@@ -71,13 +72,16 @@ async def up(
         (port 0 takes any free one, and it is printed which). docs/guide/metrics.md lists what there is.
     stop_pods
         When it stops, end the pods that run on this machine too. Their Jobs are queued again for the next `up`.
+    accept_loss
+        Start although the database lacks writes that were acknowledged, or has damaged ones, and go on without them.
     """
     directory = chosen_directory(data, os.environ)
     _check(policy, record)
     metrics = None if metrics_address is None else _chosen(metrics_address)
     with stop_wish() as wish:
         ready = asyncio.Event()
-        cluster = running(directory, port, machines or Machines(), _say, _options(policy, record, metrics))
+        options = _options(policy, record, metrics)
+        cluster = running(directory, port, machines or Machines(), _say, options, accept_loss=accept_loss)
         serving = asyncio.create_task(_serve(directory, cluster, metrics, ready, wish, stop_pods))
         stopping = asyncio.create_task(wish.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

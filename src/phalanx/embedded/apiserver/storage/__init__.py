@@ -1,6 +1,7 @@
 """Objects and their history.
 
 settings   what a server is told: its data directory, and how much of the past it keeps
+acknowledged  the names of the latest acknowledged writes, beside the database
 journal    every revision on disk, written and synced before it is acknowledged
 reserve    room on the disk that is given up for deletions when there is no other
 tally      how much each namespace holds

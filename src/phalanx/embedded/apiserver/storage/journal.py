@@ -10,25 +10,34 @@ Durability: WAL with synchronous=FULL, so a commit returns when the rows are on 
 few multi-row INSERTs (sizes are powers of two, so a handful of prepared statements serve all): a statement is one
 round trip through the interpreter lock, and the event loop holds that lock most of the time under load.
 
+Each row has a checksum, and `acknowledged.py` names the latest writes. When the server starts, it says which
+acknowledged writes are missing or were changed, and goes on without them only when it is told to.
+
 All methods block. `store.py` calls them on one thread, one at a time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
+import time
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from phalanx.embedded.apiserver.storage.acknowledged import Acknowledged, Receipt
 from phalanx.errors import PhalanxError
 
+log = logging.getLogger(__name__)
+
 PUT, DELETE = 0, 1
-_FORMAT = 1
+_FORMAT = 2  # 1 had no checksums
 _LARGEST_INSERT = 512
-_COLUMNS = 9
+_COLUMNS = 10
 _FREE = ("freelist_count", "page_size")
 
 _SCHEMA = """
@@ -38,7 +47,8 @@ CREATE TABLE IF NOT EXISTS revisions (
   operation INTEGER NOT NULL,   -- 0 put, 1 delete
   at REAL NOT NULL,             -- seconds since the epoch
   grp TEXT NOT NULL, plural TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
-  data BLOB NOT NULL            -- the object as JSON; of a deletion, its last state
+  data BLOB NOT NULL,           -- the object as JSON; of a deletion, its last state
+  checksum INTEGER              -- CRC-32 of the data, begun with the version; NULL in rows that format 1 wrote
 ) STRICT;
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 """
@@ -67,22 +77,58 @@ class Prune:
 
 
 class Journal:
-    """An open database. `close` it."""
+    """An open database. `close` it. `accept_loss`: open it without acknowledged writes that are missing or damaged."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, accept_loss: bool = False) -> None:
+        """Raises PhalanxError."""
+        self.path, self._accept_loss = path, accept_loss
         self.spare_bytes = 0  # within the file, as of the last checkpoint
         try:
             # The database holds secrets; its WAL takes over its mode.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
             self._prepare()
+            self._acknowledged = Acknowledged(path.with_suffix(".acknowledged"))
+            self._require_all()
         except (sqlite3.Error, OSError) as error:
             raise PhalanxError(
                 f"cannot open the database {path}: {error}. The API server cannot start from it. If the disk is "
-                "full, free some space; if the file is damaged, move it away (the server then starts empty) or "
-                "restore a copy."
+                "full, free some space; if the file is damaged, restore a backup (`phalanx restore --replace`), or "
+                f"move {path.name} and {path.stem}.acknowledged away: the server then starts empty."
             ) from error
+
+    def _require_all(self) -> None:
+        """Raises PhalanxError where acknowledged writes are missing, sqlite3.Error, OSError."""
+        kept, at_s = self._end()
+        loss = self._acknowledged.loss(kept)
+        counted = self.fact("counted", 0)
+        if loss is None and counted and not self._acknowledged.latest():
+            self._refuse(f"{self._acknowledged.path.name}, which names the writes that were acknowledged, is not there")
+        if loss is not None:
+            self._refuse(str(loss))
+            kept = loss.last.version
+            self.note("horizon", kept)  # versions that somebody was told are not used again
+        if loss is not None or not self._acknowledged.latest():
+            self._acknowledged.reset(Receipt(kept, at_s, ""))
+        if not counted:
+            self.note("counted", 1)
+
+    def _end(self) -> tuple[int, float]:
+        """Return the last version that the database has, and when it was written."""
+        row = self._db.execute("SELECT version, at FROM revisions ORDER BY version DESC LIMIT 1").fetchone()
+        version, at_s = row or (0, time.time())
+        return max(version, self.fact("horizon", 0)), at_s
+
+    def _refuse(self, what: str) -> None:
+        """Raises PhalanxError, unless losses are accepted."""
+        text = f"the database {self.path} is not whole: {what}"
+        if not self._accept_loss:
+            raise PhalanxError(
+                f"{text}. The file, or its log {self.path.name}-wal, was cut, damaged or removed. The API server did "
+                "not start, and nothing was changed. Put the files back, restore a backup (`phalanx restore "
+                "--replace`), or start with --accept-loss to go on without what is missing."
+            )
+        log.warning("%s. It goes on without, as --accept-loss says", text)
 
     def _prepare(self) -> None:
         # The file is found damaged now, with a clear message, rather than in the middle of somebody's write.
@@ -98,7 +144,9 @@ class Journal:
         self._db.execute("PRAGMA secure_delete = FAST")
         self._db.executescript(_SCHEMA)
         found = self.fact("format", _FORMAT)
-        if found != _FORMAT:
+        if found == 1:
+            self._db.execute("ALTER TABLE revisions ADD COLUMN checksum INTEGER")
+        elif found != _FORMAT:
             raise sqlite3.DatabaseError(f"its format is {found}, this program writes format {_FORMAT}")
         self._db.execute("INSERT OR REPLACE INTO facts VALUES ('format', ?)", (_FORMAT,))
 
@@ -112,12 +160,17 @@ class Journal:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     def rows(self) -> Iterator[Row]:
-        """Every kept revision, oldest first."""
+        """Every kept revision, oldest first. Raises PhalanxError for one that was changed."""
         found = self._db.execute(
-            "SELECT version, previous, operation, at, grp, plural, namespace, name, data "
+            "SELECT version, previous, operation, at, grp, plural, namespace, name, data, checksum "
             "FROM revisions ORDER BY version"
         )
-        return map(Row._make, found)
+        for *values, checksum in found:
+            row = Row._make(values)
+            if checksum is None or checksum == _checksum(row):
+                yield row
+            else:
+                self._refuse(f"version {row.version} of {_named(row)} is damaged")
 
     def live(self) -> int:
         """How many objects there are."""
@@ -138,6 +191,7 @@ class Journal:
                 self._prune(prune)  # first: what it frees can be used
             self._insert(rows)
             self._db.execute("COMMIT")
+            self._acknowledged.note(_receipts(rows, prune))
         except sqlite3.Error:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
@@ -158,6 +212,7 @@ class Journal:
             values: list[object] = []
             for row in rows[start : start + count]:
                 values += row
+                values.append(_checksum(row))
             marks = ",".join(["(" + ",".join("?" * _COLUMNS) + ")"] * count)
             self._db.execute(f"INSERT INTO revisions VALUES {marks}", values)  # noqa: S608 (only question marks)
             start += count
@@ -167,5 +222,27 @@ class Journal:
         self._db.execute("DELETE FROM revisions WHERE version IN (SELECT value FROM json_each(?))", (versions,))
         self._db.execute("INSERT OR REPLACE INTO facts VALUES ('horizon', ?)", (prune.horizon,))
 
+    def sync(self) -> None:
+        """Make the names of acknowledged writes stand against a power cut."""
+        self._acknowledged.sync()
+
     def close(self) -> None:
         self._db.close()
+        self._acknowledged.close()
+
+
+def _checksum(row: Row) -> int:
+    return zlib.crc32(row.data, row.version & 0xFFFFFFFF)
+
+
+def _named(row: Row) -> str:
+    place = f"{row.namespace}/{row.name}" if row.namespace else row.name
+    return f"{row.plural} {place}{' (deleted)' if row.operation == DELETE else ''}"
+
+
+def _receipts(rows: Sequence[Row], prune: Prune | None) -> Iterator[Receipt]:
+    for row in rows:
+        yield Receipt(row.version, row.at_s, _named(row))
+    # On a full disk deletions leave no row, only the version after which the past begins.
+    if prune is not None and prune.horizon > max((row.version for row in rows), default=0):
+        yield Receipt(prune.horizon, time.time(), "")

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 import time
 from pathlib import Path
 
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+
 SIZE_BYTES = 16 * 2**20
+FULL = 507  # HTTP: insufficient storage
 _TRY_EVERY_S = 1.0
 
 
@@ -59,3 +63,14 @@ class Reserve:
         finally:
             os.close(file)
         return True
+
+
+def storage_refusal(error: Exception) -> ApiError:
+    """A write that could not be made durable. The words name the disk, because that is what the user must mend."""
+    if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
+        return ApiError(
+            FULL, "InsufficientStorage",
+            f"the write was not stored, the disk that holds the API server's data is full ({error}); "
+            "free some space and try again, nothing that was acknowledged is lost. Deleting works meanwhile",
+        )  # fmt: skip
+    return ApiError(500, "InternalError", f"the write was not stored: {error}; nothing that was acknowledged is lost")

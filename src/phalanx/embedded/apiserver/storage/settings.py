@@ -38,6 +38,8 @@ class Settings:
     body_limit_bytes: int = OBJECT_BYTES
     # The Kubernetes release by whose rules the template of a suspended Job may change.
     emulated_version: str = "1.36"
+    # Start without acknowledged writes that the database has lost.
+    accept_loss: bool = False
 
     @property
     def database(self) -> Path:

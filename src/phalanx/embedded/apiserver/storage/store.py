@@ -22,6 +22,7 @@ snapshots: the state at an earlier version is the present with the events since 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import time
 from bisect import bisect_right
@@ -35,8 +36,9 @@ import msgspec
 
 from phalanx.embedded.apiserver.apimachinery.limits import OBJECT_BYTES
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.storage.acknowledged import SYNC_S
 from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, Prune, Row
-from phalanx.embedded.apiserver.storage.reserve import SIZE_BYTES, Reserve
+from phalanx.embedded.apiserver.storage.reserve import FULL, SIZE_BYTES, Reserve, storage_refusal
 from phalanx.embedded.apiserver.storage.settings import Retention
 from phalanx.embedded.apiserver.storage.tally import Tally
 
@@ -45,7 +47,6 @@ Key = tuple[str, str]  # (group, plural): one storage for all versions of a kind
 Place = tuple[Key, str, str]  # key, namespace, name
 
 _NEARLY_FULL = f"less than {2 * SIZE_BYTES // 2**20} MiB are free on a disk that is nearly full"
-_FULL = 507  # HTTP: insufficient storage
 _LEASES: Key = ("coordination.k8s.io", "leases")
 
 encode = msgspec.json.Encoder().encode
@@ -143,14 +144,14 @@ class Store:
         self._journal, self._retention = journal, retention
         self._reserve = Reserve(journal.path.with_suffix(".reserve"))
         # Why only what lets go is taken: the disk is full.
-        self._short = None if self._reserve.held else _storage_refusal(sqlite3.OperationalError(_NEARLY_FULL))
+        self._short = None if self._reserve.held else storage_refusal(sqlite3.OperationalError(_NEARLY_FULL))
         self._tables: dict[Key, dict[str, dict[str, Stored]]] = {}
         self._order: dict[tuple[Key, str], list[str]] = {}
         self._past: deque[Past] = deque()
         self._past_bytes = 0
         self._heads: dict[Place, _Head] = {}
         self._queue: list[_Pending] = []
-        self._committing = False
+        self._committing = self._syncing = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
@@ -352,10 +353,22 @@ class Store:
         if error is None:
             if pruned:
                 self._leftover = []
+            self._sync_soon()
             self._publish(batch, at_s)
         else:
             self._fail(batch, error)
         self._flush()
+
+    def _sync_soon(self) -> None:
+        """Make the names of acknowledged writes stand against a power cut within a second."""
+        if not self._syncing:
+            self._syncing = True
+            asyncio.get_running_loop().call_later(SYNC_S, self._sync)
+
+    def _sync(self) -> None:
+        self._syncing = False
+        with contextlib.suppress(RuntimeError):  # closed, which syncs
+            self._thread.submit(self._journal.sync)
 
     def _publish(self, batch: list[_Pending], at_s: float) -> None:
         events = [self._apply(one) for one in batch]
@@ -394,8 +407,8 @@ class Store:
     def _fail(self, batch: list[_Pending], error: Exception) -> None:
         """Take back the failed writes and, of those decided since, the ones that stand on them."""
         self.horizon = min(self.horizon, self.version)
-        refusal, again = _storage_refusal(error), list[_Pending]()
-        if refusal.code == _FULL and (self._reserve.spend() or self._short is None):
+        refusal, again = storage_refusal(error), list[_Pending]()
+        if refusal.code == FULL and (self._reserve.spend() or self._short is None):
             self._short, self._journal.spare_bytes = refusal, 0
             again = [one for one in batch if one.lets_go]
             batch = [one for one in batch if not one.lets_go]
@@ -479,14 +492,3 @@ def _past(row: Row, before: Row | None) -> Past:
 def expired(message: str) -> ApiError:
     """410: what is asked for has left the kept past; list again."""
     return ApiError(410, "Expired", message)
-
-
-def _storage_refusal(error: Exception) -> ApiError:
-    """A write that could not be made durable. The words name the disk, because that is what the user must mend."""
-    if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
-        return ApiError(
-            _FULL, "InsufficientStorage",
-            f"the write was not stored, the disk that holds the API server's data is full ({error}); "
-            "free some space and try again, nothing that was acknowledged is lost. Deleting works meanwhile",
-        )  # fmt: skip
-    return ApiError(500, "InternalError", f"the write was not stored: {error}; nothing that was acknowledged is lost")

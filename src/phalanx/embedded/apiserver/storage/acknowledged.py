@@ -1,0 +1,131 @@
+"""The names of the latest writes that were acknowledged, in a file of their own beside the database.
+
+SQLite ends its log at the first frame whose checksum does not match: a log that was cut, damaged or removed looks like
+one that ends earlier, and the database opens without a word. This file says how far it must reach. It is a ring of
+`_SLOTS` slots, one for a version; each has a checksum, so a slot that was half written counts as none. A slot is
+written after the commit and before the writer is answered, so the file never names a write that was not made.
+
+A write to it is not synced, for that would double the time of every commit: it stands from then on against the death of
+any process, and within `SYNC_S` against a power cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+SYNC_S = 1.0
+_SLOTS, _SLOT_BYTES = 1024, 128
+_HEAD = struct.Struct("<IQdB")  # checksum of the rest, version, seconds since the epoch, length of the name
+_LONGEST = _SLOT_BYTES - _HEAD.size
+_SHOWN = 10
+
+
+class Receipt(NamedTuple):
+    """A write that was acknowledged. `name`: the object with its kind, and whether the write deleted it."""
+
+    version: int
+    at_s: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Acknowledged writes that the database does not have: those after version `kept`, up to `last`. `known`: those
+    whose names are still in the file."""
+
+    kept: int
+    last: Receipt
+    known: Sequence[Receipt]
+
+    def __str__(self) -> str:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(self.last.at_s))
+        count = len(self.known) if self.last.version - self.kept <= _SLOTS else self.last.version - self.kept
+        names = [one.name for one in self.known[-_SHOWN:] if one.name]
+        more = f" and {count - len(names)} before" if count > len(names) else ""
+        return (
+            f"{count} acknowledged {'write is' if count == 1 else 'writes are'} missing: resource versions "
+            f"{self.kept + 1} to {self.last.version}, the last of {when} UTC ({', '.join(names)}{more})"
+        )
+
+
+class Acknowledged:
+    """The open file. All methods block. A disk that refuses a write makes a loss less likely to be noticed, and nothing
+    else."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError."""
+        self.path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._dirty = False
+
+    def latest(self) -> list[Receipt]:
+        """Return what the file says, oldest first. Raises OSError."""
+        content = os.pread(self._file, _SLOTS * _SLOT_BYTES, 0)
+        found = (_receipt(content[at : at + _SLOT_BYTES]) for at in range(0, len(content), _SLOT_BYTES))
+        return sorted(one for one in found if one is not None)
+
+    def loss(self, kept: int) -> Loss | None:
+        """Return what is missing in a database that ends at version `kept`. Raises OSError."""
+        known = [one for one in self.latest() if one.version > kept]
+        return Loss(kept=kept, last=known[-1], known=known) if known else None
+
+    def note(self, receipts: Iterable[Receipt]) -> None:
+        """Take in writes that are on the disk, before anybody is told."""
+        with contextlib.suppress(OSError):
+            start, run = -1, b""
+            for one in receipts:
+                slot = one.version % _SLOTS
+                if slot != start + len(run) // _SLOT_BYTES:
+                    self._write(start, run)
+                    start, run = slot, b""
+                run += _slot(one)
+            self._write(start, run)
+            self._dirty = True
+
+    def _write(self, slot: int, content: bytes) -> None:
+        if content:
+            os.pwrite(self._file, content, slot * _SLOT_BYTES)
+
+    def sync(self) -> None:
+        """Make it stand against a power cut, too."""
+        if self._dirty:
+            self._dirty = False
+            with contextlib.suppress(OSError):
+                os.fdatasync(self._file)
+
+    def reset(self, last: Receipt) -> None:
+        """Begin again at a version. Raises OSError."""
+        os.ftruncate(self._file, 0)
+        os.ftruncate(self._file, _SLOTS * _SLOT_BYTES)
+        with contextlib.suppress(OSError):  # a disk without room, or a file system that knows of no such thing
+            os.posix_fallocate(self._file, 0, _SLOTS * _SLOT_BYTES)
+        self.note((last,))
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        self.sync()
+        os.close(self._file)
+
+
+def _slot(one: Receipt) -> bytes:
+    name = one.name.encode()[:_LONGEST]
+    rest = _HEAD.pack(0, one.version, one.at_s, len(name))[4:] + name
+    return (zlib.crc32(rest).to_bytes(4, "little") + rest).ljust(_SLOT_BYTES, b"\0")
+
+
+def _receipt(slot: bytes) -> Receipt | None:
+    if len(slot) < _SLOT_BYTES:
+        return None
+    checksum, version, at_s, length = _HEAD.unpack_from(slot)
+    rest = slot[4 : _HEAD.size + length]
+    if zlib.crc32(rest) != checksum:
+        return None
+    return Receipt(version, at_s, rest[_HEAD.size - 4 :].decode(errors="replace"))
