@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection
+from phalanx.embedded.apiserver.admission import service_addresses
 from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
 from phalanx.embedded.apiserver.endpoints.reconcilers import quota_usage
 from phalanx.embedded.apiserver.registry.crd.crd import has_condition
 from phalanx.embedded.login.account import MASTERS, USERS, Account, token_for
 from phalanx.embedded.login.admission import CONTROL_PLANE, POLICY
 from phalanx.embedded.login.grants import give_namespace, install_grants
-from phalanx.embedded.login.quota import DEFAULT, parse_quota
+from phalanx.embedded.login.quota import DEFAULT, parse_quota, slot_share
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.admission_policy import (
     BINDINGS,
@@ -29,6 +30,7 @@ from phalanx.kube.install.admission_policy import (
 from tests.embedded.apiserver.inprocess import InProcess
 
 Object = dict[str, Any]
+BOB = Account(uid=51235, gid=51235, name="bob", groups=(USERS,))
 ADA = Account(uid=51234, gid=51234, name="ada", groups=(USERS,))
 HOME = "/api/v1/namespaces/user-ada"
 PODS = f"{HOME}/pods"
@@ -51,6 +53,9 @@ class _Wire:
 
     async def get(self, kind: Any, name: str, namespace: str = "") -> Object:
         return await self._ask("GET", kind, None, namespace, name)
+
+    async def list(self, kind: Any, namespace: str = "") -> Object:
+        return await self._ask("GET", kind, None, namespace)
 
     async def _ask(self, method: str, kind: Any, obj: Object | None, namespace: str, name: str = "") -> Object:
         root = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
@@ -393,6 +398,56 @@ def test_a_user_fills_his_namespace_and_no_more(tmp_path: Path) -> None:
             await ada.make(f"{HOME}/secrets", {"metadata": {"name": "c"}})
 
     asyncio.run(act())
+
+
+def test_one_user_does_not_take_all_node_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def service(name: str) -> Object:
+        return {"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
+
+    async def act() -> None:
+        async with shared(tmp_path, ADA, BOB) as (_, ada, bob):
+            answers = [await ada.ask("POST", f"{HOME}/services", service(f"s{number}")) for number in range(21)]
+            assert [answer.code for answer in answers] == [201] * 20 + [403]
+            assert "services.nodeports=20" in answers[-1].body["message"]
+            monkeypatch.setattr(service_addresses, "NODE_PORTS", range(30000, 30020))
+            answer = await bob.ask("POST", "/api/v1/namespaces/user-bob/services", service("s"))
+            assert (answer.code, "nodePort: range is full" in answer.body["message"]) == (422, True)
+
+    asyncio.run(act())
+
+
+def test_a_pod_requests_the_share_of_its_slot_at_least(tmp_path: Path) -> None:
+    """125 pods that request nothing fill a node of which the scheduler believes that all cpu is free."""
+
+    async def act() -> None:
+        async with shared(tmp_path) as (admin, ada):
+            node = {"metadata": {"name": "n"}}
+            offered = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+            await admin.make("/api/v1/nodes", node)
+            status = {"status": {"capacity": offered, "allocatable": offered}}
+            assert (await admin.ask("PATCH", "/api/v1/nodes/n/status", status, MERGE)).code == 200
+            wire: Any = _Wire(admin)
+            await give_namespace(wire, ADA)
+            made = await ada.make(f"{HOME}/pods", pod())
+            assert made["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "72m", "memory": "148Mi"}}
+            answer = await ada.ask("POST", f"{HOME}/pods", asking("1m") | {"metadata": {"name": "q"}})
+            assert (answer.code, "minimum cpu usage per Pod is 72m" in answer.body["message"]) == (403, True)
+            assert (await ada.ask("DELETE", f"{HOME}/limitranges/phalanx")).code == 403
+            looser = {"spec": {"limits": []}}
+            assert (await admin.ask("PATCH", f"{HOME}/limitranges/phalanx", looser, MERGE)).code == 200
+            await give_namespace(wire, ADA)
+            await ada.make(f"{HOME}/pods", asking("1m") | {"metadata": {"name": "q"}})
+
+    asyncio.run(act())
+
+
+def test_the_share_of_a_slot_is_that_of_the_node_with_the_least() -> None:
+    def node(**offered: str) -> Object:
+        return {"status": {"allocatable": offered}}
+
+    assert slot_share([]) == slot_share([{"metadata": {}}]) == {}
+    small, large = node(cpu="2", memory="4Gi", pods="110"), node(cpu="100", memory="1Ti", pods="110")
+    assert slot_share([large, small]) == {"cpu": "18m", "memory": "37Mi"}
 
 
 def test_what_is_used_of_a_quota_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,19 @@
-"""What the namespace of a user may hold: a ResourceQuota, written when he logs in and has none, and the admin's since.
+"""Limits on the namespace of a user: a ResourceQuota and a LimitRange, written at the user's first login. Later they
+are the admin's.
 
 What one user stores costs all: memory and disk of the API server for every object and byte of it, and for a service an
-address, a listening port for each of its own, and a line in every pod's hosts file.
+address, a listening port for each of its own, and a line in every pod's hosts file. Node ports are few, and the
+cluster's. A pod takes one of a node's slots, whatever it requests: a pod that requests nothing gets the share of one
+slot as its request, and no pod may request less, so that a user who fills all slots has all of the node's cpu charged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
-from phalanx.client.kind import Kind
-from phalanx.client.quantity import QuantityError, parse
+from phalanx.client.kind import NODES, Kind
+from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.errors import PhalanxError
 
 DEFAULT: Mapping[str, str] = {
@@ -18,25 +21,27 @@ DEFAULT: Mapping[str, str] = {
     "phalanx.dev/bytes": "128Mi",
     "count/events": "20k",
     "services": "100",
+    "services.nodeports": "20",
 }
 _QUOTAS = Kind(plural="resourcequotas", name="ResourceQuota")
-_NAME, _SYSTEM, _NOT_FOUND = "phalanx", "kube-system", 404
+_RANGES = Kind(plural="limitranges", name="LimitRange")
+_NAME, _SYSTEM, _FORBIDDEN, _NOT_FOUND = "phalanx", "kube-system", 403, 404
 
 
 def parse_quota(text: str) -> dict[str, str]:
     """Return the default quota with the amounts of `pods=100,phalanx.dev/objects=50k`. Raises PhalanxError."""
     found = dict(DEFAULT)
     for part in text.split(","):
-        name, _, amount = part.partition("=")
+        name, _, said = part.partition("=")
         try:
-            parse(amount)
+            parse(said)
         except QuantityError as error:
             raise PhalanxError(
                 f"--user-quota {text!r}: {part!r} is not understood: {error}. Nothing was started. Write "
                 "NAME=AMOUNT,NAME=AMOUNT as for `kubectl create quota --hard`, for instance "
                 "phalanx.dev/objects=50k,pods=100."
             ) from error
-        found[name] = amount
+        found[name] = said
     return found
 
 
@@ -63,13 +68,45 @@ async def limit_system_priorities(api: Connection) -> None:
 
 
 async def give_quota(api: Connection, namespace: str, quota: Mapping[str, str]) -> None:
-    """Limit the namespace, unless it has this quota, whatever it says. Raises ApiError."""
+    """Limit the namespace, unless it has this quota and this limit range, whatever they say. Raises ApiError."""
+    if await _lacks(api, _RANGES, namespace) and (share := slot_share((await api.list(NODES))["items"])):
+        try:
+            await api.create(_RANGES, _range(share), namespace)
+        except ApiRefusal as error:  # a namespace of before that is full: it gets one when there is room
+            if error.code != _FORBIDDEN:
+                raise
+    if await _lacks(api, _QUOTAS, namespace):
+        await api.create(_QUOTAS, _object(quota), namespace)
+
+
+async def _lacks(api: Connection, kind: Kind, namespace: str) -> bool:
+    """Raises ApiError."""
     try:
-        await api.get(_QUOTAS, _NAME, namespace)
+        await api.get(kind, _NAME, namespace)
     except ApiRefusal as error:
         if error.code != _NOT_FOUND:
             raise
-        await api.create(_QUOTAS, _object(quota), namespace)
+        return True
+    return False
+
+
+def slot_share(nodes: Iterable[Object]) -> dict[str, str]:
+    """Return the cpu and memory that a node has for each pod that it takes, of the node that has the least; empty
+    without nodes."""
+    offered = [found for one in nodes if (found := (one.get("status") or {}).get("allocatable") or {}).get("pods")]
+    shares = [(amount("cpu", one["cpu"]), amount("memory", one["memory"]), int(one["pods"])) for one in offered]
+    if not shares:
+        return {}
+    milli, size_bytes = (min(one[at] // max(1, one[2]) for one in shares) for at in (0, 1))
+    return {"cpu": f"{max(1, milli)}m", "memory": f"{max(1, size_bytes >> 20)}Mi"}
+
+
+def _range(share: Mapping[str, str]) -> Object:
+    limits = [
+        {"type": "Container", "defaultRequest": dict(share)},
+        {"type": "Pod", "min": {"cpu": share["cpu"]}},
+    ]
+    return {"apiVersion": "v1", "kind": _RANGES.name, "metadata": {"name": _NAME}, "spec": {"limits": limits}}
 
 
 def _object(quota: Mapping[str, str]) -> Object:

@@ -65,7 +65,10 @@ def _node_ports(service: Object, taken: set[int]) -> None:
     for index, port in enumerate(service["spec"].get("ports", ())):
         wanted = port.get("nodePort")
         if not wanted:
-            wanted = next(one for one in NODE_PORTS if one not in taken)
+            wanted = next((one for one in NODE_PORTS if one not in taken), 0)
+            if not wanted:
+                text = "failed to allocate a nodePort: range is full. Delete services of type NodePort"
+                _refuse(service, invalid_value(f"spec.ports[{index}].nodePort", 0, text))
         elif wanted in taken:
             text = "provided port is already allocated"
             _refuse(service, invalid_value(f"spec.ports[{index}].nodePort", wanted, text))
