@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,14 @@ def test_what_is_asked_for_and_in_which_form(up: Up) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "at_s"), [("7d", 1e6 - 7 * 86400), ("90s", 1e6 - 90), ("1970-01-02", 86400), ("1970-01-01T01:00+01:00", 0)]
+    ("text", "at_s"),
+    [
+        ("7d", 1e6 - 7 * 86400),
+        ("90s", 1e6 - 90),
+        ("1970-01-02T00:00Z", 86400),
+        ("1970-01-02", datetime(1970, 1, 2).timestamp()),
+        ("1970-01-01T01:00+01:00", 0),
+    ],
 )
 def test_moments(text: str, at_s: float) -> None:
     assert moment(text, 1e6) == at_s

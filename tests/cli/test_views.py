@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from phalanx.cli.cluster import job_watch
+from phalanx.cli.cluster.jobs import attending
+from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.live_state import Snapshot, think
 from phalanx.cli.cluster.target import Scope, Target, find_ledger_of
-from phalanx.cli.commands.status.explain import as_said_by, find
+from phalanx.cli.commands.status.explain import as_said_by, view_of
 from phalanx.cli.commands.status.jobs import print_changes
 from phalanx.cli.submission.sending import beyond, shut
 from phalanx.cli.terminal.output import counted, duration, table
@@ -24,7 +25,6 @@ from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.dialects.frame.peer_reasons import Peer
-from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
@@ -98,6 +98,12 @@ def snapshot(*objects: dict[str, Any], runs: Sequence[RunTold] = ()) -> Snapshot
 @pytest.fixture
 def one_job() -> job_view.JobView:
     return job_view.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "2")))[0]
+
+
+def find(seen: Snapshot, name: str, namespace: str) -> job_view.JobView:
+    """Return the view of the job or the pod of that name."""
+    ids = {f"{namespace}/{name}", f"{namespace}/pod:{name}"}
+    return next(view for view in job_view.views(seen, finished=True) if view.id in ids)
 
 
 def jobs_table(seen: Snapshot) -> str:
@@ -285,25 +291,35 @@ async def test_the_page_of_a_job_tells_reason_roles_and_place() -> None:
     assert "2 of 2 that wait in queue default, after default/first" in page
 
 
-async def test_a_job_is_found_by_name_or_the_error_knows_where_it_is() -> None:
-    seen = snapshot(queue("default"), batch_job("train", 1, "1", namespace="team"))
-    assert find(seen, "team/train", "default").id == "team/train"
-    with pytest.raises(PhalanxError, match=r"there is no job default/train\. There is team/train\."):
-        find(seen, "train", "default")
-
-
-async def test_a_job_without_a_queue_is_explained_too() -> None:
-    plain = batch_job("plain", 1, "1")
-    del plain["metadata"]["labels"]
-    with pytest.raises(PhalanxError, match=r"it has no label phalanx\.dev/queue, so Phalanx leaves it alone"):
-        find(snapshot(queue("default"), plain), "plain", "default")
-
-
 async def test_a_member_of_a_gang_is_explained_by_its_gang() -> None:
     member = batch_job("workers", 1, "1")
     member["metadata"]["labels"] |= {"phalanx.dev/job": "mnist", "phalanx.dev/job-roles": "2"}
-    with pytest.raises(PhalanxError, match="it is a member of the gang mnist: `phalanx explain mnist`"):
-        find(snapshot(queue("default"), member), "workers", "default")
+    seen = snapshot(node("n1"), queue("default"), member)
+    found = FoundJob(kind="job", namespace="default", name="workers", members=(Member(kind=JOBS, obj=member),))
+    view = view_of(found, seen)
+    assert view is not None
+    assert (view.id, view.state) == ("default/mnist", "queued")
+
+
+async def test_the_pods_of_a_volcano_job_are_shown_under_the_name_that_its_user_gave() -> None:
+    owner = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "name": "claimant",
+        "uid": "v",
+        "controller": True,
+    }
+    words = {"phalanx.dev/queue": "default", "phalanx.dev/job": "podgroup:claimant-d75b"}
+    pod = foreign_pod("claimant-main-0", "n1", "1")
+    pod |= {"metadata": meta("claimant-main-0", annotations=words), "status": {"phase": "Pending"}}
+    pod["spec"] = {"schedulerName": "phalanx", "containers": pod["spec"]["containers"]}
+    seen = snapshot(node("n1"), queue("default"), pod)
+    seen.objects[PODS]["default/claimant-main-0"]["metadata"]["ownerReferences"] = [owner]
+    [view] = job_view.views(seen)
+    assert (view.id, view.name, view.kind) == ("default/podgroup:claimant-d75b", "claimant", "Job.batch.volcano.sh")
+    assert job_view.row(view, NOW_S, with_namespace=True)[0] == "default/claimant"
+    assert view_of(FoundJob(kind="vcjob", namespace="default", name="claimant"), seen) == view
+    assert view_of(FoundJob(kind="job", namespace="default", name="claimant"), seen) is None
 
 
 def started_pod(job: dict[str, Any], node: str, state: dict[str, Any]) -> dict[str, Any]:
@@ -328,8 +344,8 @@ async def test_a_pod_that_cannot_start_its_container_says_why() -> None:
 def test_a_program_that_was_never_started_is_told_beside_its_exit_code() -> None:
     ended = {"terminated": {"exitCode": 128, "reason": "StartError", "message": "no such program"}}
     job = batch_job("web", 1, "1")
-    watch = job_watch._Watch(job=job, say=print, prefixed=False)
-    assert job_watch._outcome("failed", watch, [started_pod(job, "n1", ended)]).why == (
+    watch = attending._Watch(job=job, say=print, prefixed=False)
+    assert attending._outcome("failed", watch, [started_pod(job, "n1", ended)]).why == (
         "exit code 128; StartError: no such program"
     )
 

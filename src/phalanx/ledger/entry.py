@@ -29,6 +29,9 @@ class State(StrEnum):
     LAUNCH_FAILED = "LAUNCH_FAILED"  # only a start: not all of its pods could be bound
 
 
+OBJECT = (
+    "object"  # among the words of a job: KIND.GROUP/NAME of the object that its user made, if `job` has another name
+)
 LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})
 
 
@@ -92,6 +95,20 @@ class JobEntry:
     def name(self) -> str:
         """Return the job's name without its namespace."""
         return self.words.get("name") or self.job.partition("/")[2]
+
+    @property
+    def namespace(self) -> str:
+        return self.job.partition("/")[0]
+
+    @property
+    def made(self) -> tuple[str, str]:
+        """Return the kind (with its API group, if it is not Kubernetes' own) and the name of the object that the user
+        made."""
+        if OBJECT in self.words:
+            kind, _, name = self.words[OBJECT].partition("/")
+            return kind, name
+        name = self.job.partition("/")[2]
+        return self.kind, name.removeprefix("pod:") if self.kind == "Pod" else name
 
     @property
     def live(self) -> bool:

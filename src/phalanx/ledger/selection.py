@@ -14,6 +14,7 @@ class Selection:
     `since_s`, `until_s`: the job was live at some time between these (seconds since the epoch).
     `ended_before_s`: the job ended before this time.
     `users`, `queues`, `states`, `jobs` (`namespace/name`), `numbers`: the job has one of these values.
+    `made`: the user made the job as one of these objects (`namespace/name`).
     `accounts`: the job's queue is one of these queues or below one."""
 
     since_s: float | None = None
@@ -24,5 +25,6 @@ class Selection:
     accounts: tuple[str, ...] = ()
     states: tuple[State, ...] = ()
     jobs: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
     numbers: tuple[int, ...] = ()
     numbered: bool = False  # only jobs with a Slurm job number

@@ -16,12 +16,24 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Engine, Row, create_engine, delete, event, make_url, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    and_,
+    create_engine,
+    delete,
+    event,
+    make_url,
+    or_,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from phalanx.errors import PhalanxError
-from phalanx.ledger.entry import LIVE, JobEntry, StartEntry, State
+from phalanx.ledger.entry import LIVE, OBJECT, JobEntry, StartEntry, State
 from phalanx.ledger.schema import JOBS, STARTS, upgrade
 from phalanx.ledger.selection import Selection
 
@@ -145,11 +157,24 @@ def _conditions(asked: Selection) -> Iterator[ColumnElement[bool]]:
     ):
         if values:
             yield column.in_(values)
+    if asked.made:
+        yield or_(*(_made(name) for name in asked.made))
     if asked.accounts:
         path = "/" + JOBS.c.account + "/"
         yield or_(*(path.contains(f"/{account}/", autoescape=True) for account in asked.accounts))
     if asked.numbered:
         yield JOBS.c.number.is_not(None)
+
+
+def _made(name: str) -> ColumnElement[bool]:
+    """Return the condition that the user's object has this name, `namespace/name`."""
+    namespace, _, own = name.partition("/")
+    named = and_(
+        JOBS.c.job.startswith(f"{namespace}/", autoescape=True),
+        JOBS.c.words.contains(f'"{OBJECT}":"', autoescape=True),
+        JOBS.c.words.contains(f'/{own}"', autoescape=True),
+    )
+    return or_(JOBS.c.job.in_([name, f"{namespace}/pod:{own}"]), named)
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

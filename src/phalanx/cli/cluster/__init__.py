@@ -2,11 +2,10 @@
 
 informers     one list and watch per kind, shared
 target        which cluster a command talks to
-ending        why a job ended, from what stands on its objects
+jobs          one job: its names, its pods, its end
 accounting    the caches in which the ledger looks exit codes and owners up
 monitoring    metrics, health and readiness of a scheduler
 visibility    API groups that the scheduler itself answers
 scheduling    the scheduler, wired to an API server
 live_state    the cluster's state as it is now, and what would be decided now
-job_watch     one Job from its queueing to its end
 """

@@ -13,15 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.cli.cluster.ending import ending_cause
+from phalanx.cli.cluster.jobs.ending import ending_cause
+from phalanx.cli.cluster.jobs.finding import controller_of, reference_text
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.client.moment import MomentError, read_moment
-from phalanx.kube.read.labels import JOB, OURS, QUEUE, option
+from phalanx.kube.read.labels import DEFAULT_SCHEDULER, JOB, OURS, QUEUE, option
 from phalanx.kube.read.template.admission import Words
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.ledger.accountant import GANG, Facts
+from phalanx.ledger.entry import OBJECT
 from phalanx.model.job import Outcome
 
 WORDS = "slurm.phalanx.dev/"  # annotations that the ledger keeps, by what follows
@@ -87,11 +89,11 @@ class Objects:
         obj = change.new or change.old
         assert obj is not None
         meta = obj["metadata"]
-        owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
+        owner = controller_of(obj)
         job = self._job_of.get(owner["uid"]) if owner is not None else None
-        bare = job is None and obj["spec"].get("schedulerName") in OURS and owner is None
+        bare = job is None and self._is_bare(obj, owner)
         if bare:
-            job = self._job_of_pod(meta, obj["spec"]["schedulerName"])
+            job = self._job_of_pod(meta, obj["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
         if job is None or (job not in self._seen and not bare):
             return
         end = _exit(obj)
@@ -99,10 +101,20 @@ class Objects:
             outcome = _pod_outcome(obj, end)
             self._note(job, meta["uid"], obj, outcome)
             self._seen[job].named |= not job.endswith(f"/pod:{meta['name']}")
+            if owner is not None:
+                self._seen[job].words[OBJECT] = reference_text(owner)
         if end is not None and (_counts(obj) or self._seen[job].words.get(CANCELLED)):
             self._seen[job].ends[meta["uid"]] = end
         if change.new is None and bare:
             self._lose(job, meta["uid"])
+
+    def _is_bare(self, obj: Object, owner: Object | None) -> bool:
+        """Return True for a pod that forms a gang by itself: nothing controls it, or a controller of another scheduler
+        made it, whose words say which gang it belongs to (Volcano's Job)."""
+        scheduler = obj["spec"].get("schedulerName")
+        if owner is None:
+            return scheduler in OURS
+        return bool(self._words("Pod", obj["metadata"], scheduler or DEFAULT_SCHEDULER).get(JOB))
 
     def _job_of_pod(self, meta: Object, scheduler: str) -> str:
         """Return the job of a pod that no Job controls."""

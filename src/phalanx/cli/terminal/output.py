@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -90,6 +91,11 @@ def duration(seconds: float) -> str:
             rest = whole % unit_s // below_s
             return f"{whole // unit_s}{unit}{f'{rest}{below}' if rest else ''}"
     return f"{whole}s"
+
+
+def local_time(at_s: float) -> str:
+    """Return a moment in the time of this machine, as `--begin` reads it: `2026-01-31 18:00:05`."""
+    return datetime.fromtimestamp(at_s).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def counted(number: int, noun: str) -> str:

@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from phalanx.cli.cluster.ending import failure, in_brief, pod_failure
-from phalanx.cli.cluster.job_watch import complaints
+from phalanx.cli.cluster.jobs.attending import complaints
+from phalanx.cli.cluster.jobs.ending import failure, in_brief, pod_failure
+from phalanx.cli.cluster.jobs.finding import controller_of, kind_text, reference_text
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.terminal.output import amounts_text, counted, duration
 from phalanx.cli.views.expected_start import interval, said, start_record
 from phalanx.client.connection import Object
-from phalanx.client.kind import JOBS, Kind
+from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.dialects.frame.peer_reasons import words
 from phalanx.kube.read.labels import JOB, OURS, QUEUE, option
 from phalanx.kube.read.pod import Pod
@@ -35,6 +36,7 @@ MANY_JOBS = 200
 _AGAIN_S = 2.0  # its controller may take that long to say that a new Job is suspended
 _WAITS = ("queued", "promised")
 _OVER = ("Succeeded", "Failed")
+GANG = "Gang"  # the kind of a job that several objects form
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,8 @@ class JobView:
     `preempted`: how often it gave way whole; while it waits for having done so, `preempted_by` is for whom.
     `limit_s`: how long it may run, each time that it starts; None: as long as it likes, or that is not known.
     `ending`: no pod of it runs or is to run any more, and nobody has said yet how it ended. `fixed`: it starts with as
-    many pods as fit, and does not grow."""
+    many pods as fit, and does not grow. `kind`: of the object that the user made; `made`: the name of that
+    object, if it is another one than the scheduler's."""
 
     id: str
     queue: str
@@ -65,6 +68,8 @@ class JobView:
     limit_s: float | None = None
     ending: bool = False
     fixed: bool = False
+    kind: str = kind_text(JOBS)
+    made: str = ""
 
     @property
     def namespace(self) -> str:
@@ -72,7 +77,12 @@ class JobView:
 
     @property
     def name(self) -> str:
-        return self.id.partition("/")[2]
+        return self.made or self.id.partition("/")[2]
+
+    @property
+    def title(self) -> str:
+        """Return NAMESPACE/NAME of the object that the user made."""
+        return f"{self.namespace}/{self.name}"
 
     def where(self) -> str:
         """Why it waits; else where it is."""
@@ -89,6 +99,7 @@ class JobView:
             "job": self.id,
             "namespace": self.namespace,
             "name": self.name,
+            "kind": self.kind,
             "queue": self.queue,
             "state": self.state,
             "pods": {"wanted": self.wanted, "placed": self.placed},
@@ -131,7 +142,7 @@ def row(view: JobView, now_s: float, *, with_namespace: bool, expected: StartFor
     """The cells of `COLUMNS`."""
     start = f"{said(expected, now_s)}; " if expected is not None else ""
     return [
-        view.id if with_namespace else view.name,
+        view.title if with_namespace else view.name,
         view.queue,
         view.state,
         f"{view.placed}/{view.wanted}",
@@ -151,7 +162,7 @@ def expected_starts(found: Sequence[JobView], snapshot: Snapshot) -> Mapping[str
 def page(view: JobView, snapshot: Snapshot) -> str:
     """All there is to say about one job."""
     sections = [
-        f"{view.id}: {view.state} for {_age(view, snapshot.now_s)}, queue {view.queue}",
+        f"{view.title}: {view.state} for {_age(view, snapshot.now_s)}, queue {view.queue}",
         f"  {_verdict(view)}",
         "",
         *_role_lines(view.roles),
@@ -295,6 +306,7 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
         sum(role.count for role in job.roles),
         sum(_whole(each) for each in gang.jobs.values()) if gang else 0,
     )
+    kind, made = _made(snapshot, job.id)
     return JobView(
         id=job.id,
         queue=snapshot.cluster.queue_of(job),
@@ -313,8 +325,34 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
         preempted_by=marks[0].by if marks else "",
         limit_s=_limit_s(snapshot, record),
         ending=not wanted and whole > 0 and str(record.phase) == "running",
+        kind=kind,
+        made=made,
         fixed=job.size is GangSize.FIXED_AT_START,
     )
+
+
+def _made(snapshot: Snapshot, job: str) -> tuple[str, str]:
+    """Return `kind` and `made` of a job (see `JobView`)."""
+    gang = snapshot.gangs.get(job)
+    members = [*gang.jobs.values()] if gang is not None else []
+    if members:
+        alone = len({member.key for member in members}) == 1
+        return kind_text(members[0].adapter.kind) if alone else GANG, ""
+    namespace, _, name = job.partition("/")
+    mark, colon, named = name.rpartition(":")
+    if colon and mark == "pod":
+        return PODS.name, ""
+    pods = [snapshot.pods.get(pod.key) or {} for pod in gang.pods.values()] if gang is not None else []
+    groups = [
+        (kind, objects[f"{namespace}/{named}"])
+        for kind, objects in snapshot.objects.items()
+        if colon and kind.name == "PodGroup" and f"{namespace}/{named}" in objects
+    ]
+    owner = next((one for obj in (*pods, *(obj for _, obj in groups)) if obj and (one := controller_of(obj))), None)
+    if owner is not None:
+        kind, _, name = reference_text(owner).rpartition("/")
+        return kind, name
+    return kind_text(groups[0][0]) if groups else GANG, named if colon else ""
 
 
 def _whole(job: BatchJob) -> int:
@@ -357,7 +395,9 @@ def _finished(snapshot: Snapshot) -> list[JobView]:
         for owner in pod["metadata"].get("ownerReferences") or ():
             owned[owner["uid"]].append(pod)
     found = [
-        _over([form.read(obj) for form in adapters(kind, obj)], sorted(owned[obj["metadata"]["uid"]], key=_ended_s))
+        _over(
+            kind, [form.read(obj) for form in adapters(kind, obj)], sorted(owned[obj["metadata"]["uid"]], key=_ended_s)
+        )
         for kind, obj in _job_objects(snapshot)
     ]
     return sorted([*(view for view in found if view), *_ended_pods(snapshot)], key=lambda view: -view.since_s)
@@ -394,6 +434,7 @@ def _pods_over(job: str, pods: Sequence[Object]) -> JobView:
         message=pod_failure(min(failed, key=_ended_s)) if failed else "",
         soon=False,
         roles=(),
+        kind=PODS.name if job.partition("/")[2].startswith("pod:") else GANG,
     )
 
 
@@ -414,7 +455,7 @@ def _job_objects(snapshot: Snapshot) -> Iterator[tuple[Kind, Object]]:
         yield from ((kind, obj) for obj in snapshot.objects.get(kind, {}).values())
 
 
-def _over(shown: Sequence[Object], pods: Sequence[Object]) -> JobView | None:
+def _over(kind: Kind, shown: Sequence[Object], pods: Sequence[Object]) -> JobView | None:
     """Return a job that is over. `shown`: what stands on its object, each role as a Job; `pods`: in order of end."""
     if not shown or QUEUE not in (shown[0]["metadata"].get("labels") or {}):
         return None
@@ -435,6 +476,7 @@ def _over(shown: Sequence[Object], pods: Sequence[Object]) -> JobView | None:
                 message=failure(shown[0], pods),
                 soon=False,
                 roles=(),
+                kind=kind_text(kind),
             )
     return None
 

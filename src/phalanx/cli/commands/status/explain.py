@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import Counter
+from contextlib import suppress
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, kind_word, recorded
 from phalanx.cli.cluster.live_state import Snapshot, look
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
-from phalanx.cli.terminal.output import print_json
+from phalanx.cli.terminal.output import counted, print_json
+from phalanx.cli.views.entry_view import page as page_of
+from phalanx.cli.views.entry_view import record
 from phalanx.cli.views.job_view import JobView, page, views, whole_record
-from phalanx.client.connection import Object
 from phalanx.client.kind import PODS
 from phalanx.dialects.enabled import DIALECTS
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
-from phalanx.kube.read.labels import JOB, QUEUE
+from phalanx.kube.read.labels import JOB, QUEUE, option
+from phalanx.ledger.entry import JobEntry
+from phalanx.ledger.store import Ledger, LedgerError
 from phalanx.model.reason import Reason
 
 
@@ -38,23 +45,33 @@ async def explain(
 
         phalanx explain train
         phalanx explain team-a/train
+        phalanx explain vcjob/claimant
+        phalanx explain sweep/7
         phalanx explain train --as slurm
         phalanx explain train --json | jq .reason.numbers
 
     Parameters
     ----------
     job
-        The job: a Job's name or a gang's (`phalanx.dev/job`), or NAMESPACE/NAME.
+        The job: NAME, NAMESPACE/NAME or KIND/NAME of a Job, gang, pod, training job or Volcano Job; ARRAY/INDEX; a job
+        number of Slurm. Of a job that is gone the ledger tells how it ended.
     peer
         Say besides what another scheduler would call the reason: the word of its own condition, or its reason code.
     json
         Print JSON: what `phalanx jobs --json` has of it, and more. `reason.peers` has the words of all.
     """
+    namespace = (space or Namespace()).namespace
+    ledger = find_ledger_of(target, os.environ)
     async with connected(target) as connection:
-        namespace = (space or Namespace()).namespace
-        seen = job.partition("/")[0] if "/" in job else namespace
-        snapshot = await look(connection, seen, find_ledger_of(target, os.environ))
-    view = find(snapshot, job, namespace)
+        found = await Finder(connection, namespace, ledger).one(job)
+        snapshot = await look(connection, found.namespace, ledger) if found.entry is None else None
+    view = view_of(found, snapshot) if snapshot is not None else None
+    if snapshot is None or view is None:
+        entry = found.entry or _recorded(found, ledger)
+        _print_ended(entry, json)
+        return
+    if len(found.members) > 1 and view.id != found.id and not json:
+        print(_array_line(found, snapshot))
     if json:
         print_json(whole_record(view, snapshot))
     else:
@@ -63,6 +80,18 @@ async def explain(
             print("without effect\n  " + "\n  ".join(unused))
         if peer is not None and view.reason is not None:
             print(as_said_by(peer, view.reason))
+
+
+def _array_line(found: FoundJob, snapshot: Snapshot) -> str:
+    """Return how many tasks of an array are in which state."""
+    names = {member.name for member in found.members}
+    states = Counter(
+        view.state
+        for view in views(snapshot, finished=True)
+        if view.namespace == found.namespace and view.name in names
+    )
+    said = ", ".join(f"{count} {state}" for state, count in states.items())
+    return f"{found.kind} {found.id}, {counted(len(names), 'task')}: {said}\n"
 
 
 def without_effect(view: JobView, snapshot: Snapshot) -> list[str]:
@@ -82,28 +111,32 @@ def as_said_by(peer: Peer, reason: Reason) -> str:
     return f"as {peer} says it\n  " + (said if isinstance(said, str) else f"it has no word: {said.why}")
 
 
-def find(snapshot: Snapshot, job: str, namespace: str) -> JobView:
-    """Raises PhalanxError if there is no such job, with those that there are."""
-    wanted = job if "/" in job else f"{namespace}/{job}"
-    everything = views(snapshot, finished=True)
+def view_of(found: FoundJob, snapshot: Snapshot) -> JobView | None:
+    """Return the view of a job that was found; None if the scheduler does not know the job, or not any more."""
+    everything = [view for view in views(snapshot, finished=True) if view.namespace == found.namespace]
     for view in everything:
-        if view.id in {wanted, wanted.replace("/", "/pod:", 1)}:
+        if (view.name.removeprefix("pod:"), kind_word(view.kind)) == (found.name, found.kind):
             return view
-    here = [view.name for view in everything if view.namespace == wanted.partition("/")[0]]
-    elsewhere = [view.id for view in everything if view.name == wanted.partition("/")[2]]
-    known = f"Those there are: {', '.join(here[:8])}" if here else "There is none in that namespace"
-    if elsewhere:
-        known = f"There is {', '.join(elsewhere[:3])}"
-    if wanted in snapshot.jobs:
-        known = _unlisted(snapshot.jobs[wanted])
-    raise PhalanxError(f"there is no job {wanted}. {known}. `phalanx jobs -A` lists them all.")
+    gangs = {option(member.obj["metadata"], JOB) for member in found.members}
+    names = {*gangs, *(member.name for member in found.members)} - {None}
+    waiting = [view for view in everything if view.name.removeprefix("pod:") in names]
+    return next((view for view in waiting if view.state == "queued"), None) or next(iter(waiting), None)
 
 
-def _unlisted(job: Object) -> str:
-    """Why a Job that exists is no job of its own."""
-    labels = job["metadata"].get("labels") or {}
-    if QUEUE not in labels:
-        return f"A Job of that name exists, but it has no label {QUEUE}, so Phalanx leaves it alone"
-    if gang := labels.get(JOB):
-        return f"A Job of that name exists, and it is a member of the gang {gang}: `phalanx explain {gang}`"
-    return "A Job of that name exists, but Phalanx does not schedule it"
+def _recorded(found: FoundJob, ledger: str | None) -> JobEntry:
+    """Return what the ledger has of the job. Raises PhalanxError if the ledger has nothing."""
+    if ledger is not None:
+        with suppress(LedgerError), Ledger.open(ledger, read_only=True) as book:
+            if entries := recorded(book, found.id, found.namespace):
+                return entries[-1]
+    labels = found.members[0].obj["metadata"].get("labels") or {}
+    why = "" if QUEUE in labels else f": it has no label {QUEUE}, so Phalanx leaves it alone"
+    raise PhalanxError(f"{found.kind} {found.id} exists, but Phalanx does not schedule it{why}.")
+
+
+def _print_ended(entry: JobEntry, json: bool) -> None:
+    now_s = time.time()
+    if json:
+        print_json(record(entry, now_s))
+    else:
+        print(page_of(entry, now_s))

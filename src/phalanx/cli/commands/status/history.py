@@ -8,27 +8,27 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from phalanx.cli.cluster.ending import in_brief
+from phalanx.cli.cluster.jobs.finding import recorded
+from phalanx.cli.cluster.target import current_namespace
 from phalanx.cli.local.data_directory import default_directory
-from phalanx.cli.terminal.output import duration, note, print_json, print_table
+from phalanx.cli.terminal.output import local_time, note, print_json, print_table
+from phalanx.cli.views.entry_view import COLUMNS, flat, iso_time, record, row
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
-from phalanx.ledger.entry import JobEntry, StartEntry, State
+from phalanx.ledger.entry import JobEntry, State
 from phalanx.ledger.selection import Selection
 from phalanx.ledger.store import FILE, Ledger, url_of
 from phalanx.ledger.usage import By, Sum, total
-from phalanx.model.pod import format_amount
 
-COLUMNS = ("JOB", "USER", "QUEUE", "STATE", "SUBMITTED", "WAITED", "TOOK", "ASKED", "NODES", "EXIT", "WHY")
 SUMS = ("JOBS", "CPU HOURS", "GPU HOURS", "MEMORY GiB HOURS")
-_NODES_SHOWN = 3
+_SINCE = "7d"
 _AGO = re.compile(r"\d.*[a-z]")
 
 
@@ -37,8 +37,9 @@ _AGO = re.compile(r"\d.*[a-z]")
 class Asked:
     """Which jobs are meant."""
 
-    since: str = "7d"
-    """From when: 7d, 12h ago; or a date or moment, 2026-01-31, 2026-01-31T18:00 (UTC)."""
+    since: str = ""
+    """From when: 7d, 12h ago; or a date or moment, 2026-01-31, 2026-01-31T18:00 (the time of this machine, unless it
+    ends with Z or +01:00). [default: 7d; with names of jobs, the beginning]"""
 
     until: str = ""
     """To when, in the same way. [default: now]"""
@@ -58,7 +59,7 @@ class Asked:
     def selection(self, now_s: float) -> Selection:
         """Raises PhalanxError."""
         return Selection(
-            since_s=moment(self.since, now_s),
+            since_s=moment(self.since or _SINCE, now_s),
             until_s=moment(self.until, now_s) if self.until else None,
             users=self.user,
             queues=self.queue,
@@ -68,7 +69,7 @@ class Asked:
 
 
 def history(
-    *,
+    *jobs: str,
     asked: Asked | None = None,
     by: Literal["user", "account", "queue", "day"] | None = None,
     json: bool = False,
@@ -83,12 +84,16 @@ def history(
     For example:
 
         phalanx history
+        phalanx history train sweep/7
         phalanx history --since 2026-01-01 --user ada --csv > ada.csv
         phalanx history --since 30d --by account
         phalanx history --json | jq '.[] | select(.state == "FAILED") | .job'
 
     Parameters
     ----------
+    jobs
+        Only jobs of these names, each time that they ran: NAME, NAMESPACE/NAME, or a job number of Slurm. With names,
+        `--since` is not limited to seven days.
     by
         What was taken in that period, summed per user, account, queue or day.
     json
@@ -100,10 +105,15 @@ def history(
     """
     now_s = time.time()
     selection = (asked or Asked()).selection(now_s)
+    if jobs and not (asked or Asked()).since:
+        selection = replace(selection, since_s=None)
     with Ledger.open(ledger or find_ledger(os.environ), read_only=True) as book:
         entries = list(book.jobs(selection))
+        if jobs:
+            known = {entry.uid for text in jobs for entry in _named(book, text)}
+            entries = [entry for entry in entries if entry.uid in known]
     if by is not None:
-        _print_sums(total(entries, By(by), now_s, selection.since_s, selection.until_s), By(by), json, csv)
+        _print_sums(total(entries, By(by), now_s, selection.since_s or 0.0, selection.until_s), By(by), json, csv)
     elif json:
         print_json([record(entry, now_s) for entry in entries])
     elif csv:
@@ -111,7 +121,15 @@ def history(
     elif entries:
         print_table(COLUMNS, [row(entry, now_s) for entry in entries])
     else:
-        note(f"no job ran or waited since {_iso(selection.since_s)}; --since 365d looks further back")
+        since = f" since {local_time(selection.since_s)}" if selection.since_s is not None else ""
+        note(f"no such job ran or waited{since}; --since 365d looks further back")
+
+
+def _named(book: Ledger, text: str) -> list[JobEntry]:
+    """Raises PhalanxError if the ledger has no job of that name."""
+    if not (found := recorded(book, text, current_namespace(os.environ))):
+        raise PhalanxError(f"the ledger has no job {text}. `phalanx history --since 365d` lists those of a year.")
+    return found
 
 
 def find_ledger(environment: Mapping[str, str]) -> str:
@@ -133,105 +151,9 @@ def moment(text: str, now_s: float) -> float:
     try:
         if _AGO.fullmatch(text) and "T" not in text:
             return now_s - duration_s(text)
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        return datetime.fromisoformat(text).timestamp()  # without a time zone it is the time of this machine
     except (Misread, ValueError, OverflowError):
         raise PhalanxError(f"{text!r} is no time: write for instance 7d, 12h, 2026-01-31 or 2026-01-31T18:00") from None
-
-
-# --- one job --------------------------------------------------------------------------------------------------------
-
-
-def row(entry: JobEntry, now_s: float) -> list[str]:
-    begun_s = entry.starts[0].at_s if entry.starts else entry.end_s if entry.end_s is not None else now_s
-    asked = " ".join(
-        f"{name.rpartition('/')[2]}={format_amount(name, amount)}" for name, amount in entry.requested.items()
-    )
-    code = "" if entry.exit_code is None else str(entry.exit_code)
-    return [
-        entry.job if entry.number is None else f"{entry.job} ({entry.number})",
-        entry.user,
-        entry.queue,
-        str(entry.state),
-        _iso(entry.submit_s) or "",
-        duration(begun_s - entry.submit_s),
-        duration(entry.elapsed_s(now_s)) if entry.starts else "",
-        asked,
-        _places(entry.nodes),
-        code,
-        in_brief(_cause(entry)),
-    ]
-
-
-def _cause(entry: JobEntry) -> str:
-    """Why it ended; of one that waits again, why its last start was taken back."""
-    return entry.cause or (entry.starts[-1].reason if entry.live and entry.starts else "")
-
-
-def _places(nodes: Sequence[str]) -> str:
-    more = f" and {len(nodes) - _NODES_SHOWN} more" if len(nodes) > _NODES_SHOWN else ""
-    return ", ".join(nodes[:_NODES_SHOWN]) + more
-
-
-def record(entry: JobEntry, now_s: float) -> dict[str, Any]:
-    """For `--json` and `--csv`; docs/guide/slurm.md describes it."""
-    return {
-        "uid": entry.uid,
-        "job": entry.job,
-        "kind": entry.kind,
-        "number": entry.number,
-        "user": entry.user,
-        "group": entry.group,
-        "queue": entry.queue,
-        "account": entry.account,
-        "qos": entry.qos,
-        "priority": entry.priority,
-        "state": str(entry.state),
-        "waits_for": entry.waits_for,
-        "submitted": _iso(entry.submit_s),
-        "eligible": _iso(entry.eligible_s),
-        "started": _iso(entry.start_s),
-        "ended": _iso(entry.end_s),
-        "exact_end": entry.exact_end,
-        "elapsed_s": round(entry.elapsed_s(now_s), 3),
-        "time_limit_s": entry.limit_s,
-        "exit_code": entry.exit_code,
-        "signal": entry.signal,
-        "cause": entry.cause,
-        "pods": entry.pods,
-        "requested": dict(entry.requested),
-        "allocated": dict(entry.allocated),
-        "nodes": list(entry.nodes),
-        "cpu_hours": round(entry.resource_seconds("cpu", now_s) / 3.6e6, 6),
-        "gpu_hours": round(entry.resource_seconds("nvidia.com/gpu", now_s) / 3600, 6),
-        "starts": [_start(start) for start in entry.starts],
-        "words": dict(entry.words),
-    }
-
-
-def _start(start: StartEntry) -> dict[str, Any]:
-    return {
-        "at": _iso(start.at_s),
-        "ended": _iso(start.end_s),
-        "state": str(start.state),
-        "nodes": list(start.nodes),
-        "allocated": dict(start.allocated),
-        "reason": start.reason,
-    }
-
-
-def flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """As a line of CSV: of the starts their number, lists and mappings in one cell."""
-    found: dict[str, Any] = {}
-    for name, value in record.items():
-        match value:
-            case Mapping():
-                found[name] = " ".join(f"{key}={each}" for key, each in value.items())
-            case list():
-                found[name] = len(value) if name == "starts" else " ".join(map(str, value))
-            case _:
-                found[name] = value
-    return found
 
 
 _NOBODY = JobEntry(uid="", job="/")
@@ -249,7 +171,7 @@ def _print_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Non
 def _print_sums(sums: Mapping[str, Sum], by: By, json: bool, as_csv: bool) -> None:
     rows = [
         {
-            str(by): _iso(float(name))[:10] if by is By.DAY else name,
+            str(by): iso_time(float(name))[:10] if by is By.DAY else name,
             "jobs": one.jobs,
             "cpu_hours": round(one.cpu_s / 3600, 3),
             "gpu_hours": round(one.gpu_s / 3600, 3),
@@ -266,9 +188,3 @@ def _print_sums(sums: Mapping[str, Sum], by: By, json: bool, as_csv: bool) -> No
         print_table((str(by).upper(), *SUMS), [[str(row[name]) for name in columns] for row in rows])
     else:
         note("no job ran in that period; --since 365d looks further back")
-
-
-def _iso(at_s: float | None) -> Any:
-    if at_s is None:
-        return None
-    return (datetime.fromtimestamp(0, UTC) + timedelta(seconds=int(at_s))).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -13,8 +13,9 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import App, Parameter
 
-from phalanx.cli.commands.status.history import Asked, find_ledger, flat, moment, record
+from phalanx.cli.commands.status.history import Asked, find_ledger, moment
 from phalanx.cli.terminal.output import note
+from phalanx.cli.views.entry_view import flat, record
 from phalanx.errors import PhalanxError
 from phalanx.ledger.archive import read_archive, write_archive
 from phalanx.ledger.entry import JobEntry

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from phalanx.cli.cluster.job_watch import Attendance, attend
+from phalanx.cli.cluster.jobs.attending import Attendance, attend
 from phalanx.cli.cluster.target import Namespace, Target, connected
 from phalanx.cli.files.manifest import Document, job, queued
 from phalanx.cli.submission.job_options import JobOptions

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from phalanx.cli.cluster.ending import ending_cause, exit_code, failure, in_brief, timed_out
+from phalanx.cli.cluster.jobs.ending import ending_cause, exit_code, failure, in_brief, timed_out
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS

@@ -1,0 +1,388 @@
+"""From a name that a user types to the objects of that job.
+
+Every command that takes a JOB reads it in these forms:
+
+    train            an object of the current namespace: a Job, an array, a gang, a pod, a training job, a Volcano Job
+    job/train        the object of that kind: job, pod, vcjob, pytorchjob, rayjob and so on
+    team-a/train     the object in that namespace
+    sweep/7          a task of an array; else the pods of job `sweep` with that index or role
+    12, 12_7         a job number of Slurm, and a task of an array of Slurm
+
+A job whose objects are gone is looked up in the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.dialects.volcano.kinds import JOBS as VOLCANO_JOBS
+from phalanx.errors import PhalanxError
+from phalanx.kube.read.labels import ARRAY, COMPLETION_INDEX, JOB, JOB_NAME, ROLE, option
+from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
+
+if TYPE_CHECKING:  # the database is opened only for a job that is not in the cluster
+    from phalanx.ledger.entry import JobEntry
+    from phalanx.ledger.store import Ledger
+
+_SLURM = "slurm.phalanx.dev/"
+_SLURM_ID = re.compile(r"(\d{1,10})(?:_(\d{1,7}))?")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_OPERATORS: tuple[Kind, ...] = (VOLCANO_JOBS, *FRAMEWORK_KINDS)
+_ARRAY, _GANG = "array", "gang"  # words for jobs of several objects
+# The label by which the pods of an object are found, by the kind of the object (`kind_text`).
+_POD_LABELS: Mapping[str, str] = {
+    "Job": JOB_NAME,
+    "Job.batch.volcano.sh": "volcano.sh/job-name",
+    "JobSet": "jobset.sigs.k8s.io/jobset-name",
+    "TrainJob": "jobset.sigs.k8s.io/jobset-name",
+    "SparkApplication": "sparkoperator.k8s.io/app-name",
+    "AppWrapper": "workload.codeflare.dev/appwrapper",
+    "RayCluster": "ray.io/cluster",
+    "RayJob": "ray.io/cluster",
+}
+_TRAINING_LABEL = "training.kubeflow.org/job-name"
+# Labels of pods that say which part of their job they are.
+_PART_LABELS = (
+    *(COMPLETION_INDEX, ROLE, "volcano.sh/task-spec", "volcano.sh/task-index"),
+    *("training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"),
+    *("jobset.sigs.k8s.io/replicatedjob-name", "ray.io/node-type", "ray.io/group", "spark-role"),
+    JOB_NAME,
+)
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """An object of a job."""
+
+    kind: Kind
+    obj: Object
+
+    @property
+    def name(self) -> str:
+        return str(self.obj["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundJob:
+    """A job that a user named.
+
+    `kind`: the kind of the object that the user made, in small letters; `array` and `gang` have several objects.
+    `members`: the objects; empty if they are gone. `part`: the index or the role of the pods that are meant; "" for all
+    pods. `entry`: the record of the ledger, where the objects are gone."""
+
+    kind: str
+    namespace: str
+    name: str
+    members: tuple[Member, ...] = ()
+    part: str = ""
+    entry: JobEntry | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def __str__(self) -> str:
+        return f"{self.id}/{self.part}" if self.part else self.id
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A reading of a text. `kind`: a word for a kind; "" for any."""
+
+    namespace: str
+    name: str
+    part: str = ""
+    kind: str = ""
+
+
+class Finder:
+    """Finds jobs by their names. `namespace`: of names that state none. `ledger`: the URL of the ledger, or None."""
+
+    def __init__(self, connection: Connection, namespace: str, ledger: str | None = None) -> None:
+        self._connection, self._namespace, self._ledger = connection, namespace, ledger
+        self._operators: tuple[Kind, ...] | None = None
+
+    async def all(self, texts: Sequence[str]) -> list[FoundJob]:
+        """Return the jobs of these names, in order. Raises PhalanxError for the first name that no job has."""
+        return [await self.one(text) for text in dict.fromkeys(texts)]
+
+    async def one(self, text: str) -> FoundJob:
+        """Return the job of that name. Raises PhalanxError, with the nearest names, if there is none."""
+        readings = [*_readings(text, self._namespace)]
+        for reading in readings:
+            if (found := await self._live(reading)) is not None:
+                return found
+        if (found := self._ended(text, readings)) is not None:
+            return found
+        raise PhalanxError(await self._unknown(text, readings))
+
+    # --- in the cluster -----------------------------------------------------------------------------------------------
+
+    async def _live(self, reading: _Reading) -> FoundJob | None:
+        if reading.kind == _SLURM:
+            return await self._of_slurm(reading)
+        kinds = [kind for kind in (JOBS, PODS) if _is_word(reading.kind, kind)]
+        kinds += [kind for kind in await self._served() if _is_word(reading.kind, kind)]
+        gets = [self._get(kind, reading) for kind in kinds]
+        several = [self._labelled(label, reading) for label in (ARRAY, JOB) if not reading.kind]
+        objects, groups = await asyncio.gather(asyncio.gather(*gets), asyncio.gather(*several))
+        singles = [Member(kind=kind, obj=obj) for kind, obj in zip(kinds, objects, strict=True) if obj is not None]
+        array, gang = groups or ((), ())
+        if array and (found := _task_of(array, reading)) is not None:
+            return found
+        if singles:
+            return _single(singles[0], reading)
+        if gang:
+            return FoundJob(kind=_GANG, namespace=reading.namespace, name=reading.name, members=gang, part=reading.part)
+        return None
+
+    async def _get(self, kind: Kind, reading: _Reading) -> Object | None:
+        try:
+            return await self._connection.get(kind, reading.name, reading.namespace)
+        except ApiRefusal as error:
+            if error.code not in {400, 403, 404}:
+                raise
+            return None
+
+    async def _labelled(self, label: str, reading: _Reading) -> tuple[Member, ...]:
+        """Return the Jobs and pods with that label; of pods only those that no Job controls."""
+        if not _LABEL_VALUE.fullmatch(reading.name):
+            return ()
+        found: list[Member] = []
+        for kind in (JOBS, PODS) if label == JOB else (JOBS,):
+            items = await self._listed(kind, reading.namespace, labelSelector=f"{label}={reading.name}")
+            found += [Member(kind=kind, obj=obj) for obj in items if kind is JOBS or not controller_of(obj)]
+        return tuple(found)
+
+    async def _listed(self, kind: Kind, namespace: str, **params: str) -> list[Object]:
+        try:
+            items: list[Object] = (await self._connection.list(kind, namespace, **params))["items"]
+        except ApiRefusal as error:
+            if error.code not in {403, 404}:
+                raise
+            return []
+        return items
+
+    async def _of_slurm(self, reading: _Reading) -> FoundJob | None:
+        """Return the job with that number of Slurm, or the array with all its tasks."""
+        if reading.part:
+            named = replace(reading, name=f"slurm-{reading.name}-{int(reading.part):07}", part="")
+            obj = await self._get(JOBS, named)
+            return None if obj is None else _single(Member(kind=JOBS, obj=obj), named)
+        for label, kind in ((f"{_SLURM}array", _ARRAY), (f"{_SLURM}number", "job")):
+            items = await self._listed(JOBS, reading.namespace, labelSelector=f"{label}={reading.name}")
+            if items:
+                members = tuple(Member(kind=JOBS, obj=obj) for obj in items)
+                name = reading.name if kind == _ARRAY else members[0].name
+                return FoundJob(kind=kind, namespace=reading.namespace, name=name, members=members)
+        return None
+
+    async def _served(self) -> tuple[Kind, ...]:
+        """Return the kinds of job of other operators that the server has."""
+        if self._operators is None:
+            try:
+                groups = (await self._connection.request("GET", "/apis")).get("groups") or ()
+            except ApiRefusal:
+                groups = ()
+            versions = {one["groupVersion"] for group in groups for one in group.get("versions") or ()}
+            self._operators = tuple(kind for kind in _OPERATORS if kind.api_version in versions)
+        return self._operators
+
+    # --- in the ledger ------------------------------------------------------------------------------------------------
+
+    def _ended(self, text: str, readings: Sequence[_Reading]) -> FoundJob | None:
+        if self._ledger is None:
+            return None
+        from phalanx.ledger.store import Ledger, LedgerError
+
+        number = int(text) if text.isdigit() else None
+        try:
+            with Ledger.open(self._ledger, read_only=True) as book:
+                entries = recorded(book, text, self._namespace)
+        except LedgerError:
+            return None
+        for reading in readings:
+            for entry in reversed(entries):
+                kind, name = entry.made
+                word = kind_word(kind)
+                named = (entry.namespace, name) == (reading.namespace, reading.name) and reading.kind in {"", word}
+                if named or entry.number == number is not None:
+                    return FoundJob(kind=word, namespace=entry.namespace, name=name, part=reading.part, entry=entry)
+        return None
+
+    # --- nowhere ------------------------------------------------------------------------------------------------------
+
+    async def _unknown(self, text: str, readings: Sequence[_Reading]) -> str:
+        """Return a sentence with the nearest names."""
+        here = readings[0]
+        known = await self._names(here.namespace)
+        near = difflib.get_close_matches(here.name, known, 3, 0.6)
+        elsewhere = await self._listed(JOBS, "", fieldSelector=f"metadata.name={here.name}")
+        others = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in elsewhere]
+        shown = f"{here.namespace}/{here.name}" if here.kind != _SLURM else text
+        said = f"there is no job {shown}"
+        if others:
+            said += f". There is {', '.join(others[:3])}"
+        elif near:
+            said += f". Did you mean {' or '.join(near)}?"
+        elif known:
+            said += f". Those there are: {', '.join(known[:_SHOWN])}"
+        else:
+            said += ". There is none in that namespace"
+        end = "" if said.endswith("?") else "."
+        return f"{said}{end} `phalanx jobs -A` lists them all, `phalanx history` those that are gone."
+
+    async def _names(self, namespace: str) -> list[str]:
+        jobs = await self._listed(JOBS, namespace)
+        pods = [pod for pod in await self._listed(PODS, namespace) if not controller_of(pod)]
+        operators = [await self._listed(kind, namespace) for kind in await self._served()]
+        named = [obj["metadata"] for items in (jobs, pods, *operators) for obj in items]
+        gangs = [name for meta in named if (name := option(meta, JOB))]
+        return list(dict.fromkeys([*(meta["name"] for meta in named), *gangs]))
+
+
+def recorded(book: Ledger, text: str, namespace: str) -> list[JobEntry]:
+    """Return what the ledger has of the jobs of that name, in the order of their submission. Raises LedgerError."""
+    from phalanx.ledger.selection import Selection
+
+    names = {f"{one.namespace}/{one.name}" for one in _readings(text, namespace) if one.kind != _SLURM}
+    asked = [Selection(made=tuple(sorted(names)))]
+    if _SLURM_ID.fullmatch(text) and text.isdigit():
+        asked.append(Selection(numbers=(int(text),)))
+    return [entry for each in asked for entry in book.jobs(each)]
+
+
+async def pods_of(connection: Connection, job: FoundJob) -> list[Object]:
+    """Return the pods of a job, or of the part that is meant, in the order of their indices and names."""
+    found: dict[str, Object] = {}
+    for member in job.members:
+        if member.kind is PODS:
+            found[member.obj["metadata"]["uid"]] = member.obj
+    for selector in _selectors(job.members):
+        for pod in (await connection.list(PODS, job.namespace, labelSelector=selector))["items"]:
+            found[pod["metadata"]["uid"]] = pod
+    pods = sorted(found.values(), key=_order)
+    return [pod for pod in pods if not job.part or job.part in parts_of(pod)]
+
+
+def parts_of(pod: Object) -> set[str]:
+    """Return the words by which a user may name the pod within its job: its index, its role, its name."""
+    meta = pod["metadata"]
+    found = {value for key in _PART_LABELS if (value := option(meta, key))}
+    return {*found, str(meta["name"]), *(value.removeprefix(f"{option(meta, JOB)}-") for value in found)}
+
+
+def controller_of(obj: Object) -> Object | None:
+    """Return the reference to the object that controls this one."""
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def reference_text(reference: Object) -> str:
+    """Return KIND/NAME of an owner reference."""
+    group = str(reference.get("apiVersion", "")).rpartition("/")[0]
+    return f"{_kind_text(reference['kind'], group)}/{reference['name']}"
+
+
+def kind_text(kind: Kind) -> str:
+    """Return the name of a kind; of a Job that is not Kubernetes' own with its API group: `Job.batch.volcano.sh`."""
+    return _kind_text(kind.name, kind.group)
+
+
+def _kind_text(name: str, group: str) -> str:
+    return f"{name}.{group}" if name == JOBS.name and group != JOBS.group else name
+
+
+# --- readings -------------------------------------------------------------------------------------------------------
+
+
+def _readings(text: str, namespace: str) -> Iterator[_Reading]:
+    """Yield what a text may mean, the likeliest first. Raises PhalanxError for a text that no job can have."""
+    words = text.strip().split("/")
+    if not all(words) or len(words) > 3:
+        raise PhalanxError(
+            f"{text!r} names no job: write NAME, NAMESPACE/NAME, KIND/NAME, or NAME/INDEX for a task or a pod."
+        )
+    kind = words[0].lower() if len(words) > 1 and any(_is_word(words[0].lower(), one) for one in _ALL) else ""
+    first, *rest = words[1:] if kind else words
+    if first.startswith("pod:"):
+        kind, first = kind or "pod", first.removeprefix("pod:")
+    if rest and rest[0].startswith("pod:"):
+        kind, rest[0] = kind or "pod", rest[0].removeprefix("pod:")
+    match rest:
+        case []:
+            yield _Reading(namespace, first, kind=kind)
+        case [second]:
+            inside = _Reading(namespace, first, second, kind)
+            yield from (inside,) if second.isdigit() else ()
+            yield _Reading(first, second, kind=kind)
+            yield from () if second.isdigit() else (inside,)
+        case [second, part]:
+            yield _Reading(first, second, part, kind)
+    if len(words) == 1 and (number := _SLURM_ID.fullmatch(text)):
+        yield _Reading(namespace, number[1], number[2] or "", _SLURM)
+
+
+_ALL = (JOBS, PODS, *_OPERATORS)
+
+
+def _is_word(word: str, kind: Kind) -> bool:
+    """Return True if a user may call the kind so; "" stands for any kind."""
+    return word in {"", kind.name.lower(), kind.plural, f"{kind.plural}.{kind.group}", kind_word(kind_text(kind))} and (
+        word not in {"job", "jobs"} or kind is not VOLCANO_JOBS
+    )
+
+
+def kind_word(kind: str) -> str:
+    """Return the word of kubectl for a kind (`kind_text`)."""
+    return "vcjob" if kind == kind_text(VOLCANO_JOBS) else kind.lower()
+
+
+# --- members --------------------------------------------------------------------------------------------------------
+
+
+def _single(member: Member, reading: _Reading) -> FoundJob:
+    word = kind_word(kind_text(member.kind))
+    return FoundJob(kind=word, namespace=reading.namespace, name=reading.name, members=(member,), part=reading.part)
+
+
+def _task_of(array: tuple[Member, ...], reading: _Reading) -> FoundJob | None:
+    """Return the array, or the task of it that is meant; None if it has no such task."""
+    if not reading.part:
+        ordered = tuple(sorted(array, key=lambda one: _natural(one.name)))
+        return FoundJob(kind=_ARRAY, namespace=reading.namespace, name=reading.name, members=ordered)
+    name = f"{reading.name}-{reading.part}"
+    task = next((one for one in array if one.name == name), None)
+    return None if task is None else FoundJob(kind="job", namespace=reading.namespace, name=name, members=(task,))
+
+
+def _selectors(members: Sequence[Member]) -> Iterator[str]:
+    """Yield label selectors of the pods that controllers make for these objects."""
+    labels: dict[str, list[str]] = {}
+    for member in members:
+        if member.kind is not PODS:
+            name = (member.obj.get("status") or {}).get("rayClusterName") or member.name
+            labels.setdefault(_POD_LABELS.get(kind_text(member.kind), _TRAINING_LABEL), []).append(name)
+    for label, names in labels.items():
+        for at in range(0, len(names), 100):  # a URL has its bounds
+            yield f"{label} in ({','.join(names[at : at + 100])})"
+
+
+def _order(pod: Object) -> tuple[object, ...]:
+    meta = pod["metadata"]
+    index = option(meta, COMPLETION_INDEX) or ""
+    job = option(meta, JOB_NAME) or ""
+    return (_natural(job), int(index) if index.isdigit() else -1, meta.get("creationTimestamp") or "", meta["name"])
+
+
+def _natural(text: str) -> tuple[tuple[int, str], ...]:
+    """Return a sort key under which `sweep-10` comes after `sweep-9`."""
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", text))

@@ -1,0 +1,147 @@
+"""A job as the ledger knows it: a row of `phalanx history`, its record for programs, and its page in `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from phalanx.cli.cluster.jobs.ending import in_brief
+from phalanx.cli.terminal.output import counted, duration, local_time
+from phalanx.ledger.entry import JobEntry, StartEntry
+from phalanx.model.pod import format_amount
+
+COLUMNS = ("JOB", "USER", "QUEUE", "STATE", "SUBMITTED", "WAITED", "TOOK", "ASKED", "NODES", "EXIT", "WHY")
+_NODES_SHOWN = 3
+
+
+def title(entry: JobEntry) -> str:
+    """Return NAMESPACE/NAME of the job, as `phalanx jobs` shows it."""
+    kind, name = entry.made
+    return f"{entry.namespace}/{'pod:' if kind == 'Pod' else ''}{name}"
+
+
+def row(entry: JobEntry, now_s: float) -> list[str]:
+    """Return the cells of `COLUMNS`."""
+    begun_s = entry.starts[0].at_s if entry.starts else entry.end_s if entry.end_s is not None else now_s
+    asked = _requested(entry)
+    code = "" if entry.exit_code is None else str(entry.exit_code)
+    return [
+        title(entry) if entry.number is None else f"{title(entry)} ({entry.number})",
+        entry.user,
+        entry.queue,
+        str(entry.state),
+        local_time(entry.submit_s),
+        duration(begun_s - entry.submit_s),
+        duration(entry.elapsed_s(now_s)) if entry.starts else "",
+        asked,
+        _places(entry.nodes),
+        code,
+        in_brief(_cause(entry)),
+    ]
+
+
+def _cause(entry: JobEntry) -> str:
+    """Why it ended; of one that waits again, why its last start was taken back."""
+    return entry.cause or (entry.starts[-1].reason if entry.live and entry.starts else "")
+
+
+def _places(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - _NODES_SHOWN} more" if len(nodes) > _NODES_SHOWN else ""
+    return ", ".join(nodes[:_NODES_SHOWN]) + more
+
+
+def record(entry: JobEntry, now_s: float) -> dict[str, Any]:
+    """For `--json` and `--csv`; docs/guide/slurm.md describes it."""
+    return {
+        "uid": entry.uid,
+        "job": entry.job,
+        "kind": entry.made[0],
+        "name": entry.made[1],
+        "number": entry.number,
+        "user": entry.user,
+        "group": entry.group,
+        "queue": entry.queue,
+        "account": entry.account,
+        "qos": entry.qos,
+        "priority": entry.priority,
+        "state": str(entry.state),
+        "waits_for": entry.waits_for,
+        "submitted": iso_time(entry.submit_s),
+        "eligible": iso_time(entry.eligible_s),
+        "started": iso_time(entry.start_s),
+        "ended": iso_time(entry.end_s),
+        "exact_end": entry.exact_end,
+        "elapsed_s": round(entry.elapsed_s(now_s), 3),
+        "time_limit_s": entry.limit_s,
+        "exit_code": entry.exit_code,
+        "signal": entry.signal,
+        "cause": entry.cause,
+        "pods": entry.pods,
+        "requested": dict(entry.requested),
+        "allocated": dict(entry.allocated),
+        "nodes": list(entry.nodes),
+        "cpu_hours": round(entry.resource_seconds("cpu", now_s) / 3.6e6, 6),
+        "gpu_hours": round(entry.resource_seconds("nvidia.com/gpu", now_s) / 3600, 6),
+        "starts": [_start(start) for start in entry.starts],
+        "words": dict(entry.words),
+    }
+
+
+def _start(start: StartEntry) -> dict[str, Any]:
+    return {
+        "at": iso_time(start.at_s),
+        "ended": iso_time(start.end_s),
+        "state": str(start.state),
+        "nodes": list(start.nodes),
+        "allocated": dict(start.allocated),
+        "reason": start.reason,
+    }
+
+
+def flat(record: Mapping[str, Any]) -> dict[str, Any]:
+    """As a line of CSV: of the starts their number, lists and mappings in one cell."""
+    found: dict[str, Any] = {}
+    for name, value in record.items():
+        match value:
+            case Mapping():
+                found[name] = " ".join(f"{key}={each}" for key, each in value.items())
+            case list():
+                found[name] = len(value) if name == "starts" else " ".join(map(str, value))
+            case _:
+                found[name] = value
+    return found
+
+
+def page(entry: JobEntry, now_s: float) -> str:
+    """Return all that the ledger has of one job."""
+    kind, _ = entry.made
+    took = f" after {duration(entry.elapsed_s(now_s))}" if entry.starts and entry.end_s is not None else ""
+    when = f", {local_time(entry.end_s)}" if entry.end_s is not None else ""
+    code = f", exit code {entry.exit_code}" if entry.exit_code is not None else ""
+    lines = [f"{title(entry)}: {entry.state}{took}{when}{code}, queue {entry.queue}"]
+    if why := _cause(entry):
+        lines.append("  " + why.replace("\n", "\n  "))
+    lines += ["", f"{kind} of {entry.user or 'an unknown user'}, {counted(entry.pods, 'pod')}: {_requested(entry)}"]
+    lines.append(f"submitted {local_time(entry.submit_s)}")
+    for start in entry.starts:
+        end = f" to {local_time(start.end_s)}" if start.end_s is not None else ""
+        why = f": {start.reason}" if start.reason else ""
+        lines.append(
+            f"  {start.state} from {local_time(start.at_s)}{end} on {_places(tuple(dict.fromkeys(start.nodes)))}{why}"
+        )
+    lines.append("Its objects are not in the cluster any more; this is what the ledger has of it.")
+    return "\n".join(lines)
+
+
+def _requested(entry: JobEntry) -> str:
+    return " ".join(
+        f"{name.rpartition('/')[2]}={format_amount(name, value)}" for name, value in entry.requested.items()
+    )
+
+
+def iso_time(at_s: float | None) -> Any:
+    """Return a time for programs: RFC 3339 in UTC; None stays None."""
+    if at_s is None:
+        return None
+    return (datetime.fromtimestamp(0, UTC) + timedelta(seconds=int(at_s))).strftime("%Y-%m-%dT%H:%M:%SZ")
