@@ -23,6 +23,7 @@ from cyclopts.validators import Number
 from phalanx.cli.local.data_directory import LOGIN_SOCKET, DataDirectory, owned
 from phalanx.cli.local.supervisor import Child, Program, Tell
 from phalanx.client.quantity import QuantityError, parse
+from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.embedded.login.quota import parse_quota
 from phalanx.embedded.node.container.image import read_images
 from phalanx.embedded.node.machine.devices.listed import read_devices
@@ -58,6 +59,13 @@ class Machines:
     local_default_memory: str | None = None
     """Limit of containers that state none: a quantity, or 0 for no limit. With --shared it is the machine's memory
     divided by its cpus, otherwise none."""
+
+    keep_logs: str = "256Mi"
+    """Keep the logs of pods that are gone, so much for each namespace; 0 keeps none. `phalanx logs` reads them. When
+    the disk runs low they are deleted before any pod is evicted."""
+
+    keep_logs_for: str = "30d"
+    """Keep these logs for so long: 12h, 30d."""
 
     static_cpus: Annotated[bool, Parameter(negative=())] = False
     """Containers of Guaranteed pods that ask whole cpus have them for themselves, as by the kubelet's static policy
@@ -112,6 +120,9 @@ class Machines:
             _require_amount(f"--{name.replace('_', '-')}", getattr(self, name))
         if self.local_default_memory not in (None, "0"):
             _require_amount("--local-default-memory", self.local_default_memory)
+        if self.keep_logs != "0":
+            _require_amount("--keep-logs", self.keep_logs)
+        keep_logs_s(self)
         if self.local_devices is not None:
             read_devices(self.local_devices)
         if self.local_images is not None:
@@ -147,6 +158,14 @@ class LocalCluster:
     directory: DataDirectory
     url: str
     stop_control_plane: Callable[[], Awaitable[None]]
+
+
+def keep_logs_s(machines: Machines) -> float:
+    """Return for how many seconds logs are kept. Raises PhalanxError."""
+    try:
+        return duration_s(machines.keep_logs_for)
+    except Misread as error:
+        raise PhalanxError(f"--keep-logs-for {machines.keep_logs_for!r}: write for instance 12h or 30d.") from error
 
 
 def _require_amount(option: str, text: str | None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node.container.log import LogOptions, last_lines, read, since_text
+from phalanx.embedded.node.container.log.reading import LogOptions, last_lines, read, since_text
 
 STAMPS = [f"2026-01-01T00:00:0{second}.000000000Z" for second in range(5)]
 

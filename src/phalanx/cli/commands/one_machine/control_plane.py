@@ -25,7 +25,7 @@ from phalanx.cli.cluster.monitoring import monitored
 from phalanx.cli.cluster.scheduling import schedule
 from phalanx.cli.files.policy_file import DIALECTS, Settings, settings_of
 from phalanx.cli.local.data_directory import DataDirectory
-from phalanx.cli.local.local_cluster import Machines
+from phalanx.cli.local.local_cluster import Machines, keep_logs_s
 from phalanx.cli.terminal.output import log_to_stderr
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
@@ -159,6 +159,8 @@ def _companions(
             static_cpus=machines.static_cpus,
             device_plugins=machines.device_plugins,
             devices=machines.local_devices,
+            kept_log_bytes=amount("memory", machines.keep_logs),
+            kept_log_s=keep_logs_s(machines),
             default_memory_bytes=None if memory is None else amount("memory", memory),
         )
         yield run_node(connection, informers, node)

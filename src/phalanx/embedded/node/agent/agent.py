@@ -17,7 +17,7 @@ from phalanx.client.kind import NODES, PODS
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.embedded.node.agent import disk
 from phalanx.embedded.node.agent.cpus import allot_cpus, machine_cpus
-from phalanx.embedded.node.agent.pod import Pod
+from phalanx.embedded.node.agent.pod import Pod, keep_logs
 from phalanx.embedded.node.container.attempt import Running, attempts
 from phalanx.embedded.node.container.cgroup.groups import remove
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
@@ -40,7 +40,7 @@ class Agent:
 
     def __init__(self, around: Surroundings, nodes: Informer) -> None:
         self.pods: dict[str, Pod] = {}  # uid ->
-        self._around, self._nodes = around, nodes
+        self.around, self._nodes = around, nodes
         self._refused: set[str] = set()  # uids that were turned away
         self._last_address = ""
         self._cpus = machine_cpus()
@@ -68,7 +68,7 @@ class Agent:
     # --- news -----------------------------------------------------------------------------------------------------
 
     def _is_mine(self, pod: Object) -> bool:
-        return bool(pod["spec"].get("nodeName") == self._around.name)
+        return bool(pod["spec"].get("nodeName") == self.around.name)
 
     def _take(self, change: Change) -> None:
         if change.new is not None and self._is_mine(change.new):
@@ -94,13 +94,13 @@ class Agent:
     def _let_go(self, pod: Object) -> None:
         """Never taken, and it shall go, or it went long ago: nothing runs, so its end needs only be told."""
         if "deletionTimestamp" in pod["metadata"]:
-            self._keep(pod, PodRecord.of(pod, self._around.settings.address, at(time.time()), {}))
+            self._keep(pod, PodRecord.of(pod, self.around.settings.address, at(time.time()), {}))
 
     # --- taking ---------------------------------------------------------------------------------------------------
 
     def _admit(self, pod: Object) -> Rejection | None:
         """Take it, on record, or say why not."""
-        around = self._around
+        around = self.around
         allocatable = {name: amount(name, text) for name, text in around.allocatable.items()}
         try:
             if rejection := admit(pod, self._nodes.objects[around.name], allocatable, self._used()):
@@ -108,7 +108,7 @@ class Agent:
         except QuantityError as error:
             return Rejection(reason="UnexpectedAdmissionError", message=str(error))
         taken = [one.record for one in self.pods.values() if one.holds]
-        ids = self._around.device_ids()
+        ids = self.around.device_ids()
         devices = allot_devices(pod["spec"], ids, taken, told_devices(pod, ids))
         if devices is None:
             text = f"Allocate failed due to requested number of devices unavailable for {GPU}, which is unexpected"
@@ -149,17 +149,17 @@ class Agent:
         """Keep everybody else to the cpus that are left. `again`: also those who have been kept to just these, of whom
         one may have started meanwhile."""
         shared = {cpu for node in self._cpus for cpu in node} - self._own_cpus()
-        if not self._around.settings.static_cpus or (shared == self._around.shared_cpus and not again):
+        if not self.around.settings.static_cpus or (shared == self.around.shared_cpus and not again):
             return
-        self._around.shared_cpus.clear()
-        self._around.shared_cpus.update(shared)
+        self.around.shared_cpus.clear()
+        self.around.shared_cpus.update(shared)
         for pod in self.pods.values():
             for container in pod.containers.values():
                 container.move()
 
     def _free_devices(self, taken: Sequence[PodRecord]) -> dict[str, Sequence[str]]:
         """Resource -> ids of its healthy devices that no pod has."""
-        pool = self._around.devices
+        pool = self.around.devices
         used: dict[str, list[str]] = {resource: [] for resource in pool.resources}
         for record in taken:
             for devices in record.named.values():
@@ -169,10 +169,10 @@ class Agent:
 
     def _address(self, pod: Object, taken: Sequence[PodRecord]) -> str:
         if pod["spec"].get("hostNetwork"):
-            return self._around.settings.address
-        found = self._around.home.pod_address((record.pod_ip for record in taken), self._last_address)
+            return self.around.settings.address
+        found = self.around.home.pod_address((record.pod_ip for record in taken), self._last_address)
         self._last_address = found or ""
-        return found or self._around.settings.address
+        return found or self.around.settings.address
 
     def _used(self) -> Amounts:
         total: Amounts = {}
@@ -183,13 +183,13 @@ class Agent:
         return total
 
     def _keep(self, pod: Object, record: PodRecord) -> None:
-        kept = self.pods[record.uid] = Pod(pod, record, self._around, self._forget)
+        kept = self.pods[record.uid] = Pod(pod, record, self.around, self._forget)
         self._spawn(kept.run())
 
     def _forget(self, pod: Pod) -> None:
         self.pods.pop(pod.record.uid, None)
-        if self._around.fence is not None:
-            self._around.fence.forget(pod.record.uid)
+        if self.around.fence is not None:
+            self.around.fence.forget(pod.record.uid)
 
     def _spawn(self, work: object) -> None:
         assert self._group is not None
@@ -202,15 +202,15 @@ class Agent:
         if rejection.reason in _ABOUT_NODE and await self._was_mistaken(pod):
             return
         log.info("pod %s/%s rejected: %s", meta["namespace"], meta["name"], rejection.message)
-        self._around.tell.tell(pod, rejection.reason, rejection.message, kind="Warning")
+        self.around.tell.tell(pod, rejection.reason, rejection.message, kind="Warning")
         status = rejected(pod, rejection.reason, rejection.message, time.time())
         body = {"metadata": {"uid": meta["uid"]}, "status": status}
         while True:
             try:
-                answer = await self._around.connection.patch(
+                answer = await self.around.connection.patch(
                     PODS, meta["name"], body, meta["namespace"], "status", STRATEGIC_PATCH
                 )
-                self._around.observe(answer)
+                self.around.observe(answer)
                 return
             except ApiRefusal as error:
                 if error.code not in (404, 409):
@@ -222,7 +222,7 @@ class Agent:
     async def _was_mistaken(self, pod: Object) -> bool:
         """The cache may be behind the scheduler's: look at the node itself, once. True if the pod was taken then."""
         try:
-            self._nodes.observe(await self._around.connection.get(NODES, self._around.name))
+            self._nodes.observe(await self.around.connection.get(NODES, self.around.name))
         except ApiError:
             return False
         return self._admit(pod) is None
@@ -233,11 +233,12 @@ class Agent:
         """Count what pods have written and evict who has too much, until cancelled. `told`: has the cluster told of the
         node's pressures."""
         while True:
-            await asyncio.sleep(self._around.settings.patience.disk_look_s)
+            await asyncio.sleep(self.around.settings.patience.disk_look_s)
             self._share_cpus(again=True)  # those of pods that have ended are everybody's again
-            free_bytes, low = await asyncio.to_thread(disk.room, self._around.settings.pods_dir, self._reserve_bytes)
-            self._around.pressures.add(DISK_PRESSURE) if low else self._around.pressures.discard(DISK_PRESSURE)
+            free_bytes, low = await asyncio.to_thread(disk.room, self.around.settings.pods_dir, self._reserve_bytes)
+            self.around.pressures.add(DISK_PRESSURE) if low else self.around.pressures.discard(DISK_PRESSURE)
             await told()
+            await asyncio.to_thread(self.around.kept_logs.prune, time.time(), low=low)
             candidates = [
                 disk.Candidate(pod=one.pod, scratch=await self._scratch(one))
                 for one in list(self.pods.values())
@@ -251,10 +252,10 @@ class Agent:
 
     @property
     def _reserve_bytes(self) -> int | None:
-        return self._around.settings.disk_reserve_bytes
+        return self.around.settings.disk_reserve_bytes
 
     async def _scratch(self, pod: Pod) -> disk.Scratch:
-        folder = self._around.pod_dir(pod.record.uid)
+        folder = self.around.pod_dir(pod.record.uid)
         return await disk.measure(folder, folder / VOLUMES, pod.pod)
 
     def _evict(self, candidate: disk.Candidate, why: str, *, disrupted: bool) -> None:
@@ -266,7 +267,7 @@ class Agent:
 
     def _find_again(self, mine: dict[str, Object]) -> None:
         """Pods on record go on; of those whose object is gone nothing may stay."""
-        for record in records(self._around.settings.pods_dir):
+        for record in records(self.around.settings.pods_dir):
             if record.uid in mine:
                 self._keep(mine[record.uid], record)
             else:
@@ -274,7 +275,7 @@ class Agent:
         self._share_cpus()
 
     async def _end_orphan(self, record: PodRecord) -> None:
-        folder = self._around.pod_dir(record.uid)
+        folder = self.around.pod_dir(record.uid)
         for container in (path for path in folder.iterdir() if path.is_dir() and path.name != VOLUMES):
             for attempt in attempts(container)[-1:]:
                 if isinstance(attempt.settle(), Running):
@@ -283,4 +284,5 @@ class Agent:
                     await attempt.ended()
                 remove(attempt.spec.cgroup_dirs)
         remove_volumes(folder / VOLUMES)
+        keep_logs(self.around, record)
         remove_volumes(folder)

@@ -34,7 +34,7 @@ from phalanx.embedded.node.container.cgroup.limits import Limits
 from phalanx.embedded.node.container.exec import run_hook
 from phalanx.embedded.node.container.image import HOST_IMAGE, Image
 from phalanx.embedded.node.container.isolation import ROOT_PREFIX
-from phalanx.embedded.node.container.log import last_lines
+from phalanx.embedded.node.container.log.reading import last_lines
 from phalanx.embedded.node.container.probe import Health
 from phalanx.embedded.node.machine.devices.pool import Granted
 from phalanx.embedded.node.machine.owners import Owner

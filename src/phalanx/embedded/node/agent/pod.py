@@ -19,9 +19,11 @@ from typing import Any
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, Object
 from phalanx.client.kind import PODS
+from phalanx.client.moment import read_moment
 from phalanx.embedded.node.agent.cause import deletion_cause, pod_cause
 from phalanx.embedded.node.agent.container import Container
 from phalanx.embedded.node.container.attempt import LOST, REBOOT, Exited, Planned, Running
+from phalanx.embedded.node.container.log.kept import KeptPod
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.demand import every_container
@@ -313,6 +315,7 @@ class Pod:
     def _clean_up(self) -> None:
         folder = self._around.pod_dir(self.record.uid)
         volumes.remove(folder / VOLUMES)
+        keep_logs(self._around, self.record)
         shutil.rmtree(folder, ignore_errors=True)
 
     async def _sleep(self, due_s: float | None) -> None:
@@ -323,6 +326,24 @@ class Pod:
         with suppress(TimeoutError):
             async with asyncio.timeout(pause_s):
                 await self._wake.wait()
+
+
+def keep_logs(around: Surroundings, record: PodRecord) -> None:
+    """Keep the logs of a pod that goes; without space for that they go with it."""
+    kept = KeptPod(
+        namespace=record.namespace,
+        pod=record.name,
+        uid=record.uid,
+        owner=record.owner,
+        owner_uid=record.owner_uid,
+        labels=record.labels,
+        started_s=read_moment(record.start_time),
+        ended_s=time.time(),
+    )
+    try:
+        around.kept_logs.keep(kept, around.pod_dir(record.uid))
+    except OSError as error:
+        log.warning("the logs of pod %s/%s are not kept: %s", record.namespace, record.name, error)
 
 
 def _images(pod: Object) -> dict[str, str]:

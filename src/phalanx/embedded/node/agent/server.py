@@ -1,5 +1,6 @@
 """The node's own endpoint, which the API server asks for logs and for streams into pods: /containerLogs, /exec and
-/attach, each with NAMESPACE/POD/CONTAINER behind it, /portForward/NAMESPACE/POD, and /stats/summary.
+/attach, each with NAMESPACE/POD/CONTAINER behind it, /portForward/NAMESPACE/POD, /stats/summary, and /keptLogs: what
+pods wrote that are gone.
 
 It listens on loopback and answers only who shows the token in DIR/kubelet.token, a file that both sides can read. With
 a certificate in DIR/pki it speaks HTTPS.
@@ -7,21 +8,23 @@ a certificate in DIR/pki it speaks HTTPS.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import hmac
 import secrets
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import msgspec
 from aiohttp import web
 
 from phalanx.embedded.node.agent.agent import Agent
 from phalanx.embedded.node.agent.usage import Meter
 from phalanx.embedded.node.container.attempt import Attempt, Exited, attempts
 from phalanx.embedded.node.container.durable import write_whole
-from phalanx.embedded.node.container.log import LogOptions, read, since_text
+from phalanx.embedded.node.container.log.reading import LogOptions, read, since_text
 from phalanx.embedded.node.machine.settings import NodeSettings
 from phalanx.embedded.node.streams.forward import forward
 from phalanx.embedded.node.streams.remote import attach, execute
@@ -42,6 +45,8 @@ async def serving(agent: Agent, meter: Meter, settings: NodeSettings) -> AsyncIt
     endpoint = Endpoint(agent, meter, settings)
     application = web.Application()
     application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", endpoint.logs)
+    application.router.add_get("/keptLogs/{namespace}", endpoint.kept)
+    application.router.add_get("/keptLogs/{namespace}/{uid}/{container}", endpoint.kept_log)
     application.router.add_get("/{what:exec|attach}/{namespace}/{pod}/{container}", endpoint.remote)
     application.router.add_get("/portForward/{namespace}/{pod}", endpoint.port_forward)
     application.router.add_get("/stats/summary", endpoint.summary)
@@ -106,7 +111,28 @@ class Endpoint:
             options = _options(request)
         except ValueError as error:
             return web.Response(status=400, text=str(error))
-        return await _stream(request, attempt, options)
+        return await _stream(request, attempt.log, options, lambda: _is_over(attempt))
+
+    async def kept(self, request: web.Request) -> web.Response:
+        """Return the pods of a namespace that are gone, and whose logs are kept."""
+        if (refusal := self._stranger(request)) is not None:
+            return refusal
+        found = await asyncio.to_thread(self._agent.around.kept_logs.of, request.match_info["namespace"])
+        return web.Response(body=msgspec.json.encode({"items": found}), content_type="application/json")
+
+    async def kept_log(self, request: web.Request) -> web.StreamResponse:
+        """Return the log of a container that is gone, as `logs` does."""
+        if (refusal := self._stranger(request)) is not None:
+            return refusal
+        namespace, uid, container = (request.match_info[part] for part in ("namespace", "uid", "container"))
+        path = self._agent.around.kept_logs.log(namespace, uid, container, previous=_flag(request, "previous"))
+        if path is None:
+            return web.Response(status=404, text=f'no log of container "{container}" of that pod is kept')
+        try:
+            options = _options(request)
+        except ValueError as error:
+            return web.Response(status=400, text=str(error))
+        return await _stream(request, path, options, lambda: True)
 
     def _stranger(self, request: web.Request) -> web.Response | None:
         """The refusal of who does not show the token."""
@@ -176,11 +202,11 @@ def _is_over(attempt: Attempt) -> bool:
     return isinstance(attempt.state(), Exited) or not attempt.folder.exists()
 
 
-async def _stream(request: web.Request, attempt: Attempt, options: LogOptions) -> web.StreamResponse:
+async def _stream(request: web.Request, log: Path, options: LogOptions, over: Callable[[], bool]) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     await response.prepare(request)
     with suppress(FileNotFoundError):  # removed with its pod since it was found
-        async for piece in read(attempt.log, options, lambda: _is_over(attempt)):
+        async for piece in read(log, options, over):
             await response.write(piece)
     await response.write_eof()
     return response

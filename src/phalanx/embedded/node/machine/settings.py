@@ -46,6 +46,8 @@ class NodeSettings:
     default_memory_bytes: int | None = None  # of containers that state no limit, 0: none; None: see Surroundings
     disk_reserve_bytes: int | None = None  # with less free, pods are evicted; None: 1 GiB, or 5 % of the disk if less
     max_pods: int = 110
+    kept_log_bytes: int = 256 << 20  # of pods that are gone, in each namespace; 0: none are kept
+    kept_log_s: float = 30 * 86400.0
     address: str = "127.0.0.1"
     port: int = 0  # of the log endpoint; 0 takes a free one
     patience: Patience = field(default_factory=Patience)

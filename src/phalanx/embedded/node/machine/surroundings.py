@@ -16,6 +16,7 @@ from phalanx.embedded.node.container.cgroup.groups import Cgroups
 from phalanx.embedded.node.container.cgroup.limits import Limits
 from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image
 from phalanx.embedded.node.container.isolation import Isolation
+from phalanx.embedded.node.container.log.kept import KeptLogs
 from phalanx.embedded.node.images.store import ImageStore
 from phalanx.embedded.node.machine.devices.pool import DevicePool
 from phalanx.embedded.node.machine.events import Occurrences
@@ -109,6 +110,10 @@ class Surroundings:
 
     def pod_dir(self, uid: str) -> Path:
         return self.settings.pods_dir / uid
+
+    @property
+    def kept_logs(self) -> KeptLogs:
+        return KeptLogs(self.settings.data_dir, self.settings.kept_log_bytes, self.settings.kept_log_s)
 
     def image(self, name: str) -> Image | None:
         """Return what stands in for the image here, or its files; None: nothing does. `host` with a tag, which some

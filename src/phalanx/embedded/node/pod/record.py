@@ -15,13 +15,15 @@ from phalanx.client.connection import Object
 from phalanx.embedded.node.container.durable import write_whole
 
 _NAME = "pod.json"
+_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
     """`devices`: container -> ids of the GPUs it alone may use; `named`: container -> resource -> ids of other devices;
     `cpus`: container -> its own. `failure`: why the node ended it (reason, message). `disrupted`: through no fault of
-    its own."""
+    its own. `owner`: KIND/NAME of its controller, and `owner_uid`. `labels`: with its completion index; logs that are
+    kept after the pod are found by these."""
 
     uid: str
     namespace: str
@@ -33,6 +35,9 @@ class PodRecord:
     cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     failure: tuple[str, str] | None = None
     disrupted: bool = False
+    owner: str = ""
+    owner_uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -45,6 +50,8 @@ class PodRecord:
         cpus: Mapping[str, tuple[int, ...]] | None = None,
     ) -> PodRecord:
         meta = pod["metadata"]
+        owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
+        index = (meta.get("annotations") or {}).get(_INDEX)
         return cls(
             uid=meta["uid"],
             namespace=meta["namespace"],
@@ -54,6 +61,9 @@ class PodRecord:
             devices=devices,
             named=named or {},
             cpus=cpus or {},
+            owner=f"{owner['kind']}/{owner['name']}" if owner is not None else "",
+            owner_uid=owner["uid"] if owner is not None else "",
+            labels={**(meta.get("labels") or {}), **({_INDEX: index} if index is not None else {})},
         )
 
     def write(self, folder: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 from phalanx.embedded.node.container.attempt import Attempt, Exited, Running
-from phalanx.embedded.node.container.log import LogOptions, read, since_text
+from phalanx.embedded.node.container.log.reading import LogOptions, read, since_text
 from phalanx.embedded.node.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, Channels
 from phalanx.embedded.node.streams.feed import Feed
 from phalanx.embedded.node.streams.session import Session, pieces

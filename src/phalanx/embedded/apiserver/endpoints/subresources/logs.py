@@ -1,15 +1,23 @@
 """`kubectl logs`: the API server asks the node that runs the pod, and passes on what it says, piece by piece.
 
 The path is the kubelet's, /containerLogs/NAMESPACE/POD/CONTAINER.
+
+Logs of pods that are gone stay on their node for a while (`phalanx.embedded.node.container.log.kept`). Two additions to
+Kubernetes' API lead to them, both with the right to read logs: `pods/-/log` lists these pods as JSON (no pod can have
+that name), and `pods/NAME/log?uid=UID` reads the log of the pod with that uid, gone or not. A namespace shows only
+pods that ended since its own creation: a new namespace may have the name of another user's old one.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import datetime as dt
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request, invalid, invalid_value, not_found
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value, not_found
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
 from phalanx.embedded.apiserver.storage.store import Object, Store
 from phalanx.embedded.apiserver.transport.options import number
@@ -20,6 +28,8 @@ if TYPE_CHECKING:
 
 _PASSED_ON = ("follow", "tailLines", "sinceSeconds", "sinceTime", "timestamps", "previous", "limitBytes")
 
+KEPT = "-"  # in place of the name of a pod
+
 
 class Logs:
     """Streams container logs from the nodes."""
@@ -29,7 +39,12 @@ class Logs:
 
     async def read(self, namespace: str, name: str, request: Request) -> Response:
         """Raises `ApiError`."""
+        if name == KEPT:
+            return Response(body=msgspec.json.encode({"items": await self._kept(namespace)}))
         stored = self._store.get(("", "pods"), namespace, name)
+        uid = request.text("uid")
+        if uid and (stored is None or stored.obj["metadata"]["uid"] != uid):
+            return await self._read_kept(namespace, name, uid, request)
         if stored is None:
             raise not_found("", "pods", name)
         _check_options(name, request)
@@ -40,10 +55,54 @@ class Logs:
         node = self._store.get(("", "nodes"), "", node_name)
         if node is None:
             raise not_found("", "nodes", node_name)
-        wanted = {key: request.text(key) for key in _PASSED_ON if request.text(key)}
         path = f"/containerLogs/{quote(namespace)}/{quote(name)}/{quote(container)}"
-        response = await self._nodes.get(node.obj, f"{path}?{urlencode(wanted)}" if wanted else path)
+        return await self._stream(node.obj, path, request)
+
+    async def _stream(self, node: Object, path: str, request: Request) -> Response:
+        wanted = {key: request.text(key) for key in _PASSED_ON if request.text(key)}
+        response = await self._nodes.get(node, f"{path}?{urlencode(wanted)}" if wanted else path)
         return Response(media="text/plain", stream=_Pieces(response))
+
+    # --- pods that are gone -------------------------------------------------------------------------------------------
+
+    async def _kept(self, namespace: str) -> list[Object]:
+        """Return the pods of the namespace whose logs are kept; `node` is where."""
+        made_s = self._made_s(namespace)
+        found: list[Object] = []
+        for node in self._agents():
+            try:
+                response = await self._nodes.get(node, f"/keptLogs/{quote(namespace)}")
+                items = msgspec.json.decode(await response.read()).get("items") or []
+            except (ApiError, msgspec.DecodeError):  # a node that does not answer, or keeps no logs, has none to show
+                continue
+            found += [{**item, "node": node["metadata"]["name"]} for item in items if item["started_s"] >= made_s]
+        return found
+
+    async def _read_kept(self, namespace: str, name: str, uid: str, request: Request) -> Response:
+        _check_options(name, request)
+        for item in await self._kept(namespace):
+            if (item["pod"], item["uid"]) == (name, uid):
+                names = item["containers"]
+                container = request.text("container") or (names[0] if len(names) == 1 else "")
+                if container not in names:
+                    raise bad_request(f"a container name must be specified for pod {name}, choose one of: {names}")
+                node = self._store.get(("", "nodes"), "", item["node"])
+                if node is not None:
+                    path = f"/keptLogs/{quote(namespace)}/{quote(uid)}/{quote(container)}"
+                    return await self._stream(node.obj, path, request)
+        raise not_found("", "pods", name)
+
+    def _agents(self) -> Iterator[Object]:
+        """Yield the nodes that have an agent: simulated ones do not."""
+        for stored in self._store.scan(("", "nodes")):
+            if ((stored.obj.get("status") or {}).get("daemonEndpoints") or {}).get("kubeletEndpoint"):
+                yield stored.obj
+
+    def _made_s(self, namespace: str) -> float:
+        stored = self._store.get(("", "namespaces"), "", namespace)
+        if stored is None:
+            raise not_found("", "namespaces", namespace)
+        return dt.datetime.fromisoformat(stored.obj["metadata"]["creationTimestamp"]).timestamp()
 
 
 class _Pieces:

@@ -1,0 +1,5 @@
+"""What a container wrote.
+
+reading   the log of one attempt, as `kubectl logs` asks for it
+kept      the logs of pods that are gone
+"""
