@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.commands.status.history import find_ledger, moment
+from phalanx.cli.commands.status.history import find_ledger
+from phalanx.cli.terminal.moments import past_moment
 from phalanx.errors import PhalanxError
 from tests.cli.test_up import child
 from tests.cli.upstart import Up, started, until
@@ -46,10 +47,10 @@ def test_jobs_that_ended_in_each_way(up: Up) -> None:
     assert up.phalanx("run", "--name", "bad", "--", "sh", "-c", "exit 7").returncode == 7
     assert up.phalanx("run", "--name", "late", "--time-limit", "1s", "--", "sleep", "600").returncode == 124
     up.phalanx("submit", "--name", "cut", "--", "sleep", "600")
-    until(lambda: history(up)["cut"]["state"] == "RUNNING")
+    until(lambda: history(up).get("cut", {}).get("state") == "RUNNING")
     up.kubectl("delete", "job", "cut")
     up.phalanx("submit", "--name", "huge", "--cpu", "99", "--", "true")
-    until(lambda: history(up)["huge"]["waits_for"] == "NeverFits")
+    until(lambda: history(up).get("huge", {}).get("waits_for") == "NeverFits")
     up.kubectl("delete", "job", "huge")
     found = {name: (ended(up, name)["state"], ended(up, name)["exit_code"]) for name in ("good", "bad", "late", "huge")}
     assert found == {
@@ -149,7 +150,7 @@ def test_what_is_asked_for_and_in_which_form(up: Up) -> None:
     ],
 )
 def test_moments(text: str, at_s: float) -> None:
-    assert moment(text, 1e6) == at_s
+    assert past_moment("--since", text, 1e6) == at_s
 
 
 def test_the_ledger_is_that_of_the_cluster_that_is_meant(tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ GROUPS = {
     "one_machine": Group("A cluster on this machine", sort_key=1),
     "in_cluster": Group("In a cluster", sort_key=2),
     "work": Group("Work", sort_key=3),
-    "status": Group("What runs, what waits, and why", sort_key=4),
-    "study": Group("What would be", sort_key=5),
+    "attend": Group("A job", sort_key=4),
+    "status": Group("What runs, what waits, and why", sort_key=5),
+    "study": Group("What would be", sort_key=6),
 }
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -51,6 +52,7 @@ COMMANDS = {
     "run": ("work", "Run a command as a Job, show its output, end with its exit code."),
     "attach": ("work", "Follow a Job again, end with its exit code."),
     "submit": ("work", "Queue Jobs from files, or one made from a command."),
+    "logs": ("attend", "The output of a job, also after its pods are gone."),
     "jobs": ("status", "What runs, what waits, since when, and why."),
     "explain": ("status", "Why a job waits, in full."),
     "history": ("status", "What ran: jobs that are over too, and what each user took."),

@@ -4,6 +4,7 @@ imports it when it is called.
 one_machine   a cluster on this machine: started, shared, saved
 in_cluster    servers for any cluster
 work          jobs as they are submitted
+attend        jobs that exist: their output and their end
 status        what runs, what waits, and why
 study         what would be
 """

@@ -1,6 +1,9 @@
-"""One job: how users name it, its pods, and its end.
+"""One job: how users name it, its pods, its output and its end.
 
 ending     why a job ended, from its objects
 attending  one Job from its submission to its end
 finding    from a name to the objects that a user made
+standing   how far a job is
+following  a job's objects and pods, until it is over
+output     its logs
 """

@@ -56,6 +56,7 @@ _PART_LABELS = (
     JOB_NAME,
 )
 _SHOWN = 8
+_PAST = 500  # jobs of the ledger among which the nearest name is looked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,8 +224,8 @@ class Finder:
     async def _unknown(self, text: str, readings: Sequence[_Reading]) -> str:
         """Return a sentence with the nearest names."""
         here = readings[0]
-        known = await self._names(here.namespace)
-        near = difflib.get_close_matches(here.name, known, 3, 0.6)
+        known = [*await self._names(here.namespace), *self._past_names(here.namespace)]
+        near = difflib.get_close_matches(here.name, list(dict.fromkeys(known)), 3, 0.6)
         elsewhere = await self._listed(JOBS, "", fieldSelector=f"metadata.name={here.name}")
         others = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in elsewhere]
         shown = f"{here.namespace}/{here.name}" if here.kind != _SLURM else text
@@ -239,6 +240,18 @@ class Finder:
             said += ". There is none in that namespace"
         end = "" if said.endswith("?") else "."
         return f"{said}{end} `phalanx jobs -A` lists them all, `phalanx history` those that are gone."
+
+    def _past_names(self, namespace: str) -> list[str]:
+        """Return the names of the jobs of a namespace that ended last."""
+        if self._ledger is None:
+            return []
+        from phalanx.ledger.store import Ledger, LedgerError
+
+        try:
+            with Ledger.open(self._ledger, read_only=True) as book:
+                return [entry.made[1] for entry in book.ended(_PAST) if entry.namespace == namespace]
+        except LedgerError:
+            return []
 
     async def _names(self, namespace: str) -> list[str]:
         jobs = await self._listed(JOBS, namespace)
@@ -266,7 +279,7 @@ async def pods_of(connection: Connection, job: FoundJob) -> list[Object]:
     for member in job.members:
         if member.kind is PODS:
             found[member.obj["metadata"]["uid"]] = member.obj
-    for selector in _selectors(job.members):
+    for selector in pod_selectors(job.members):
         for pod in (await connection.list(PODS, job.namespace, labelSelector=selector))["items"]:
             found[pod["metadata"]["uid"]] = pod
     pods = sorted(found.values(), key=_order)
@@ -364,7 +377,7 @@ def _task_of(array: tuple[Member, ...], reading: _Reading) -> FoundJob | None:
     return None if task is None else FoundJob(kind="job", namespace=reading.namespace, name=name, members=(task,))
 
 
-def _selectors(members: Sequence[Member]) -> Iterator[str]:
+def pod_selectors(members: Sequence[Member]) -> Iterator[str]:
     """Yield label selectors of the pods that controllers make for these objects."""
     labels: dict[str, list[str]] = {}
     for member in members:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import csv
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,9 +16,9 @@ from cyclopts import Parameter
 from phalanx.cli.cluster.jobs.finding import recorded
 from phalanx.cli.cluster.target import current_namespace
 from phalanx.cli.local.data_directory import default_directory
+from phalanx.cli.terminal.moments import past_moment
 from phalanx.cli.terminal.output import local_time, note, print_json, print_table
 from phalanx.cli.views.entry_view import COLUMNS, flat, iso_time, record, row
-from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry, State
 from phalanx.ledger.selection import Selection
@@ -29,7 +27,6 @@ from phalanx.ledger.usage import By, Sum, total
 
 SUMS = ("JOBS", "CPU HOURS", "GPU HOURS", "MEMORY GiB HOURS")
 _SINCE = "7d"
-_AGO = re.compile(r"\d.*[a-z]")
 
 
 @Parameter(name="*")
@@ -59,8 +56,8 @@ class Asked:
     def selection(self, now_s: float) -> Selection:
         """Raises PhalanxError."""
         return Selection(
-            since_s=moment(self.since or _SINCE, now_s),
-            until_s=moment(self.until, now_s) if self.until else None,
+            since_s=past_moment("--since", self.since or _SINCE, now_s),
+            until_s=past_moment("--until", self.until, now_s) if self.until else None,
             users=self.user,
             queues=self.queue,
             accounts=self.account,
@@ -144,16 +141,6 @@ def find_ledger(environment: Mapping[str, str]) -> str:
         f"there is no ledger: neither {beside} nor {own} exists. `phalanx up` keeps one in its data directory; "
         "of another scheduler say --ledger URL, the one that it was given."
     )
-
-
-def moment(text: str, now_s: float) -> float:
-    """Seconds since the epoch of `7d` (so long ago), or a date or moment. Raises PhalanxError."""
-    try:
-        if _AGO.fullmatch(text) and "T" not in text:
-            return now_s - duration_s(text)
-        return datetime.fromisoformat(text).timestamp()  # without a time zone it is the time of this machine
-    except (Misread, ValueError, OverflowError):
-        raise PhalanxError(f"{text!r} is no time: write for instance 7d, 12h, 2026-01-31 or 2026-01-31T18:00") from None
 
 
 _NOBODY = JobEntry(uid="", job="/")

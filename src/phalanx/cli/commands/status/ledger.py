@@ -13,7 +13,8 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import App, Parameter
 
-from phalanx.cli.commands.status.history import Asked, find_ledger, moment
+from phalanx.cli.commands.status.history import Asked, find_ledger
+from phalanx.cli.terminal.moments import past_moment
 from phalanx.cli.terminal.output import note
 from phalanx.cli.views.entry_view import flat, record
 from phalanx.errors import PhalanxError
@@ -99,7 +100,7 @@ def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, da
         The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
     """
     now_s = time.time()
-    before_s = moment(before, now_s)
+    before_s = past_moment("--before", before, now_s)
     if before_s > now_s - _DAY_S:  # what ends meanwhile would be taken out without being in the file
         raise PhalanxError(f"--before {before} is less than a day ago. Nothing was written. Name an earlier day.")
     if file.exists():
@@ -150,7 +151,7 @@ def purge(*, before: str, yes: bool = False, database: Database = None) -> None:
     database
         The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
     """
-    before_s = moment(before, time.time())
+    before_s = past_moment("--before", before, time.time())
     if not yes:
         raise PhalanxError("jobs that are purged are gone. Nothing was changed. Say --yes, or archive them instead.")
     with Ledger.open(database or find_ledger(os.environ)) as book:

@@ -1,0 +1,192 @@
+"""The output of a job: of pods that exist, and of pods that are gone where the node kept their logs.
+
+A job that was preempted, or whose pods were replaced after a failure, has several *attempts*.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, replace
+from math import inf
+
+from phalanx.cli.cluster.jobs.finding import FoundJob, parts_of
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import PODS
+from phalanx.kube.read.labels import COMPLETION_INDEX, JOB, JOB_NAME, option
+from phalanx.kube.read.wire import epoch_s
+
+_MERGED = 32  # logs of more pods are shown one after the other: each needs a connection
+_KEPT = "-"  # in place of a pod's name: the pods that are gone (embedded API server)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The log of one container. `uid`: of the pod; `kept`: the pod is gone. `started_s`, `ended_s`: of the pod, seconds
+    since the epoch; `ended_s` None: it exists. `previous`: the attempt before the last one of the container."""
+
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+    label: str
+    started_s: float
+    ended_s: float | None = None
+    kept: bool = False
+    previous: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogWishes:
+    """Which lines are wanted. `tail`: so many last lines of each container. `since_s`: a moment, seconds since the
+    epoch."""
+
+    tail: int | None = None
+    since: str = ""
+
+    def params(self) -> dict[str, str]:
+        found = {"tailLines": "" if self.tail is None else str(self.tail), "sinceTime": self.since}
+        return {key: text for key, text in found.items() if text}
+
+
+Line = tuple[str, Source, str]  # its time (RFC 3339), where it is from, its text
+
+
+def sources_of(pods: Iterable[Object], container: str = "") -> list[Source]:
+    """Return the logs of pods that exist: of each container, or of the one with that name."""
+    return [
+        Source(
+            namespace=pod["metadata"]["namespace"],
+            pod=pod["metadata"]["name"],
+            uid=pod["metadata"]["uid"],
+            container=name,
+            label=_label(pod["metadata"], name if len(names) > 1 else ""),
+            started_s=epoch_s((pod.get("status") or {}).get("startTime") or pod["metadata"].get("creationTimestamp")),
+        )
+        for pod in pods
+        if (names := [one["name"] for one in pod["spec"]["containers"]])
+        for name in names
+        if container in {"", name}
+    ]
+
+
+async def kept_sources(connection: Connection, job: FoundJob, container: str = "") -> list[Source]:
+    """Return the logs of pods of the job that are gone, in the order of their starts; none where nothing keeps them."""
+    try:
+        answer = await connection.request("GET", PODS.path(job.namespace, _KEPT, "log"))
+    except ApiRefusal as error:
+        if error.code not in {400, 403, 404}:
+            raise
+        return []
+    items = answer.get("items") or () if isinstance(answer, dict) else ()
+    return [
+        Source(
+            namespace=job.namespace,
+            pod=item["pod"],
+            uid=item["uid"],
+            container=name,
+            label=_label(_as_meta(item), name if len(item["containers"]) > 1 else ""),
+            started_s=item["started_s"],
+            ended_s=item["ended_s"],
+            kept=True,
+        )
+        for item in items
+        if _is_of(item, job) and (not job.part or job.part in parts_of({"metadata": _as_meta(item)}))
+        for name in item["containers"]
+        if container in {"", name}
+    ]
+
+
+def attempts(sources: Sequence[Source], *, single: bool) -> list[list[Source]]:
+    """Return the logs by attempt, the oldest first. A pod with the same index, or the same name, as an earlier one is
+    of the next attempt; of a job with a `single` pod every pod is."""
+    found: list[list[Source]] = []
+    seen: Counter[tuple[str, str]] = Counter()
+    for source in sorted(sources, key=lambda one: (one.started_s, one.ended_s or inf, one.label)):
+        key = (source.container, "" if single else source.label)
+        if seen[key] == len(found):
+            found.append([])
+        found[seen[key]].append(source)
+        seen[key] += 1
+    return found
+
+
+async def read_lines(connection: Connection, sources: Sequence[Source], wishes: LogWishes) -> AsyncIterator[Line]:
+    """Yield the lines of these logs in the order of their times; of many logs one after the other."""
+    if len(sources) > _MERGED:
+        for source in sources:
+            async with aclosing(_lines(connection, source, wishes.params())) as lines:
+                async for line in lines:
+                    yield line
+        return
+    async with AsyncExitStack() as stack:
+        streams = [
+            await stack.enter_async_context(aclosing(_lines(connection, one, wishes.params()))) for one in sources
+        ]
+        heads: list[tuple[str, int, Line]] = []
+        for number in range(len(streams)):
+            await _draw(streams, number, heads)
+        while heads:
+            _, number, line = heapq.heappop(heads)
+            yield line
+            await _draw(streams, number, heads)
+
+
+async def _draw(streams: Sequence[AsyncGenerator[Line, None]], number: int, heads: list[tuple[str, int, Line]]) -> None:
+    """Put the next line of that stream among the heads, if it has one."""
+    try:
+        line = await anext(streams[number])
+    except StopAsyncIteration:
+        return
+    heapq.heappush(heads, (line[0], number, line))
+
+
+async def follow_lines(connection: Connection, source: Source, wishes: LogWishes) -> AsyncIterator[Line]:
+    """Yield the lines of one log until its container ends. Raises ApiError if the connection breaks: `wishes.since`
+    of the last line's time takes it up again."""
+    async with aclosing(_lines(connection, source, {**wishes.params(), "follow": "true"})) as lines:
+        async for line in lines:
+            yield line
+
+
+def before(source: Source) -> Source:
+    """Return the attempt before the last one of that container."""
+    return replace(source, previous=True)
+
+
+async def _lines(connection: Connection, source: Source, params: Mapping[str, str]) -> AsyncGenerator[Line, None]:
+    asked = {**params, "container": source.container, "timestamps": "true"}
+    asked |= {"uid": source.uid} if source.kept else {}
+    asked |= {"previous": "true"} if source.previous else {}
+    path = PODS.path(source.namespace, source.pod, "log")
+    try:
+        async with connection.stream(path, asked) as lines:
+            async for line in lines:
+                stamp, _, text = line.decode(errors="replace").partition(" ")
+                yield stamp, source, text
+    except ApiRefusal as error:
+        if error.code not in {400, 404}:  # the container has not started, or its log is gone since it was listed
+            raise
+
+
+def _as_meta(item: Object) -> Object:
+    return {"name": item["pod"], "labels": item["labels"]}
+
+
+def _is_of(item: Object, job: FoundJob) -> bool:
+    """Return True if the kept pod belongs to the job."""
+    labels: Mapping[str, str] = item["labels"]
+    uids = {member.obj["metadata"]["uid"] for member in job.members}
+    names = {member.name for member in job.members} or {job.name}
+    owned = item["owner"].partition("/")[2] in names or item["owner_uid"] in uids
+    said = {labels.get(JOB), labels.get(JOB_NAME), labels.get("training.kubeflow.org/job-name")}
+    return owned or item["pod"] == job.name or job.name in said or labels.get("volcano.sh/job-name") == job.name
+
+
+def _label(meta: Object, container: str) -> str:
+    """Return what tells the pod from its siblings: its index, or its name."""
+    index, member = option(meta, COMPLETION_INDEX), option(meta, JOB_NAME) or ""
+    found = str(meta["name"]) if index is None else f"{member}/{index}" if option(meta, JOB) else index
+    return f"{found} {container}" if container else found

@@ -1,0 +1,118 @@
+"""How far a job is, from its objects alone: whatever operator runs it, and without the scheduler's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from phalanx.cli.cluster.jobs.ending import exit_code, failure, in_brief, pod_failure, timed_out
+from phalanx.cli.cluster.jobs.finding import FoundJob, Member
+from phalanx.client.connection import Object
+from phalanx.client.kind import JOBS, PODS
+from phalanx.kube.read.labels import REASON, held
+from phalanx.ledger.entry import JobEntry, State
+
+QUEUED, HELD, RUNNING, COMPLETE, FAILED, DELETED = "queued", "held", "running", "complete", "failed", "deleted"
+OVER = frozenset({COMPLETE, FAILED, DELETED})
+TIMED_OUT = 124  # the exit code of timeout(1)
+_LOST = 1  # the exit code of a job that has none of its own
+# Words of conditions, phases and states of all operators, in small letters.
+_FAILED = frozenset({"failed", "aborted", "terminated", "submission_failed", "stopped"})
+_COMPLETE = frozenset({"complete", "completed", "succeeded"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """`state`: queued, held, running, complete, failed or deleted. `why`: the reason why the job waits, or failed.
+    `exit_code`: None until the job is over."""
+
+    state: str
+    why: str = ""
+    exit_code: int | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.state in OVER
+
+
+def member_state(member: Member) -> str:
+    """Return the state of one object of a job."""
+    obj = member.obj
+    words = set(_words(obj.get("status") or {}))
+    if words & _FAILED:
+        return FAILED
+    if words & _COMPLETE:
+        return COMPLETE
+    if "running" in words or (member.kind is JOBS and _has_pods(obj)):
+        return RUNNING
+    return HELD if held(obj["metadata"]) else QUEUED
+
+
+def standing(members: Sequence[Member], pods: Iterable[Object]) -> Standing:
+    """Return how far the job of these objects is; without any it was deleted. `pods`: of the job, for its exit code."""
+    states = {member_state(member) for member in members}
+    if not states:
+        return Standing(state=DELETED, why="it was deleted", exit_code=_LOST)
+    if states <= {COMPLETE}:
+        return Standing(state=COMPLETE, exit_code=0)
+    if states <= {COMPLETE, FAILED}:
+        return _failed(members, list(pods))
+    if RUNNING in states:
+        return Standing(state=RUNNING)
+    why = next((text for one in members if (text := _reason(one.obj))), "")
+    return Standing(state=QUEUED if QUEUED in states or not states <= {HELD} else HELD, why=why)
+
+
+def recorded_standing(entry: JobEntry) -> Standing:
+    """Return how a job ended that is only in the ledger."""
+    match entry.state:
+        case State.COMPLETED:
+            return Standing(state=COMPLETE, exit_code=entry.exit_code or 0)
+        case State.TIMEOUT:
+            return Standing(state=FAILED, why=entry.cause, exit_code=TIMED_OUT)
+        case State.CANCELLED:
+            return Standing(state=DELETED, why=entry.cause or "it was deleted", exit_code=entry.exit_code or _LOST)
+        case _:
+            return Standing(state=FAILED, why=in_brief(entry.cause), exit_code=entry.exit_code or _LOST)
+
+
+def state_of(job: FoundJob) -> str:
+    """Return the state of a job as it was found."""
+    return recorded_standing(job.entry).state if job.entry is not None else standing(job.members, ()).state
+
+
+def _failed(members: Sequence[Member], pods: Sequence[Object]) -> Standing:
+    causes = [
+        pod_failure(one.obj) if one.kind is PODS else failure(one.obj, pods)
+        for one in members
+        if member_state(one) == FAILED
+    ]
+    why = in_brief(next(filter(None, causes), ""))
+    if any(timed_out(one.obj) for one in members):
+        return Standing(state=FAILED, why=why, exit_code=TIMED_OUT)
+    own = [one.obj for one in members if one.kind is PODS]
+    code = max((exit_code(pod) for pod in (*pods, *own)), default=0)
+    return Standing(state=FAILED, why=why, exit_code=code or _LOST)
+
+
+def _words(status: Object) -> Iterator[str]:
+    """Yield the words by which operators say how far a job is, in small letters."""
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True":
+            yield str(condition.get("type", "")).lower()
+    state = status.get("state")
+    found = (
+        *(status.get(key) for key in ("phase", "jobStatus", "terminalState")),
+        state.get("phase") if isinstance(state, dict) else state,
+        (status.get("applicationState") or {}).get("state"),
+    )
+    yield from (word.lower() for word in found if isinstance(word, str))
+
+
+def _has_pods(job: Object) -> bool:
+    status = job.get("status") or {}
+    return not job["spec"].get("suspend") and bool(status.get("active") or status.get("succeeded"))
+
+
+def _reason(obj: Object) -> str:
+    return str((obj["metadata"].get("annotations") or {}).get(REASON, ""))

@@ -1,0 +1,90 @@
+"""A day without kubectl: jobs on a real `phalanx up`, from their output to their end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.upstart import Up, started, until
+
+pytestmark = pytest.mark.slow
+EACH = ("sh", "-c", "echo start $JOB_COMPLETION_INDEX; echo end $JOB_COMPLETION_INDEX")
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "4") as up:
+        yield up
+        up.stop()
+
+
+def ok(up: Up, *words: str) -> str:
+    done = up.phalanx(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refused(up: Up, *words: str) -> str:
+    done = up.phalanx(*words)
+    assert done.returncode == 1, done.stdout
+    return done.stderr
+
+
+def state(up: Up, name: str) -> str:
+    found = json.loads(up.phalanx("jobs", "--finished", "--json").stdout)
+    return next((job["state"] for job in found if job["name"] == name), "gone")
+
+
+def gone(up: Up, name: str) -> bool:
+    return up.kubectl("get", "pods", "-l", f"batch.kubernetes.io/job-name={name}", "-o", "name") == ""
+
+
+# --- logs -----------------------------------------------------------------------------------------------------------
+
+
+def test_logs_of_all_pods_in_the_order_of_time_also_after_the_job_is_gone(up: Up) -> None:
+    assert up.phalanx("run", "--pods", "3", "--name", "three", "--", *EACH).returncode == 0
+    lines = ok(up, "logs", "three").splitlines()
+    assert sorted(lines) == [f"[{index}] {word} {index}" for index in range(3) for word in ("end", "start")]
+    stamps = [json.loads(line)["time"] for line in ok(up, "logs", "three", "--json").splitlines()]
+    assert stamps == sorted(stamps)
+    assert ok(up, "logs", "three/1") == "start 1\nend 1\n"
+    assert sorted(ok(up, "logs", "default/three", "--tail", "1").splitlines()) == [f"[{n}] end {n}" for n in range(3)]
+    assert "default/three has no pod 7 with output. Those there are: 0, 1, 2." in refused(up, "logs", "three/7")
+    up.kubectl("delete", "job", "three")
+    until(lambda: gone(up, "three"))
+    until(lambda: up.phalanx("logs", "three").stdout.splitlines() == lines)
+    assert ok(up, "logs", "three/2") == "start 2\nend 2\n"
+    assert ok(up, "logs", "three", "--since", "2999-01-01") == ""
+    assert "Did you mean three?" in refused(up, "logs", "thre")
+
+
+def test_logs_of_a_job_that_waits_or_is_followed(up: Up, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    script = f"echo first; while [ ! -e {go} ]; do sleep 0.05; done; echo last"
+    ok(up, "submit", "--name", "holder", "--cpu", "4", "--", "sh", "-c", script)
+    ok(up, "submit", "--name", "waiter", "--cpu", "4", "--", "echo", "done")
+    until(lambda: up.phalanx("logs", "holder").stdout == "first\n")
+    assert "default/waiter is queued and has no output yet" in refused(up, "logs", "waiter")
+    go.touch()
+    assert ok(up, "logs", "-f", "holder") == "first\nlast\n"
+    assert ok(up, "logs", "-f", "waiter") == "done\n"
+    assert "has no earlier attempt" in refused(up, "logs", "waiter", "--previous")
+
+
+def test_logs_of_the_attempt_before_the_last_one(up: Up, tmp_path: Path) -> None:
+    """The pod of the first attempt is deleted, as by a preemption."""
+    mark = tmp_path / "mark"
+    script = f"if [ -e {mark} ]; then echo second; else touch {mark}; echo first; sleep 600; fi"
+    manifest = json.loads(ok(up, "submit", "--dry-run", "--json", "--name", "twice", "--", "sh", "-c", script))[0]
+    manifest["spec"]["backoffLimit"] = 3
+    (tmp_path / "twice.json").write_text(json.dumps(manifest))
+    ok(up, "submit", str(tmp_path / "twice.json"))
+    until(lambda: up.phalanx("logs", "twice").stdout == "first\n")
+    up.kubectl("delete", "pod", "-l", "batch.kubernetes.io/job-name=twice")
+    until(lambda: state(up, "twice") == "complete")
+    assert ok(up, "logs", "twice") == "second\n"
+    assert ok(up, "logs", "twice", "--previous") == "first\n"
