@@ -100,8 +100,8 @@ class Told(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """The findings of a cycle about pending requests. They are folded with the plan, so that the next cycle is faster. If
-    it is not folded, only time and some reasons are lost.
+    """The findings of a cycle about pending requests. They are folded with the plan, so that the next cycle is faster.
+    If they are not folded, only time and some reasons are lost.
 
     `version`: the version of the state that was decided on; findings older than the latest event are ignored.
     `received`: requests that are now in a request class. `parked`: requests that wait for an event about themselves.
