@@ -91,7 +91,7 @@ class Candidates:
             return False
         return not self.pending.headroom.keys or state.is_within_limits(line)
 
-    def any_from(self, priority: float) -> bool:
+    def any_from(self, priority: int) -> bool:
         """Return whether a cell of that priority or a higher one may come up."""
         if self.state.is_small:
             lines: Iterable[CellQueue] = self.pending.lines.values()

@@ -123,6 +123,11 @@ class CycleState:
         for each in self.ledger.since(mark):
             self.note_charged(each)
 
+    def reopen(self) -> None:
+        """Let everything come up again: pods that this cycle had placed are taken back, so capacity has grown."""
+        self.__dict__.pop("blocked", None)
+        self.over = bytearray(len(self.over))
+
     def note_charged(self, charge: Charge) -> None:
         self.pending.headroom.charged(charge, self.without_returns.account)
         self.cluster.tree.note_charged(charge)
@@ -131,7 +136,8 @@ class CycleState:
         """Return the accounts that bound such requests: what victims give back counts at once for requests that may
         preempt, and for others in the next cycle (rule R21)."""
         line = self.pending.lines.get(key)
-        return self.ledger if line is not None and line.cell in self.turn else self.without_returns
+        may_preempt = line is not None and line.cell in self.turn and key.kind != Kind.GROWTH
+        return self.ledger if may_preempt else self.without_returns
 
     # Cells
 

@@ -86,7 +86,7 @@ class Cycle:
                 if (head := self.contest.head()) is None:
                     break
                 self.line, entry = head
-                if self.grants_surplus(self.line.key.priority):
+                if self.line.key.kind != Kind.REPLACEMENT and self.grants_surplus(self.line.key.priority):
                     self.contest.renew()
                     continue
                 if entry.request.job in self.state.stopped:
@@ -109,7 +109,7 @@ class Cycle:
         its first request that would get something (rule R8). In large trees that is looked at once a cycle."""
         decided = self.state.grants + len(self.preempting.actions)
         cursors = self.contest.cursors() if self.state.several and self.weeded != decided else []
-        if len(cursors) < 2 or (self.weeded >= 0 and len(cursors) > FEW_QUEUES):
+        if len(cursors) < 2 or (self.weeded >= 0 and len(cursors) > FEW_QUEUES) or self.contest.urgent.lines:
             return
         self.weeded = decided
         for cursor in cursors:
@@ -122,7 +122,9 @@ class Cycle:
     def gets_something(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Return whether the request can start, finds victims, or would get the reservation."""
         found = self.state.class_of(line)
-        if line.strict or self.reserving.by_estimate or self.reserving.was_denied(line):
+        if line.strict:
+            return not self.telling.never_starts(found)
+        if self.reserving.by_estimate or self.reserving.was_denied(line):
             return True
         if entry.request.job in self.state.stopped or not self.candidates.may_come_up(line):
             return True  # it is passed over when it comes up
@@ -222,6 +224,7 @@ class Cycle:
         self.state.won.add(request)
         self.telling.granted(key.gang, request.job, placements)
         if request.slot is None:
+            self.telling.waits.pop(request.job, None)
             self.intake.start(self.cluster.jobs[request.job], placements, offer.flavors)
             self.surplus.note(self.state.starts, -1)
         else:
@@ -244,6 +247,8 @@ class Cycle:
         if head_priority is not None and self.candidates.any_from(priority):
             return False
         self.surplus.place(priority, self.reserving.forecast)
+        if head_priority is not None and self.state.turn:
+            self.try_again(across=True)
         return True
 
     def advance(self) -> None:
@@ -274,6 +279,9 @@ class Cycle:
         self.state.grants += 1
         self.telling.waits.pop(request.job, None)
         self.advance()
+        if self.preempting.has_taken_back:
+            self.preempting.has_taken_back = False
+            self.state.reopen()
         self.try_again(across=False)
         return True
 

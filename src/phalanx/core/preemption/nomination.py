@@ -30,7 +30,6 @@ from phalanx.core.placement.node_order import ordered_nodes
 from phalanx.core.placement.scoring.typical_pods import expected_pods
 from phalanx.model.job import Phase, Slot
 from phalanx.model.policy import Policy, ScoringStrategy
-from phalanx.model.queue import WithinQueue
 from phalanx.state.classes import AffinityClass, Demand
 from phalanx.state.cluster import Cluster, JobRecord, is_overcommitted, nominated_in
 from phalanx.state.nodes.devices import DeviceUse, device_use
@@ -189,13 +188,11 @@ def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
 
 
 def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
-    """Yield the queued jobs of lower priority in the job's queue that are nominated, if its queue preempts within."""
-    queue = cluster.queues.get(cluster.queue_of(record.job))
-    if queue is None or queue.preemption.within is WithinQueue.NEVER:
-        return
+    """Yield the queued jobs of lower priority in the job's queue that are nominated."""
+    queue = cluster.queue_of(record.job)
     for name in list(cluster.nominated):
         other = cluster.jobs[name]
-        same = cluster.queue_of(other.job) == queue.name and other.phase is Phase.QUEUED
+        same = cluster.queue_of(other.job) == queue and other.phase is Phase.QUEUED
         if same and other.job.priority < record.job.priority:
             yield other
 

@@ -2,7 +2,7 @@
 
 `core.cycle.steps` asks `next_priority` before it tries a request, and calls `place` when the minimums of all jobs of
 that priority were tried. Each pod goes to the queue with the smaller share, and within a queue to the job that is first
-in its order. A job in a fifo queue gets such pods only after all others, as growth does there (rule R6).
+in its order.
 
 A gang with groups or a topology request is not served here: it takes its surplus together with its minimum, because
 both must be in one domain. Neither is a job of fixed size, which takes all of its pods in the first pass."""
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import inf
 from typing import TypeAlias
 
 from phalanx.core.backfill.reservation import BackfillForecast
@@ -49,9 +48,8 @@ class Growing:
         return start
 
     @property
-    def priority(self) -> float:
-        """The priority with whose minimums the job's surplus competes."""
-        return -inf if self.branch.order is QueueOrder.FIFO else self.record.job.priority
+    def priority(self) -> int:
+        return self.record.job.priority
 
 
 def first_pass_gang(state: CycleState, request: Request, offer: FlavorAssignment) -> Gang:
@@ -85,11 +83,11 @@ class Surplus:
             branch = self.state.cluster.tree.branches[self.state.cluster.queue_of(record.job)]
             self.growing[start.job] = Growing(record, branch, actions, at % len(actions))
 
-    def next_priority(self) -> float | None:
+    def next_priority(self) -> int | None:
         """Return the highest priority of a job that may still get pods; None: there is no such job."""
         return max((each.priority for each in self.growing.values()), default=None)
 
-    def place(self, priority: float, forecast: BackfillForecast) -> None:
+    def place(self, priority: int, forecast: BackfillForecast) -> None:
         """Place pods above the minimums of the jobs of that priority, as far as quota and nodes allow."""
         left = {job: each for job, each in self.growing.items() if each.priority == priority}
         for job in left:

@@ -49,7 +49,7 @@ class CyclePreemption:
     `actions`: what was decided so far. `told`: the victims, whole or in part. `kept`: jobs whose nominations stand;
     `withdrawn`: jobs whose nominations do not. `searches`: how many were made. `found`: the last successful search,
     and after how many decisions it was made. `searched`: by cell, a search that failed. `put_off`: the next cycle must
-    follow at once."""
+    follow at once. `has_taken_back`: pods that this cycle had placed for victims are taken back."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
@@ -61,7 +61,7 @@ class CyclePreemption:
         self.searches = 0
         self.found: tuple[Request, int, Found] | None = None
         self.searched: dict[CellKey, Search] = {}
-        self.put_off = False
+        self.put_off = self.has_taken_back = False
         self.reserved: object = None  # what searches were not to delay
         self._context: PreemptionContext | None = None
         self._chance: tuple[int, float | None] | None = None  # after so many actions
@@ -133,7 +133,7 @@ class CyclePreemption:
             return False
         found = self.search(key, request, offers, forecast)
         if found is not None:
-            self.carry_out(key, request, found)
+            self.carry_out(key, request, found, forecast)
             return True
         if self.put_off and self.searches >= SEARCHES:
             return False
@@ -189,15 +189,18 @@ class CyclePreemption:
             self.found = request, decided, found
         return found
 
-    def carry_out(self, key: CellKey, request: Request, found: Found) -> None:
+    def carry_out(self, key: CellKey, request: Request, found: Found, forecast: BackfillForecast | None) -> None:
         """Preempt the victims, and nominate the request to their nodes, or start it."""
         context, plan, mark = self.context, found.plan, self.ledger.mark()
         if found.instead_of is not None:
             evict.give_back(context, found.instead_of)
             self.withdraw(found.instead_of)
         asks = rights_of(key)(context, self.cluster.jobs[request.job].job, plan.offer.charge.cost)
+        self.has_taken_back |= any(not each.slots and each.job in self.state.places for each in plan.victims)
         is_free = evict.settle(context, self.actions, request, plan, asks)
         self.state.charge_preemptor(mark, plan.offer.charge)
+        if forecast is not None:
+            forecast.renew_first()
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
         self.put_off = self.put_off or (is_free and not plan.at_once)  # the next cycle starts it, if it can
         self.searched.pop(key, None)
