@@ -22,7 +22,7 @@ from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.plan import Start
 from phalanx.model.policy import Policy
-from phalanx.state.cluster import Cluster
+from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
 from phalanx.state.pending.pending import Combination, PendingClass
 from phalanx.state.queue_tree import Charge
@@ -36,7 +36,8 @@ class CycleState:
     """The state of one cycle. `now_s`: seconds since the epoch. `draft` (room) and `ledger` (the queue tree's
     accounts) have what was decided so far laid over the state, with mark and rewind. `without_returns`: the accounts
     without what victims gave back in this cycle. `places`: of started jobs, the
-    pods that are placed now; `won`: all that start. `stopped`: jobs that this cycle preempts whole. `rest`: of cells
+    pods that are placed now; `won`: all that start. `stopped`: jobs that this cycle preempts whole; `withdrawn`:
+    jobs whose nominations it withdraws. `rest`: of cells
     that were granted something, who comes next.
     `failed`: classes that a trial closed though counting found room. `starts`: queued jobs that start. `received`,
     `parked`, `resting`: as in `Findings`.
@@ -58,6 +59,7 @@ class CycleState:
         self.won: set[Request] = set()
         self.grants = 0
         self.stopped: set[str] = set()
+        self.withdrawn: dict[str, None] = {}
         self.rest: dict[CellQueue, Iterator[QueuedRequest]] = {}
         self.failed: list[int] = []
         self.starts: list[Start] = []
@@ -86,7 +88,7 @@ class CycleState:
     @lazy
     def draft(self) -> Draft:
         # Made when first needed: most cycles have nothing to place.
-        return cycle_draft(self.cluster, self.policy, self.leaving)
+        return cycle_draft(self.cluster, self.policy, self.leaving, self.withdrawn)
 
     @lazy
     def leaving(self) -> LeavingPods:
@@ -132,11 +134,15 @@ class CycleState:
         self.pending.headroom.charged(charge, self.without_returns.account)
         self.cluster.tree.note_charged(charge)
 
-    def ledger_for(self, key: CellKey) -> QuotaLedger:
+    def ledger_for(self, key: CellKey, record: JobRecord) -> QuotaLedger:
         """Return the accounts that bound such requests: what victims give back counts at once for requests that may
         preempt, and for others in the next cycle (rule R21)."""
         line = self.pending.lines.get(key)
         may_preempt = line is not None and line.cell in self.turn and key.kind != Kind.GROWTH
+        delay_s = self.cluster.queues[key.queue].preemption.delay_s if may_preempt else 0.0
+        if delay_s > 0:
+            since_s = record.short_since_s
+            may_preempt = since_s is not None and since_s + delay_s <= self.now_s
         return self.ledger if may_preempt else self.without_returns
 
     # Cells
@@ -172,7 +178,7 @@ class CycleState:
             given = tuple(
                 record.flavors[role] for role in replacement.roles_together(self.cluster, record, request.slot)
             )
-        return flavor_assignment.flavor_assignments(self.cluster, self.ledger_for(key), key, record.job, given)
+        return flavor_assignment.flavor_assignments(self.cluster, self.ledger_for(key, record), key, record.job, given)
 
     def class_of_offer(self, line: CellQueue, offer: FlavorAssignment) -> PendingClass | None:
         """The class of the offer's gang; None: no cell is of it."""

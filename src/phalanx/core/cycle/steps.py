@@ -25,6 +25,7 @@ What the modules named above need of a cycle is in `core.cycle.state`."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import TypeAlias
 
 from phalanx.core.backfill.reservation import PlacementOutcome, WouldDelayReservation
@@ -83,12 +84,16 @@ class Cycle:
             self.candidates.draw()
             while True:
                 yield from self.hopeless_heads()
-                if (head := self.contest.head()) is None:
+                head = self.contest.head()
+                if (head is None or head[0].key.kind != Kind.REPLACEMENT) and self.grants_surplus(
+                    None if head is None else head[0].key.priority
+                ):
+                    self.contest.renew()
+                    self.try_again(across=True)
+                    continue
+                if head is None:
                     break
                 self.line, entry = head
-                if self.line.key.kind != Kind.REPLACEMENT and self.grants_surplus(self.line.key.priority):
-                    self.contest.renew()
-                    continue
                 if entry.request.job in self.state.stopped:
                     self.advance()  # a job that is told to stop wants no pod any more
                 elif not self.candidates.may_come_up(self.line):
@@ -235,21 +240,18 @@ class Cycle:
             if request.slot is None:
                 self.candidates.usage.start(self.cluster.jobs[request.job].job, charge.cost)
         self.advance()
-        if key.kind != Kind.REPLACEMENT and self.state.turn:
+        if key.kind != Kind.REPLACEMENT:
             self.try_again(across=True)
 
     def grants_surplus(self, head_priority: int | None) -> bool:
         """Grant the surplus that comes before a request of that priority (None: there is no further request): that of
         jobs of a higher priority, of which no request is left. Return whether there was any (rule R10)."""
-        priority = self.surplus.next_priority()
-        if priority is None or (head_priority is not None and head_priority >= priority):
-            return False
-        if head_priority is not None and self.candidates.any_from(priority):
-            return False
-        self.surplus.place(priority, self.reserving.forecast)
-        if head_priority is not None and self.state.turn:
-            self.try_again(across=True)
-        return True
+        due = self.surplus.priorities()
+        if head_priority is not None:
+            due = list(takewhile(lambda each: each > head_priority and not self.candidates.any_from(each), due))
+        if due:
+            self.surplus.place(due, self.reserving.forecast)
+        return bool(due)
 
     def advance(self) -> None:
         """Continue with the next request of the cell: the first one is granted what it asks, or its job stops."""
@@ -288,6 +290,8 @@ class Cycle:
     def try_again(self, *, across: bool) -> None:
         """Let requests whose searches for victims failed come up again, because something was decided that may let them
         succeed. `across`: only those that may preempt jobs of other queues."""
+        if across and not self.state.turn:
+            return
         over, preempting = self.state.over, self.preempting
         again = [cell for cell in self.state.turn if over[cell] and preempting.may_try_again(cell, across)]
         if across and not again:

@@ -25,7 +25,7 @@ from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Placement
 from phalanx.state.cluster import JobRecord
 from phalanx.state.pending.cell_queue import Request
-from phalanx.state.queue_tree import Cost
+from phalanx.state.queue_tree import Charge, Cost
 
 
 class ReservationGuard:
@@ -38,8 +38,8 @@ class ReservationGuard:
         self.forecast, self.record, self.request = forecast, record, Request(record.job.id)
         self.guarded = False
         if forecast is not None and forecast.reservations:
-            rights, jobs = PreemptionPolicy(context, record.job, cost), context.cluster.jobs
-            self.guarded = not all(rights.outranks(jobs[hold.request.job]) for hold in forecast.reservations)
+            rights = PreemptionPolicy(context, record.job, cost)
+            self.guarded = not all(may_preempt_if_it_ran(context, rights, hold) for hold in forecast.reservations)
 
     def beside(self, context: PreemptionContext) -> PreemptionContext:
         """Return the context of a search that places gangs beside the reservations."""
@@ -92,6 +92,19 @@ class ReservationGuard:
             if victim.place:
                 forecast.given.append((Request(victim.job), forecast.cluster.jobs[victim.job].gang, victim.place))
         return True
+
+
+def may_preempt_if_it_ran(
+    context: PreemptionContext, rights: PreemptionPolicy, hold: reservation.BackfillReservation
+) -> bool:
+    """Return whether the preemptor might preempt the job with the reservation, if that ran."""
+    record, mark = context.cluster.jobs[hold.request.job], context.ledger.mark()
+    if record.charge is None:
+        job, queue = record.job, context.cluster.queue_of(record.job)
+        context.ledger.charge(Charge(queue, job.user, job.group, hold.gang.due(), 1, job.id))
+    found = rights.outranks(record)
+    context.ledger.rewind(mark)
+    return found
 
 
 def released_by(forecast: BackfillForecast, victim: Victim) -> Iterator[CapacityChange]:

@@ -18,7 +18,7 @@ would grow a running job, and is not wanted any more: of such a job pods are pro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 
@@ -34,6 +34,7 @@ from phalanx.state.classes import AffinityClass, Demand
 from phalanx.state.cluster import Cluster, JobRecord, is_overcommitted, nominated_in
 from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
+from phalanx.state.nodes.table import NodeTable
 
 PATIENCE_S = 600.0  # beyond the grace period: so long others may take to leave
 
@@ -79,8 +80,10 @@ class LeavingPods:
         return found
 
 
-def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: LeavingPods) -> NominationState:
-    """Of a promise that stands in the book."""
+def nomination_state(
+    cluster: Cluster, record: JobRecord, now_s: float, others: LeavingPods, withdrawn: Collection[str] = ()
+) -> NominationState:
+    """Return the next step of a nomination. `withdrawn`: jobs whose nominations this cycle has withdrawn."""
     columns = cluster.columns
     rows = np.array(sorted({columns.row_of[node] for node in record.nominated.values()}), np.intp)
     if now_s >= record.nominated_until_s or not columns.attributes.ready[rows].all():
@@ -88,7 +91,9 @@ def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: 
     if (closed := advance.rows_closed_now(cluster, record.job, now_s)) is not None and closed[rows].any():
         return NominationState.BROKEN
     short = set(rows[columns.lowest_free(rows) < 0].tolist())
-    if not short or not any(is_overcommitted(cluster, row, nominated_since(cluster, record, row)) for row in short):
+    if not short or not any(
+        is_overcommitted(cluster, row, nominated_besides(cluster, record, row, withdrawn)) for row in short
+    ):
         if leaver_in_the_way(cluster, record):
             return NominationState.KEPT
         return (
@@ -99,10 +104,11 @@ def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: 
     return NominationState.KEPT if leave_enough(cluster, short, others) else NominationState.BROKEN
 
 
-def nominated_since(cluster: Cluster, record: JobRecord, row: int) -> Mapping[str, int]:
-    """Return what later nominations ask for in the row: they wait for this one, not this one for them."""
+def nominated_besides(cluster: Cluster, record: JobRecord, row: int, withdrawn: Collection[str]) -> Mapping[str, int]:
+    """Return what later nominations request in the row, which wait for this one, and what withdrawn ones did."""
     order = list(cluster.nominated)
-    return nominated_in(cluster, row, order[order.index(record.job.id) + 1 :])
+    later = order[order.index(record.job.id) + 1 :]
+    return nominated_in(cluster, row, dict.fromkeys((*later, *withdrawn)))
 
 
 def leaver_in_the_way(cluster: Cluster, record: JobRecord) -> bool:
@@ -182,6 +188,11 @@ def leaving_slots(cluster: Cluster) -> Iterator[tuple[JobRecord, Slot]]:
             yield record, slot
 
 
+def is_short(columns: NodeTable, row: int, back: Mapping[str, int]) -> bool:
+    """Return whether the row holds more than it has, even with `back` given back."""
+    return any(int(column[row]) + back.get(name, 0) < 0 for name, column in columns.free.items())
+
+
 def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
     """Return whether these rows are no longer overcommitted once all leaving pods have left."""
     return not any(is_overcommitted(cluster, row, others.released.get(row, {})) for row in rows)
@@ -202,9 +213,14 @@ def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
     return sorted({job for node in set(record.nominated.values()) for job in others.jobs_on.get(node, ())})
 
 
-def cycle_draft(cluster: Cluster, policy: Policy, others: LeavingPods) -> Draft:
-    """Return the draft of a cycle that begins. `others`: the terminating pods."""
+def cycle_draft(cluster: Cluster, policy: Policy, others: LeavingPods, withdrawn: Collection[str]) -> Draft:
+    """Return the draft of a cycle that begins. `others`: the terminating pods. `withdrawn`: jobs whose nominations this
+    cycle has withdrawn: their capacity is free at once."""
     columns = cluster.columns
+    if withdrawn:
+        columns = without_nominations(cluster, withdrawn)
+        draft = Draft(columns, cluster.topologies(policy), policy.score, expected_pods(cluster, policy))
+        return with_overcommitted(cluster, draft, others) or draft
     order = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
     draft = Draft(columns, cluster.topologies(policy), policy.score, expected_pods(cluster, policy), order)
     wider = with_overcommitted(cluster, draft, others)
@@ -212,6 +228,18 @@ def cycle_draft(cluster: Cluster, policy: Policy, others: LeavingPods) -> Draft:
         return draft
     columns.node_order = order  # it was not used: the next cycle can bring it up to date
     return wider
+
+
+def without_nominations(cluster: Cluster, jobs: Collection[str]) -> NodeTable:
+    """Return the nodes as if the jobs were not nominated. Devices stay taken until the next cycle."""
+    columns = cluster.columns
+    free = {name: column.copy() for name, column in columns.free.items()}
+    for record in (cluster.jobs[job] for job in jobs):
+        for slot, node in record.nominated.items():
+            demand = record.gang.demands[slot.role]
+            for name, amount in demand.asks if demand.shape.share is None else ():
+                free[name][columns.row_of[node]] += amount
+    return columns.with_free(free)
 
 
 def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:
@@ -224,7 +252,7 @@ def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> D
     if not (cluster.nominated and cluster.leaving):
         return None
     leaving = [row for row in others.released if columns.attributes.ready[row] and columns.least_free(row) < 0]
-    rows = [row for row in leaving if not is_overcommitted(cluster, row, others.released[row])]
+    rows = [row for row in leaving if not is_short(columns, row, others.released[row])]
     if not rows:
         return None
     free = {name: column.copy() for name, column in columns.free.items()}

@@ -1,7 +1,7 @@
 """The second pass of a cycle: pods above the minimums of the jobs that start in it (rule R10).
 
-`core.cycle.steps` asks `next_priority` before it tries a request, and calls `place` when the minimums of all jobs of
-that priority were tried. Each pod goes to the queue with the smaller share, and within a queue to the job that is first
+`core.cycle.steps` asks for `priorities` before it tries a request, and calls `place` for those of which the minimums of
+all jobs were tried. Each pod goes to the queue with the smaller share, and within a queue to the job that is first
 in its order.
 
 A gang with groups or a topology request is not served here: it takes its surplus together with its minimum, because
@@ -9,7 +9,7 @@ both must be in one domain. Neither is a job of fixed size, which takes all of i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -83,13 +83,13 @@ class Surplus:
             branch = self.state.cluster.tree.branches[self.state.cluster.queue_of(record.job)]
             self.growing[start.job] = Growing(record, branch, actions, at % len(actions))
 
-    def next_priority(self) -> int | None:
-        """Return the highest priority of a job that may still get pods; None: there is no such job."""
-        return max((each.priority for each in self.growing.values()), default=None)
+    def priorities(self) -> list[int]:
+        """Return the priorities of jobs that may still get pods, the highest first."""
+        return sorted({each.priority for each in self.growing.values()}, reverse=True)
 
-    def place(self, priority: int, forecast: BackfillForecast) -> None:
-        """Place pods above the minimums of the jobs of that priority, as far as quota and nodes allow."""
-        left = {job: each for job, each in self.growing.items() if each.priority == priority}
+    def place(self, priorities: Collection[int], forecast: BackfillForecast) -> None:
+        """Place pods above the minimums of the jobs of these priorities, as far as quota and nodes allow."""
+        left = {job: each for job, each in self.growing.items() if each.priority in priorities}
         for job in left:
             del self.growing[job]
         left = {job: each for job, each in left.items() if not self.is_behind_head(each)}
@@ -117,7 +117,7 @@ class Surplus:
         own = below.pop("", [])
         best = [(branch.children[name], self.poorest(branch.children[name], each)) for name, each in below.items()]
         if own:
-            best.append((branch, min(own, key=rank)))
+            best.append((branch, min(own, key=lambda each: rank(each, branch.order))))
         return best[0][1] if len(best) == 1 else min(best, key=lambda each: self.standing(branch, *each))[1]
 
     def standing(self, parent: Branch, child: Branch, growing: Growing) -> tuple[object, ...]:
@@ -130,7 +130,7 @@ class Surplus:
         else:
             share = ledger.share(child, cost)
             borrows = bool(parent.contested) and not quota.within_guarantee(ledger, child, parent.contested, cost)
-        return borrows, share, rank(growing)
+        return borrows, share, rank(growing, parent.order)
 
     def next_role(self, growing: Growing) -> int:
         """Return the first role that has fewer pods than it asks for; the last, if none has."""
@@ -198,8 +198,8 @@ class Surplus:
         return True
 
 
-def rank(growing: Growing) -> tuple[float, float, str]:
-    """Return the order of jobs within a queue (rule R6): priority, then submission, then name."""
+def rank(growing: Growing, order: QueueOrder) -> tuple[float, float, str]:
+    """Return the order of jobs in a queue (rule R6): priority, except in a fifo queue; then submission, then name."""
     job = growing.record.job
-    first = 0.0 if growing.branch.order is QueueOrder.FIFO else -job.priority
+    first = 0.0 if order is QueueOrder.FIFO else -job.priority
     return first, job.submitted_s, job.id

@@ -48,8 +48,9 @@ class CyclePreemption:
 
     `actions`: what was decided so far. `told`: the victims, whole or in part. `kept`: jobs whose nominations stand;
     `withdrawn`: jobs whose nominations do not. `searches`: how many were made. `found`: the last successful search,
-    and after how many decisions it was made. `searched`: by cell, a search that failed. `put_off`: the next cycle must
-    follow at once. `has_taken_back`: pods that this cycle had placed for victims are taken back."""
+    after how many decisions it was made, and whether beside a reservation. `searched`: by cell, a search that failed.
+    `put_off`: the next cycle must follow at once. `has_taken_back`: pods that this cycle had placed for victims are
+    taken back."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
@@ -57,9 +58,9 @@ class CyclePreemption:
         self.actions: list[Action] = []
         self.told: dict[str, None] = {}
         self.kept: list[str] = []
-        self.withdrawn: dict[str, None] = {}
+        self.withdrawn = state.withdrawn
         self.searches = 0
-        self.found: tuple[Request, int, Found] | None = None
+        self.found: tuple[Request, tuple[int, bool], Found] | None = None
         self.searched: dict[CellKey, Search] = {}
         self.put_off = self.has_taken_back = False
         self.reserved: object = None  # what searches were not to delay
@@ -74,7 +75,9 @@ class CyclePreemption:
             record = self.cluster.jobs[job]
             found = NominationState.KEPT
             if record.phase is not Phase.STOPPING:
-                found = nomination.nomination_state(self.cluster, record, self.now_s, self.state.leaving)
+                found = nomination.nomination_state(
+                    self.cluster, record, self.now_s, self.state.leaving, self.withdrawn
+                )
                 yield record, found
             if found is NominationState.KEPT:
                 self.kept.append(job)
@@ -133,7 +136,7 @@ class CyclePreemption:
             return False
         found = self.search(key, request, offers, forecast)
         if found is not None:
-            self.carry_out(key, request, found, forecast)
+            self.carry_out(key, request, found)
             return True
         if self.put_off and self.searches >= SEARCHES:
             return False
@@ -172,7 +175,8 @@ class CyclePreemption:
         forecast: BackfillForecast | None,
     ) -> Found | None:
         """Return how other jobs may make room for the request; None: they cannot. Nothing is decided yet."""
-        decided = self.state.grants + len(self.actions)
+        is_bound = forecast is not None and bool(forecast.reservations)
+        decided = self.state.grants + len(self.actions), is_bound
         if self.found is not None and self.found[:2] == (request, decided):
             return self.found[2]
         if self.searches >= SEARCHES:
@@ -189,7 +193,7 @@ class CyclePreemption:
             self.found = request, decided, found
         return found
 
-    def carry_out(self, key: CellKey, request: Request, found: Found, forecast: BackfillForecast | None) -> None:
+    def carry_out(self, key: CellKey, request: Request, found: Found) -> None:
         """Preempt the victims, and nominate the request to their nodes, or start it."""
         context, plan, mark = self.context, found.plan, self.ledger.mark()
         if found.instead_of is not None:
@@ -199,8 +203,6 @@ class CyclePreemption:
         self.has_taken_back |= any(not each.slots and each.job in self.state.places for each in plan.victims)
         is_free = evict.settle(context, self.actions, request, plan, asks)
         self.state.charge_preemptor(mark, plan.offer.charge)
-        if forecast is not None:
-            forecast.renew_first()
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
         self.put_off = self.put_off or (is_free and not plan.at_once)  # the next cycle starts it, if it can
         self.searched.pop(key, None)
