@@ -116,13 +116,15 @@ class Cycle:
         cursors = self.contest.cursors() if self.state.several and self.weeded != decided else []
         if len(cursors) < 2 or (self.weeded >= 0 and len(cursors) > FEW_QUEUES) or self.contest.urgent.lines:
             return
-        self.weeded = decided
+        self.weeded, denied = decided, False
         for cursor in cursors:
-            while (head := self.contest.head_of(cursor)) is not None and not self.gets_something(*head):
-                self.line, entry = head
+            while cursor.lines and not self.gets_something(*cursor.lines[0][1:]):
+                self.line, entry = self.contest.head_of(cursor)
+                denied = True
                 if self.comes_up(self.line, entry):
                     yield self.line.key, entry.request
-        self.contest.renew()
+        if denied:
+            self.contest.renew()
 
     def gets_something(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Return whether the request can start, finds victims, or would get the reservation."""
@@ -133,14 +135,23 @@ class Cycle:
             return True
         if entry.request.job in self.state.stopped or not self.candidates.may_come_up(line):
             return True  # it is passed over when it comes up
+        has_room = self.state.blocked.counted(self.state.draft, found.number, self.state.grants)
+        if has_room and self.is_sure_to_start(line):
+            return True
         offers = self.state.offers(line.key, entry.request)
         allowed = [offer for offer in offers if offer.short is None]
-        has_room = self.state.blocked.counted(self.state.draft, found.number, self.state.grants)
         if allowed and has_room and any(self.could_be_placed(line, entry.request, offer) for offer in allowed):
             return True
         if allowed and self.reserving.may_reserve and not self.telling.never_fits(line.key, allowed):
             return True
         return self.finds_victims(line, entry.request, offers)
+
+    def is_sure_to_start(self, line: CellQueue) -> bool:
+        """Return whether the class, which has room by counting, is sure to be placed, and its queue has quota."""
+        found = self.state.class_of(line)
+        if not found.single or self.reserving.first() is not None or not self.state.is_within_limits(line):
+            return False
+        return self.state.draft.ordinary_amounts(found.combination.gang.demands[0])
 
     def could_be_placed(self, line: CellQueue, request: Request, offer: FlavorAssignment) -> bool:
         """Return whether the offer's gang has its nodes now."""

@@ -159,10 +159,10 @@ class Tournament:
         """Return the cursors that have cells of their own."""
         return [each for each in (*self.runners.values(), *self.owns.values()) if each.lines]
 
-    def head_of(self, runner: QueueCursor) -> Head | None:
+    def head_of(self, runner: QueueCursor) -> Head:
         """Return the best of one cursor, to be tried out of turn. Call `renew` before `head` is asked again."""
         self.at, self.out_of_turn = runner, True
-        return runner.lines[0][1:] if runner.lines else None
+        return runner.lines[0][1:]
 
     def won(self, following: QueuedRequest | None) -> None:
         """The head has started; `following` is the next of its cell."""
