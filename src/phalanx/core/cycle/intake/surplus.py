@@ -185,7 +185,7 @@ class Surplus:
         if start.flavors:
             gang = cluster.with_flavors(gang, (start.flavors[role],))
         outcome = forecast.place(Request(job.id), gang)
-        if not isinstance(outcome, list):
+        if not isinstance(outcome, list) or not outcome:
             return False
         self.state.draft.settle()
         forecast.grant(Request(job.id), gang, tuple(outcome))
