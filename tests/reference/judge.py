@@ -15,7 +15,7 @@ from phalanx.model.job import Phase, Placement
 from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start
 
 from .facts import Facts, Nodes, Work, plus
-from .nodes import fits, free, may_take, places, reserve, respects
+from .nodes import Reservation, fits, free, may_take, places, reserve, respects
 from .order import Contest, Kind, Request, replacements, requests, strict_above
 from .outcomes import Cycle, Demand
 from .quota import allows, charges, is_eligible
@@ -150,7 +150,8 @@ class Walk(Cycle):
         """R4, R10: a nominated job starts, or its nominated pods are placed, when its nodes are free."""
         name, wanted = work.job.id, len(work.nominated)
         if not mine or mine[0].is_nomination:
-            raise Broken("R4", f"the nodes of {name}'s nomination are free, and it does not start")
+            text = f"the nodes of {name}'s nomination are free, and it does not start"
+            raise Broken("R4", text, is_late=self.is_late and self.has_withdrawn)
         first = mine.pop(0)
         if first.losers or Counter(first.pods.values()) & Counter(work.nominated.values()) != Counter(
             work.nominated.values()
@@ -231,7 +232,7 @@ class Walk(Cycle):
             work.surplus = later.pop(0).pods
         ordinal = min(work.surplus)
         node = work.surplus.pop(ordinal)
-        self.check_nodes(request, {ordinal: node}, free(self.facts), {})
+        self.check_nodes(request, {ordinal: node}, free(self.facts), self.holder_for(request))
         self.put(work, {ordinal: node})
         return True
 
@@ -278,7 +279,7 @@ class Walk(Cycle):
                     )
                 if mine[0].losers or mine[0].is_nomination:
                     raise Broken("R17", f"{name} could start at once, and {self.said(mine[0])}")
-                self.start(request, mine)
+                self.start(request, mine, self.holder_for(request))
             case Demand.NOMINATE | Demand.PREEMPT | Demand.TAKE_OVER:
                 if not mine:
                     self.blame()
@@ -342,7 +343,7 @@ class Walk(Cycle):
         if request.kind is Kind.JOB and not holds:
             self.blocked |= set(strict_above(self.facts, request.work.queue))
 
-    def start(self, request: Request, mine: list[Decision]) -> None:
+    def start(self, request: Request, mine: list[Decision], held: Reservation | None) -> None:
         """R10, R12: place the minimum; an elastic job gets the rest in the second pass."""
         work, first = request.work, mine.pop(0)
         pods = dict(sorted(first.pods.items()))
@@ -355,7 +356,7 @@ class Walk(Cycle):
         elif len(pods) > 1:
             mine.insert(0, Decision(False, dict(list(pods.items())[1:])))
             pods = dict(list(pods.items())[:1])
-        self.check_nodes(request, pods, free(self.facts), {})
+        self.check_nodes(request, pods, free(self.facts), held)
         if request.kind is Kind.JOB and not work.is_elastic:
             self.check_size(request, len(pods))
         self.put(work, pods)
@@ -386,17 +387,19 @@ class Walk(Cycle):
         if at_once == first.is_nomination and not (at_once and demand is Demand.TAKE_OVER):
             raise Broken("R21", f"{name} {self.said(first)}, and its nodes {'are' if at_once else 'are not'} free")
         apply_victims(self.facts, victims)
+        if self.held is not None and self.held.request.work.phase is Phase.STOPPING:
+            self.held = None
         pods = {ordinal: node for ordinal, node in first.pods.items() if ordinal not in work.nominated}
         if not first.is_nomination:
             mine.insert(0, Decision(False, first.pods))
             self.known.clear()
-            return self.start(request, mine)
+            return self.start(request, mine, held)
         if request.kind is Kind.GROWTH and len(pods) > 1:
             mine.insert(0, Decision(True, first.pods))
             pods = {min(pods): pods[min(pods)]}
         elif len(pods) < request.pods or (work.is_elastic and len(pods) > request.pods):
             raise Broken("R10", f"{name} is nominated with {len(pods)} pods; its minimum is {request.pods}")
-        self.check_nodes(request, pods, free(self.facts, is_soon=True), victims)
+        self.check_nodes(request, pods, free(self.facts, is_soon=True), held)
         work.nominated = {**work.nominated, **pods}
         work.rank = 1 + max(each.rank for each in self.facts.works.values())
         self.known.clear()
@@ -413,14 +416,14 @@ class Walk(Cycle):
                 return
         raise Broken("R23", f"{request.name} is nominated, and no job hands its nomination over")
 
-    def check_nodes(self, request: Request, pods: dict[int, str], left: Nodes, gone: Victims) -> None:
+    def check_nodes(self, request: Request, pods: dict[int, str], left: Nodes, held: Reservation | None) -> None:
         """R10, R13: each pod is placed on a node with capacity, and no reservation is delayed."""
         asks, way = request.work.asks, Counter(pods.values())
         for node, count in way.items():
             if node not in left or min(left[node]) < 0 or min(plus(left[node], asks, -count)) < 0:
                 raise Broken("R10", f"{request.name} has {count} pods on {node}, which has no capacity for them")
-        if not respects(self.facts, self.holder_for(request), request.work, way, gone):
-            raise Broken("R13", f"{request.name} delays the reservation of {self.held and self.held.request.name}")
+        if held is not None and not respects(self.facts, held, request.work, way):
+            raise Broken("R13", f"{request.name} delays the reservation of {held.request.name}")
 
     def put(self, work: Work, pods: dict[int, str]) -> None:
         """Place the pods of a job that starts, or that runs already."""

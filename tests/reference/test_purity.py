@@ -1,0 +1,54 @@
+"""A plan follows from the facts alone (R26): a state that has lived for long decides as one that is built anew from the
+same facts. PHALANX_WORLDS says how many worlds, as in `test_worlds`; a fifth of them is played here."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from phalanx.core.decide import decide
+from phalanx.core.fold.fold import fold
+from phalanx.loop import step
+from phalanx.model.event import PolicySeen, Ticked
+from phalanx.model.plan import Plan, Preempt, Shrink
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.state.cluster import Cluster
+from tests.forgetful import decisions
+
+from .known import IMPURE
+from .rebuild import rebuilt
+from .test_worlds import BLOCK, WORLDS
+from .worlds import World
+
+QUIET = 6  # cycles that are played after the busy ones
+NO_REASON = Reason(code=ReasonCode.PREEMPTED, text="")
+
+
+@pytest.mark.parametrize("first", range(0, WORLDS // 5, BLOCK))
+def test_rebuilt_state_decides_the_same(first: int) -> None:
+    found = [(seed, text) for seed in range(first, first + BLOCK) if (text := impurity(seed)) and seed not in IMPURE]
+    assert not found
+
+
+def impurity(seed: int) -> str:
+    """Return the first cycle of a world that a rebuilt state decides otherwise; empty: there is none."""
+    world, random, cluster = World(seed), Random(seed), Cluster()
+    turn = world.first_turn()
+    for number in range(world.cycles + QUIET):
+        world.is_busy = number < world.cycles
+        fold(cluster, [PolicySeen(world.policy), Ticked(turn.now_s), *turn.events])
+        anew = plain(decide(rebuilt(cluster, world.policy, turn.now_s, random), world.policy, turn.now_s))
+        plan = plain(step(cluster, (), world.policy, turn.now_s, world))
+        if plan != anew:
+            return f"cycle {number} decides {plan}, and rebuilt {anew}"
+        turn = world.turn(cluster)
+    return ""
+
+
+def plain(plan: Plan) -> list[str]:
+    """Return the decisions of a plan without the texts of reasons, in an order of their own."""
+    found = [
+        each._replace(reason=NO_REASON) if isinstance(each, Preempt | Shrink) else each for each in decisions(plan)
+    ]
+    return sorted(map(repr, found))
