@@ -48,7 +48,8 @@ CPU, GIB = 1000, 2**30
 
 @dataclass
 class World:
-    """A world in play. `later`: events that will happen, each with its time."""
+    """A world in play. `later`: events that will happen, each with its time. Once it is quiet (`is_busy` is False) the
+    next cycle comes with the next of them, or when the plan asks for it (`wake_s`)."""
 
     seed: int
     random: Random = field(init=False)
@@ -59,6 +60,7 @@ class World:
     queues: list[Queue] = field(default_factory=list)
     jobs: dict[str, Job] = field(default_factory=dict)
     preempted: Counter[str] = field(default_factory=Counter)
+    wake_s: float = 0.0
     is_busy: bool = True
 
     def __post_init__(self) -> None:
@@ -212,6 +214,7 @@ class World:
 
     def apply(self, plan: Plan) -> None:
         """Answer a plan: pods start at once or later, and terminate when their time is over."""
+        self.wake_s = float("inf") if plan.wake_s is None else plan.wake_s
         for action in plan.actions:
             match action:
                 case Start(job, attempt, placements):
@@ -235,7 +238,11 @@ class World:
     def turn(self, cluster: Cluster) -> Turn:
         """Return the next cycle's events."""
         random = self.random
-        self.now_s += random.choice([0.0, 1.0, 5.0, 15.0]) if self.is_busy else 1.0
+        if self.is_busy:
+            self.now_s += random.choice([0.0, 1.0, 5.0, 15.0])
+        else:
+            times = [at_s for at_s, _ in self.later if at_s > self.now_s]
+            self.now_s = min([*times, max(self.now_s, self.wake_s)] if times else [self.now_s + 1.0])
         due = [event for at_s, event in self.later if at_s <= self.now_s]
         self.later = [each for each in self.later if each[0] > self.now_s]
         events = [event for event in due if self.is_sensible(cluster, event)]
