@@ -298,7 +298,10 @@ class Walk(Cycle):
         return demand
 
     def blame(self) -> None:
-        """Report a wrong preemption before what follows from it."""
+        """Report a wrong preemption before what follows from it. But a cycle that withdraws a nomination, and is
+        followed by another at once, may leave the rest to that (R26)."""
+        if self.is_late and self.has_withdrawn:
+            return
         for job, rest in self.left.items():
             work = self.facts.works[job]
             if rest and rest[0].losers and work.phase is not Phase.STOPPING:

@@ -26,11 +26,13 @@ class Demand(Enum):
 
 
 class Cycle:
-    """A cycle on facts that change decision by decision. `held`: the reservation, once it is made."""
+    """A cycle on facts that change decision by decision. `held`: the reservation, once it is made.
+    `last_rank`: the rank of the youngest nomination when the cycle began."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.held: Reservation | None = None
+        self.last_rank = max((work.rank for work in facts.works.values()), default=0)
 
     def must_withdraw(self, work: Work) -> str:
         """R23: return why the nomination has to be withdrawn; empty: it may stay."""
@@ -93,11 +95,14 @@ class Cycle:
 
     def could_take_over(self, request: Request, other: Work, *, strictly: bool = False) -> bool:
         """R23: return whether the job fits where a job of lower priority of its queue is nominated.
-        `strictly`: and comes before that job in the queue's order; a take-over against the order is not demanded."""
+        `strictly`: and comes before that job in the queue's order, and the nomination is not of this cycle; no other
+        take-over is demanded."""
         work = request.work
         if request.kind is not Kind.JOB or other is work or not other.nominated or other.queue != work.queue:
             return False
-        if other.job.priority >= work.job.priority or (strictly and not comes_before(self.facts, work, other)):
+        if other.job.priority >= work.job.priority:
+            return False
+        if strictly and (other.rank > self.last_rank or not comes_before(self.facts, work, other)):
             return False
         facts = self.facts.copy()
         facts.works[other.job.id].nominated = {}
