@@ -15,7 +15,7 @@ from phalanx.model.job import Phase, Placement
 from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start
 
 from .facts import Facts, Nodes, Work, plus
-from .nodes import Reservation, fits, free, may_take, places, reserve, respects
+from .nodes import Reservation, fits, free, free_at, may_take, places, reserve, respects
 from .order import Contest, Kind, Request, replacements, requests, strict_above
 from .outcomes import Cycle, Demand
 from .quota import allows, charges, is_eligible
@@ -221,7 +221,11 @@ class Walk(Cycle):
         can = [each for each in further if self.demand(each) is Demand.START or self.may_grow_now(each)]
         best = Contest(self.facts, can, lambda _: True, set(), self.blocked).first()
         poorest = Contest(self.facts, can, lambda _: True, set(), self.blocked, by_share=True).first()
-        request = poorest if poorest and poorest.work.surplus and best and not best.work.surplus else best
+        first = max((each.work.job.priority for each in can), default=0)
+        urgent = Contest(
+            self.facts, [each for each in can if each.work.job.priority == first], lambda _: True, set(), self.blocked
+        ).first()
+        request = next((each for each in (best, poorest, urgent) if each and each.work.surplus), best)
         if request is None:
             return False
         work = request.work
@@ -392,6 +396,7 @@ class Walk(Cycle):
         apply_victims(self.facts, victims)
         if self.held is not None and self.held.request.work.phase is Phase.STOPPING:
             self.held = None
+        has_imagined = any(self.facts.works[name].imagined for name in victims)
         pods = {ordinal: node for ordinal, node in first.pods.items() if ordinal not in work.nominated}
         if not first.is_nomination:
             mine.insert(0, Decision(False, first.pods))
@@ -405,8 +410,19 @@ class Walk(Cycle):
         self.check_nodes(request, pods, free(self.facts, is_soon=True), held)
         work.nominated = {**work.nominated, **pods}
         work.rank = 1 + max(each.rank for each in self.facts.works.values())
-        self.known.clear()
+        self.renew()
+        if has_imagined:
+            self.tried.clear()
+            self.replacements()
         return None
+
+    def renew(self) -> None:
+        """R13: after a decision that need not respect the reservation, make it anew."""
+        self.known.clear()
+        if self.held is not None:
+            request = self.held.request
+            if not fits(free_at(self.facts, self.held.at_s), request.work.asks, request.pods):
+                self.held = reserve(self.facts, request)
 
     def hand_over(self, request: Request) -> None:
         """R23: the nomination is handed over in the same cycle, and the other job is decided again."""
@@ -438,7 +454,7 @@ class Walk(Cycle):
             work.has_grown = True
         work.pods.update(pods)
         work.open -= pods.keys()
-        self.known.clear()
+        self.renew()
 
     def why_not(self, job: str) -> tuple[str, str]:
         """Return the rule that forbids what the plan decided about the job."""
