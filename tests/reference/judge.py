@@ -282,7 +282,8 @@ class Walk(Cycle):
                         self.unstarted(request), f"{name} could start ({request.kind.name.lower()})", is_late=is_late
                     )
                 if mine[0].losers or mine[0].is_nomination:
-                    raise Broken("R17", f"{name} could start at once, and {self.said(mine[0])}")
+                    is_late = self.is_late and self.has_withdrawn and not mine[0].losers
+                    raise Broken("R17", f"{name} could start at once, and {self.said(mine[0])}", is_late=is_late)
                 self.start(request, mine, self.holder_for(request))
             case Demand.NOMINATE | Demand.PREEMPT | Demand.TAKE_OVER:
                 if not mine:
