@@ -59,3 +59,11 @@ def test_a_path_that_cannot_be_a_directory_is_a_clear_error(tmp_path: Path) -> N
 def test_a_full_disk_is_called_a_full_disk() -> None:
     error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert "free some space" in str(unwritable(Path("/data"), error))
+
+
+def test_a_directory_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    place.mkdir(mode=0o755)
+    place.chmod(0o755)
+    with owned(DataDirectory(place), 0):
+        assert place.stat().st_mode & 0o777 == 0o700

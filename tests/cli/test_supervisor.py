@@ -72,6 +72,26 @@ async def test_a_child_that_ends_before_it_is_ready_fails_the_start_with_its_las
         await Child(program(tmp_path, dying), print).start()
 
 
+async def test_a_child_that_is_killed_before_it_is_ready_is_started_again(tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    killed = f"import os; p = {str(once)!r}; there = os.path.exists(p); open(p, 'w'); there or os.kill(os.getpid(), 9)"
+    told: list[str] = []
+    child = Child(program(tmp_path, f"{killed}\n{READY_THEN_SLEEP}"), told.append)
+    async with kept(child):
+        assert child.said == "ready"
+    assert "was killed by SIGKILL before it was ready" in told[0]
+
+
+async def test_a_child_that_is_killed_again_and_again_fails_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phalanx.cli.local.supervisor._PAUSES_S", (0.0, 0.0))
+    told: list[str] = []
+    with pytest.raises(PhalanxError, match="was killed by SIGKILL, so nothing runs"):
+        await Child(program(tmp_path, "import os; os.kill(os.getpid(), 9)"), told.append).start()
+    assert len(told) == 2
+
+
 async def test_a_child_that_never_gets_ready_is_stopped(tmp_path: Path) -> None:
     child = Child(program(tmp_path, "import time; time.sleep(3000)", ready_s=0.3), print)
     with pytest.raises(PhalanxError, match=r"was not ready after 0\.3 s"):

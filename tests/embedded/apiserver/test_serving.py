@@ -59,7 +59,7 @@ def test_a_damaged_database_is_told_apart_from_an_empty_one(data_dir: Path) -> N
     (data_dir / "apiserver.sqlite3").write_bytes(b"SQLite format 3\0" + b"\xff" * 8000)
     line = refused(data_dir)
     assert "cannot open the database" in line
-    assert "move it away" in line
+    assert "move apiserver.sqlite3 and apiserver.acknowledged away" in line
 
 
 @pytest.mark.slow

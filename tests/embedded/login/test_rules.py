@@ -144,6 +144,8 @@ def test_no_way_of_writing_a_pod_names_its_node(tmp_path: Path) -> None:
     async def run() -> None:
         async with shared(tmp_path) as (admin, ada):
             await admin.make("/api/v1/nodes", {"metadata": {"name": "n"}})
+            answer = await ada.ask("POST", PODS, pod(hostNetwork=True))  # its address is that of root's loopback
+            assert (answer.code, "spec.hostNetwork is refused" in answer.body["message"]) == (403, True)
             answer = await ada.ask("POST", PODS, pod(nodeName="n"))
             assert (answer.code, POLICY["spec"]["validations"][0]["message"] in answer.body["message"]) == (403, True)
             applied = {"apiVersion": "v1", "kind": "Pod", **pod(nodeName="n")}

@@ -84,6 +84,8 @@ def owned(directory: DataDirectory, port: int) -> Iterator[None]:
     Raises PhalanxError: it cannot be made or written, the disk is full, or another `phalanx up` has it."""
     try:
         directory.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if directory.path.stat().st_mode & 0o077:  # made by hand, or by an earlier version: secrets lie in it
+            directory.path.chmod(0o700)
         file = os.open(directory.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise unwritable(directory.path, error) from error

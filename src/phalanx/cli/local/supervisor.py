@@ -1,7 +1,8 @@
 """Keeps child programs alive, and lets none outlive us.
 
-A program that ends before it was ever ready is a failed start: restarting would fail again, so its last words are
-shown and the whole thing stops. Once it was ready, an end is a crash: the program is started again after a pause that
+A program that ends by itself before it was ever ready is a failed start: restarting would fail again, so its last words
+are shown and the whole thing stops. One that was killed meanwhile (by a user, or by the kernel for want of memory) is
+started again, a few times. Once it was ready, an end is a crash: the program is started again after a pause that
 doubles (0.2 s to 10 s) while it keeps dying young. A crash of one program is not the other's.
 
 Children are in sessions of their own, so that a Ctrl-C in the terminal reaches us alone and we can stop them in order.
@@ -25,6 +26,7 @@ from phalanx.errors import PhalanxError
 Tell = Callable[[str], None]  # a line for the person at the terminal
 
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.2, 10.0
+_PAUSES_S = (0.2, 1.0, 5.0)  # between starts of a program that was killed before it was ready
 _LONG_LIFE_S = 60.0  # after so long a crash is a new one, not the last one again
 _LOG_MOST_BYTES = 20 << 20
 _LAST_WORDS_BYTES = 4096
@@ -55,7 +57,16 @@ class Child:
 
     async def start(self) -> None:
         """Returns when the program is ready. Raises PhalanxError with its last words if it ends before that."""
-        if ending := await self._launch():
+        for pause_s in _PAUSES_S:
+            if not (ending := await self._launch()):
+                return
+            if self._process is None or (self._process.returncode or 0) >= 0:
+                break
+            self._tell(f"the {self.program.name} {ending} before it was ready; starting it again in {pause_s:g} s")
+            await asyncio.sleep(pause_s)
+        else:
+            ending = await self._launch()
+        if ending:
             raise PhalanxError(
                 f"the {self.program.name} {ending}, so nothing runs. Its last words:\n"
                 f"{_last_words(self.program.log)}\nAll it wrote is in {self.program.log}."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import resource
@@ -160,6 +161,8 @@ def _most_connections() -> int:
 def _make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if path.stat().st_mode & 0o077:  # made by hand, or by an earlier version: secrets lie in it
+            path.chmod(0o700)
         probe = path / ".writable"
         probe.write_bytes(b"")
         probe.unlink()
@@ -227,9 +230,13 @@ def _credentials(settings: Settings, port: int) -> ssl.SSLContext:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.minimum_version = ssl.TLSVersion.TLSv1_2
         tls.load_cert_chain(settings.pki / "server.crt", settings.pki / "server.key")
-    except (OSError, ssl.SSLError) as error:
+    except OSError as error:
+        cure = "Make the directory readable and writable for this user"
+        if isinstance(error, ssl.SSLError):
+            cure = "They are damaged: restore a backup, or remove pki/ and tokens.csv, and all users log in anew"
+        elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+            cure = "The disk is full: free some space there"
         raise PhalanxError(
-            f"cannot make or read the credentials in {settings.data_dir}: {error}. Make the directory readable and "
-            "writable for this user; removing pki/ and tokens.csv makes new ones."
+            f"cannot make or read the credentials in {settings.data_dir}: {error}. Nothing was started. {cure}."
         ) from error
     return tls

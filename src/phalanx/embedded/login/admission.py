@@ -1,10 +1,13 @@
-"""What users of a shared machine may not write though they may write pods: past the queues (`spec.nodeName`), and
-past who shares out devices (`phalanx.dev/devices`).
+"""What users of a shared machine may not write though they may write pods: past the queues (`spec.nodeName`), past
+who shares out devices (`phalanx.dev/devices`), and at the machine's own address (`spec.hostNetwork`).
 
 A pod that names its node is bound from its birth: no scheduler, no queue and no quota of a queue is asked. So whoever
 is no admin may not create one; nor may a controller for him, from the template of a Job or of anything else, which is
 why the rule is about pods alone and holds for the control plane as well. Binding is another matter: it is a right of
 its own (`create` on `pods/binding`), which users are not given.
+
+The address of a pod with `hostNetwork` is the machine's. The API server and the node connect to a pod's address as
+root, for proxies and for port-forward. So such a pod would lead its user to all that listens on loopback for root.
 
 The devices that the scheduler gave a pod stand in an annotation, which its node believes: a pod that is born with it
 would have another's GPU. Later nobody but the scheduler may write it, as all that it notes (`LoginSettings.policies`).
@@ -38,6 +41,14 @@ POLICY: dict[str, Any] = {
                 "message": (
                     "spec.nodeName would go past the queues, and only admins may do that. Leave it out, "
                     "or choose nodes by nodeSelector: {kubernetes.io/hostname: NODE}"
+                ),
+            },
+            {
+                "expression": "!has(object.spec.hostNetwork) || !object.spec.hostNetwork",
+                "reason": "Forbidden",
+                "message": (
+                    "spec.hostNetwork is refused on a machine that is shared: leave it out. Pods have the machine's "
+                    "network anyway, at an address of their own"
                 ),
             },
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -70,6 +71,12 @@ def test_a_token_is_its_account(api: Server) -> None:
             "groups": ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"],
         },
     }
+
+
+def test_no_token_lasts_for_a_century(api: Server) -> None:
+    made = api.request(expirationSeconds=1 << 32)
+    assert (made.code, made.body["spec"]["expirationSeconds"]) == (201, 366 * 24 * 3600)
+    assert int(made.body["status"]["expirationTimestamp"][:4]) <= dt.datetime.now(dt.UTC).year + 2
 
 
 def test_being_known_is_not_being_allowed(api: Server) -> None:

@@ -22,6 +22,22 @@ def test_a_pod_that_ends_says_who_deleted_it_and_the_answer_is_the_real_one(api_
     assert api_server.ask("DELETE", f"{PODS}/whose", {"gracePeriodSeconds": 0}).code == 200
 
 
+def test_nobody_says_beforehand_who_deleted_it(api_server: ServerProcess) -> None:
+    lie = {BY: "bob"}
+    body = {"metadata": {"name": "forged", "annotations": {**lie, "a": "b"}}, "spec": {**POD, "nodeName": "nowhere"}}
+    made = api_server.ask("POST", PODS, body)
+    assert (made.code, made.body["metadata"]["annotations"]) == (201, {"a": "b"})
+    media = "application/merge-patch+json"
+    changed = api_server.ask("PATCH", f"{PODS}/forged", {"metadata": {"annotations": lie}}, media=media)
+    assert (changed.code, changed.body["metadata"]["annotations"]) == (200, {"a": "b"})
+    assert api_server.ask("DELETE", f"{PODS}/forged").code == 200
+    for notes in (lie, {BY: None}):  # while it ends
+        api_server.ask("PATCH", f"{PODS}/forged", {"metadata": {"annotations": notes}}, media=media)
+        found = api_server.ask("GET", f"{PODS}/forged").body["metadata"]["annotations"]
+        assert found == {"a": "b", BY: "admin"}
+    api_server.ask("DELETE", f"{PODS}/forged", {"gracePeriodSeconds": 0})
+
+
 def test_watchers_see_who_deleted_a_job_unless_it_was_a_part_of_the_cluster(api_server: ServerProcess) -> None:
     for user, said in (("ada", {BY: "ada"}), ("system:phalanx", None)):
         job = {"metadata": {"name": "whose"}, "spec": {"suspend": True, "template": {"spec": POD}}}

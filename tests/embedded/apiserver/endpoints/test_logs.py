@@ -73,6 +73,19 @@ def test_the_log_of_a_bound_pod_comes_from_its_node(data_dir: Path) -> None:
     assert dict(seen[0].query) == {"tailLines": "5", "follow": "true"}
 
 
+def test_a_simulated_node_has_no_log_and_says_so(data_dir: Path) -> None:
+    async def run() -> tuple[int, bytes]:
+        async with InProcess.started(data_dir) as server:
+            await server.make("/api/v1/nodes", {"metadata": {"name": "n1"}})
+            pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}}
+            await server.make(PODS, pod)
+            response = await server.api(server.request("GET", f"{PODS}/p/log"))
+            return response.code, response.body
+
+    code, body = asyncio.run(run())
+    assert (code, b"it is simulated, so nothing runs there" in body) == (400, True)
+
+
 def test_a_pod_without_a_node_has_an_empty_log(data_dir: Path) -> None:
     async def run() -> tuple[int, bytes]:
         async with InProcess.started(data_dir) as server:

@@ -466,3 +466,14 @@ def test_a_rule_whose_types_do_not_fit_is_refused_when_it_is_written(rule: str, 
     found = mistakes(rule, {"type": "object", "properties": {"spec": spec}}, root=True)
     assert what in found
     assert mistakes("self.spec.size > 1", {"type": "object", "properties": {"spec": spec}}, root=True) == ""
+
+
+def test_a_version_without_a_name_is_refused_in_words() -> None:
+    definition = yaml.safe_load(DEFINITION)
+    del definition["spec"]["versions"][0]["name"]
+    strategy = DefinitionStrategy()
+    strategy.default(definition)
+    strategy.prepare_create(definition)
+    assert any(cause.field == "spec.versions[0].name" for cause in strategy.validate(definition))
+    strategy.prepare_update(definition, yaml.safe_load(DEFINITION))
+    strategy.warnings(definition, None)

@@ -44,6 +44,7 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 _ACCOUNTS = ("", "serviceaccounts")
 _BOUND = {"Pod": "pods", "Secret": "secrets"}
 _DEFAULT_S, _LEAST_S, _MOST_S = 3600, 600, 1 << 32
+_LONGEST_S = 366 * 24 * 3600  # longer ones are shortened, as by --service-account-max-token-expiration
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 
 
@@ -144,7 +145,7 @@ def _filled(spec: Object, name: str) -> Object:
     kind = (spec.get("boundObjectRef") or {"kind": "Pod"}).get("kind", "")
     if kind not in _BOUND:
         raise bad_request(f'cannot bind token for serviceaccount "{name}" to type "{kind}"')
-    return spec | {"expirationSeconds": ends_s, "audiences": spec.get("audiences") or [ISSUER]}
+    return spec | {"expirationSeconds": min(ends_s, _LONGEST_S), "audiences": spec.get("audiences") or [ISSUER]}
 
 
 def _held(about: Object) -> list[str]:

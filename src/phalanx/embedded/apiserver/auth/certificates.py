@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import errno
 import socket
 from pathlib import Path
 
@@ -32,9 +33,14 @@ def ensure(pki: Path, host: str) -> None:
         if not _still_good(pki / "server.crt", names) or not (pki / "server.key").exists():
             _make_server(pki, names)
     except (OSError, ValueError) as error:
+        cure = "Make the directory readable and writable for this user"
+        if isinstance(error, ValueError):
+            cure = "They are damaged: restore a backup, or remove the directory, and all users log in anew"
+        elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+            cure = "The disk is full: free some space there"
         raise PhalanxError(
-            f"cannot make or read the certificates in {pki}: {error}. Without them the API server cannot serve "
-            "HTTPS; make the directory writable, or remove it to have new ones made."
+            f"cannot make or read the certificates in {pki}, without which the API server cannot serve HTTPS: {error}. "
+            f"Nothing was started. {cure}."
         ) from error
 
 

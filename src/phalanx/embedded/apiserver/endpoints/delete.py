@@ -39,7 +39,7 @@ from phalanx.embedded.apiserver.transport.request import Request
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _POLICIES = ("Background", "Foreground", "Orphan")
-_DELETED_BY = "phalanx.dev/deleted-by"
+_DELETED_BY = objectmeta.DELETED_BY
 # Besides pods: kinds whose end somebody will ask about.
 _SIGNED_GROUPS = ("batch", "kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org")
 _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")

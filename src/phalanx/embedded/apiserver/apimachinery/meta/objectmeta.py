@@ -22,6 +22,7 @@ Meta = dict[str, Any]
 
 # Without vowels and look-alikes, so that no suffix is a word (k8s.io/apimachinery/pkg/util/rand).
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+DELETED_BY = "phalanx.dev/deleted-by"  # annotation: the user who deletes the object; the server alone writes it
 _SUFFIX_LENGTH, _GENERATED_LENGTH = 5, 63
 
 
@@ -89,6 +90,7 @@ def fill_new(meta: Meta) -> None:
     """Identity and birth of a new object; what only a server may say is dropped."""
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
         meta.pop(name, None)
+    _keep_deleter(meta, {})
     meta["uid"] = new_uid()
     meta["creationTimestamp"] = now_text()
 
@@ -122,7 +124,22 @@ def keep_system_fields(meta: Meta, old: Meta) -> None:
         if not meta.get(name):
             _take(meta, old, name)
     _take(meta, old, "generation")
+    _keep_deleter(meta, old)
     meta.pop("selfLink", None)
+
+
+def _keep_deleter(meta: Meta, old: Meta) -> None:
+    """Keep who deleted the object as the server wrote it: nobody else says who did."""
+    said, kept = ((one.get("annotations") or {}).get(DELETED_BY) for one in (meta, old))
+    if said == kept:
+        return
+    notes = {name: text for name, text in (meta.get("annotations") or {}).items() if name != DELETED_BY}
+    if kept is not None:
+        notes[DELETED_BY] = kept
+    if notes:
+        meta["annotations"] = notes
+    else:
+        meta.pop("annotations", None)
 
 
 def _take(meta: Meta, old: Meta, name: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
 from phalanx.embedded.apiserver.storage.settings import Settings
 from phalanx.embedded.apiserver.storage.store import Object
 
@@ -78,12 +78,15 @@ def refused(code: int, text: str) -> ApiError:
 
 
 def endpoint_of(node: Object) -> tuple[str, int]:
-    """Where the node's agent listens. Raises `ApiError` 500 when its status does not say."""
+    """Where the node's agent listens. Raises `ApiError` 400 when its status does not say."""
     status = node.get("status") or {}
     addresses = [one["address"] for one in status.get("addresses") or [] if one.get("type") == "InternalIP"]
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")
     if not addresses or not port:
         name = node["metadata"]["name"]
-        raise ApiError(500, "InternalError", f"no preferred addresses found; known addresses: [] (node {name})")
+        raise bad_request(
+            f"node {name} says no address at which it could be asked: it is simulated, so nothing runs there and "
+            "nothing was logged, or its agent has not started yet"
+        )
     address = addresses[0]
     return (f"[{address}]" if ":" in address else address), port

@@ -142,7 +142,7 @@ def _scope_causes(spec: Json) -> Iterator[Cause]:
 def _version_causes(versions: list[Json]) -> Iterator[Cause]:
     seen: set[str] = set()
     for place, version in enumerate(versions):
-        name = version.get("name", "")
+        name = version.get("name") or ""
         if name in seen:
             yield duplicate(f"spec.versions[{place}].name", name)
         seen.add(name)

@@ -46,7 +46,7 @@ class DefinitionStrategy(Strategy):
 
     def prepare_create(self, obj: Object) -> None:
         obj["metadata"]["generation"] = 1
-        stored = [one["name"] for one in _versions(obj) if one.get("storage")]
+        stored = [one.get("name", "") for one in _versions(obj) if one.get("storage")]
         obj["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
@@ -58,7 +58,8 @@ class DefinitionStrategy(Strategy):
         if obj.get("spec") != old.get("spec"):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
             stored = list(status.get("storedVersions") or ())
-            stored += [v["name"] for v in _versions(obj) if v.get("storage") and v["name"] not in stored]
+            names = (one.get("name", "") for one in _versions(obj) if one.get("storage"))
+            stored += [name for name in names if name not in stored]
             status["storedVersions"] = stored
         obj["status"] = status
 

@@ -72,6 +72,10 @@ class AppWrapperController:
         self.loop.queue.add(key)
 
     async def _look(self, own: Object) -> None:
+        if not has_components(own):
+            text = "spec.components is missing, or one of them has no template: nothing can be created"
+            self._recorder.tell(COMPONENT, own, "Warning", "Invalid", text)
+            return
         if (own["spec"].get("managedBy") or self._wrapping.manager) != self._wrapping.manager:
             return
         obj = self._wrapping.read(own)
@@ -253,3 +257,14 @@ def _deployed(known: Object | None, there: bool, fault: str, now_s: float) -> Ob
     since = known["lastTransitionTime"] if known is not None and known["status"] == status else rfc3339(now_s)
     said = {"type": "ResourcesDeployed", "status": status, "reason": reason, "message": fault}
     return {**said, "lastTransitionTime": since}
+
+
+def has_components(own: Object) -> bool:
+    """Return whether all that is wrapped can be read: definitions of this kind differ in what they require."""
+    spec = own.get("spec")
+    if not isinstance(spec, dict) or isinstance(spec.get("resources"), dict):
+        return isinstance(spec, dict)
+    components = spec.get("components")
+    return isinstance(components, list) and all(
+        isinstance(one, dict) and isinstance(one.get("template"), dict) for one in components
+    )
