@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from random import Random
+from string import ascii_lowercase
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -105,6 +106,8 @@ class Grammar:
         plural, _, sub = resource.plural.partition("/")
         name = random.choices((*NAMES, random.choice(TEXTS)), weights=(*(9, 9, 9), *(1 for _ in NAMES[3:]), 2))[0]
         namespace = random.choices(self._namespaces, weights=(30, *(1 for _ in self._namespaces[1:])))[0]
+        if random.random() < 0.05:  # of any length, and never twice
+            namespace = self._word()
         path = f"{resource.root}/namespaces/{quote(namespace)}" if resource.namespaced else resource.root
         path += f"/{plural}"
         if sub or method in ("PUT", "PATCH") or (method in ("GET", "DELETE") and random.random() < 0.5):
@@ -115,7 +118,13 @@ class Grammar:
         media, body = self._body(resource, method, name, namespace)
         headers = {"Content-Type": media} if media else {}
         headers["Accept"] = random.choice(_ACCEPTS) if random.random() < 0.2 else JSON
+        if random.random() < 0.02:
+            headers["Impersonate-User"] = self._word()
+            headers["Impersonate-Group"] = random.choice(("system:masters", self._word()))
         return Asked(method=method, path=path + self._query(method, media), body=body, headers=headers)
+
+    def _word(self) -> str:
+        return "".join(self._random.choices(ascii_lowercase, k=self._random.choice((8, 63, 4000))))
 
     def _method(self, resource: Resource) -> str:
         """One that the resource has, mostly."""

@@ -33,6 +33,7 @@ from phalanx.embedded.apiserver.transport.request import Response
 from tests.embedded.fuzz.grammar import Asked, Grammar, Resource
 
 USER, NAMESPACE, OTHERS = "hostile", "hostile", ("default", "kube-system", "other", "missing")
+MOMENTS = 50
 LIMIT_S, WAIT_S = 1.0, 60.0  # of the processor; and on the clock, which a busy machine does not keep
 # The real server answers these with 500 (504 the one that begins with Timeout): recorded conversations say so, or its
 # source does (k8s.io/apimachinery/pkg/util/strategicpatch, k8s.io/apiserver/pkg/storage).
@@ -130,7 +131,7 @@ class Played:
     slowest_s: float = 0.0
     slowest: Asked | None = None
     bad: dict[str, Asked] = field(default_factory=dict)
-    rss_bytes: list[int] = field(default_factory=list)  # at ten moments, the same apart
+    rss_bytes: list[int] = field(default_factory=list)  # at fifty moments, the same apart
 
 
 class Wire(asyncio.Transport):
@@ -286,7 +287,7 @@ async def play(data: Path, requests: int, seed: int, *, as_admin: bool = False) 
             _note(played, asked, code, body, took_s, work_s)
             if number % 50 == 0:
                 await _give_rights(admin)
-            if number % max(1, requests // 10) == 0:
+            if number % max(1, requests // MOMENTS) == 0:
                 gc.collect()
                 played.rss_bytes.append(rss_bytes())
         return played

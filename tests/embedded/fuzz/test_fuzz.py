@@ -10,11 +10,13 @@ import pytest
 
 from tests.embedded.fuzz.grammar import Asked
 from tests.embedded.fuzz.objects import sound
-from tests.embedded.fuzz.play import NAMESPACE, hostile_server, play, resources
+from tests.embedded.fuzz.play import MOMENTS, NAMESPACE, Played, hostile_server, play, resources
 
 REQUESTS = int(os.environ.get("PHALANX_REQUESTS", "5000"))
 SEED = int(os.environ.get("PHALANX_SEED", "1"))
-GROWTH_BYTES = 48 * 2**20  # caches, and what is kept of the past
+GROWTH_BYTES = 96 * 2**20  # caches that have bounds, and what is kept of the past
+FLAT_BYTES = 24 * 2**20  # in the second half of the requests, when caches are warm
+PLOT = os.environ.get("PHALANX_PLOT", "")  # an SVG file to be written, once for each user
 
 
 @pytest.mark.parametrize("as_admin", [False, True], ids=["hostile", "admin"])
@@ -23,8 +25,25 @@ GROWTH_BYTES = 48 * 2**20  # caches, and what is kept of the past
 def test_no_request_stops_the_server(tmp_path: Path, as_admin: bool) -> None:
     played = asyncio.run(play(tmp_path / "data", REQUESTS // (4 if as_admin else 1), SEED, as_admin=as_admin))
     print(f"{played.requests} requests, {dict(sorted(played.codes.items()))}, slowest {played.slowest_s:.2f} s")
+    if PLOT:
+        draw(played, Path(PLOT).with_stem(f"{Path(PLOT).stem}-{'admin' if as_admin else 'hostile'}"))
     assert not played.bad
-    assert played.rss_bytes[-1] - played.rss_bytes[0] < GROWTH_BYTES, played.rss_bytes
+    begun, half, end = (played.rss_bytes[at] for at in (0, len(played.rss_bytes) // 2, -1))
+    assert end - begun < GROWTH_BYTES, played.rss_bytes
+    assert end - half < FLAT_BYTES, played.rss_bytes
+
+
+def draw(played: Played, path: Path) -> None:
+    """Memory against requests."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 3))
+    axes = figure.subplots()
+    step = max(1, played.requests // MOMENTS)
+    axes.plot([at * step for at in range(len(played.rss_bytes))], [one / 2**20 for one in played.rss_bytes])
+    axes.set(xlabel="requests", ylabel="resident memory (MiB)", ylim=(0, None), title=path.stem)
+    figure.tight_layout()
+    figure.savefig(path)
 
 
 def test_the_grammar_reaches_all_that_is_served(tmp_path: Path) -> None:

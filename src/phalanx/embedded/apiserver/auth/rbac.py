@@ -21,6 +21,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, User
 GROUP = "rbac.authorization.k8s.io"
 ALL = "*"
 _ACCOUNT = "system:serviceaccount"
+_KEPT = 4096  # answers for a user in a namespace
+_LONGEST_NAMESPACE, _LONGEST_USER = 63, 1024  # longer names are no namespace's; users have no bound
 
 Rule = Mapping[str, Any]
 
@@ -55,8 +57,18 @@ class Grants:
         """In that namespace; an empty one: for what is cluster-wide, or in all namespaces at once."""
         known = self._known.get((user, namespace))
         if known is None:
-            known = self._known[user, namespace] = tuple(self._found(user, namespace))
+            known = tuple(self._found(user, namespace))
+            self._remember(user, namespace, known)
         return known
+
+    def _remember(self, user: User, namespace: str, rules: tuple[Rule, ...]) -> None:
+        """Keep the answer. A request may name any namespace and any user, so what is kept has bounds: 126,000 requests
+        with long names took half a gigabyte."""
+        if len(namespace) > _LONGEST_NAMESPACE or len(user.name) + sum(map(len, user.groups)) > _LONGEST_USER:
+            return
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[user, namespace] = rules
 
     def role(self, reference: Mapping[str, str], namespace: str) -> Object | None:
         if reference["kind"] == "ClusterRole":
