@@ -1,5 +1,6 @@
 """A Kubernetes for one machine: three programs that talk to each other through the API only, as on a real cluster.
 
+trees         folders removed, whatever users left in them
 endless       work that goes on after a defect
 apiserver     objects, kept and served
 controllers   what kube-controller-manager does

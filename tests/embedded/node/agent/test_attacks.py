@@ -257,6 +257,42 @@ def test_a_sub_path_leads_nowhere_out_of_its_volume(api_server: ServerProcess, m
     scenario(api_server, test, shared=True)
 
 
+def test_folders_without_end_are_removed_with_their_pod(api_server: ServerProcess) -> None:
+    """As deep as a recursion of Python goes, and deeper."""
+
+    async def test(api: Client) -> None:
+        await owned(api)
+        script = "i=0; while [ $i -lt 1500 ]; do mkdir d && cd d; i=$((i+1)); done; touch end"
+        pod = await api.run(box(f"cd /tmp; {script}; cd /tmp/e; {script}", ("e", "/tmp/e")),
+                            volumes=[{"name": "e", "emptyDir": {}}])  # fmt: skip
+        assert (await ended(api))[0] == "Succeeded"
+        await gone(api)
+        await until(lambda: not (api_server.data / "pods" / pod["metadata"]["uid"]).exists())
+
+    scenario(api_server, test, shared=True)
+
+
+def test_a_user_namespace_takes_no_mount_away_and_makes_none_writable(api_server: ServerProcess, machine: Path) -> None:
+    """In a user namespace of his own a user has all capabilities, but not over what he was given."""
+    mine, other = home(machine, ADA), machine / "other"
+    other.mkdir()
+    (other / "file").write_text("below")
+    attack = "mount -o remount,bind,rw /mnt; touch /mnt/new; umount /tmp; umount -l /proc; ls /tmp"
+    script = f"unshare --user --map-root-user --mount sh -c '{attack}'; touch /mnt/two; ls -A /mnt; echo done"
+
+    async def test(api: Client) -> None:
+        await owned(api)
+        main = box(script, ("h", "/mnt"))
+        main["volumeMounts"][0]["readOnly"] = True
+        await api.run(main, volumes=[{"name": "h", "hostPath": {"path": str(mine)}}])
+        phase, text = await ended(api)
+        assert (phase, text.splitlines()[-1]) == ("Succeeded", "done"), text
+        assert machine.name not in text, "the machine's /tmp was seen"
+
+    scenario(api_server, test, shared=True)
+    assert list(mine.iterdir()) == []
+
+
 # --- containers with images -------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -32,6 +31,7 @@ from phalanx.embedded.node.pod.lifecycle import Known, Steps, Waiting, steps
 from phalanx.embedded.node.pod.record import PodRecord
 from phalanx.embedded.node.pod.status import TERMINAL, Place, pod_status
 from phalanx.embedded.node.pod.tokens import renew, token_files
+from phalanx.embedded.trees import remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -316,7 +316,7 @@ class Pod:
         folder = self._around.pod_dir(self.record.uid)
         volumes.remove(folder / VOLUMES)
         keep_logs(self._around, self.record)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
     async def _sleep(self, due_s: float | None) -> None:
         """Until news, or until something is due."""

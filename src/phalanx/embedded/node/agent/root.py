@@ -19,10 +19,11 @@ from typing import Any
 
 from phalanx.embedded.node.container.attempt import Mount, Root
 from phalanx.embedded.node.container.image import Image
-from phalanx.embedded.node.container.isolation import Isolation, forget_root
+from phalanx.embedded.node.container.isolation import Isolation
 from phalanx.embedded.node.images.tree import copy_tree
 from phalanx.embedded.node.images.unpack import Allowance
 from phalanx.embedded.node.pod.environment import ConfigError
+from phalanx.embedded.trees import remove_tree
 from phalanx.errors import PhalanxError
 
 Object = Mapping[str, Any]
@@ -131,7 +132,7 @@ def _forget_older(place: Path) -> None:
     own = re.compile(rf"{re.escape(place.name.rpartition('-')[0])}-[0-9]+")
     for older in list(place.parent.iterdir()) if place.parent.exists() else ():
         if own.fullmatch(older.name):
-            forget_root(older)
+            remove_tree(older)
 
 
 def _take_status(layer: Path, upper: Path) -> None:

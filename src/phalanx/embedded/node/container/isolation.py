@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import subprocess
-from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from phalanx.embedded.node.container.attempt import Root
 from phalanx.embedded.node.container.shim.starting import interpreter, sealing_refusal, shim_command
+from phalanx.embedded.trees import remove_tree
 
 log = logging.getLogger(__name__)
 
+ROOT_PREFIX = ".root-"  # of the folder of a container's own files, below the volumes; none can have this name
 _PROBE_S = 10.0
 
 
@@ -66,7 +66,7 @@ def find_isolation(folder: Path) -> Isolation:
 
 
 def _tried_root(place: Path, *, layered: bool) -> str:
-    shutil.rmtree(place, ignore_errors=True)
+    remove_tree(place)
     for name in ("layer", "upper", "work", "stage"):
         (place / name).mkdir(mode=0o755, parents=True)
     root = Root(stage=str(place / "stage"))
@@ -76,21 +76,7 @@ def _tried_root(place: Path, *, layered: bool) -> str:
     try:
         return _tried("--probe-root", json.dumps(asdict(root)))
     finally:
-        forget_root(place)
-
-
-ROOT_PREFIX = ".root-"  # of the folder of a container's own files, below the volumes; none can have this name
-
-
-def forget_root(place: Path) -> None:
-    """Remove a container's own files, in which overlayfs leaves a directory that not even its owner may enter."""
-    with suppress(OSError), ExitStack() as held:
-        handle = None
-        for name in (place, "work", "work"):
-            handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
-            held.callback(os.close, handle)
-        os.chmod(f"/proc/self/fd/{handle}", 0o700)
-    shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
 
 
 def _tried(*words: str) -> str:

@@ -17,10 +17,10 @@ from typing import Any
 
 from phalanx.client.kind import CONFIG_MAPS, SECRETS, VOLUME_CLAIMS, VOLUMES, Kind
 from phalanx.embedded.node.container.attempt import Mount
-from phalanx.embedded.node.container.isolation import ROOT_PREFIX, forget_root
 from phalanx.embedded.node.container.shim.syscalls import NO_SYMLINKS, make_resolved
 from phalanx.embedded.node.images.inside import folder
 from phalanx.embedded.node.pod.environment import ConfigError, Lookup, Object, byte_data, expand, field, resource_field
+from phalanx.embedded.trees import remove_tree
 
 TokenRequest = Callable[[str, str, Mapping[str, Any]], Awaitable[str]]  # namespace, service account, source -> token
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the machine's tmpfs, not a guessable file name
@@ -103,13 +103,11 @@ def remove(root: Path) -> None:
     """All of a pod's volumes, those in memory included."""
     for link in [place for place in root.iterdir() if place.is_symlink()] if root.exists() else ():
         if _is_in_memory(real := link.resolve()):
-            shutil.rmtree(real, ignore_errors=True)
+            remove_tree(real)
             with suppress(OSError):  # others of the pod are still there
                 real.parent.rmdir()
         link.unlink()  # a claim's volume stays, and nothing that is done to the rest may follow the link
-    for own in root.glob(f"{ROOT_PREFIX}*"):  # no volume can have such a name
-        forget_root(own)
-    shutil.rmtree(root, ignore_errors=True)
+    remove_tree(root)
 
 
 def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -> tuple[Mount, ...]:

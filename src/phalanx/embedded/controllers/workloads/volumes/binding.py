@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 from pathlib import Path
 
 from phalanx.client.connection import ApiRefusal, Object
@@ -36,6 +35,7 @@ from phalanx.embedded.controllers.workloads.volumes.matching import (
     reference,
     refusal,
 )
+from phalanx.embedded.trees import remove_tree
 
 _COMPONENT = "persistentvolume-controller"
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -217,7 +217,7 @@ class VolumeBinding:
         if volume["spec"].get("persistentVolumeReclaimPolicy") != "Delete" or not ours or self._folder is None:
             return
         if _OWN_NAME.fullmatch(meta["name"]):
-            await asyncio.to_thread(shutil.rmtree, self._folder / meta["name"], ignore_errors=True)
+            await asyncio.to_thread(remove_tree, self._folder / meta["name"])
         if not is_deleting(volume):
             await self._calls.remove(VOLUMES, volume, policy=None)
 

@@ -1,0 +1,97 @@
+"""Trees of files removed, whatever a user has left in them: folders in folders without end, links, closed folders.
+
+`shutil.rmtree` follows no link, but it recurses: a thousand folders in each other end it with RecursionError. Here the
+folders within a folder are moved to the top of the tree before their own is removed, so the tree gets flat, and every
+name is one of a folder that is open. As root nothing else is done to a file than to remove it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def remove_tree(path: Path) -> None:
+    """Remove the folder with all that is in it, or a file. What cannot be removed (a mount, a file that is immutable)
+    stays, with the folders above it."""
+    with suppress(OSError):
+        if not path.is_dir() or path.is_symlink():
+            path.unlink()
+            return
+        with _opened(str(path), None) as top:
+            names = count()
+            while _flatten(top, names):
+                pass
+        path.rmdir()
+
+
+def _flatten(top: int, names: Iterator[int]) -> bool:
+    """Remove what is at the top, and move up what is in folders there. Return whether anything was done."""
+    done = False
+    for name in os.listdir(top):
+        with suppress(OSError):
+            done = _remove(name, top) or _lift(name, top, names) or done
+    return done
+
+
+def _remove(name: str, folder: int) -> bool:
+    """Return False for a folder that is not empty."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except IsADirectoryError:
+        try:
+            os.rmdir(name, dir_fd=folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return False
+    return True
+
+
+def _lift(name: str, top: int, names: Iterator[int]) -> bool:
+    """Empty a folder at the top. Return whether anything was done."""
+    done = False
+    with _opened(name, top) as folder:
+        for inner in os.listdir(folder):
+            with suppress(OSError):
+                if not _remove(inner, folder):
+                    _rename(inner, folder, top, names)
+                done = True
+    return done
+
+
+def _rename(name: str, folder: int, top: int, names: Iterator[int]) -> None:
+    """Move a folder to the top, under a name that nothing has there. Raises OSError."""
+    if os.geteuid() != 0:
+        with _opened(name, folder):  # a folder that is moved is written to: its entry `..` changes
+            pass
+    while True:
+        try:
+            os.rename(name, f".removed-{next(names)}", src_dir_fd=folder, dst_dir_fd=top)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+
+
+@contextmanager
+def _opened(name: str, folder: int | None) -> Iterator[int]:
+    """A handle on a folder, in which who is not root may do all, as far as it is theirs. Raises OSError."""
+    if os.geteuid() != 0:
+        handle = os.open(name, _FOLDER | os.O_PATH, dir_fd=folder)
+        try:
+            with suppress(OSError):
+                os.chmod(f"/proc/self/fd/{handle}", 0o700)
+        finally:
+            os.close(handle)
+    handle = os.open(name, _FOLDER | os.O_RDONLY, dir_fd=folder)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
