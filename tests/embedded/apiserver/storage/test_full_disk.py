@@ -94,8 +94,30 @@ def test_a_past_that_is_larger_than_the_room_for_deletions_is_let_go(small_disk:
     asyncio.run(run())
 
 
-def fill(disk: Path) -> None:
+def test_deletes_go_on_when_others_take_the_room_that_was_kept_for_them(small_disk: Path) -> None:
+    """The reserve is given up for deletions, and a program that writes all the time takes what is free at once."""
+
+    async def run() -> None:
+        async with InProcess.started(small_disk) as api:
+            for number in range(8):
+                await api.make(f"{PATH}/configmaps", config_map(f"c{number}"))
+            for number in range(40):
+                await api.make(f"{PATH}/configmaps", {"metadata": {"name": f"small{number}"}})
+            fill(small_disk)
+            count = 0
+            while (answer := await api.ask("POST", f"{PATH}/configmaps", config_map(f"more{count}"))).code == 201:
+                count += 1
+            assert answer.code == 507
+            for number in range(40):
+                fill(small_disk, f"filler{number}")
+                assert (await api.ask("DELETE", f"{PATH}/configmaps/small{number}")).code == 200, number
+
+    asyncio.run(run())
+
+
+def fill(disk: Path, name: str = "filler") -> None:
     """Take all the room that is left."""
     state = os.statvfs(disk)
-    with (disk / "filler").open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, state.f_bavail * state.f_frsize)
+    with (disk / name).open("wb") as file:
+        if state.f_bavail:
+            os.posix_fallocate(file.fileno(), 0, state.f_bavail * state.f_frsize)

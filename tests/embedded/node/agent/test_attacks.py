@@ -293,6 +293,57 @@ def test_a_user_namespace_takes_no_mount_away_and_makes_none_writable(api_server
     assert list(mine.iterdir()) == []
 
 
+def test_the_data_directory_and_its_volumes_are_mounted_for_nobody(api_server: ServerProcess) -> None:
+    places = [api_server.data, api_server.data / "tokens.csv", api_server.data / "pods"]
+
+    async def test(api: Client) -> None:
+        await owned(api)
+        for number, place in enumerate(places):
+            host = [{"name": "h", "hostPath": {"path": str(place)}}]
+            await api.run(box("ls -a /mnt", ("h", "/mnt")), name=f"p{number}", volumes=host)
+            phase, text = await ended(api, f"p{number}")
+            assert (phase, text) == ("Failed", f"opening {place}: Permission denied")
+
+    api_server.data.chmod(0o700)
+    scenario(api_server, test, shared=True)
+
+
+def test_a_pipe_in_place_of_a_file_holds_up_nobody(api_server: ServerProcess, machine: Path) -> None:
+    """Whoever opens a pipe to read waits for a writer; root must not, for a user who named one."""
+    mine = home(machine, ADA)
+    os.mkfifo(mine / "pipe")
+    os.chown(mine / "pipe", ADA, ADA)
+
+    async def test(api: Client) -> None:
+        await owned(api)
+        for name, kind in (("file", "File"), ("any", "")):
+            host = [{"name": "h", "hostPath": {"path": str(mine / "pipe"), "type": kind}}]
+            await api.run(box("test -p /mnt/x && echo pipe", ("h", "/mnt/x")), name=name, volumes=host)
+        assert "is not a File" in (await ended(api, "file"))[1]
+        await api.run(box("echo goes on"), name="other")
+        assert await ended(api, "other") == ("Succeeded", "goes on")
+
+    scenario(api_server, test, shared=True)
+
+
+def test_the_process_of_root_in_a_container_is_neither_ended_nor_read(api_server: ServerProcess) -> None:
+    """Process 1 of a container is Phalanx's, and root's by number: the container's user has no hold on it."""
+    script = (
+        "kill -9 1; kill -STOP 1; cat /proc/1/environ /proc/1/mem; ls -l /proc/1/cwd /proc/1/fd; "
+        "echo -1000 > /proc/self/oom_score_adj; grep CapEff /proc/1/status; echo alive"
+    )
+
+    async def test(api: Client) -> None:
+        await owned(api)
+        await api.run(box(f"( {script} ) 2>&1"))
+        phase, text = await ended(api)
+        assert (phase, text.splitlines()[-1]) == ("Succeeded", "alive")
+        assert text.count("Operation not permitted") + text.count("Permission denied") >= 5, text
+        assert int(text.splitlines()[-2].split()[1], 16) & ~(1 << 5) == 0  # CAP_KILL alone
+
+    scenario(api_server, test, shared=True)
+
+
 # --- containers with images -------------------------------------------------------------------------------------------
 
 

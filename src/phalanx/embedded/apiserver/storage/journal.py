@@ -38,6 +38,7 @@ PUT, DELETE = 0, 1
 _FORMAT = 2  # 1 had no checksums
 _LARGEST_INSERT = 512
 _COLUMNS = 10
+_LOG_BYTES = 4 * 2**20  # room for the log on a full disk; one commit of deletions takes a hundredth
 _FREE = ("freelist_count", "page_size")
 
 _SCHEMA = """
@@ -197,11 +198,22 @@ class Journal:
                 self._db.execute("ROLLBACK")
             raise
 
+    def hold_room(self) -> None:
+        """Take room on a full disk that was kept for deletions: for what the log has still to write to the file, and
+        for the log itself, which then needs no more. Others that write to the disk would take the room at once."""
+        self.checkpoint()
+        with contextlib.suppress(OSError):
+            log_file = os.open(f"{self.path}-wal", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.posix_fallocate(log_file, 0, _LOG_BYTES)  # frames of zeros are none
+            finally:
+                os.close(log_file)
+
     def checkpoint(self) -> None:
-        """Give back the log's room, and count what is free within the file. A disk that has no room for it changes
-        nothing."""
+        """Begin the log anew, which keeps its room on the disk, and count what is free within the file. A disk that has
+        no room for it changes nothing."""
         with contextlib.suppress(sqlite3.Error):
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._db.execute("PRAGMA wal_checkpoint(RESTART)")
             (pages,), (page_bytes,) = (self._db.execute(f"PRAGMA {one}").fetchone() for one in _FREE)
             self.spare_bytes = pages * page_bytes
 

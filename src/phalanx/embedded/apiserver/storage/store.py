@@ -410,6 +410,7 @@ class Store:
         refusal, again = storage_refusal(error), list[_Pending]()
         if refusal.code == FULL and (self._reserve.spend() or self._short is None):
             self._short, self._journal.spare_bytes = refusal, 0
+            self._thread.submit(self._journal.hold_room).result()  # before others take it; some tenths of a second
             again = [one for one in batch if one.lets_go]
             batch = [one for one in batch if not one.lets_go]
         lost = {id(one.head) for one in batch}
