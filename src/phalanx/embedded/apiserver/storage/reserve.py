@@ -1,9 +1,9 @@
 """Room set aside on the disk, so that what frees room can be written when there is none left.
 
 A deletion is a write, too: on a full disk it would be refused with all others, and nobody could ever make room. So a
-file of zeros lies beside the database. When the disk is full it is given up, the database's log takes what it needs of
-that room at once (`Journal.hold_room`), and only writes that let go are taken (`store`), until there is room for the file
-again, and as much besides.
+file of zeros lies beside the database. When the disk is full it is given up, and the database's log takes its part of
+that room at once (`Journal.hold_room`). Then only writes that let go are taken (`store`), until there is room for the
+file again, and as much besides.
 """
 
 from __future__ import annotations
