@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Images of Python often set it, and then each of the hundreds of processes that tests start compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo check test style types fast all fuzz examples bench tables clean
+.PHONY: help setup demo check test style types fast all fuzz examples lock audit bench tables clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -51,6 +51,12 @@ ALL_EXAMPLES := $(ALL_EXAMPLES),kubernetes/airflow,kubernetes/dask,kubernetes/me
 examples: setup  ## every example, none left out, Spark in full, and clients of many packages (installs 4 GB under out/)
 	PHALANX_EXAMPLES=$(ALL_EXAMPLES) $(BIN)/pytest tests/examples -v
 	$(BIN)/python examples/spark/run
+
+lock: setup      ## pin what requirements*.in need, each file by its hash (minutes; PACKAGE=name brings one up to date)
+	@tools/lock
+
+audit: setup     ## known vulnerabilities of what is pinned, by pip-audit (its database is on the network)
+	@$(BIN)/python tools/audit
 
 bench: setup     ## the benchmarks, one JSON object a line
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
