@@ -24,6 +24,7 @@ from phalanx.slurm.cluster.api import Api, Object, Refused
 _GROUP = "/apis/admissionregistration.k8s.io/v1"
 _POLICIES = f"{_GROUP}/validatingadmissionpolicies"
 _BINDINGS = f"{_GROUP}/validatingadmissionpolicybindings"
+PLACES = (_POLICIES, _BINDINGS)
 NAME = "slurm-accounts.phalanx.dev"
 SITE, MEMBERS = "phalanx-slurm", "members."  # a ConfigMap in kube-system; its keys with the users of each account
 STEPS, OWNERS = "slurm-steps.phalanx.dev", "slurm-owners.phalanx.dev"
@@ -41,6 +42,7 @@ FRAMEWORKS = (
     "kubeflow.org", "trainer.kubeflow.org", "jobset.x-k8s.io", "ray.io", "sparkoperator.k8s.io",
     "workload.codeflare.dev", "mcad.ibm.com",
 )  # fmt: skip
+JUDGED = [("batch", "v1", "jobs"), ("", "v1", "pods"), *((group, "*", "*") for group in FRAMEWORKS)]
 _QUEUE, _GROUP_WORD, _CONTROL_PLANE = "phalanx.dev/queue", "phalanx.dev/group", "system:phalanx"
 _FIELD = "spec.runPolicy.schedulingPolicy.queue"
 _OWNER = "phalanx.dev/user"  # annotation of a namespace
@@ -71,7 +73,15 @@ def _number(obj: str) -> str:
     return f'("{_NUMBER}" in {_map(obj, "labels")} ? {_map(obj, "labels")}["{_NUMBER}"] : "")'
 
 
-_WORDS = (_queue, _group, _number)
+def _nice(obj: str) -> str:
+    return _said(obj, "phalanx.dev/nice")
+
+
+_WORDS = (_queue, _group, _number, _nice)
+# Operators may replace the site; coordinators may change a part of it, and users neither.
+_IS_OPERATOR = (
+    f'authorizer.group("").resource("configmaps").namespace("kube-system").name("{SITE}").check("update").allowed()'
+)
 _SAYS = " || ".join(f'{word("object")} != ""' for word in _WORDS)
 _CHANGES = " || ".join(f"{word('object')} != {word('oldObject')}" for word in _WORDS)
 _NAMED = "namespaceObject.metadata.annotations"
@@ -79,6 +89,7 @@ _VARIABLES = {
     "queue": _queue("object"),
     "group": _group("object"),
     "number": _number("object"),
+    "nice": _nice("object"),
     "owner": f'has({_NAMED}) && "{_OWNER}" in {_NAMED} ? {_NAMED}["{_OWNER}"] : ""',
     "isPerson": f'!{_USER}.startsWith("system:")',
     "who": f'variables.isPerson || variables.owner == "" && {_USER}.startsWith("{_ACCOUNTS}")'
@@ -100,29 +111,32 @@ _MAY_USE_QUEUE = (
     ' && (variables.number == "" || !variables.isPerson))'
 )
 _VALIDATIONS = {
-    "the label phalanx.dev/group names neither its user nor a group of the user": (
-        'variables.group == "" || variables.number != "" || '
-        + _of_site(
-            "(variables.group == variables.who || variables.isPerson && variables.group in request.userInfo.groups)"
-        )
-    ),
     "Invalid account or account/partition combination specified": _of_site(_MAY_USE_QUEUE),
 }
 
 
 def owner_policy() -> Object:
-    """Return the spec of the policy about whose a job with a Slurm number is. It holds where the site has no users."""
+    """Return the spec of the policy about whose a job is: its user's, in no group of others, and with no advantage that
+    only operators give. It holds where the site has no users, too."""
+    judged = {
+        "a job of Slurm's is its submitter's: the label phalanx.dev/group is another user's name": (
+            'variables.number == "" || variables.group == variables.who || !variables.isPerson && variables.group == ""'
+        ),
+        "the label phalanx.dev/group names neither its user nor a group of the user": (
+            'variables.group == "" || variables.number != "" || variables.group == variables.who'
+            " || variables.isPerson && variables.group in request.userInfo.groups"
+        ),
+        "phalanx.dev/nice below 0 raises a job's priority, which only operators do": (
+            f'!variables.nice.startsWith("-") || {_IS_OPERATOR}'
+        ),
+    }
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [_rule("batch", "v1", "jobs")]},
+        "matchConstraints": {"resourceRules": [_rule(*one) for one in JUDGED]},
         "matchConditions": _CONDITIONS,
         "variables": _variables(),
         "validations": [
-            {
-                "expression": 'variables.number == "" || variables.who == "" || variables.group == variables.who'
-                ' || !variables.isPerson && variables.group == ""',
-                "message": "a job of Slurm's is its submitter's: the label phalanx.dev/group is another user's name",
-            }
+            {"expression": f'variables.who == "" || {text}', "message": message} for message, text in judged.items()
         ],
     }
 
@@ -147,11 +161,10 @@ _CONDITIONS = [
 
 def policy() -> Object:
     """Return the spec of the policy about the accounts of jobs. Its parameter is the site."""
-    judged = [("batch", "v1", "jobs"), ("", "v1", "pods"), *((group, "*", "*") for group in FRAMEWORKS)]
     return {
         "failurePolicy": "Fail",
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
-        "matchConstraints": {"resourceRules": [_rule(*one) for one in judged]},
+        "matchConstraints": {"resourceRules": [_rule(*one) for one in JUDGED]},
         "matchConditions": _CONDITIONS,
         "variables": _variables(),
         "validations": [

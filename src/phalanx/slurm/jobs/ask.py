@@ -203,6 +203,12 @@ def printable(text: str) -> str:
     return text if text.isprintable() else _CONTROL.sub("?", text)
 
 
+def parse_ask(text: str) -> Ask:
+    """Return what the text says, for people to look at. Raises MsgspecError."""
+    found = msgspec.json.decode(text, type=Ask)
+    return _printable(found) if _STEERING.search(text) else found
+
+
 def _printable(ask: Ask) -> Ask:
     texts = {name: getattr(ask, name) for name in ask.__struct_fields__}
     return msgspec.structs.replace(ask, **{n: printable(text) for n, text in texts.items() if isinstance(text, str)})

@@ -14,7 +14,7 @@ import msgspec
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.ledger.book import Book, ledger_url, marks
 from phalanx.slurm.cluster.ledger.fetched import Part
-from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.ask import parse_ask
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.view import BY_SIGNAL, Job, jobs
 
@@ -91,7 +91,7 @@ def _components(row: Sequence[object], starts: list[tuple[float, float | None, s
     first.steps = {number: step for number, step in steps.items() if 0 in step.components}
     for at in range(1, first.ask.het_size):
         try:
-            ask = msgspec.json.decode(words[f"component-{at}"], type=Ask)
+            ask = parse_ask(words[f"component-{at}"])
         except (msgspec.MsgspecError, KeyError):
             continue
         own = {number: step for number, step in steps.items() if at in step.components}
@@ -103,7 +103,7 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
     _, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waited_for, cause, group = row
     try:
         said = msgspec.json.decode(str(words), type=dict[str, str])
-        ask = msgspec.json.decode(said["job"], type=Ask)
+        ask = parse_ask(said["job"])
     except (msgspec.MsgspecError, KeyError):
         return None
     assert isinstance(number, int)

@@ -14,7 +14,7 @@ import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import Api, Refused
-from phalanx.slurm.jobs.ask import PREFIX, Amount, Count, Moment
+from phalanx.slurm.jobs.ask import PREFIX, Amount, Count, Moment, printable
 from phalanx.slurm.jobs.steps.memory import OUT_OF_MEMORY
 
 WORD = "step."  # annotation and word of the ledger: `step.` and the step's number
@@ -64,7 +64,9 @@ def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
         number = name.removeprefix(PREFIX).removeprefix(WORD)
         if number.isascii() and number.isdigit() and len(number) < _DIGITS and name.endswith(WORD + number):
             try:
-                found[int(number)] = msgspec.json.decode(text, type=StepRecord)
+                found[int(number)] = record = msgspec.json.decode(text, type=StepRecord)
+                record.name, record.line = printable(record.name), printable(record.line)
+                record.layout, record.nodes = printable(record.layout), [printable(node) for node in record.nodes]
             except msgspec.MsgspecError:
                 continue  # edited by hand
     return dict(sorted(found.items()))

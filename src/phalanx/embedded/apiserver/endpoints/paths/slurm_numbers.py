@@ -78,7 +78,7 @@ class SlurmNumbers:
         if request.method != "POST":
             raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         text = request.text("count", "1")
-        count = int(text) if text.isdecimal() and len(text) < len(str(LAST)) else 0
+        count = int(text) if text.isascii() and text.isdecimal() and len(text) < len(str(LAST)) else 0
         site = self._site()
         is_limited = MASTERS not in request.user.groups
         most = site.max_array if is_limited else LAST - site.first_job
