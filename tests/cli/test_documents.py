@@ -98,3 +98,13 @@ def test_the_queue_of_the_readme_is_one() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     queues = [each for each in map(yaml.safe_load, blocks) if each["kind"] == "Queue"]
     assert [read_queue(each["metadata"]["name"], each["spec"]).parent for each in queues] == ["research"]
+
+
+def test_each_line_of_the_threat_model_names_a_test_that_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / "guide" / "security.md").read_text())
+    missing = [
+        f"{file}::{name}" for file, name in named
+        if not (ROOT / file).exists() or (name and f"def {name}(" not in (ROOT / file).read_text())
+    ]  # fmt: skip
+    assert named
+    assert missing == []
