@@ -113,6 +113,19 @@ def test_the_first_node_of_a_job_is_where_its_script_listens(shell: Shell) -> No
     assert shell.text("said.txt").startswith("True ")
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_the_end_of_sbatch_wait_ends_no_job(shell: Shell, number: signal.Signals) -> None:
+    around = {**shell.up.environment, "PATH": f"{shell.up.data}/bin:{os.environ['PATH']}"}
+    words = ("sbatch", "--wait", "--parsable", "--wrap", "sleep 3000")
+    with subprocess.Popen(words, cwd=shell.folder, env=around, stdout=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stdout is not None
+        job = waiting.stdout.readline().strip()
+        shell.until(job, "RUNNING")
+        waiting.send_signal(number)
+        assert waiting.wait(120) != 0
+    assert shell.state(job) == "RUNNING"
+
+
 def test_exit_codes_signals_and_waiting(shell: Shell) -> None:
     assert shell.call("sbatch -W --wrap 'exit 7'").returncode == 7
     assert shell.call("sbatch -W --wrap true").returncode == 0

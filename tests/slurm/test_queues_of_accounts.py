@@ -8,6 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from phalanx.client.connection import Object
+from phalanx.dialects.kai import kinds as kai
+from phalanx.dialects.koordinator import kinds as koordinator
+from phalanx.dialects.kueue import kinds as kueue
+from phalanx.dialects.volcano import kinds as volcano
+from phalanx.dialects.yunikorn.gangs import QUEUE_PREFIX
 from phalanx.embedded.apiserver.auth.authentication import token_of
 from phalanx.embedded.apiserver.transport.http import RawRequest
 from phalanx.embedded.login.account import USERS, Account
@@ -145,6 +150,16 @@ def test_no_job_is_in_the_group_of_another_user(clients: dict[str, Client], how:
         clients["bob"].create(JOBS, job("grouped", **{how: {GROUP: "ada"}}))
     clients["bob"].create(JOBS, job(f"own-{how}", **{how: {GROUP: "bob"}}))
     clients["bob"].create(JOBS, job(f"team-{how}", **{how: {GROUP: "vision"}}))
+
+
+def test_words_of_dialects_name_queues_of_trees_of_their_own() -> None:
+    """KAI's, Volcano's, YuniKorn's, Kueue's and Koordinator's labels name no Queue of ours, whatever they say: names of
+    Queues have no slash."""
+    named = (
+        kai.tree_queue("lab"), volcano.said_queue("lab"), f"{QUEUE_PREFIX}lab", kueue.local_queue("user-bob", "lab"),
+        koordinator.said_quota("user-bob", "lab"),
+    )  # fmt: skip
+    assert all("/" in name for name in named), named
 
 
 def test_every_framework_that_is_read_is_judged() -> None:

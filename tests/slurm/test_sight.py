@@ -56,6 +56,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Else
         for name in UIDS:
             found[name].namespace = f"user-{name}"
         give_level(found["root"], "oper", "Operator")
+        site.store(found["root"], site.Site(admins={"oper": "Operator"}))
         node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8", "memory": "1Gi"}}}
         found["root"].create("/api/v1/nodes", node)
         yield found
@@ -201,10 +202,14 @@ def test_cancelling_is_for_owners_operators_and_root(
     # A command that asks nobody gets no further.
     with pytest.raises(Refused, match="cannot delete"):
         clients["bob"].delete(f"/apis/batch/v1/namespaces/user-ada/jobs/slurm-{number}")
-    monkeypatch.setattr("os.getuid", lambda: 0)
-    monkeypatch.setattr(Api, "open", lambda: clients["root"])
-    assert scancel.run(["-u", "ada", "-n", "cancelled"]) == 0
-    assert number not in [job.number for job in jobs(clients["ada"])]
+    for who, uid in (("oper", UIDS["oper"]), ("root", 0)):
+        if who == "root":
+            number = submit(clients["ada"], asked("ada", name="cancelled"))
+        monkeypatch.setattr("os.getuid", lambda uid=uid: uid)
+        monkeypatch.setattr(Api, "open", lambda who=who: clients[who])
+        monkeypatch.setattr("pwd.getpwuid", lambda uid, who=who: type("Entry", (), {"pw_name": who}))
+        assert scancel.run(["-u", "ada", "-n", "cancelled"]) == 0, who
+        assert number not in [job.number for job in jobs(clients["ada"])]
 
 
 def test_a_path_that_is_not_granted_is_refused(clients: dict[str, Elsewhere]) -> None:
