@@ -355,7 +355,7 @@ def test_the_image_is_of_this_version() -> None:
 
 # --- the image -------------------------------------------------------------------------------------------------------
 
-STEPS = {"FROM", "WORKDIR", "RUN", "COPY", "ENV", "USER", "ENTRYPOINT", "CMD"}
+STEPS = {"ARG", "FROM", "WORKDIR", "RUN", "COPY", "ENV", "USER", "ENTRYPOINT", "CMD"}
 
 
 def containerfile() -> list[tuple[str, str]]:
@@ -369,7 +369,8 @@ def test_the_containerfile_builds_on_the_pinned_python_and_runs_as_nobody() -> N
     steps = containerfile()
     assert {word for word, _ in steps} <= STEPS
     bases = [rest.split()[0] for word, rest in steps if word == "FROM"]
-    assert bases == ["docker.io/library/python:3.11-slim"] * 2
+    assert bases == ["${PYTHON}"] * 2  # one base, by tag or by digest
+    assert [rest for word, rest in steps if word == "ARG"] == ["PYTHON=docker.io/library/python:3.11-slim"]
     last = dict(steps)
     pod = one("scheduler.yaml", "Deployment")["spec"]["template"]["spec"]["securityContext"]
     assert last["USER"] == f"{pod['runAsUser']}:{pod['runAsGroup']}"
