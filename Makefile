@@ -36,9 +36,10 @@ fast: setup
 all: setup
 	$(BIN)/pytest -n 3 --dist worksteal -r s
 
-fuzz: setup      ## 100,000 requests of a hostile user, 10,000 seeds of the simulated cluster, 10,000 trees of queues, 100,000 judged worlds, other examples
+fuzz: setup      ## 100,000 requests of a hostile user, 10,000 seeds of the simulated cluster, 5,000 of the whole way, 10,000 trees of queues, 100,000 judged worlds, other examples
 	PHALANX_REQUESTS=100000 PHALANX_SEED=2 $(BIN)/pytest -n 2 --dist worksteal tests/embedded/fuzz
 	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 --dist worksteal tests/simulation tests/core/test_decisions_follow_from_the_state.py
+	PHALANX_SEEDS=5000 $(BIN)/pytest -n 2 --dist worksteal tests/whole_way
 	PHALANX_TREES=10000 $(BIN)/pytest -n 2 --dist worksteal tests/core/preemption/test_no_flapping.py
 	PHALANX_WORLDS=100000 $(BIN)/pytest -n 2 --dist worksteal tests/reference
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile fuzz --timeout 3600 tests -m hypothesis

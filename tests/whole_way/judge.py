@@ -1,0 +1,119 @@
+"""What must hold on what exists, once nothing happens any more. Nothing here asks the core: only its books are read.
+
+Charged equals existing; no node is over its capacity, in the books or in truth; nobody is promised anything; nobody
+that fits waits, and nobody waits for what is over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from phalanx.client.kind import NODES
+from phalanx.client.quantity import amount
+from phalanx.model.job import Phase
+from phalanx.model.reason import SHORT, ReasonCode
+from phalanx.state.cluster import JobRecord
+from tests.kube.double import Object
+from tests.kube.stage import Stage
+
+ALIVE = {"Pending", "Running"}
+PASSING = {ReasonCode.PREEMPTING, ReasonCode.RESERVED, ReasonCode.BACKOFF, ReasonCode.BEHIND_HEAD}
+
+
+def judge(stage: Stage) -> list[str]:
+    return [*miscounted(stage), *overfull(stage), *unsettled(stage), *wrongly_waiting(stage)]
+
+
+def on_nodes(stage: Stage) -> list[Object]:
+    return [pod for pod in stage.api.pods() if pod["spec"].get("nodeName") and pod["status"]["phase"] in ALIVE]
+
+
+def cpu_of(pod: Object) -> int:
+    return sum(amount("cpu", each["resources"]["requests"]["cpu"]) for each in pod["spec"]["containers"])
+
+
+def miscounted(stage: Stage) -> Iterator[str]:
+    """Yield where the pods that are charged are not those that exist."""
+    charged = Counter(
+        (name, node) for name, record in stage.cluster.jobs.items() for node in record.placements.values()
+    )
+    gang_of = stage.world.watch.gang_of_pod
+    exist = Counter((gang_of(pod["metadata"]["uid"]) or "nobody", pod["spec"]["nodeName"]) for pod in on_nodes(stage))
+    for (job, node), pods in sorted((charged - exist).items()):
+        yield f"{pods} pods of {job} are charged on {node}, and do not exist"
+    for (job, node), pods in sorted((exist - charged).items()):
+        yield f"{pods} pods of {job} exist on {node}, and are not charged"
+
+
+def overfull(stage: Stage) -> Iterator[str]:
+    """Yield nodes over their capacity, and those of which the books say something else than what is there."""
+    free = free_cpu(stage)
+    columns = stage.cluster.columns
+    for name, left in free.items():
+        known = columns.free_of(columns.row_of[name]).get("cpu", 0)
+        if left < 0:
+            yield f"{name} lacks {-left} cpu"
+        if known != left:
+            yield f"{name} has {left} cpu left, the books say {known}"
+
+
+def free_cpu(stage: Stage) -> dict[str, int]:
+    """Return what each node has left, by what exists."""
+    free = {name: amount("cpu", one["status"]["allocatable"]["cpu"]) for name, one in stage.api.objects[NODES].items()}
+    for pod in on_nodes(stage):
+        free[pod["spec"]["nodeName"]] -= cpu_of(pod)
+    return free
+
+
+def unsettled(stage: Stage) -> Iterator[str]:
+    cluster = stage.cluster
+    if cluster.nominated:
+        yield f"nominated: {list(cluster.nominated)}"
+    if cluster.leaving:
+        yield f"leaving: {list(cluster.leaving)}"
+    for name, record in cluster.jobs.items():
+        begun = record.phase is Phase.STARTING and not record.placements
+        if begun or record.phase is Phase.STOPPING:  # after a restart, a gang of which a part is bound starts
+            yield f"{name} is {record.phase}"
+
+
+def wrongly_waiting(stage: Stage) -> Iterator[str]:
+    """Yield jobs that fit and wait, and those that wait for nothing or for what is over."""
+    for name, record in stage.cluster.jobs.items():
+        if record.phase is not Phase.QUEUED:
+            missing = [least - placed for least, placed in zip(record.gang.minimums, record.placed, strict=True)]
+            if record.open and any(lack > 0 for lack in missing) and fits(stage, record, missing):
+                yield f"{name} lacks {missing} pods of its minimum, which fit"
+            continue
+        reason = stage.cluster.reason(name)
+        if reason is None:
+            yield f"{name} waits, and nobody says why"
+        elif reason.code in PASSING:
+            yield f"{name} waits for what is over: {reason}"
+        elif reason.code is ReasonCode.NO_ROOM and fits(stage, record, record.gang.minimums):
+            yield f"{name} waits, and fits: {reason}"
+
+
+def fits(stage: Stage, record: JobRecord, pods: Sequence[int]) -> bool:
+    """Return whether so many pods of each role find a place, the largest first, each where least is left."""
+    free, asks = free_cpu(stage), list[int]()
+    for role, count in zip(record.job.roles, pods, strict=True):
+        asks += [dict(role.shape.requests).get("cpu", 0)] * max(0, count)
+    for ask in sorted(asks, reverse=True):
+        best = min((name for name, left in free.items() if left >= ask), key=lambda name: free[name], default=None)
+        if best is None:
+            return False
+        free[best] -= ask
+    return True
+
+
+def reasons(stage: Stage) -> Mapping[str, str]:
+    """Return how each job stands: that it has started, or the code of why it waits. Where both quota and capacity are
+    short, either may be said."""
+    found = {}
+    for name, record in stage.cluster.jobs.items():
+        reason = stage.cluster.reason(name)
+        said = "unsaid" if reason is None else "short" if reason.code in SHORT else str(reason.code)
+        found[name] = said if record.phase is Phase.QUEUED else "started"
+    return found

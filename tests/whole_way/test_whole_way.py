@@ -1,0 +1,29 @@
+"""Seeds: a few nodes, works of every dialect, and whatever may happen to them; then nothing may be wrong.
+
+`PHALANX_SEEDS` says which (`tests.seeds`): 300 without it, of which `make check` plays the first few; `make fuzz` plays
+5,000. A failure tells its seed and what happened: `Story(SEED)` plays it again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import clockwork
+from tests.seeds import mostly_slow, seeds
+
+from .story import Story
+
+SEEDS = seeds(count=300)
+PARCEL = max(4, len(SEEDS) // 75)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("first", mostly_slow(SEEDS[::PARCEL], fast=2))
+def test_after_whatever_happened_all_is_well(first: int) -> None:
+    for seed in range(first, min(SEEDS.stop, first + PARCEL)):
+        story = Story(seed)
+        try:
+            wrong = clockwork.run(story.play())
+        except Exception as error:
+            error.add_note("\n".join([f"seed {seed}", *story.log]))
+            raise
+        assert not wrong, "\n".join([f"seed {seed}", *wrong, *story.log])
