@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from phalanx.client.kind import JOBS, PODS
+from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.kube.read.labels import AFTER_OUTCOMES
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
@@ -64,6 +64,30 @@ def test_how_a_dependency_ended_outlives_its_job_and_the_scheduler(kind: str, en
         else:
             failed = {"conditions": [{"type": "Failed", "status": "True"}]}
             stage.api.put(JOBS, {**stage.api.job("p3"), "status": failed})
+
+    play(scene())
+
+
+def test_that_a_dependency_has_started_is_known_when_it_waits_again() -> None:
+    """Its pods were bare, and are gone: nothing on its objects says that it ran."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 4)])
+        first = pod("p3-0", queue="default", job="p3", min_available="1")
+        stage.put(first, job("p4", 1, after="p3:start", begin=LATER))
+        stage.now_s = 1_767_225_600.0
+        async with stage.scheduler():
+            await stage.until(lambda: noted(stage, "a Job") == {"default/p3": "started"})
+            stage.api.drop(NODES, "n1")
+            stage.api.drop(PODS, "default/p3-0")
+            stage.put(first)
+            await settle(stage)
+            stage.now_s += 7200.0
+            await settle(stage)
+            before = reason(stage, "a Job")
+        async with stage.scheduler():
+            await settle(stage)
+            assert (before, reason(stage, "a Job")) == ("NoNodeMatches", "NoNodeMatches")
 
     play(scene())
 

@@ -184,7 +184,7 @@ class KubeWorld:
         if self.watch.headroom.quotas.news:
             self._news.set()
         out, self._out = self._out, []
-        return out + self._outcomes.hear(out)
+        return self._outcomes.hear(out)
 
     def apply(self, plan: Plan) -> None:
         """Take the plan up: what is much of it is carried out while this world waits, piece by piece."""

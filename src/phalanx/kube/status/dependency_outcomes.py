@@ -1,25 +1,29 @@
 """How jobs ended that others depend on, kept on the objects of those that wait.
 
-A dependency outlives its job: its user deletes that, or the cluster does an hour after its end. A scheduler that starts
-then would know nothing of it. So the scheduler writes the outcome on the dependent's own object, in
+A dependency outlives its job: its user deletes that, or the cluster does an hour after its end. A scheduler that
+starts then would know nothing of it. So the scheduler writes the outcome on the dependent's own object, in
 `phalanx.dev/after-outcomes` (`{"default/prepare": "succeeded"}`), if the dependent still waits after the next cycle. A
-dependent that starts costs no write. The next scheduler reads the outcome there. A job of that name that exists counts
-more.
+dependent that starts costs no write. The next scheduler reads the outcome there. Of a job that need only start, the
+word `started` stands there once it runs. A job of that name that exists counts more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import msgspec
 
 from phalanx.kube.gang.effects import Member
 from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.stages import Stage
 from phalanx.kube.read.labels import AFTER_OUTCOMES, read_json
-from phalanx.model.event import Adopted, Event, Finished, OutcomeTold, Submitted
-from phalanx.model.job import Job, Outcome
+from phalanx.model.event import Adopted, Event, Finished, OutcomeTold, Started, Submitted
+from phalanx.model.job import DependencyType, Job, Outcome
 
+STARTED = "started"
+WORDS = frozenset(map(str, Outcome))
 KEPT = 10_000  # outcomes that no waiting job depends on
 
 
@@ -29,25 +33,31 @@ class DependencyOutcomes:
     def __init__(self, gangs: Mapping[str, GangLifecycle], annotate: Callable[[Member, str, str], None]) -> None:
         self._gangs, self._annotate = gangs, annotate
         self._outcomes: dict[str, Outcome] = {}
-        self._needs: dict[str, tuple[str, ...]] = {}  # waiting job -> those that it depends on
+        self._needs: dict[str, dict[str, DependencyType]] = {}  # waiting job -> those that it depends on
+        self._begun: dict[str, set[str]] = {}  # of these, those that a scheduler before this one has seen start
         self._dependents: dict[str, dict[str, None]] = {}  # the same from the other side
         self._due: dict[str, None] = {}  # waiting jobs of whose dependencies something was told
 
     def hear(self, events: Sequence[Event]) -> list[Event]:
-        """Take in what the core is told; return what to tell it besides: outcomes that stand on objects alone."""
+        """Take in what the core is to be told; return that, with what stands on objects alone."""
         found: list[Event] = []
         for event in events:
             match event:
                 case Submitted(job):
                     self._outcomes.pop(job.id, None)
-                    self._describe(job)
-                    found += self._noted(job)
+                    found += (Submitted(self._describe(job)), *self._noted(job)) if job.after else (event,)
+                    continue
                 case Adopted(job):
                     self._outcomes.pop(job.id, None)
                     self._forget(job.id)
+                    self._due.update(self._dependents.get(job.id, {}))
+                case Started(name):
+                    self._due.update(self._dependents.get(name, {}))
                 case Finished(name, outcome) | OutcomeTold(name, outcome):
                     self._forget(name)
+                    self._begun.pop(name, None)
                     self._end(name, outcome)
+            found.append(event)
         return found
 
     def write(self) -> None:
@@ -57,35 +67,46 @@ class DependencyOutcomes:
             gang = self._gangs.get(name)
             if gang is None or not gang.waits or (member := _member(gang)) is None:
                 continue
-            before = _read(member)
-            known = {need: self._outcomes[need] for need in self._needs.get(name, ()) if need in self._outcomes}
+            before, needs = _read(member), self._needs.get(name, {})
+            known = {need: STARTED for need, kind in needs.items() if kind is DependencyType.START and self._runs(need)}
+            known |= {need: str(self._outcomes[need]) for need in needs if need in self._outcomes}
             if (now := {**before, **known}) != before:
                 self._annotate(member, AFTER_OUTCOMES, msgspec.json.encode(now).decode())
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _describe(self, job: Job) -> None:
+    def _describe(self, job: Job) -> Job:
+        """Return the job as the core is told it: without dependencies on starts that were seen."""
         self._forget(job.id)
-        if not job.after:
-            return
-        needs = self._needs[job.id] = tuple(dict.fromkeys(each.job for each in job.after))
+        needs = self._needs[job.id] = {each.job: each.after for each in job.after}
         for need in needs:
             self._dependents.setdefault(need, {})[job.id] = None
-        if any(need in self._outcomes for need in needs):
+        if any(need in self._outcomes or self._runs(need) for need in needs):
             self._due[job.id] = None
+        gang = self._gangs.get(job.id)
+        if job.id not in self._begun and gang is not None and (member := _member(gang)) is not None:
+            self._begun[job.id] = {name for name, said in _read(member).items() if said == STARTED}
+        begun = self._begun.get(job.id, set())
+        left = tuple(one for one in job.after if one.after is not DependencyType.START or one.job not in begun)
+        return replace(job, after=() if job.requires_any and len(left) < len(job.after) else left)
+
+    def _runs(self, name: str) -> bool:
+        gang = self._gangs.get(name)
+        return gang is not None and gang.stage is Stage.RUNNING
 
     def _noted(self, job: Job) -> Iterator[Event]:
         """Yield what stands on the job's object of jobs of which nothing else is known."""
         gang = self._gangs.get(job.id)
-        member = _member(gang) if gang is not None and job.after else None
-        for name, outcome in _read(member).items() if member is not None else ():
+        member = _member(gang) if gang is not None else None
+        for name, said in _read(member).items() if member is not None else ():
             other = self._gangs.get(name)
-            if name in self._needs[job.id] and name not in self._outcomes and (other is None or other.objects.over):
-                self._outcomes[name] = outcome
+            unknown = name not in self._outcomes and (other is None or other.objects.over)
+            if said != STARTED and unknown and name in self._needs[job.id]:
+                outcome = self._outcomes[name] = Outcome(said)
                 yield OutcomeTold(name, outcome)
 
     def _forget(self, name: str) -> None:
-        for need in self._needs.pop(name, ()):
+        for need in self._needs.pop(name, {}):
             dependents = self._dependents[need]
             del dependents[name]
             if not dependents:
@@ -108,9 +129,10 @@ def _member(gang: GangLifecycle) -> Member | None:
     return next((one for one in members if AFTER_OUTCOMES in one.options), members[0] if members else None)
 
 
-def _read(member: Member) -> dict[str, Outcome]:
+def _read(member: Member) -> dict[str, str]:
     """Return what stands on an object; nothing, where it is not as we write it."""
     try:
-        return read_json(member.options.get(AFTER_OUTCOMES, "{}"), dict[str, Outcome])
+        said = read_json(member.options.get(AFTER_OUTCOMES, "{}"), dict[str, str])
     except ValueError:
         return {}
+    return {name: text for name, text in said.items() if text == STARTED or text in WORDS}
