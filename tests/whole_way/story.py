@@ -110,11 +110,12 @@ class Story:
         await self.stage.turn()
 
     def _kubelets(self) -> None:
-        """Pods that are bound run; what is on no node any more is collected."""
+        """Pods that are bound run; those whose node is gone are collected. (What has succeeded stays: the double's Jobs
+        count it there.)"""
         api = self.stage.api
         for pod in list(api.pods()):
             name = pod["spec"].get("nodeName")
-            if name and name not in api.objects[NODES]:
+            if name and name not in api.objects[NODES] and pod["status"]["phase"] != "Succeeded":
                 api.drop(PODS, double.key_of(pod))
             elif name and pod["status"]["phase"] == "Pending":
                 ready = [{"type": "Ready", "status": "True"}]
@@ -205,10 +206,11 @@ class Story:
         return self._end_pod("Failed")
 
     def _end_pod(self, phase: str) -> str:
-        running = [pod["metadata"]["name"] for pod in self.stage.api.pods() if pod["status"]["phase"] == "Running"]
-        if not running:
+        running = [pod for pod in self.stage.api.pods() if pod["status"]["phase"] == "Running"]
+        names = [pod["metadata"]["name"] for pod in running if "deletionTimestamp" not in pod["metadata"]]
+        if not names:
             return ""
-        name = self.dice.choice(running)
+        name = self.dice.choice(names)
         self.stage.finish(name, phase)
         return name
 
