@@ -69,7 +69,8 @@ class Story:
                         break
         self.calm, self.stage.controller.slow = True, False
         for name in self.nodes:
-            self._put_node(name)
+            if self.stage.api.objects[NODES].get(name, {"spec": {"unschedulable": True}}).get("spec"):
+                self._put_node(name)
         async with self.stage.scheduler():
             await self._rest()
             wrong = judge(self.stage)

@@ -185,7 +185,7 @@ def _kueue(api: Api, dice: random.Random, part: Callable[[], int]) -> None:
 def plain_job(name: str, dice: random.Random) -> Work:
     pods = dice.choice([*range(1, LONG + 1), 2 * LONG])
     said = {"min_available": str(dice.randint(1, min(pods, LONG)))} if dice.random() < 0.6 or pods > LONG else {}
-    if dice.random() < 0.2:
+    if dice.random() < 0.3:
         said["after"] = f"w{dice.randint(0, 9)}:{dice.choice(['ok', 'any', 'start', 'not-ok'])}"
     job = double.job(name, pods, str(dice.randint(1, EACH)), queue=dice.choice(["default", "second"]), **said)
     job["spec"]["template"]["spec"]["priority"] = dice.choice([0, 0, 10, 10])
