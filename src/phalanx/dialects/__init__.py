@@ -1,15 +1,15 @@
-"""What others write, in our words: our own queues and settings as they are written, and other schedulers' APIs.
+"""Readers of written objects: Phalanx's own queues and settings, and the APIs of other schedulers.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    schema             our own queues, flavors, reservations, policies and recordings, as they are written
-    frame              what a dialect is, and what several need
+    schema             Phalanx's own queues, flavors, reservations, policies and recordings, as users write them
+    frame              the protocol of a dialect, and code that several dialects share
     frameworks         the job kinds of training and data frameworks
     appwrapper         workload.codeflare.dev, mcad.ibm.com
-    job_kinds          all job kinds of others that are read, by kind
+    job_kinds          all supported job kinds of frameworks
     kubernetes         scheduling.k8s.io: Kubernetes' own gangs
     kueue              kueue.x-k8s.io
-    yunikorn           YuniKorn's queue configuration and its words on pods
+    yunikorn           YuniKorn's queue configuration, and its labels and annotations on pods
     scheduler_plugins  scheduling.x-k8s.io
     koordinator        koord-scheduler
     kai                scheduling.run.ai

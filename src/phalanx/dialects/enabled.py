@@ -1,4 +1,4 @@
-"""The dialects of the frame, by name: the one place where a dialect is entered."""
+"""The list of all dialects by name. A new dialect is added only here."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from phalanx.dialects.yunikorn.rest import VALIDATE, dashboards, validated
 DIALECTS: Final[Mapping[str, Dialect[Any]]] = {
     KUEUE.name: KUEUE,
     YUNIKORN.name: YUNIKORN,
-    KOORDINATOR.name: KOORDINATOR,  # before the next, whose words its pods may carry as well
+    KOORDINATOR.name: KOORDINATOR,  # before scheduler-plugins, whose labels Koordinator's pods may have too
     SCHEDULER_PLUGINS.name: SCHEDULER_PLUGINS,
     VOLCANO.name: VOLCANO,
     KAI.name: KAI,
     KUBERNETES.name: KUBERNETES,
     APP_WRAPPER_DIALECT.name: APP_WRAPPER_DIALECT,
 }
-# Those that `phalanx scheduler --dialect` takes: an AppWrapper is run by its controller, which only `phalanx up` has.
+# The dialects of `phalanx scheduler --dialect`. AppWrapper is not one, because only `phalanx up` has its controller.
 ON_CLUSTERS: Final = (*(name for name in DIALECTS if name != APP_WRAPPER_DIALECT.name), KUBEFLOW)
 
 
 FIGURES: Final[Mapping[str, Callable[[], Figures[Any]]]] = {KUEUE.name: KueueFigures}
-# What makes one, of the id of a process that no other has.
+# dialect -> a function that makes its journal from the unique id of this process
 JOURNALS: Final[Mapping[str, Callable[[str], Journal]]] = {YUNIKORN.name: YuniKornJournal}
-# By API group, or by the first part of a path that is of no group.
+# API group, or the first part of a path outside API groups -> (dialect, view)
 VIEWS: Final[Mapping[str, tuple[str, View[Any]]]] = {
     KUEUE_VISIBILITY: (KUEUE.name, visible),
     YUNIKORN_REST: (YUNIKORN.name, dashboards),
 }
-# By path: what a text is answered that is posted there to be checked, whatever the scheduler knows.
+# path -> a function that checks a posted text; its response does not depend on the scheduler's state
 CHECKS: Final[Mapping[str, Callable[[bytes], dict[str, Any]]]] = {VALIDATE: validated}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """The program that a dialect takes the place of. `lease`: that its leader renews; of who has none, `deployment`:
-    that its own installation makes. `stop`: what ends it."""
+    """The program that a dialect replaces. `lease`: the Lease that the program's leader renews. `deployment`: its
+    Deployment, if it has no Lease. `stop`: the command that stops it."""
 
     what: str
     namespace: str

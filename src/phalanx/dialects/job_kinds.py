@@ -1,4 +1,4 @@
-"""The frameworks whose jobs are read, by kind: the one place where one is entered."""
+"""The list of all supported frameworks by job kind. A new framework is added only here."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ from phalanx.dialects.frameworks.train_job import TRAIN_JOB
 _WRAPPERS = (APP_WRAPPER, IBM_APP_WRAPPER)
 _ALL: tuple[Framework, ...] = (*TRAINING, MPI_JOB, JOB_SET, TRAIN_JOB, RAY_CLUSTER, RAY_JOB, SPARK, *_WRAPPERS)
 FRAMEWORKS: Mapping[Kind, Framework] = {each.kind: each for each in _ALL}
-# The creator of these is written by policies of their own dialect, and nobody may change it, not even in vain.
+# Policies of the AppWrapper dialect record the creator of these kinds, and no user may write it, not even unchanged.
 SIGNED_BY_THEIR_DIALECT = frozenset(each.kind for each in _WRAPPERS)

@@ -1,11 +1,11 @@
-"""The frame of all dialects: what a dialect is, and what several of them need.
+"""The frame of all dialects: the protocol of a dialect, and code that several dialects share.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     quantities    amounts as quantities of the Kubernetes API
     selectors     label selectors
-    pod_requests  what a pod asks, as kube-scheduler counts it
+    pod_requests  the requests of a pod, as kube-scheduler counts them
     dialect       the protocol of a dialect: definitions, gangs, answers, and the use of each field
-    peer_reasons  what the peers' own conditions call the reasons why a job waits
-    moved         what an object of another scheduler's becomes here
+    peer_reasons  the codes by which other schedulers name Phalanx's reasons
+    moved         the Phalanx equivalent of another scheduler's object
 """

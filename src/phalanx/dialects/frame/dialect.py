@@ -1,15 +1,16 @@
-"""What a dialect is: another scheduler's API, taken in and answered by three parts.
+"""The protocol of a dialect: it reads another scheduler's API and writes that API's status, in three parts.
 
-- *Definitions*: its queues, quotas, flavors and priorities as our one queue tree (`Dialect.define`).
-- *Gangs*: its labels, annotations and job kinds in our words (`words`), and what the definitions say of one gang
-  (`claim`): its queue in the tree, its priority, why it may not start.
-- *Answers*: what was decided, as its own users read it: status, conditions, objects of its own (`answers`).
+- *Definitions*: its queues, quotas, flavors and priorities become queues of the one queue tree (`Dialect.define`).
+- *Gangs*: its labels, annotations and job kinds become Phalanx's own (`words`). `claim` returns what the definitions
+  mean for one gang: its queue in the tree, its priority, the reason why it may not start.
+- *Answers*: status, conditions and objects that show the decisions to the dialect's users (`answer`, `statuses`).
 
-Each part is a table or a pure function. `kube` watches the kinds that a dialect names, calls the parts, tells the core
-what changed and writes what is answered; it knows no dialect by name. Adding one adds a folder here and one entry in
-`phalanx.dialects.enabled`. Several work at once, since each only adds queues to the tree and words to objects.
+Each part is a table or a pure function. `kube` watches the kinds that a dialect names, calls the parts, reports changes
+to the core and writes the answers. It knows no dialect by name. A new dialect needs a folder here and one entry in
+`phalanx.dialects.enabled`. Several dialects work together, because each only adds queues to the tree and labels to
+objects.
 
-What of an object has no effect is never dropped in silence: every field stands in a table with its `Use`.
+A field without effect is never ignored silently: a table lists every field with its `Use`.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from phalanx.model.reason import Reason
 
 Object: TypeAlias = dict[str, Any]
 Objects: TypeAlias = Mapping[Kind, Mapping[str, Object]]  # by kind, then by `namespace/name` or `name`
-Charging: TypeAlias = Callable[[Amounts], Amounts]  # what a queue is charged with for a pod that asks so much
+Charging: TypeAlias = Callable[[Amounts], Amounts]  # a pod's requests -> the amounts that its queue is charged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePart:
-    """A part of a node that is kept for some pods (`Definitions.part_use`): a node of its own, by which the other is
-    smaller. `name`: of no other part that there is, or was. `closed`: no more pods may come. What runs in a part that
-    is no more runs on its node."""
+    """A part of a node that is reserved for some pods (`Definitions.part_use`). It becomes a node of its own, and its
+    node becomes smaller by the same amount. `name`: unique among all present and earlier parts. `closed`: the part
+    accepts no more pods. When a part is removed, its pods count on its node."""
 
     name: str
     node: str
@@ -46,7 +47,7 @@ class NodePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartUse:
-    """The parts of nodes that a pod may use, and rather uses than other nodes; with `required` it uses no others."""
+    """The parts of nodes that a pod may use and prefers. `required`: the pod uses no other nodes."""
 
     names: tuple[str, ...]
     required: bool = False
@@ -54,8 +55,9 @@ class PartUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceAsk:
-    """The devices that a pod asks for in words of a dialect, `instead` of those of its resources: so many `whole` ones,
-    and a share. `aligned`: as `Shape.aligned`. `wrong`: why nothing can be given for them."""
+    """A pod's device request in a dialect's annotations. `instead`: the resources of the pod that it replaces. `whole`:
+    whole devices. `share`: a share of devices. `aligned`: as `Shape.aligned`. `wrong`: why the request is invalid;
+    empty if it is valid."""
 
     instead: frozenset[str]
     whole: Amounts = ()
@@ -66,9 +68,9 @@ class DeviceAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """A pod that stands for an object which wants room without one: it waits and is placed as a pod is, but there is
-    none, and where it goes is written into the status of the object (`Definitions.placed`). `pod`: as the API would
-    have it, with the object's uid and a name that no pod can have. `asks`: what it needs."""
+    """A pod that exists only in the scheduler and represents an object that needs capacity. It waits and is placed like
+    a pod. Its node is written into the object's status (`Definitions.placed`). `pod`: a pod object with the object's
+    uid and a name that no real pod can have. `asks`: its requests."""
 
     kind: Kind
     key: str
@@ -78,10 +80,12 @@ class StandIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """The definitions of a dialect, in ours. `queues` and `flavors` have names that no other dialect uses: a kind,
-    a slash, theirs. One dialect's queues may have their own names; a queue of ours counts before one of these.
-    `topologies`: hierarchies of node labels beside those of the policy; their labels need not stand on the nodes
-    (`node_labels`). `parts`: of nodes, that are kept. `stand_ins`: for objects that wait for room."""
+    """The definitions of a dialect, translated.
+
+    `queues`, `flavors`: their names are a kind, a slash and the object's name, so no other dialect uses them. One
+    dialect may use plain queue names; a Phalanx Queue takes precedence over such a queue.
+    `topologies`: hierarchies of node labels, in addition to the policy's. `node_labels` may add these labels to nodes.
+    `parts`: reserved parts of nodes. `stand_ins`: pods for objects that need capacity."""
 
     queues: tuple[Queue, ...] = ()
     flavors: tuple[Flavor, ...] = ()
@@ -91,58 +95,58 @@ class Definitions:
 
     @property
     def about_pods(self) -> bool:
-        """Return whether anything of it is about single pods: `words_of`, `part_use`, `device_ask`."""
+        """Return whether the definitions affect single pods (`words_of`, `part_use`, `device_ask`)."""
         return False
 
     def places(self) -> Hashable:
-        """Return what `node_labels`, `node_zones` and `node_devices` follow from."""
+        """Return a cache key for `node_labels`, `node_zones` and `node_devices`: they change only if it changes."""
         return ()
 
     def node_zones(self, node: str) -> tuple[Zone, ...]:
-        """Return the NUMA zones of a node that does not say any itself."""
+        """Return the NUMA zones of a node. They are used if the node itself declares none."""
         return ()
 
     def node_labels(self, node: str, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the labels of `topologies` that a node has beside its own `labels`."""
+        """Return the topology labels of a node, in addition to its own `labels`."""
         return {}
 
     def joins(self) -> Hashable:
-        """Return what `words_of` follows from."""
+        """Return a cache key for `words_of`: its results change only if it changes."""
         return ()
 
     def words_of(self, pod: Object) -> Mapping[str, str]:
-        """Return words of ours that count of a pod beside those that it says itself (`Dialect.words`)."""
+        """Return Phalanx options of a pod that follow from the definitions, in addition to the pod's own
+        (`Dialect.words`)."""
         return {}
 
     def part_use(self, pod: Object) -> PartUse | None:
-        """Return which parts of nodes the pod may use; None: none, and it asks for none."""
+        """Return the parts of nodes that the pod may use; None if it may use none and requires none."""
         return None
 
     def placed(self, stand_in: StandIn, node: str, now: str) -> Object:
-        """Return the status of an object that was given room on a node. `now`: as a metav1.Time."""
+        """Return the status of an object whose stand-in was placed on a node. `now`: as a metav1.Time."""
         return {}
 
     def node_devices(self, node: str) -> tuple[Device, ...]:
-        """Return the devices of a node, besides those of resources of which it lists some itself."""
+        """Return the devices of a node. Resources for which the node itself lists devices are left out."""
         return ()
 
     def devices_given(self, pod: Object) -> tuple[str, ...]:
-        """Return the devices that a pod on a node has by words of the dialect, if ours do not say it: another scheduler
-        placed it."""
+        """Return the devices of a pod that another scheduler placed, from the dialect's annotations."""
         return ()
 
     def device_ask(self, pod: Object) -> DeviceAsk | None:
-        """Return what the pod asks of devices in words of the dialect; None: nothing."""
+        """Return the pod's device request in the dialect's annotations; None if it has none."""
         return None
 
     def at_binding(self, pod: Object, node: str, part: str, devices: tuple[str, ...]) -> Mapping[str, str]:
-        """Return the annotations that a pod is given with its place on a node: in that part of it (empty: in none),
-        with these devices."""
+        """Return the annotations that a pod gets when it is bound. `part`: the part of the node; empty if it is in
+        none. `devices`: the pod's devices."""
         return {}
 
 
 class Owner(NamedTuple):
-    """An object, by name."""
+    """A reference to an object."""
 
     group: str
     kind: str
@@ -152,9 +156,11 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """The words of one gang (`gang`: its id). `queue`: the queue as its words name it. `options`: its words, ours and
-    the dialect's. `requests`: of its pods, each once. `owner`: the first of the objects that form it. `priority`: the
-    highest of its pods."""
+    """The options of one gang, as its objects state them.
+
+    `gang`: its id. `queue`: the queue name in its labels. `options`: Phalanx's and the dialect's options.
+    `requests`: the different requests of its pods. `owner`: the first object that forms it.
+    `priority`: the highest priority of its pods."""
 
     gang: str
     namespace: str
@@ -166,14 +172,14 @@ class Said:
 
     @property
     def asks(self) -> frozenset[str]:
-        """Return the resources that its pods ask for."""
+        """Return the resources that its pods request."""
         return frozenset(resource for each in self.requests for resource, _ in each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleClaim:
-    """The claim of the definitions about the bare pods of one role. `minimum`: so many of them start with the gang.
-    `group`: the group that they belong to, of those that the words `phalanx.dev/subgroups` declare."""
+    """The definitions' settings for the bare pods of one role. `minimum`: the number of pods that must start with the
+    gang. `group`: the name of their group, which `phalanx.dev/subgroups` declares."""
 
     minimum: int
     group: str = ""
@@ -181,9 +187,12 @@ class RoleClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupClaim:
-    """The claim of an object that declares a gang of bare pods. `minimum`: so many of its pods exist before any starts,
-    and the oldest start together. `of_role`: so many of each role are among these. `whole`: what all of the gang needs
-    (cpu in millicores, else units); what its pods do not ask for of it is held for those to come."""
+    """The settings of an object that declares a gang of bare pods.
+
+    `minimum`: the number of pods that must exist before any starts; the oldest ones start together.
+    `of_role`: role -> the number of its pods among these.
+    `whole`: the requests of the whole gang (cpu in millicores, others in whole units). Amounts beyond its existing
+    pods' requests are reserved for later pods."""
 
     minimum: int = 1
     of_role: Mapping[str, int] = field(default_factory=dict)
@@ -192,7 +201,7 @@ class GroupClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodUpdate:
-    """The words that a start puts into the template of the pods of one role, and that are taken out of it again."""
+    """The fields that a start adds to the pod template of one role; they are removed when the start ends."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -202,19 +211,24 @@ class PodUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The claim of the definitions about a gang. `queue`: its queue in the tree; empty: that of who names none.
-    `priority`: instead of its pods' own. `blocked`: why it may not start whatever room there is; with `drained` it may
-    not run either, and is taken back. `options`: words of ours that count instead of what its members say. `roles`: of
-    a gang of bare pods, what is declared of each role; those that are not named start with the others, but nothing
-    waits for them. `group`: what is declared of all its pods together; with `roles` only how many must exist. `gate`:
-    why it may not run yet though it may have its room: the room is reserved, and nothing of it is resumed until that is
-    so no more. `silent`: nothing is answered of it as long as it is so. `updates`: once there is no gate any more, what
-    its start puts into its Jobs' templates, by the name of their pod set. `about`: an object of an answer kind, by its
-    key, that need not be there yet and does not say whose it is: the gang is looked at again when it changes.
-    `evicted_as`: type and reason of the condition that a bare pod of it is given before it is evicted. `queues`:
-    queues, parents first, that no definition declares and that are there as long as gangs claim them. `charging`: what
-    its queue is charged with for its pods; None: what they ask for. `account`: under which name its usage counts in its
-    queue; empty: under its user's."""
+    """The definitions' settings for a gang.
+
+    `queue`: its queue in the tree; empty: the default queue.
+    `priority`: replaces its pods' priority; None: its pods' own.
+    `blocked`: why it may not start, regardless of capacity. `drained`: it may not run either, and is stopped.
+    `options`: Phalanx options that replace those of its members.
+    `roles`: for a gang of bare pods, the settings of each role. Pods of other roles start with the gang, but it does
+    not wait for them.
+    `group`: the settings of all its pods together; with `roles`, only the number that must exist counts.
+    `gate`: why it may not run yet although its nodes and quota are reserved; nothing is resumed while it is set.
+    `silent`: no answers are written for the gang.
+    `updates`: pod set -> the fields that the start adds to its template, once there is no gate.
+    `about`: an answer object by kind and key. It need not exist yet and has no reference to the gang; the gang is
+    reconciled when it changes.
+    `evicted_as`: type and reason of the condition that a bare pod gets before it is evicted.
+    `queues`: queues, parents first, that no definition declares. They exist while gangs claim them.
+    `charging`: computes the charge of its queue for a pod; None: the pod's requests.
+    `account`: the name under which its usage counts in its queue; empty: its user's name."""
 
     queue: str
     priority: int | None = None
@@ -234,8 +248,8 @@ class Claim:
 
 
 class Stage(StrEnum):
-    """How far a gang is. RESERVED: it has its room, and waits for what its claim's gate says. LEAVING: it gives way, or
-    is taken back; its pods are not all gone."""
+    """The stage of a gang. RESERVED: its nodes and quota are reserved, and it waits for its claim's gate. LEAVING: it
+    is preempted or its start is taken back, and some of its pods still exist."""
 
     WAITING = "waiting"
     RESERVED = "reserved"
@@ -247,10 +261,15 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
-    """A role of a gang. `count`: pods it asks for; `minimum`: pods it needs; `placed`: pods that the start granted.
-    `request`: of one pod. `flavor`: that of the start; empty: none. `template`: the pods' template as its user wrote
-    it. `succeeded`, `ready`: of its pods, so many. `reclaimable`: so many of those granted it needs no more.
-    `places`: the labels of each node that its pods have seats on, and how many."""
+    """A role of a gang.
+
+    `count`, `minimum`: the requested and the required number of pods. `placed`: the number of pods that the start
+    granted.
+    `request`: the requests of one pod. `flavor`: the flavor of the start; empty if there is none.
+    `template`: the pod template as the user wrote it.
+    `succeeded`, `ready`: the numbers of succeeded and of ready pods.
+    `reclaimable`: the number of granted pods that are no longer needed.
+    `places`: (labels of a node, number of the pods on it), for each node with pods of the role."""
 
     name: str
     count: int
@@ -267,8 +286,8 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """A start that ends, or has ended, since the gang was told last. `preempted`: it gives way to another; else it was
-    taken back. `preemptor`: who gets the room, where that one is known."""
+    """The end of a gang's start since the last `Told`. `preempted`: the gang was preempted; otherwise its start was
+    taken back. `preemptor`: the preempting gang, if it is known."""
 
     reason: Reason
     preempted: bool = False
@@ -277,9 +296,11 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A gang, as a dialect is told of it. `owners`: the objects that form it, oldest first, as they were last seen.
-    `kind`: theirs, or PodGroup where they are its pods. `queue`: in the tree. `reason`: why it waits. `created_s`: when
-    it came."""
+    """The view of a gang that a dialect gets.
+
+    `owners`: the objects that form it, oldest first. `kind`: the owners' kind; PodGroup if they are bare pods.
+    `options`: its Phalanx options. `queue`: its queue in the tree.
+    `reason`: why it waits. `created_s`: when it was created (seconds since the epoch)."""
 
     id: str
     namespace: str
@@ -296,19 +317,21 @@ class Told:
     created_s: float = 0.0
 
 
-BROUGHT_BY = "phalanx.dev/dialect"  # label of what a scheduler's own installation brings: the dialect's name
-# What of an answer's status others write, and claims read.
+BROUGHT_BY = "phalanx.dev/dialect"  # a label of objects that Phalanx installs for a dialect; its value is the name
+# Fields of an answer's status that other programs write and `claim` reads.
 READ_BACK = ("admission", "admissionChecks", "requeueState")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An object of the dialect as it should be. `body`: what is created where it is absent; None: it is not ours to
-    create. `spec`: what its spec should say where it is there. `status`: what its status should say; None: nothing of
-    it is ours. `finalizers`: those that it should have; None: as they are. `again_s`: to be made anew then (seconds
-    since the epoch), though nothing changes. `annotations`: what these of it should say. `metadata`: what else its
-    metadata should say, of labels and owners. `plain`: its kind has no
-    status subresource, so its status is written like the rest of it."""
+    """The desired state of an object of the dialect.
+
+    `body`: the object to create if it is missing; None: Phalanx does not create it.
+    `spec`: the desired fields of its spec if it exists. `status`: the desired status; None: Phalanx does not write it.
+    `finalizers`: the desired finalizers; None: unchanged.
+    `annotations`: the desired annotations. `metadata`: further desired metadata: labels and owners.
+    `again_s`: when to compute the answer again even without a change (seconds since the epoch).
+    `plain`: the kind has no status subresource, so the status is written with the object."""
 
     kind: Kind
     key: str
@@ -327,10 +350,14 @@ Read = TypeVar("Read", bound=Definitions, contravariant=True)
 
 
 class Dialect(Protocol[Defined]):
-    """A scheduler's API. `scheduler_names`: whose pods we bind. `definition_kinds`: watched, and read by `define`; of
-    those in `by_status` these parts of the status count as well. `answer_kinds`: written. `crds`: the file, beside
-    this one, of its CustomResourceDefinitions, which are made where they are absent; empty: it has none. `policies`:
-    what its webhooks do, as admission policies, and what else its installation brings."""
+    """The API of another scheduler.
+
+    `scheduler_names`: Phalanx binds pods with these scheduler names.
+    `definition_kinds`: the kinds that `define` reads. `by_status`: kind -> the parts of its status that `define` reads
+    too.
+    `answer_kinds`: the kinds that Phalanx writes.
+    `crds`: the file with its CustomResourceDefinitions, which are created if they are missing; empty if there are none.
+    `policies`: admission policies in place of its webhooks, and further objects of its installation."""
 
     @property
     def name(self) -> str: ...
@@ -348,62 +375,63 @@ class Dialect(Protocol[Defined]):
     def policies(self) -> tuple[tuple[Kind, Object], ...]: ...
 
     def define(self, objects: Objects) -> Defined:
-        """Return the definitions in our tree. Never raises: what cannot be read is a queue that is held."""
+        """Translate all definition objects. Never raises: an unreadable object becomes a queue that starts no jobs."""
 
     def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        """Return what an object of that kind says, in our words; empty: nothing. `meta`: its metadata, beside which
-        that of its pods stands as `template`, and what a pod's spec says of its group as `group`. `scheduler`: the name
-        that a pod gives."""
+        """Return the Phalanx options in an object's labels and annotations; empty if it has none. `meta`: its metadata.
+        The key `template` has the metadata of its pods, `group` the group in a pod's spec. `scheduler`: a pod's
+        scheduler name."""
 
     def claim(self, defined: Defined, said: Said, objects: Objects) -> Claim | None:
-        """Return what the definitions, and what users wrote into our answers (`objects`), say of a gang; None: it is
-        not of this dialect."""
+        """Return the settings of a gang from the definitions and from users' changes to answers (`objects`); None if
+        the gang does not belong to this dialect."""
 
     def notes(self, kind: str, obj: Object) -> Iterable[str]:
-        """Return what of an object, a definition or a job with the dialect's words, has no effect, and why."""
+        """Return a sentence for each part of an object that has no effect, with the reason. `obj`: a definition, or a
+        job with the dialect's labels."""
 
     def gang_of(self, answer: Object) -> str:
-        """Return the id of the gang that an object of `answer_kinds` is about; empty: it is about none."""
+        """Return the id of the gang to which an answer object belongs; empty if it belongs to none."""
 
     def answer(self, defined: Defined, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-        """Return what is answered of one gang. `objects`: those of `answer_kinds`, as they are; `now`: as a
+        """Return the answers for one gang. `objects`: the existing objects of `answer_kinds`. `now`: as a
         metav1.Time."""
 
     def statuses(self, defined: Defined, everyone: Iterable[Told], objects: Objects, now: str) -> Iterable[Answer]:
-        """Return what is answered of the definitions, with all gangs of the dialect in view."""
+        """Return the answers for the definitions. `everyone`: all gangs of the dialect."""
 
 
 class Figures(Protocol[Read]):
     """The metrics of a scheduler, under its own names. They are counted while answers are written."""
 
     def wrote(self, defined: Read, told: Told, kind: Kind, before: Object, after: Object) -> None:
-        """Count what an answer about a gang, which was just written, changed."""
+        """Count the changes of an answer object by a write. `before`, `after`: the object before and after it."""
 
     def look(self, defined: Read, everyone: Iterable[Told], objects: Objects) -> None:
-        """Look at all gangs of the dialect, and at the objects that it answers on, as they are."""
+        """Update the gauges from all gangs of the dialect and from the existing answer objects."""
 
     def families(self) -> Iterable[Family]:
-        """Return the metrics as they were last looked at; this costs what there are queues, not what there are jobs."""
+        """Return the metrics as of the last `look`. The cost grows with the number of queues, not of jobs."""
 
 
 class Journal(Protocol):
-    """The memory of what happened to the gangs of a dialect, for those who ask later. It is kept while the process
-    leads, and has bounds."""
+    """A bounded history of a dialect's gangs, for later requests. It exists while the process leads."""
 
     def saw(self, before: Told | None, after: Told | None, now_s: float) -> None:
-        """Note how a gang was told, and how it is told now; None: it was, or is, not there."""
+        """Record a change of a gang. `before`, `after`: its views; None if it did not exist, or no longer exists."""
 
     def view(self, path: Sequence[str], query: Mapping[str, str], now_s: float) -> Object | list[Object] | None:
-        """Return what is answered to a path as of `View`; None: the view answers it."""
+        """Return the response to a path, as `View` does; None if the journal does not serve the path."""
 
     def stream(self, path: Sequence[str], query: Mapping[str, str]) -> Iterator[Sequence[Object]] | None:
-        """Return what is said from now on, as far as it happened when it is asked for: nothing, where nothing did. It
-        ends for a reader who is so slow that what he has not read is forgotten. None: there is no stream at that path,
-        or not so."""
+        """Return an iterator over future records. Each step yields the records since the last step, perhaps none. The
+        iterator ends if the reader is so slow that records were dropped. None: there is no stream at this path with
+        this query."""
 
 
 class View(Protocol[Read]):
-    """An API group, or a path of no group, that is answered from what the scheduler knows; nothing of it is stored."""
+    """An API group, or a path outside API groups, that is served from the scheduler's state. No object of it is
+    stored."""
 
     def __call__(
         self,
@@ -413,12 +441,12 @@ class View(Protocol[Read]):
         path: tuple[str, ...],
         query: Mapping[str, str],
     ) -> Object | list[Object]:
-        """Return what is answered to a path below the group, version first; where that is no, a Status with its code,
-        or what has a `status_code`. `objects`: those of `answer_kinds`, and nodes."""
+        """Return the response to a path below the group, which begins with the version. A refusal is a Status with its
+        code, or an object with a `status_code`. `objects`: the objects of `answer_kinds`, and nodes."""
 
 
 class ServedOnly:
-    """The base of a dialect whose objects are not read through the frame: it has definitions, refusals and notes."""
+    """The base class of a dialect without gangs and answers: it has only definitions, admission policies and notes."""
 
     def define(self, objects: Objects) -> Definitions:
         return Definitions()
@@ -439,12 +467,12 @@ class ServedOnly:
         return ()
 
 
-# --- fields, and what becomes of them ---------------------------------------------------------------------------------
+# --- the use of fields ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Becomes:
-    """`field` of our model has it; `how`: with what difference, if any."""
+    """A field that becomes `field` of Phalanx's model. `how`: the difference, if any."""
 
     field: str
     how: str = ""
@@ -452,14 +480,14 @@ class Becomes:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A field that has no effect here."""
+    """A field without effect in Phalanx. `why`: the reason."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """We write it, as the other scheduler would. `how`: with what difference, if any."""
+    """A field that Phalanx writes as the other scheduler would. `how`: the difference, if any."""
 
     how: str = ""
 
@@ -468,7 +496,8 @@ Use: TypeAlias = Becomes | Ignored | Answered
 
 
 def unused(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spec") -> Iterable[str]:
-    """Yield what of `values` has no effect here, and why. Lists are looked through; a field's path has `[]` there."""
+    """Yield a sentence for each field of `values` without effect, with the reason. In paths, `[]` stands for each entry
+    of a list."""
     for name, value in values.items():
         here = f"{path}.{name}" if path else name
         match table.get(here):
@@ -484,7 +513,7 @@ def unused(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spe
 
 def _inside(value: Any, table: Mapping[str, Use], path: str) -> Iterable[str]:
     if not isinstance(value, (Mapping, list)):
-        return  # most are plain, and looking through the table is dear
+        return  # most values are scalars, and searching the table costs time
     if not any(known.startswith((f"{path}.", f"{path}[].")) for known in table):
         return
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What an object of another scheduler's becomes here, as `phalanx migrate` says it."""
+"""The Phalanx equivalent of another scheduler's object, for `phalanx migrate`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """An object, what it becomes, and what will be different."""
+    """An object, its Phalanx equivalent, and the differences."""
 
     object: str
     becomes: str
@@ -23,8 +23,8 @@ class Moved:
 def each_moved(
     objects: Iterable[Object], define: Callable[[list[Object]], Read], becomes: Callable[[Object, Read], Moved | None]
 ) -> tuple[Moved, ...]:
-    """Return what each of these objects becomes, in their order. `define`: reads the definitions among them all.
-    `becomes`: None for an object that has nothing to do with the dialect, which is left out."""
+    """Return the equivalent of each object, in order. `define`: reads the definitions among all objects. `becomes`:
+    returns None for an object without relation to the dialect; it is left out."""
     found = [obj for obj in objects if isinstance(obj.get("metadata"), Mapping)]
     defined = define(found)
     return tuple(one for obj in found if (one := becomes(obj, defined)) is not None)

@@ -1,7 +1,8 @@
-"""What the peers' own conditions call the reasons why a job waits.
+"""The codes by which other schedulers (*peers*) name Phalanx's reasons.
 
-Whoever reads a Workload, a PodGroup or a Slurm queue with tools that know the peer finds the word that the peer would
-have used; the sentence beside it stays ours. A code for which a peer has no word is `Ignored`, with why.
+Tools for a Workload, a PodGroup or a Slurm queue then find the code that the peer would have used. The message is
+always Phalanx's. `Ignored` marks a reason for which a peer has no code.
+
 
 Sources: Kueue's reasons of the condition QuotaReserved=False (apis/kueue/v1beta2/workload_types.go); Volcano's of the
 PodGroup condition Unschedulable (scheduling/v1beta1/types.go); KAI's `UnschedulableReason` of a PodGroup's scheduling
@@ -19,7 +20,7 @@ from phalanx.model.reason import ReasonCode
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """The peer has no word for it."""
+    """The peer has no code for the reason."""
 
     why: str
 
@@ -28,7 +29,7 @@ Word: TypeAlias = str | Ignored
 
 
 class Words(NamedTuple):
-    """By peer. KAI gives reasons for quotas only, all else is its sentence."""
+    """The codes of one reason by peer. KAI has codes for quotas only; its other reasons are sentences."""
 
     kueue: Word
     volcano: Word
@@ -37,7 +38,7 @@ class Words(NamedTuple):
 
 
 class Peer(StrEnum):
-    """As the fields of `Words`."""
+    """The peers; the values are the fields of `Words`."""
 
     KUEUE = "kueue"
     VOLCANO = "volcano"
@@ -86,7 +87,7 @@ PEERS: dict[ReasonCode, Words] = {
 }
 
 
-# Slurm has a word for each limit: by what is limited (see `limited`), then by what it counts.
+# Slurm's codes for limits: limited object (see `limited`) -> counted resource -> code.
 SLURM_LIMITS: dict[str, dict[str, str]] = {
     "queue": {
         "cpu": "AssocGrpCpuLimit",
@@ -123,9 +124,10 @@ LIMITS = {ReasonCode.QUEUE_LIMIT, ReasonCode.QUEUE_QUOTA, ReasonCode.USER_LIMIT,
 
 
 def word(code: ReasonCode, peer: Peer, numbers: Mapping[str, Any] | None = None) -> Word:
-    """Return what that peer would call it. `numbers`: the reason's, where the peer tells limits apart."""
+    """Return the peer's code for a reason. `numbers`: the numbers of the reason, because some peers distinguish
+    limits."""
     if peer is Peer.KAI and code is ReasonCode.NEVER_WITHIN_LIMIT and numbers and numbers.get("rule") == "guarantee":
-        return word(ReasonCode.QUEUE_QUOTA, peer)  # it may not borrow: over the quota, not the limit
+        return word(ReasonCode.QUEUE_QUOTA, peer)  # the job may not borrow: it exceeds the quota, not the limit
     if peer is Peer.SLURM and numbers:
         if code in LIMITS:
             return limited(numbers)
@@ -136,7 +138,7 @@ def word(code: ReasonCode, peer: Peer, numbers: Mapping[str, Any] | None = None)
 
 
 def limited(numbers: Mapping[str, Any]) -> str:
-    """Slurm's word for the limit that the numbers of a reason are about."""
+    """Return Slurm's code for the limit in the numbers of a reason."""
     if "allowed_s" in numbers:
         return "PartitionTimeLimit"
     rule = str(numbers.get("rule", ""))
@@ -147,6 +149,6 @@ def limited(numbers: Mapping[str, Any]) -> str:
 
 
 def words(code: ReasonCode, numbers: Mapping[str, Any] | None = None) -> dict[str, str | None]:
-    """Return what each peer would call it; None: it has no word."""
+    """Return each peer's code for a reason; None if it has none."""
     said = {str(peer): word(code, peer, numbers) for peer in Peer}
     return {peer: each if isinstance(each, str) else None for peer, each in said.items()}

@@ -1,7 +1,7 @@
-"""What a pod asks, as kube-scheduler counts it: from its spec as it is written to amounts in our units.
+"""The requests of a pod, as kube-scheduler counts them, in Phalanx's units.
 
-The sum over its containers and sidecars, or where that is more, what an init container and the sidecars before it ask;
-plus its overhead. (k8s.io/component-helpers/resource.PodRequests.)
+They are the sum over its containers and sidecars, or the requests of an init container and the sidecars before it if
+these are larger; plus its overhead. (k8s.io/component-helpers/resource.PodRequests.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Asked = dict[str, int]
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Asked:
-    """Return resource -> amount (cpu in millicores, else units). What is no quantity counts as nothing."""
+    """Return resource -> amount (cpu in millicores, others in whole units). Invalid quantities count as 0."""
     sidecars: Asked = {}
     most: Asked = {}
     for one in spec.get("initContainers") or ():
@@ -31,13 +31,13 @@ def pod_requests(spec: Mapping[str, Any]) -> Asked:
 
 
 def container_requests(container: Mapping[str, Any]) -> Asked:
-    """Return what a container asks; a limit stands for a request that is not there."""
+    """Return the requests of a container; a limit replaces a missing request."""
     resources = container.get("resources") or {}
     return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
 def amounts(written: Any) -> Asked:
-    """Return a ResourceList in our units, without what is no quantity or negative."""
+    """Return a ResourceList in Phalanx's units. Invalid quantities are left out, and negative ones count as 0."""
     found: Asked = {}
     for resource, text in (written if isinstance(written, Mapping) else {}).items():
         try:

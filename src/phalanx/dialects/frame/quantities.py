@@ -10,7 +10,8 @@ _SUFFIXES = ((6, "Ei"), (5, "Pi"), (4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki"))
 
 
 def quantity(resource: str, value: Amount) -> str:
-    """Return `value` (cpu in millicores, else units) as a quantity: bytes with the largest suffix that divides them."""
+    """Return `value` (cpu in millicores, others in whole units) as a quantity. Bytes get the largest suffix that
+    divides them."""
     if isinstance(value, Fraction) and value.denominator != 1:
         return f"{value * 1000}m"
     if resource == CPU:

@@ -1,4 +1,5 @@
-"""A label selector (metav1.LabelSelector): ClusterQueues select namespaces by one, HyperNodes nodes."""
+"""Evaluate label selectors (metav1.LabelSelector). ClusterQueues select namespaces with them, HyperNodes select
+nodes."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from typing import Any
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Return whether the labels match. No selector (None) matches nothing, an empty one everything; an operator that
-    nobody knows matches nothing."""
+    """Return whether the labels match the selector. None matches nothing, an empty selector matches everything, and an
+    unknown operator matches nothing."""
     if selector is None:
         return False
     pairs = selector.get("matchLabels") or {}
