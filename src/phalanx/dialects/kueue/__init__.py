@@ -1,12 +1,12 @@
-"""Kueue (`kueue.x-k8s.io`, v1beta1 and v1beta2): its queues, its words on jobs, its answers.
+"""Kueue (`kueue.x-k8s.io`, v1beta1 and v1beta2): its queues, its labels on jobs, its Workloads.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    kinds     its kinds, and the names that they have in our tree
-    gangs     labels and annotations of jobs and pods, in our words
-    tree      its definitions as our queue tree
-    answers   Workloads, and the status of its definitions
-    policies  what its webhooks do, as admission policies
-    fields    what becomes of every field, and what has no effect
-    dialect   all of it, as `frame.Dialect`
+    kinds     Kueue's kinds, and the names of its queues in the queue tree
+    gangs     labels and annotations of jobs and pods, as Phalanx options
+    tree      Kueue's definitions as queues of the queue tree
+    answers   Workloads, and the status of the definitions
+    policies  admission policies in place of Kueue's webhooks
+    fields    the use of every field
+    dialect   all parts as a `frame.Dialect`
 """

@@ -1,7 +1,7 @@
-"""What Kueue's users write on jobs and pods, in our words.
+"""Translate Kueue's labels and annotations on jobs and pods to Phalanx options.
 
-A job is Kueue's by the label `kueue.x-k8s.io/queue-name`; where it names a queue of ours as well, ours counts. A pod
-group is a gang of bare pods that is complete with `pod-group-total-count` of them.
+The label `kueue.x-k8s.io/queue-name` makes a job Kueue's. If the job also has Phalanx's queue label, that one counts. A
+pod group is a gang of bare pods; it is complete when `pod-group-total-count` pods exist.
 """
 
 from __future__ import annotations
@@ -33,22 +33,23 @@ GROUP_COUNT = f"{kinds.PREFIX}pod-group-total-count"
 LAYERS = f"{kinds.PREFIX}podset-slice-required-topology-constraints"
 PREBUILT = f"{kinds.PREFIX}prebuilt-workload-name"
 GATED = f"{kinds.PREFIX}admission-gated-by"
-EVICTED_AS = ("TerminationTarget", "WorkloadEvicted")  # type and reason, of pods
+EVICTED_AS = ("TerminationTarget", "WorkloadEvicted")  # type and reason of the condition of evicted pods
 ROLE_HASH = f"{kinds.PREFIX}role-hash"
-# Of a group of pods that a set makes: the set's name, which group it is of a LeaderWorkerSet, a StatefulSet's uid.
+# Options of a pod group that a set creates: the set's name, the index of a LeaderWorkerSet's group, a StatefulSet's
+# uid.
 SET_NAME, SET_INDEX = f"{kinds.PREFIX}job-owner-name", f"{kinds.PREFIX}component-workload-index"
 STATEFUL_SET_UID = f"{kinds.PREFIX}job-uid"
 
 
 class Layer(msgspec.Struct):
-    """A layer of slices: so many pods in one domain of a level."""
+    """A layer of slices: `size` pods in one domain of the level `topology`."""
 
     topology: str
     size: int
 
 
 def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return what an object of that kind says in our words; empty: it names no LocalQueue, or a queue of ours."""
+    """Return the Phalanx options of an object; empty if it names no LocalQueue, or has Phalanx's queue label."""
     labels = meta.get("labels") or _NOTHING
     name = labels.get(kinds.QUEUE_LABEL)
     if not name or _QUEUE in labels:
@@ -75,8 +76,8 @@ def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _topology(annotations: Mapping[str, Any]) -> dict[str, str]:
-    """How close the pods of one pod set are to be. A level of theirs is a node label, as one of ours is. Pod sets of
-    one group are close to each other."""
+    """Return the topology options of one pod set. Levels are node labels in Kueue and in Phalanx. The pod sets of one
+    group share a topology request."""
     said = {how: annotations.get(f"{kinds.PREFIX}podset-{how}-topology") for how in ("required", "preferred")}
     level = {how: str(text) for how, text in said.items() if text}
     sliced = slices(annotations)
@@ -89,8 +90,8 @@ def _topology(annotations: Mapping[str, Any]) -> dict[str, str]:
 
 
 def slices(annotations: Mapping[str, Any]) -> str:
-    """Return the slices that are asked for, in our words; empty: none. What cannot be read is returned as it is, so
-    that its job waits and says so."""
+    """Return the requested slices as a Phalanx option; empty if there are none. An unreadable value is returned
+    unchanged, so that the job waits with this reason."""
     if text := annotations.get(LAYERS):
         listed = layers(annotations)
         return ",".join(f"{one.size}@{one.topology}" for one in listed) if listed else str(text)
@@ -99,7 +100,7 @@ def slices(annotations: Mapping[str, Any]) -> str:
 
 
 def layers(annotations: Mapping[str, Any]) -> list[Layer]:
-    """Return the layers of slices, from coarse to fine; none: there are none that can be read."""
+    """Return the layers of slices from coarse to fine; empty if there are none, or they are unreadable."""
     try:
         return msgspec.json.decode(str(annotations.get(LAYERS) or "[]"), type=list[Layer])
     except (msgspec.MsgspecError, ValueError):
@@ -107,7 +108,7 @@ def layers(annotations: Mapping[str, Any]) -> list[Layer]:
 
 
 def _group_of_set(labels: Mapping[str, Any]) -> str:
-    """A group of a LeaderWorkerSet: each is a gang; empty: it is of none."""
+    """Return the name of a pod's LeaderWorkerSet group, which is a gang; empty if the pod is in none."""
     parts = [str(labels.get(f"{_LWS}/{key}") or "") for key in ("name", "group-index", "template-revision-hash")]
     return "-".join(part for part in parts if part) if parts[0] and parts[1] else ""
 
@@ -128,7 +129,7 @@ def _of_pod(meta: Mapping[str, Any], labels: Mapping[str, Any], annotations: Map
 
 
 def _of_stateful_set(meta: Mapping[str, Any], group: str) -> dict[str, str]:
-    """The StatefulSet that a group is named after, and that makes its pods."""
+    """Return the options for the StatefulSet that creates a group's pods; empty if there is none."""
     owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), _NOTHING)
     if owner.get("kind") != "StatefulSet" or owner.get("name") != group:
         return {}

@@ -1,7 +1,7 @@
-"""Kueue's kinds, and the names that its queues and flavors have in our tree.
+"""Kueue's kinds, and the names of its queues and flavors in the queue tree.
 
-Its ClusterQueues, Cohorts and ResourceFlavors are named apart from each other, and from everybody else's queues: their
-kind stands before the name.
+The names of ClusterQueues, Cohorts and ResourceFlavors begin with their kind, so they differ from each other and from
+other queues.
 """
 
 from __future__ import annotations
@@ -32,41 +32,41 @@ LEADER_WORKER_SETS = Kind(
 
 QUEUE_LABEL = f"{PREFIX}queue-name"
 PRIORITY_LABEL = f"{PREFIX}priority-class"
-DEFAULT_CLASS = "default"  # the WorkloadPriorityClass of jobs that name none, where there is one
+DEFAULT_CLASS = "default"  # the WorkloadPriorityClass of jobs that name none, if it exists
 
 _CLUSTER_QUEUE, _LOCAL_QUEUE, _COHORT, _FLAVOR = "clusterqueue/", "localqueue/", "cohort/", "resourceflavor/"
 
 
 def tree_queue(cluster_queue: str) -> str:
-    """Return the queue in our tree that a ClusterQueue is."""
+    """Return the name of a ClusterQueue's queue in the tree."""
     return _CLUSTER_QUEUE + cluster_queue
 
 
 def tree_cohort(cohort: str) -> str:
-    """Return the queue in our tree that a Cohort is."""
+    """Return the name of a Cohort's queue in the tree."""
     return _COHORT + cohort
 
 
 def tree_flavor(flavor: str) -> str:
-    """Return our flavor that a ResourceFlavor is."""
+    """Return the name of a ResourceFlavor's flavor in Phalanx."""
     return _FLAVOR + flavor
 
 
 def cluster_queue_of(queue: str) -> str:
-    """Return the ClusterQueue that a queue in our tree is; empty: it is none."""
+    """Return the ClusterQueue of a queue in the tree; empty if it has none."""
     return queue.removeprefix(_CLUSTER_QUEUE) if queue.startswith(_CLUSTER_QUEUE) else ""
 
 
 def flavor_of(flavor: str) -> str:
-    """Return the ResourceFlavor that a flavor of ours is."""
+    """Return the ResourceFlavor of a Phalanx flavor."""
     return flavor.removeprefix(_FLAVOR)
 
 
 def local_queue(namespace: str, name: str) -> str:
-    """Return how a job names its LocalQueue, until the definitions say which ClusterQueue that is."""
+    """Return the queue option for a LocalQueue. `claim` later replaces it by the ClusterQueue's queue."""
     return f"{_LOCAL_QUEUE}{namespace}/{name}"
 
 
 def local_queue_of(queue: str) -> str:
-    """Return `namespace/name` of the LocalQueue that is named so; empty: it is none."""
+    """Return `namespace/name` of the LocalQueue in a queue option; empty if it names none."""
     return queue.removeprefix(_LOCAL_QUEUE) if queue.startswith(_LOCAL_QUEUE) else ""

@@ -1,7 +1,8 @@
 """scheduler-plugins, as one dialect of the frame.
 
-Its scheduler's name is free, so it is the name of its chart that we answer to; where we bind the pods of the default
-scheduler, those too. A pod that asks for our own scheduler and carries its label is of the PodGroup all the same.
+
+Its scheduler may have any name, so this dialect uses the name in its chart. If Phalanx also binds pods of the default
+scheduler, these count too. A pod with Phalanx's scheduler name and a PodGroup label belongs to that PodGroup as well.
 """
 
 from __future__ import annotations

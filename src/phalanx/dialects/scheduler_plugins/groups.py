@@ -1,10 +1,9 @@
-"""Which pods are one gang, and what the status of their PodGroup says.
+"""The gang of a pod, and the status of its PodGroup.
 
-A pod is of the PodGroup that its label names, in its namespace. So many pods as `minMember` says must exist, and they
-start together; what comes later starts one by one. A group that was labelled in the old way with `min-available` needs
-no object.
+The pod's label names the PodGroup in its namespace. `minMember` pods must exist, and they start together; later pods
+start one by one. A group with the old label `min-available` needs no PodGroup object.
 
-The status is that of scheduler-plugins' controller: it counts the pods with the label, and goes through `Pending`,
+The status is that of scheduler-plugins' controller. It counts the pods with the label and moves from `Pending`,
 `Scheduling` and `Running` to `Finished` or `Failed`, which are final.
 """
 
@@ -21,19 +20,19 @@ from phalanx.model.reason import Reason, ReasonCode
 _OURS = "phalanx.dev/"
 _QUEUE, _JOB, _MIN = (f"{_OURS}{word}" for word in ("queue", "job", "min-available"))
 _NOTHING: Mapping[str, str] = {}
-_MARK = f"{kinds.GROUP}:"  # no Job and no pod has such a name
-OBJECT = f"{kinds.GROUP}/pod-group"  # the PodGroup of a pod, among its words
+_MARK = f"{kinds.GROUP}:"  # a prefix that no name of a Job or pod has
+OBJECT = f"{kinds.GROUP}/pod-group"  # the option with the name of a pod's PodGroup
 _FINAL = frozenset({"Finished", "Failed"})
 _LABELS = frozenset(kinds.GROUP_LABELS)
 _SCHEDULERS = frozenset({kinds.SCHEDULER_NAME, kinds.DEFAULT_SCHEDULER})
 
 
 def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return what a pod says, in our words; empty: it is of another scheduler and of no PodGroup. A pod that asks for
-    our own scheduler is of a PodGroup, but of no ElasticQuota."""
+    """Return the Phalanx options of a pod; empty if it has another scheduler and no PodGroup. A pod with Phalanx's own
+    scheduler name may belong to a PodGroup, but to no ElasticQuota."""
     labels = meta.get("labels") or _NOTHING
     theirs = scheduler in _SCHEDULERS
-    if not theirs and _LABELS.isdisjoint(labels):  # nearly every pod
+    if not theirs and _LABELS.isdisjoint(labels):  # true for nearly every pod
         return _NOTHING
     group = next((str(labels[key]) for key in kinds.GROUP_LABELS if labels.get(key)), "")
     if _JOB in labels or not (group or theirs) or not (theirs or scheduler == "phalanx"):
@@ -47,7 +46,8 @@ def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def claim(defined: QuotaDefinitions, said: Said, objects: Objects) -> Claim | None:
-    """Return what its namespace's quota and its PodGroup say of a gang; None: it is none of these."""
+    """Return the settings of a gang from its namespace's ElasticQuota and its PodGroup; None if it is not of this
+    dialect."""
     group, theirs = said.options.get(OBJECT, ""), kinds.is_quota(said.queue)
     if not theirs:
         return None
@@ -66,7 +66,7 @@ def claim(defined: QuotaDefinitions, said: Said, objects: Objects) -> Claim | No
 
 
 def gang_of(group: Object) -> str:
-    """Return the gang of a PodGroup's pods."""
+    """Return the id of a PodGroup's gang."""
     meta = group.get("metadata") or _NOTHING
     return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
 
@@ -99,7 +99,7 @@ def _minimum(group: Object) -> int:
 
 
 def _status(group: Object, pods: Iterable[Object]) -> Object:
-    """As its controller leaves it when nothing changes any more."""
+    """Return the status that scheduler-plugins' controller would write once nothing changes any more."""
     old = group.get("status") or {}
     if old.get("phase") in _FINAL:
         return old
@@ -123,7 +123,8 @@ def _phase(minimum: int, there: int, running: int, succeeded: int, failed: int) 
 
 
 def _occupier(pod: Object) -> str:
-    """Return its owners by name, though the field's text says UID."""
+    """Return the names of the pod's owners. (The field's documentation says UID, but scheduler-plugins writes
+    names.)"""
     meta = pod["metadata"]
     names = sorted(f"{meta.get('namespace')}/{owner['name']}" for owner in meta.get("ownerReferences") or ())
     return ",".join(names)

@@ -1,7 +1,7 @@
-"""The kinds of scheduler-plugins, the labels of its pods, and the names that its queues have in our tree.
+"""The kinds of scheduler-plugins, the labels of its pods, and the names of its queues in the queue tree.
 
-Of its labels two spellings are in use: `scheduling.x-k8s.io/pod-group`, and `pod-group.scheduling.sigs.k8s.io` of the
-releases before 0.22, with `/name` and `/min-available` for groups without an object.
+Its PodGroup label has two spellings: `scheduling.x-k8s.io/pod-group`, and before release 0.22
+`pod-group.scheduling.sigs.k8s.io`, with `/name` and `/min-available` for groups without an object.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from phalanx.client.kind import Kind
 
 NAME = "scheduler-plugins"
-# The name that its chart gives its scheduler. The name is free there, and often the default one.
+# The scheduler name in its chart. Users may choose another name, and often use the default scheduler's.
 SCHEDULER_NAME = "scheduler-plugins-scheduler"
 DEFAULT_SCHEDULER = "default-scheduler"
 GROUP = "scheduling.x-k8s.io"
@@ -32,15 +32,15 @@ _OLD = "pod-group.scheduling.sigs.k8s.io"
 GROUP_LABELS = (f"{GROUP}/pod-group", _OLD, f"{_OLD}/name")
 MIN_LABEL = f"{_OLD}/min-available"
 
-TREE = f"{NAME}/elasticquotas"  # the queue above all that ElasticQuotas are
+TREE = f"{NAME}/elasticquotas"  # the parent of all ElasticQuotas' queues
 _QUOTA = "elasticquota/"
 
 
 def tree_quota(namespace: str) -> str:
-    """Return the queue in our tree that a namespace's ElasticQuota is."""
+    """Return the name of the queue of a namespace's ElasticQuota."""
     return _QUOTA + namespace
 
 
 def is_quota(queue: str) -> bool:
-    """Return whether a queue is named as those of ElasticQuotas are."""
+    """Return whether a queue belongs to an ElasticQuota, by its name."""
     return queue.startswith(_QUOTA)

@@ -1,10 +1,9 @@
-"""ElasticQuotas as queues of our tree: `min` is guaranteed, `max` the limit, and unused guarantees are borrowed.
+"""ElasticQuotas as queues: `min` is the guarantee, `max` the limit, and unused guarantees can be borrowed.
 
-A namespace has one, by whatever name; of several the first counts. All are children of one queue whose limit is the
-sum of their `min`: what nobody is guaranteed, nobody borrows (upstream: "total ElasticQuota used is more than min").
-
-Two rules surprise, and are as upstream has them: of a `max` that is given, cpu, memory and ephemeral-storage that it
-does not name are 0; and what no `min` names, no pod of a namespace with a quota may ask for.
+A namespace has one ElasticQuota; of several the first by name counts. All are children of one queue, whose limit is the
+sum of their `min`. So amounts without a guarantee cannot be borrowed (upstream: "total ElasticQuota used is more than
+min"). Two surprising rules are upstream's. If `max` is set, cpu, memory and ephemeral-storage that it does not name are
+0. In a namespace with a quota, pods may not request resources that no `min` names.
 """
 
 from __future__ import annotations
@@ -20,19 +19,20 @@ from phalanx.dialects.scheduler_plugins import kinds
 from phalanx.model.pod import PODS
 from phalanx.model.queue import Bounds, Queue, QueuePreemption, Quota, ReclaimWithinCohort, WithinQueue
 
-NATIVE = ("cpu", "memory", "ephemeral-storage")  # 0 where a list does not name them
+NATIVE = ("cpu", "memory", "ephemeral-storage")  # 0 if a list does not name them
 _PREEMPTION = QueuePreemption(within=WithinQueue.LOWER, reclaim=ReclaimWithinCohort.ANY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaDefinitions(Definitions):
-    """`quotas`: namespace -> name of the ElasticQuota that counts there. `known`: resources that some `min` names."""
+    """The ElasticQuotas. `quotas`: namespace -> the name of its ElasticQuota. `known`: the resources that some `min`
+    names."""
 
     quotas: Mapping[str, str] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
 
     def unknown(self, asks: Iterable[str]) -> list[str]:
-        """Return which of these resources no quota has."""
+        """Return the resources in `asks` that no quota names."""
         return sorted(set(asks) - self.known - {*NATIVE, PODS})
 
 
@@ -59,7 +59,8 @@ def define(objects: Objects) -> QuotaDefinitions:
 
 
 def statuses(everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
-    """Yield the status of every ElasticQuota: what its namespace's running pods ask of the resources that it names."""
+    """Yield the status of every ElasticQuota: the requests of its namespace's running pods, for the resources that it
+    names."""
     quotas = objects.get(kinds.ELASTIC_QUOTAS, {})
     if not quotas:
         return
@@ -82,7 +83,7 @@ def statuses(everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
 
 
 def notes(spec: Object) -> Iterator[str]:
-    """Yield what of a quota will surprise."""
+    """Yield a note about each surprising effect of a quota."""
     if (limit := amounts(spec.get("max"))) and (left := [name for name in NATIVE[:2] if name not in limit]):
         yield f"spec.max does not name {' and '.join(left)}, which is 0 then, as upstream: pods that ask for it wait"
 
@@ -91,7 +92,7 @@ def notes(spec: Object) -> Iterator[str]:
 
 
 def _limit(spec: Mapping[str, Any]) -> Asked:
-    """Return what `max` allows; nothing where there is none."""
+    """Return the limit of `max`; empty if it is not set."""
     said = amounts(spec.get("max"))
     return {**dict.fromkeys(NATIVE, 0), **said} if said else {}
 

@@ -1,6 +1,7 @@
-"""What becomes of every field of scheduler-plugins' kinds, and of its labels on pods.
+"""The use of every field of scheduler-plugins' kinds, and of its labels on pods.
 
-The page docs/dialects/scheduler-plugins.md is made from these tables; a test walks every field of every definition.
+The page docs/dialects/scheduler-plugins.md is generated from these tables, and a test compares them with every field of
+every definition.
 """
 
 from __future__ import annotations

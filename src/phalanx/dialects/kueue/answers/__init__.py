@@ -1,14 +1,14 @@
-"""What was decided, as Kueue's users read it.
+"""Decisions in the form that Kueue's users read.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    conditions  one condition of a status, kept while it says the same
-    readiness   the conditions that follow how its pods do
-    topology    what pod sets ask for of a Topology, and where they are
-    names       which Workload is which gang's
-    sizes       a Workload that follows its job
+    conditions  the conditions of a status
+    readiness   the conditions about the readiness of pods
+    topology    topology requests and assignments of pod sets
+    names       the name of a gang's Workload
+    sizes       the sizes of a Workload's pod sets, as its job changes
     workloads   the Workload of a job, and its status
     queues/     the status of queues
-    figures     its metrics
-    pending     who waits, in order: its visibility API
+    figures     Kueue's metrics
+    pending     the visibility API: pending Workloads in order
 """

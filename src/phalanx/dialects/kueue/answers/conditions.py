@@ -1,4 +1,4 @@
-"""Conditions of a status: each is kept as it is while it says the same, and its time is that of its last change."""
+"""The conditions of a status. The transition time of a condition changes only when its status changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Conditions:
         self._now, self._generation = now, generation
 
     def set(self, kind: str, truth: bool, reason: str, message: str) -> None:
-        """Set a condition: the status says this from now on."""
+        """Set a condition. Its transition time is kept if its status is unchanged."""
         status, old = "True" if truth else "False", self._by_type.get(kind, {})
         since = old["lastTransitionTime"] if old.get("status") == status and old.get("lastTransitionTime") else None
         said = {"type": kind, "status": status, "reason": reason, "message": message[:32768]}
@@ -27,15 +27,15 @@ class Conditions:
         return self._by_type.get(kind, {}).get("status") == "True"
 
     def reason(self, kind: str) -> str:
-        """Return the reason of that condition; empty: there is no such condition."""
+        """Return the reason of a condition; empty if there is none."""
         return str(self._by_type.get(kind, {}).get("reason") or "")
 
     def message(self, kind: str) -> str:
-        """Return the message of that condition; empty: there is no such condition."""
+        """Return the message of a condition; empty if there is none."""
         return str(self._by_type.get(kind, {}).get("message") or "")
 
     def since(self, kind: str) -> str:
-        """Return when that condition got its status, as a metav1.Time; empty: there is no such condition."""
+        """Return the last transition time of a condition, as a metav1.Time; empty if there is none."""
         return str(self._by_type.get(kind, {}).get("lastTransitionTime") or "")
 
     def __contains__(self, kind: str) -> bool:

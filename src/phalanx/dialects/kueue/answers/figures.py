@@ -1,11 +1,12 @@
 """Kueue's metrics, with its names, types, labels and buckets: `kueue_*`.
 
-How queues stand follows from the gangs, and is looked at when the status of the queues is. What happened is counted
-where the status of a Workload was written: a condition that became true is one admission, one eviction. So a figure and
-the object that it counts say the same. Counts begin when the process begins to lead, as Kueue's do.
 
-Labels are names that administrators give: a ClusterQueue that is not there, or a priority class that a job invents, has
-no series of its own. LocalQueues have Kueue's counts and gauges; their wait times are those of their ClusterQueue.
+Gauges are computed from the gangs, together with the status of the queues. Counters count written Workload statuses: a
+condition that became true is one admission or one eviction. So a figure always agrees with the objects. Counters start
+when the process begins to lead, as Kueue's do.
+
+Labels are names that administrators create. A missing ClusterQueue, or a priority class that only a job names, has no
+series. LocalQueues have Kueue's counters and gauges; their wait times are those of their ClusterQueue.
 
 Sources: pkg/metrics/metrics.go; metrics of 0.19 and 0.20 have the labels priority_class and replica_role.
 """
@@ -31,7 +32,7 @@ from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDef
 from phalanx.model.pod import CPU
 
 WAIT_BOUNDS_S: Final = (1.0, *(2.5 * 2**power for power in range(13)))
-ROLE: Final = "leader"  # who stands by decides nothing, and shows none of these
+ROLE: Final = "leader"  # a standby shows none of these metrics
 
 _CQ, _CLASS, _ROLE = "cluster_queue", "priority_class", "replica_role"
 _OF_CQ, _OF_LOCAL = (_CQ,), ("name", "namespace")
@@ -40,8 +41,8 @@ _WHY = ("reason", "underlying_cause", _CLASS)
 
 
 class Metric(NamedTuple):
-    """A metric of Kueue. Its name stands without prefix, and a counter's without `_total`; each has the
-    label replica_role, too."""
+    """A metric of Kueue. In `METRICS` its name is without prefix, and without `_total` for a counter. Each metric also
+    has the label replica_role. `words`: the help text."""
 
     type: Literal["counter", "gauge", "histogram"]
     labels: tuple[str, ...]
@@ -91,7 +92,8 @@ Key = tuple[str, ...]
 
 
 class _Happened(NamedTuple):
-    """A Workload whose status was written: conditions before and after, and since when it was queued."""
+    """A write of a Workload's status. `old`, `new`: the conditions before and after it. `queued_s`: when the Workload
+    was queued."""
 
     cluster_queue: str
     local: Key
@@ -110,7 +112,7 @@ class KueueFigures:
         self._gauges: dict[str, dict[Key, float]] = {}
 
     def families(self) -> Iterator[Family]:
-        """Yield every metric, with the series that it has."""
+        """Yield every metric with its series."""
         for name, metric in METRICS.items():
             found: Mapping[Key, float | Spread]
             match metric.type:
@@ -128,10 +130,10 @@ class KueueFigures:
                 series={(*key, ROLE): each for key, each in found.items()},
             )
 
-    # --- what happened ------------------------------------------------------------------------------------------------
+    # --- counters -----------------------------------------------------------------------------------------------------
 
     def wrote(self, defined: KueueDefinitions, told: Told, kind: Kind, before: Object, after: Object) -> None:
-        """Count what became true of a Workload by a status that was written."""
+        """Count the conditions of a Workload that became true by a write of its status."""
         queue = _queue_of(told, after)
         if kind != kinds.WORKLOADS or queue not in defined.cluster_queues:
             return
@@ -189,10 +191,10 @@ class KueueFigures:
         if since_s is not None and until_s is not None:
             self._waits.setdefault(name, {}).setdefault(key, Spread(WAIT_BOUNDS_S)).add(max(0.0, until_s - since_s))
 
-    # --- how queues stand ---------------------------------------------------------------------------------------------
+    # --- gauges -------------------------------------------------------------------------------------------------------
 
     def look(self, defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects) -> None:
-        """Look at all gangs, and at the status of the queues, as it is. Series of queues that are gone go, too."""
+        """Compute the gauges from all gangs and from the existing objects. Drop the series of deleted queues."""
         gangs = list(everyone)
         queues, locals_ = uses(defined, gangs)
         found: dict[str, dict[Key, float]] = {name: {} for name, metric in METRICS.items() if metric.type == "gauge"}
@@ -222,7 +224,7 @@ class KueueFigures:
         self._forget(defined)
 
     def _forget(self, defined: KueueDefinitions) -> None:
-        """Drop the series of queues that are gone."""
+        """Drop the series of deleted queues."""
         local = {(each.name, each.namespace) for each in defined.local_queues.values()}
         for name in METRICS:
             series: dict[Key, Any] = self._counts.get(name) or self._waits.get(name) or {}
@@ -233,7 +235,7 @@ class KueueFigures:
 
 
 def _queue_of(told: Told, workload: Object) -> str:
-    """Return the ClusterQueue of a gang; of one that is over, that which admitted it."""
+    """Return the ClusterQueue of a gang; for a finished gang the one that admitted it."""
     admission = (workload.get("status") or {}).get("admission") or {}
     return kinds.cluster_queue_of(told.queue) or str(admission.get("clusterQueue") or "")
 
@@ -241,8 +243,8 @@ def _queue_of(told: Told, workload: Object) -> str:
 def _tally(
     defined: KueueDefinitions, gangs: Iterable[Told], workloads: Mapping[str, Object]
 ) -> tuple[Counter[Key], Counter[str]]:
-    """Return the number of those that wait and are known not to fit, by ClusterQueue and LocalQueue, and of those
-    that are finished, by ClusterQueue."""
+    """Return the numbers of inadmissible gangs (pending, and known not to fit) by ClusterQueue and LocalQueue, and of
+    finished gangs by ClusterQueue."""
     inadmissible: Counter[Key] = Counter()
     finished: Counter[str] = Counter()
     for told in gangs:
@@ -289,7 +291,7 @@ def _shown(share: int) -> float:
 
 
 def _plain(resource: str, amount: int | None) -> float:
-    """In the units that Prometheus wants: cores, bytes, pieces; without a limit: +Inf."""
+    """Return an amount in Prometheus' units (cores, bytes, pieces); +Inf for None, which means no limit."""
     if amount is None:
         return inf
     return amount / 1000 if resource == CPU else float(amount)
@@ -300,12 +302,13 @@ def _became(happened: _Happened, kind: str) -> bool:
 
 
 def _at_s(said: Conditions, kind: str) -> float | None:
-    """When that condition got its status (seconds since the epoch)."""
+    """Return the last transition time of a condition (seconds since the epoch)."""
     return _moment_s(said.since(kind))
 
 
 def _moment_s(text: str) -> float | None:
-    """None: it is no moment; others may write conditions, too."""
+    """Return a time in seconds since the epoch; None if the text is invalid, because other programs may write
+    conditions."""
     try:
         return read_moment(text)
     except MomentError:

@@ -1,14 +1,18 @@
-"""Kueue's visibility API: who waits in a ClusterQueue or a LocalQueue, in the order in which they are tried.
+"""Kueue's visibility API: the pending Workloads of a ClusterQueue or a LocalQueue, in the order in which they are
+tried.
+
 
     /apis/visibility.kueue.x-k8s.io/VERSION/clusterqueues/NAME/pendingworkloads
     /apis/visibility.kueue.x-k8s.io/VERSION/namespaces/NAMESPACE/localqueues/NAME/pendingworkloads
 
-Positions count from 0. Those that are known not to fit stand in it, too; those that nobody wants to run (`active:
-false`) do not. Where past usage orders a ClusterQueue, those of the LocalQueue that has used least come first, by what
-its status says.
 
-The scheduler answers from the jobs that it knows (`visible`). Who knows the objects alone answers from the Workloads
-(`of_workloads`): the order is the same where Workloads came in the order of their jobs, and no usage orders them.
+Positions count from 0. Workloads that are known not to fit are listed; deactivated ones (`active: false`) are not. If
+past usage orders a ClusterQueue, the Workloads of the LocalQueue with the lowest usage in its status come first.
+
+The scheduler answers from its jobs (`visible`). A program without the scheduler's state answers from the Workloads
+(`of_workloads`). The order is the same if the Workloads were created in the order of their jobs and no usage orders
+them.
+
 
 Source: apis/visibility/v1beta2, pkg/visibility/storage of v0.19.2.
 """
@@ -34,8 +38,8 @@ _META = ("name", "namespace", "creationTimestamp", "ownerReferences")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A Workload that waits. `local`: `namespace/name` of its LocalQueue. `used`: what that has used, where this orders
-    them. `arrived`: what orders those of one priority. `metadata`: of the Workload."""
+    """A pending Workload. `local`: `namespace/name` of its LocalQueue. `used`: the past usage of the LocalQueue, if it
+    orders the queue. `arrived`: the order within one priority. `metadata`: the Workload's metadata."""
 
     local: str
     priority: int
@@ -45,7 +49,7 @@ class Waiting:
 
 
 class LeanMeta(TypedDict, total=False):
-    """`annotations`: a watch says there that all that was there is told."""
+    """The metadata that is read. `annotations`: in a watch they mark the end of the initial events."""
 
     annotations: dict[str, str]
     name: str
@@ -68,7 +72,7 @@ class LeanStatus(TypedDict, total=False):
 
 
 class Lean(TypedDict, total=False):
-    """The fields of Workloads, LocalQueues and ClusterQueues that `of_workloads` reads. The last three are those of
+    """The fields of Workloads, LocalQueues and ClusterQueues that `of_workloads` reads. The last three fields belong to
     a Status, which ends a watch."""
 
     apiVersion: str
@@ -88,7 +92,7 @@ def visible(
     path: tuple[str, ...],
     query: Mapping[str, str],
 ) -> Object:
-    """Return what is answered to a path below the group: a PendingWorkloadsSummary, or a Status that says why not."""
+    """Return the response to a path below the group: a PendingWorkloadsSummary, or a Status with the error."""
     queues = {key: found.cluster_queue for key, found in defined.local_queues.items()}
 
     def waiting(queue: str) -> Iterable[Waiting]:
@@ -98,7 +102,7 @@ def visible(
 
 
 def of_workloads(objects: Objects, path: tuple[str, ...], query: Mapping[str, str]) -> Object:
-    """Return the same from the Workloads, LocalQueues and ClusterQueues that there are."""
+    """Return the same response, computed from the existing Workloads, LocalQueues and ClusterQueues."""
     spec = {key: found.get("spec") or {} for key, found in objects[kinds.LOCAL_QUEUES].items()}
     queues = {key: str(found.get("clusterQueue") or "") for key, found in spec.items()}
 
@@ -112,7 +116,7 @@ def of_workloads(objects: Objects, path: tuple[str, ...], query: Mapping[str, st
 
 
 def status(code: int, reason: str, message: str) -> Object:
-    """Return a Failure with that code."""
+    """Return a Status of a failure."""
     words = {"status": "Failure", "message": message, "reason": reason, "code": code}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **words}
 
@@ -124,7 +128,8 @@ def _summary(
     path: tuple[str, ...],
     query: Mapping[str, str],
 ) -> Object:
-    """`queues`: the ClusterQueue of each LocalQueue. `waiting`: those that wait in a ClusterQueue, in any order."""
+    """Return the response to a path. `queues`: the ClusterQueue of each LocalQueue. `waiting`: returns the pending
+    Workloads of a ClusterQueue in any order."""
     match path:
         case (version, "clusterqueues", name, "pendingworkloads"):
             queue, local, there = name, "", name in cluster_queues
@@ -145,7 +150,8 @@ def _summary(
 
 
 def _placed(waiting: Iterable[Waiting]) -> Iterable[tuple[Waiting, int, int]]:
-    """All that wait in a ClusterQueue, in order; each with its place there, and in its LocalQueue."""
+    """Yield the pending Workloads of a ClusterQueue in order, each with its position in the ClusterQueue and in its
+    LocalQueue."""
     before: Counter[str] = Counter()
     for position, one in enumerate(sorted(waiting, key=lambda one: (one.used, -one.priority, one.arrived))):
         yield one, position, before[one.local]
@@ -183,7 +189,7 @@ def _of_jobs(defined: KueueDefinitions, queue: str, everyone: Iterable[Told], ob
 
 
 def _used(defined: KueueDefinitions, queue: str, there: Mapping[str, Object]) -> dict[str, float]:
-    """Return what each LocalQueue of a ClusterQueue has used, where this orders their jobs."""
+    """Return the past usage of each LocalQueue of a ClusterQueue, if usage orders its jobs."""
     of = {key: local for key, local in defined.local_queues.items() if local.cluster_queue == queue}
     told = {
         key: consumed.usage(defined, local, (there.get(key) or {}).get("status") or {}) for key, local in of.items()
@@ -192,7 +198,7 @@ def _used(defined: KueueDefinitions, queue: str, there: Mapping[str, Object]) ->
 
 
 def _of_workload(found: Object) -> Waiting | None:
-    """None: it does not wait, or no job names it."""
+    """Return the entry of a Workload; None if the Workload is not pending or has no owner."""
     meta, spec = found["metadata"], found.get("spec") or {}
     said = {one.get("type"): one.get("status") for one in (found.get("status") or {}).get("conditions") or ()}
     owners = meta.get("ownerReferences") or ()
@@ -207,7 +213,7 @@ def _of_workload(found: Object) -> Waiting | None:
 
 
 def _number(query: Mapping[str, str], name: str, default: int) -> int:
-    """Raises ValueError."""
+    """Return a number of the query. Raises ValueError."""
     text = query.get(name, "")
     if not text:
         return default

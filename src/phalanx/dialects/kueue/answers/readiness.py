@@ -14,18 +14,18 @@ _RECOVERS = "WaitForRecovery"
 
 
 def waits(said: Conditions) -> None:
-    """Note that it has not begun, or is to begin again."""
+    """Set PodsReady for a gang that has not started, or must start again."""
     said.set(_READY, False, "WaitForStart", "Not all pods are ready or succeeded")
 
 
 def lost(said: Conditions) -> None:
-    """Note that pods which were ready are not."""
+    """Set PodsReady for a gang whose pods were ready and no longer are."""
     if said.is_true(_READY) or said.reason(_READY) == _RECOVERS:
         said.set(_READY, False, _RECOVERS, "At least one pod has failed, waiting for recovery")
 
 
 def pods_ready(told: Told, said: Conditions) -> None:
-    """Note whether the pods of what is admitted are ready."""
+    """Set PodsReady for an admitted gang."""
     ready = told.stage is Stage.RUNNING and all(each.ready + each.succeeded >= each.placed for each in told.pod_sets)
     if ready and not said.is_true(_READY):
         reason = "Recovered" if said.reason(_READY) == _RECOVERS else "Started"
@@ -37,7 +37,7 @@ def pods_ready(told: Told, said: Conditions) -> None:
 
 
 def replaced(told: Told, said: Conditions) -> None:
-    """Note whether pods of a group that went, or failed, are to be made anew; a set makes its own."""
+    """Set WaitingForReplacementPods for a pod group with lost or failed pods. A set replaces its pods itself."""
     if told.kind != "PodGroup" or gangs.SET_NAME in told.options:
         return
     if sum(map(_is_active, told.owners)) >= sum(each.count for each in told.pod_sets):
@@ -50,6 +50,6 @@ def replaced(told: Told, said: Conditions) -> None:
 
 
 def _is_active(pod: Object) -> bool:
-    """Return whether the pod runs, may run, or has succeeded."""
+    """Return whether the pod runs, can still run, or has succeeded."""
     lost = "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName")
     return not lost and (pod.get("status") or {}).get("phase") != "Failed"

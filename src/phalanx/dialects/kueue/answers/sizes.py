@@ -1,8 +1,11 @@
-"""Workloads that follow their job. One that waits says what its job asks for now; one that runs says how many pods it
-has: more as they are placed, fewer as soon as its job asks for fewer. So a job that asks for more than its queue has
-room for has one Workload with what runs, where Kueue makes another (a slice) that waits for all of it.
+"""The pod counts of a Workload, as its job changes.
 
-Of pods that end nothing is taken away here: that is what `reclaimablePods` says.
+The Workload of a pending job states the job's present requests. The Workload of a running job states the number of its
+pods: more when further pods are placed, fewer as soon as the job requests fewer. So an elastic job that requests more
+pods than its queue admits has one Workload with its running pods. Kueue creates a second one (a slice) that waits for
+all pods.
+
+Ended pods do not reduce the count; `reclaimablePods` lists them.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ _RUNS = frozenset({Stage.STARTING, Stage.RUNNING})
 
 
 def grows(told: Told) -> bool:
-    """Return whether an elastic job runs and asks for more pods than it was given."""
+    """Return whether a running elastic job requests more pods than it has."""
     said = told.owners[0]["metadata"].get("annotations") or {}
     if told.stage is not Stage.RUNNING or said.get(ELASTIC) != "true":
         return False
@@ -27,7 +30,7 @@ def grows(told: Told) -> bool:
 
 
 def counts(told: Told, before: Iterable[Object]) -> dict[str, int]:
-    """Return how many pods each pod set has. `before`: what an admission, or a spec, says of them."""
+    """Return the number of pods of each pod set. `before`: the pod sets in the Workload's admission or spec."""
     said = {str(one.get("name")): int(one.get("count", 1)) for one in before}
     if not _follows(told):
         return {each.name: said.get(each.name, each.placed) for each in told.pod_sets}
@@ -35,7 +38,7 @@ def counts(told: Told, before: Iterable[Object]) -> dict[str, int]:
 
 
 def changes(told: Told, there: Mapping[str, Any], fresh: Mapping[str, Any]) -> Object:
-    """Return what the spec of the Workload that is there should say by now. `fresh`: as it would be made anew."""
+    """Return the changes of an existing Workload's spec. `fresh`: the spec of a newly created one."""
     spec = there.get("spec") or {}
     found: Object = {}
     if told.stage is Stage.WAITING and told.kind == "Job" and not prebuilt.is_in_sync(there, told.pod_sets, {}):
@@ -64,6 +67,6 @@ def _resized(one: Mapping[str, Any], count: int) -> Object:
 
 
 def _class(spec: Mapping[str, Any]) -> str:
-    """The WorkloadPriorityClass that a spec names; empty: none."""
+    """Return the WorkloadPriorityClass that a spec names; empty if it names none."""
     named = spec.get("priorityClassRef") or {}
     return str(named.get("name") or "") if named.get("group") == kinds.GROUP else ""

@@ -1,7 +1,8 @@
-"""Topology in a Workload: what its pod sets ask for, and where their pods were placed.
+"""Topology in a Workload: the topology request of each pod set, and the assignment of its pods.
 
-The assignment lists domains of the flavor's Topology, each with its number of pods. A Topology that ends in the host's
-name is told by that level alone. Values that the domains of a slice share are said once.
+The assignment lists domains of the flavor's Topology, each with its number of pods. If the finest level is the host
+name, only this level is listed. Values that all domains of a slice share are listed once.
+
 
 Source: pkg/controller/jobframework/tas.go, pkg/util/tas and apis/kueue/v1beta2 of Kueue v0.19.2.
 """
@@ -17,7 +18,7 @@ from phalanx.dialects.kueue import gangs, kinds
 
 _HOST = "kubernetes.io/hostname"
 _INDEX = "batch.kubernetes.io/job-completion-index"
-_MOST_LEVEL, _MOST_GROUP, _MOST_SIZE, _MOST_LAYERS = 63, 256, 2**31 - 1, 3  # of the definition of Workloads
+_MOST_LEVEL, _MOST_GROUP, _MOST_SIZE, _MOST_LAYERS = 63, 256, 2**31 - 1, 3  # limits of the Workload's schema
 _ASKED = (
     ("required-topology", "required", _MOST_LEVEL),
     ("preferred-topology", "preferred", _MOST_LEVEL),
@@ -28,8 +29,8 @@ _LAYERS = "podsetSliceRequiredTopologyConstraints"
 
 
 def topology_request(template: Mapping[str, Any], of_a_job: bool) -> Object:
-    """Return what a pod set asks for, as its `topologyRequest`; empty: nothing. `of_a_job`: its pods are a Job's, and
-    have an index. What a Workload may not say is left out: Kueue refuses such a job, and here it waits."""
+    """Return the `topologyRequest` of a pod set; empty if it has none. `of_a_job`: the pods belong to a Job and have an
+    index. Values that a Workload's schema forbids are left out. Kueue refuses a job with these; in Phalanx it waits."""
     said = (template.get("metadata") or {}).get("annotations") or {}
     asked = ((field, str(said.get(f"{kinds.PREFIX}podset-{word}") or ""), most) for word, field, most in _ASKED)
     found: Object = {field: text for field, text, most in asked if 0 < len(text) <= most}
@@ -48,8 +49,8 @@ def _is_layer(one: gangs.Layer) -> bool:
 
 
 def topology_assignment(pods: PodSet, levels: Sequence[str]) -> Object | None:
-    """Return where the pods of a pod set are, as its `topologyAssignment`; None: its flavor has no Topology, or a node
-    lacks a level. `levels`: node labels, from coarse to fine."""
+    """Return the `topologyAssignment` of a pod set; None if its flavor has no Topology, or a node has no label of a
+    level. `levels`: node labels from coarse to fine."""
     if not levels or not pods.places:
         return None
     told = [_HOST] if levels[-1] == _HOST else list(levels)
@@ -82,5 +83,5 @@ def _values(values: Sequence[str]) -> Object:
 
 
 def _beginning(values: Sequence[str]) -> str:
-    """The longest beginning that all of them share."""
+    """Return the longest common prefix."""
     return "".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*values, strict=False)))

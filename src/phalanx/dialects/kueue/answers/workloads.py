@@ -1,7 +1,8 @@
-"""The Workload of a job: the object that Kueue's users, tools and dashboards look at.
+"""The Workload of a job: the object that Kueue's users, tools and dashboards read.
 
-Kueue decides on Workloads; here they are answers. Each says what was decided of its job, under the name, owner, pod
-sets and conditions that Kueue would give it; what its users may change in it is read back (`dialect`).
+Kueue decides on Workloads; in Phalanx they only show decisions. A Workload has the name, owner, pod sets and conditions
+that Kueue would give it. The fields that users may change in it are read back (`dialect`).
+
 
 Sources: pkg/controller/jobframework/reconciler.go, pkg/workload/workload.go of v0.19.2; reasons of
 QuotaReserved=False as of 0.20.
@@ -36,30 +37,30 @@ _PAST = "accumulatedPastExecutionTimeSeconds"
 _KEPT = ("admission", "admissionChecks", "reclaimablePods", "requeueState", "schedulingStats", _PAST)
 _UNSPOKEN = frozenset({ReasonCode.BEHIND_HEAD, ReasonCode.WAITING_FOR_MEMBERS})
 _HELD_AS = {"deactivated": "Deactivated", "gated": "AdmissionGated"}
-_UNWEIGHED = frozenset({ReasonCode.QUEUE_HELD, ReasonCode.QUEUE_UNKNOWN})  # its quota was not looked at
+_UNWEIGHED = frozenset({ReasonCode.QUEUE_HELD, ReasonCode.QUEUE_UNKNOWN})  # reasons for which quota was not checked
 
 
 def deactivated(told: Told) -> bool:
-    """Return whether its users, or its longest time, keep it out of its queue."""
+    """Return whether the gang's Workload is deactivated, by a user or by its maximum execution time."""
     reason = told.reason
     return told.stage is Stage.WAITING and reason is not None and reason.numbers.get("by") == "deactivated"
 
 
 def incomplete(told: Told) -> bool:
-    """Return whether it has no Workload yet: a pod group that is not complete, or not looked at; or pods of which it
-    cannot be said what they ask for."""
+    """Return whether the gang has no Workload yet: an incomplete or not yet tried pod group, or a gang with unreadable
+    pods."""
     if told.stage is not Stage.WAITING or not told.pod_sets:
         return told.stage is Stage.WAITING
     return told.kind == "PodGroup" and (told.reason is None or told.reason.code is ReasonCode.WAITING_FOR_MEMBERS)
 
 
 def waits_for_room(told: Told) -> bool:
-    """Return whether it waits, and it is known that it cannot start as things are."""
+    """Return whether the gang waits with a known reason, so that it cannot start at present."""
     return told.stage is Stage.WAITING and told.reason is not None and told.reason.code not in _UNSPOKEN
 
 
 def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield what is answered in the Workload of a gang. One that existed before is taken over first."""
+    """Yield the answers for the Workload of a gang. A prebuilt Workload is taken over first."""
     if gangs.PREBUILT not in told.options:
         yield workload(defined, told, objects, now)
         return
@@ -82,7 +83,7 @@ def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -
 
 
 def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Answer:
-    """Return the Workload of a gang as it should be. `objects`: what there is; `now`: as a metav1.Time."""
+    """Return the desired Workload of a gang. `objects`: the existing objects. `now`: as a metav1.Time."""
     key = key_of(defined, told)
     there = objects.get(kinds.WORKLOADS, {}).get(key) or {}
     old = there.get("status") or {}
@@ -112,13 +113,13 @@ def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) 
 
 
 def _again_s(status: Mapping[str, Any]) -> float | None:
-    """When it is tried again after a check asked for that (seconds since the epoch)."""
+    """Return when the gang is tried again after a check in the state Retry (seconds since the epoch)."""
     at = (status.get("requeueState") or {}).get("requeueAt")
     return read_moment(at) if at else None
 
 
 def _rejected(told: Told, status: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Reason and message of its deactivation, if a check has rejected it."""
+    """Return reason and message of a deactivation, if an AdmissionCheck has rejected the Workload."""
     names = [str(one["name"]) for one in checks.in_state(status, checks.REJECTED)]
     if not names or told.stage in (Stage.LEAVING, Stage.FINISHED):
         return None
@@ -126,7 +127,7 @@ def _rejected(told: Told, status: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _end_s(told: Told, there: Object, status: Mapping[str, Any]) -> float | None:
-    """When the longest time is over that it may be admitted in all (seconds since the epoch)."""
+    """Return when the maximum execution time ends (seconds since the epoch); None if there is none."""
     limit = (there.get("spec") or {}).get("maximumExecutionTimeSeconds")
     said = Conditions(status["conditions"], "")
     if limit is None or told.stage not in (Stage.STARTING, Stage.RUNNING) or not said.is_true("Admitted"):
@@ -194,7 +195,7 @@ def _pod_set(each: PodSet, kind: str) -> Object:
 
 
 def workload_status(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str) -> Object:
-    """Return what the status of the gang's Workload should say, after `old`."""
+    """Return the desired status of the gang's Workload. `old`: its present status."""
     said = Conditions(old.get("conditions") or (), now, 1)
     status: Object = {key: old[key] for key in _KEPT if key in old}
     went = False
@@ -232,8 +233,8 @@ def workload_status(defined: KueueDefinitions, told: Told, old: Mapping[str, Any
 def _checks(
     defined: KueueDefinitions, told: Told, before: Mapping[str, Object], status: Object, now: str
 ) -> Iterator[Object]:
-    """Yield its ClusterQueue's checks, each as whoever decides it has left it: those about its flavors, when it has
-    some."""
+    """Yield the states of the ClusterQueue's AdmissionChecks, as their controllers wrote them. If the Workload has
+    flavors, only the checks of these flavors count."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     for name in found.checks_on(checks.flavors_of(status)) if found is not None else ():
         fresh = {"name": name, "state": checks.PENDING, "message": "", "lastTransitionTime": now}
@@ -245,8 +246,8 @@ def _checks(
 
 
 def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
-    """Note that the Workload was evicted and nothing of it is left. Checks that are to be asked again later say
-    when."""
+    """Set the status of an evicted Workload whose pods are all gone. For checks in the state Retry it contains the time
+    of the next attempt."""
     cause, text = said.reason("Evicted"), said.message("Evicted")
     counted, _, below = cause.partition("DueTo")
     ran_s = max(0, int(read_moment(now) - read_moment(said.since("Admitted") or now)))
@@ -269,7 +270,7 @@ _AGAIN = {
 
 
 def _reclaimable(told: Told, status: Object) -> list[Object]:
-    """The pods that its pod sets have given back, which never become fewer while it is admitted."""
+    """Return the reclaimable pods of each pod set. Their number never decreases while the Workload is admitted."""
     before = {str(one["name"]): int(one["count"]) for one in status.get("reclaimablePods") or ()}
     over = {each.name: each.succeeded if told.kind == "PodGroup" else each.reclaimable for each in told.pod_sets}
     counts = {name: max(count, before.get(name, 0)) for name, count in over.items()}
@@ -283,7 +284,7 @@ def _held(told: Told) -> bool:
 
 
 def _requeued(said: Conditions) -> None:
-    """Note that the Workload is in its queue again: what it was evicted for is over."""
+    """Set the condition Requeued when the cause of the eviction is over."""
     if "Requeued" in said and not said.is_true("Requeued"):
         cause = said.reason("Requeued")
         reactivated = ("Reactivated", "The workload was reactivated")
@@ -314,7 +315,7 @@ def _why(defined: KueueDefinitions, told: Told, reason: Reason) -> str:
 
 
 def _exceeds(defined: KueueDefinitions, told: Told) -> bool:
-    """Return whether all its pods together are more than any flavor will ever have; it waits to start with fewer."""
+    """Return whether all pods of a job with partial admission together exceed the capacity of every flavor."""
     queue = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     if queue is None or all(each.minimum == each.count for each in told.pod_sets):
         return False
@@ -329,7 +330,7 @@ def _exceeds(defined: KueueDefinitions, told: Told) -> bool:
 
 
 def _counted(old: Mapping[str, Any], cause: str, below: str) -> Object:
-    """Return one eviction more for that cause, and what is below it."""
+    """Return the scheduling statistics with one more eviction. `cause`, `below`: its reason and underlying cause."""
     evictions = [dict(one) for one in (old.get("schedulingStats") or {}).get("evictions") or ()]
     known = next((one for one in evictions if (one.get("reason"), one.get("underlyingCause")) == (cause, below)), None)
     if known is None:
@@ -340,7 +341,7 @@ def _counted(old: Mapping[str, Any], cause: str, below: str) -> Object:
 
 
 def _reserved(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
-    """Return the admission: as it was, if its quota was reserved before and its job has as many pods."""
+    """Return the admission. It is unchanged if quota was reserved before and the job has the same number of pods."""
     queue = kinds.cluster_queue_of(told.queue)
     for kind in ("Evicted", "Preempted"):
         if said.is_true(kind):
@@ -378,8 +379,8 @@ def _assignments(defined: KueueDefinitions, told: Told, counts: Mapping[str, int
 
 
 def _total(defined: KueueDefinitions, told: Told, request: Amounts, count: int, *, pods: bool) -> dict[str, str]:
-    """Return what so many pods with that request count against quota, by resource, as quantities. `pods`: their number
-    too, where a quota counts it."""
+    """Return the quota charge of `count` pods with the given request, by resource, as quantities. `pods`: include the
+    resource `pods` if a quota counts it."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     covered = found.resources if found is not None else frozenset[str]()
     counted = defined.configuration.counted(request, covered)
@@ -400,7 +401,7 @@ def _evicted(told: Told, eviction: Eviction, said: Conditions) -> None:
         said.set("Evicted", True, "AdmissionCheck", eviction.reason.text)
         return
     if eviction.reason.code is ReasonCode.QUEUE_HELD and not said.is_true("Admitted"):
-        return  # what had its quota reserved loses it, and is not evicted
+        return  # a deactivated Workload with reserved quota loses it without an eviction
     if eviction.reason.code is ReasonCode.QUEUE_HELD:
         which = "LocalQueue" if by == "local-queue" else "ClusterQueue"
         said.set("Evicted", True, f"{which}Stopped", f"The {which} is stopped")
@@ -413,7 +414,8 @@ def _evicted(told: Told, eviction: Eviction, said: Conditions) -> None:
 
 
 def _preempted_by(told: Told, eviction: Eviction) -> str:
-    """By what right, as the core says; whoever goes on with what a scheduler before it began knows less."""
+    """Return the reason of a preemption. The core's reason is used if it is known; after a restart it is derived from
+    the queues."""
     if known := str(eviction.reason.numbers.get("kueue") or ""):
         return known
     same = eviction.preemptor is None or eviction.preemptor.queue == told.queue

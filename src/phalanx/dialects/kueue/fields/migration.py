@@ -1,4 +1,4 @@
-"""What each object of a cluster of Kueue's becomes here, for whoever is about to move."""
+"""The Phalanx equivalent of each object of a cluster with Kueue, for users who plan a migration."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ STEPS = (
 
 
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
-    """Return what each of these objects becomes, in their order. Those that have nothing to do with Kueue are left
-    out."""
+    """Return the equivalent of each object, in order. Objects without relation to Kueue are left out."""
     return each_moved(objects, lambda found: define(_by_kind(found)), _moved)
 
 

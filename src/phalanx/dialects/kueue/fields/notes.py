@@ -1,4 +1,4 @@
-"""What of an object of Kueue's, or of a job with its words, has no effect here, and why."""
+"""The parts of Kueue's objects, and of jobs with its labels, that have no effect in Phalanx, with reasons."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
 
 
 def _of_configuration(config_map: Object) -> Iterator[str]:
-    """Of a ConfigMap: what of Kueue's Configuration in it has no effect, or why that cannot be read."""
+    """Yield the fields of Kueue's Configuration in a ConfigMap that have no effect, or why it cannot be read."""
     if (text := text_of(config_map)) is None:
         return
     try:

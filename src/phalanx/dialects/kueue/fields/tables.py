@@ -1,7 +1,8 @@
-"""What becomes of every field of Kueue's kinds, and of its words on jobs and pods.
+"""The use of every field of Kueue's kinds, and of its labels and annotations on jobs and pods.
 
-The page docs/dialects/kueue.md is made from these tables; a test walks every field of every definition. A field that
-holds others stands only where all below it share its fate; `[]` is each entry of a list.
+The page docs/dialects/kueue.md is generated from these tables, and a test compares them with every field of every
+definition. A field with subfields is listed only if all of them have the same use; `[]` stands for each entry of a
+list.
 """
 
 from __future__ import annotations

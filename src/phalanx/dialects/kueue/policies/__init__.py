@@ -1,11 +1,11 @@
-"""What Kueue's webhooks do, as admission policies.
+"""Admission policies in place of Kueue's webhooks.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     policy            one policy with its binding
     job_rules         Jobs and pods
     framework_rules   jobs of frameworks, Deployments and StatefulSets
-    signatures        who created a job
+    signatures        record the creator of a job
     definition_rules  ClusterQueues and ResourceFlavors
     all               all of them
 """

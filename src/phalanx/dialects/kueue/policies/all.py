@@ -1,4 +1,4 @@
-"""All admission policies of the dialect: no webhook can be down."""
+"""All admission policies of the dialect. Unlike webhooks, they cannot fail to answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What Kueue's webhooks refuse of its definitions (403 Forbidden; what the schemas refuse is 422 Invalid).
+"""Refusals of Kueue's webhooks for its definitions (403 Forbidden; the schemas refuse with 422 Invalid).
+
 
 Source: pkg/webhooks of v0.19.2.
 """

@@ -1,8 +1,9 @@
-"""What Kueue's webhooks do to the jobs of frameworks, and to what serves, that name a LocalQueue.
+"""Changes of Kueue's webhooks to framework jobs and serving workloads that name a LocalQueue.
 
-A framework's job is created suspended, by its own field. What has no such field is queued by its pods: the words stand
-in their templates, which wait for our scheduler. A Deployment's pods are each a job of its own; those of a StatefulSet
-are one gang, and so are those of each group of a LeaderWorkerSet.
+A framework's job is created suspended with its own field. Workloads without such a field are queued by their pods: the
+queue label and Phalanx's scheduler name are put into their pod templates. Each pod of a Deployment is a job of its own.
+The pods of a StatefulSet, and of each group of a LeaderWorkerSet, are one gang.
+
 
 Sources: pkg/controller/jobs/{jobset,mpijob,trainjob,raycluster,rayjob,sparkapplication,kubeflow,deployment,statefulset,
 leaderworkerset}/*_webhook.go of v0.19.2.
@@ -46,7 +47,8 @@ def _rules(suspend: tuple[str, ...], *operations: str) -> list[Object]:
 
 
 def _suspended(name: str, suspend: tuple[str, ...], change: str) -> list[tuple[Kind, Object]]:
-    """Return the policies by which jobs with that field are created suspended, and keep their labels while they run."""
+    """Return the policies that create jobs with the field `suspend` suspended, and protect the labels of running
+    jobs."""
     found = mutating(name, _rules(suspend, "CREATE"), _CONDITIONS, change, patch=True)
     checks = label_checks(suspend, "job")
     return found + validating(
@@ -58,7 +60,8 @@ def _suspended(name: str, suspend: tuple[str, ...], change: str) -> list[tuple[K
 
 
 def _template(path: str, annotations: str = "") -> str:
-    """Queue name and scheduler in the pod template at `path`. `annotations`: more words, as the inside of a map."""
+    """Return an expression that puts queue name and scheduler name into the pod template at `path`. `annotations`:
+    further annotations, as the content of a CEL map."""
     scheduler = f'has({path}.spec.schedulerName) && {path}.spec.schedulerName != "default-scheduler"'
     inner = path.replace("object", "Object", 1)
     labels = f'labels: {{"{kinds.QUEUE_LABEL}": {LABELS}["{kinds.QUEUE_LABEL}"]}}'
@@ -68,7 +71,7 @@ def _template(path: str, annotations: str = "") -> str:
 
 
 def _inside(path: str, change: str) -> str:
-    """An apply configuration that has this at `path`."""
+    """Return an apply configuration with `change` at `path`."""
     names = path.split(".")
     for number in range(len(names) - 1, 0, -1):
         outer = ".".join(("Object", *names[1:number]))
@@ -81,15 +84,15 @@ def _group(size: str) -> str:
 
 
 _POD_TEMPLATE = "object.spec.template"
-# The next pod of a set is made when the one before is ready, unless it says Parallel: the first starts alone, and they
-# follow.
+# Unless its policy is Parallel, a StatefulSet creates each pod when the one before is ready. So the first pod starts
+# alone and the others join the gang later.
 _REPLICAS = (
     'has(object.spec.podManagementPolicy) && object.spec.podManagementPolicy == "Parallel" && '
     'has(object.spec.replicas) ? string(object.spec.replicas) : "1"'
 )
 _NAMED = f'"{GROUP_NAME}": object.metadata.name, {_group(_REPLICAS)}'
 _LWS = "object.spec.leaderWorkerTemplate"
-# The workers of a group are made when its leader is ready: it starts alone, and they follow.
+# With LeaderReady, the workers are created when the leader is ready. So the leader starts alone and the workers join.
 _LWS_SIZE = (
     'has(object.spec.startupPolicy) && object.spec.startupPolicy == "LeaderReady" ? "1" : '
     f"string(has({_LWS}.size) ? {_LWS}.size : 1)"

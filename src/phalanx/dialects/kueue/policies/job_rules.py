@@ -1,4 +1,6 @@
-"""What Kueue's webhooks do to Jobs and pods: those that name a LocalQueue wait for us, and their words are checked.
+"""Changes and checks of Kueue's webhooks for Jobs and pods: those that name a LocalQueue wait for Phalanx, and their
+labels are checked.
+
 
 Sources: pkg/controller/jobs/{job,pod}/*_webhook.go of v0.19.2.
 """
@@ -44,8 +46,8 @@ _POD_SCHEDULER = (
 
 
 def _defaulted() -> list[tuple[Kind, Object]]:
-    """A Job that names no queue is of the LocalQueue `default` of its namespace, where there is one. It concerns every
-    Job, so where it cannot be evaluated it stands in nobody's way."""
+    """Return the policy that puts Jobs without a queue into the LocalQueue `default` of their namespace, if it exists.
+    The policy applies to every Job, so a failed evaluation is ignored."""
     found = mutating("default-queue", [rule("batch", "jobs", "CREATE")], _UNQUEUED, _DEFAULT)
     (kind, policy), (bound, binding) = found
     local = {"apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.name}
@@ -67,7 +69,7 @@ def _has(key: str, of: str = LABELS) -> str:
 
 
 def _same(key: str) -> str:
-    """A label is on both, and the same, or on none."""
+    """Return an expression that holds if the old and the new object have the same label, or both have none."""
     before, after = f"({_has(key, _OLD_LABELS)})", f"({_has(key)})"
     return f"{before} == {after} && (!{after} || {_label(key)} == {_label(key, _OLD_LABELS)})"
 
@@ -80,8 +82,8 @@ _LIMIT_CHECK = {
 
 
 def label_checks(suspend: tuple[str, ...], name: str) -> dict[str, str]:
-    """Return what holds of the labels of a job whose spec has the field `suspend`: message -> expression. `name`: its
-    kind, in messages."""
+    """Return the checks of a job's labels: message -> CEL expression. `suspend`: the path of its suspend field. `name`:
+    its kind, for messages."""
     field = "oldObject.spec." + ".".join(suspend)
     there = " && ".join(f"has(oldObject.spec.{'.'.join(suspend[: end + 1])})" for end in range(len(suspend)))
     waits = f'request.operation != "UPDATE" || ({there} && {field})'

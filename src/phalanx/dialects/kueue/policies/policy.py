@@ -1,4 +1,5 @@
-"""An admission policy of the API server (CEL), with its binding: what a webhook of Kueue's would do.
+"""Build an admission policy of the API server (CEL) and its binding, in place of one of Kueue's webhooks.
+
 
 Source: KEP-3488, KEP-3962.
 """
@@ -51,8 +52,8 @@ def rule(group: str, plural: str, *operations: str, versions: tuple[str, ...] = 
 
 
 def _constraints(rules: list[Object], conditions: dict[str, str]) -> Object:
-    """Return constraints that leave out objects without a queue name, where that matters: a selector costs less than
-    CEL."""
+    """Return match constraints. If a condition requires a queue name, a selector excludes objects without it, because a
+    selector costs less than CEL."""
     selector = [{"key": kinds.QUEUE_LABEL, "operator": "Exists"}] if "queued" in conditions else []
     return {"resourceRules": rules, **({"objectSelector": {"matchExpressions": selector}} if selector else {})}
 
@@ -60,7 +61,8 @@ def _constraints(rules: list[Object], conditions: dict[str, str]) -> Object:
 def mutating(
     name: str, rules: list[Object], conditions: dict[str, str], change: str, *, patch: bool = False
 ) -> list[tuple[Kind, Object]]:
-    """Return a policy that changes what matches. `patch`: `change` is a JSON patch, else an apply configuration."""
+    """Return a policy that changes matching objects. `patch`: `change` is a JSON patch; otherwise it is an apply
+    configuration."""
     how, field = ("JSONPatch", "jsonPatch") if patch else ("ApplyConfiguration", "applyConfiguration")
     spec = {
         "failurePolicy": "Fail",
@@ -75,7 +77,7 @@ def mutating(
 def validating(
     name: str, rules: list[Object], conditions: dict[str, str], checks: dict[str, str]
 ) -> list[tuple[Kind, Object]]:
-    """`checks`: message -> what must hold."""
+    """Return a policy that refuses matching objects. `checks`: message -> the expression that must hold."""
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": _constraints(rules, conditions),

@@ -1,7 +1,7 @@
-"""Who created a job that names a LocalQueue: limits and shares of users, and the ledger, go by that.
+"""Record the creator of a job that names a LocalQueue. Limits and shares of users, and the ledger, use the creator.
 
-Jobs that carry a label of ours are signed by our own policy (`kube/install/admission_policy`), which also keeps a
-signature as it is, whoever wrote it. So here a job is signed once: when it is created, or is given the label.
+Phalanx's own policy (`kube/install/admission_policy`) signs jobs with Phalanx's labels, and forbids any change of a
+signature. So this policy signs a job once: when it is created, or when it gets the label.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Kueue's definitions as our queue tree.
+"""Kueue's definitions as queues of the queue tree.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    transformations  what a pod counts against quota
-    configuration  its Configuration, from the ConfigMap of its controller
-    checks         AdmissionChecks: what others decide of one Workload
+    transformations  the quota charge of a pod
+    configuration  Kueue's Configuration, from the ConfigMap of its controller
+    checks         AdmissionChecks: decisions of other controllers about one Workload
     prebuilt       Workloads that exist before their jobs
     definitions    ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, AdmissionCheck
-    claims         what they, and its Workload, say of one gang
+    claims         the settings of one gang, from these and its Workload
 """

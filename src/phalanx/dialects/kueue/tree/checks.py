@@ -1,7 +1,8 @@
-"""AdmissionChecks: what others decide of one Workload, once its quota is reserved.
+"""AdmissionChecks: decisions of other controllers about one Workload, after its quota is reserved.
 
-Their controllers write a state into the Workload's status: Pending, Ready, Retry or Rejected. All Ready: it is
-admitted. Retry: its quota is given back, and it is tried again. Rejected: it is deactivated.
+Their controllers write a state into the Workload's status: Pending, Ready, Retry or Rejected. If all are Ready, the
+Workload is admitted. After Retry its quota is released and it is tried again. After Rejected it is deactivated.
+
 
 Source: pkg/workload/admissionchecks.go, pkg/controller/core/workload_controller.go of v0.19.2.
 """
@@ -23,7 +24,7 @@ FAILED_TO_START = "FailedToStart"
 
 
 class Activity(NamedTuple):
-    """The condition Active of an AdmissionCheck, as its controller says it."""
+    """The condition Active of an AdmissionCheck. `truth`: its status is True."""
 
     truth: bool
     reason: str
@@ -31,8 +32,8 @@ class Activity(NamedTuple):
 
 
 def own_activity(check: Object, configs: Mapping[str, Object]) -> Activity | None:
-    """Return the activity of a check whose controller Kueue itself has, which is not here; None: it is another's.
-    `configs`: the ProvisioningRequestConfigs. Its reasons are those of Kueue."""
+    """Return the condition Active of a check whose controller is part of Kueue and does not run here; None for other
+    checks. `configs`: the ProvisioningRequestConfigs. The reasons are Kueue's."""
     spec = check.get("spec") or {}
     match spec.get("controllerName"):
         case "kueue.x-k8s.io/provisioning-request":
@@ -49,23 +50,23 @@ def own_activity(check: Object, configs: Mapping[str, Object]) -> Activity | Non
 
 
 def states(status: Mapping[str, Any]) -> dict[str, Object]:
-    """Return the checks that a Workload's status lists, by name."""
+    """Return the checks in a Workload's status, by name."""
     return {str(one.get("name")): one for one in status.get("admissionChecks") or ()}
 
 
 def in_state(status: Mapping[str, Any], state: str) -> list[Object]:
-    """Return those of its checks that are in that state."""
+    """Return the checks of a Workload that are in a state."""
     return [one for one in states(status).values() if one.get("state") == state]
 
 
 def flavors_of(status: Mapping[str, Any]) -> frozenset[str]:
-    """Return the flavors that a Workload has quota of."""
+    """Return the flavors in which a Workload has quota."""
     sets = (status.get("admission") or {}).get("podSetAssignments") or ()
     return frozenset(str(flavor) for each in sets for flavor in (each.get("flavors") or {}).values())
 
 
 def turned_down(status: Mapping[str, Any]) -> Reason | None:
-    """Return why it may not keep what it has, or waits until it may be tried again; None: no check says so."""
+    """Return why the Workload loses its quota or waits for its next attempt; None if no check requires this."""
     if retried := in_state(status, RETRY):
         named = ", ".join(f'"{one["name"]}" ({one.get("message") or ""})' for one in retried)
         text = f"Evicted due to AdmissionCheck(s) in Retry state: {named}"
@@ -76,8 +77,8 @@ def turned_down(status: Mapping[str, Any]) -> Reason | None:
 
 
 def gate(checks_on: Callable[[frozenset[str]], list[str]], status: Mapping[str, Any]) -> Reason | None:
-    """Return what it waits for once its quota is reserved; None: nothing. `checks_on`: those that decide about a job
-    with these flavors."""
+    """Return why a Workload with reserved quota may not run yet; None if it may. `checks_on`: returns the checks of a
+    job with given flavors."""
     if not status.get("admission"):
         return Reason(code=ReasonCode.HELD, text="its AdmissionChecks are asked when its quota is reserved")
     known = states(status)
@@ -89,12 +90,14 @@ def gate(checks_on: Callable[[frozenset[str]], list[str]], status: Mapping[str, 
 
 
 class UpdateConflict(Exception):
-    """Two sides say different things of one key of the same pods; the text says which."""
+    """Two sources set one key of the same pods to different values. The text names them."""
 
 
 def updates(workload: Mapping[str, Any], flavor_labels: Mapping[str, str]) -> dict[str, PodUpdate]:
-    """Return what the checks put into the templates of a Workload's pod sets, by name. Raises UpdateConflict where, as
-    in Kueue, a key has another value already: in the template, by a flavor (`flavor_labels`) or by another check.
+    """Return the changes of the checks to the templates of a Workload's pod sets, by name. Raises UpdateConflict, as
+    Kueue does, if a key already has another value: in the template, from a flavor (`flavor_labels`) or from another
+    check.
+
 
     Source: pkg/podset/podset.go of v0.19.2."""
     found: dict[str, PodUpdate] = {}
@@ -140,30 +143,29 @@ def _merged(own: Mapping[str, str] | None, more: Mapping[str, str] | None, what:
 
 
 def cannot_start(text: str) -> Reason:
-    """Return why a job whose pods cannot be what its checks ask for is not tried again."""
+    """Return the reason of a job whose pods cannot have the changes that its checks require; it is not tried again."""
     return Reason(code=ReasonCode.HELD, text=text, numbers={"by": FAILED_TO_START})
 
 
 def failed_to_start(status: Mapping[str, Any]) -> Reason | None:
-    """Return why a job is not tried again whose Workload says that it could not be started; None: it says no such
-    thing."""
+    """Return why a job is not tried again after its Workload was finished as FailedToStart; None if it was not."""
     one = _true(status, "Finished")
     return cannot_start(str(one.get("message") or "")) if one.get("reason") == FAILED_TO_START else None
 
 
 def admitted(status: Mapping[str, Any]) -> bool:
-    """Return whether a Workload says that its job may run."""
+    """Return whether a Workload is admitted."""
     return bool(_true(status, "Admitted"))
 
 
 def _true(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """The condition of that type, where it is true."""
+    """Return the condition of a type if its status is True; otherwise an empty mapping."""
     listed = status.get("conditions") or ()
     return next((one for one in listed if one.get("type") == kind and one.get("status") == "True"), {})
 
 
 def reset(one: Object, now: str) -> Object:
-    """Return a check as it is after its Workload was evicted. `now`: as a metav1.Time."""
+    """Return the state of a check after its Workload was evicted. `now`: as a metav1.Time."""
     state = one.get("state")
     if state == PENDING:
         return one

@@ -1,7 +1,7 @@
-"""What Kueue's definitions, and its Workload, say of one gang that names a LocalQueue.
+"""The settings of a gang that names a LocalQueue, from Kueue's definitions and the gang's Workload.
 
-A LocalQueue is no queue of the tree: it says which ClusterQueue its jobs are in, and may stop them. So are the rules
-that Kueue has for one ClusterQueue and one job: namespaces, resources that no quota covers, checks.
+A LocalQueue is not a queue of the tree: it names the ClusterQueue of its jobs, and may stop them. Kueue's other rules
+for one ClusterQueue and one job are here too: namespaces, resources without a quota, checks.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 def claim(defined: KueueDefinitions, said: Said, workload: Object | None = None) -> Claim | None:
-    """Return what the definitions, and its Workload, say of a gang that names a LocalQueue; None: it names none."""
+    """Return the settings of a gang that names a LocalQueue; None if it names none."""
     key = kinds.local_queue_of(said.queue)
     if not key:
         return None
     if not defined.manages(said.namespace):
-        return Claim(queue="", silent=True)  # as if it named no LocalQueue
+        return Claim(queue="", silent=True)  # the same as for a gang without a LocalQueue
     priority = defined.priorities.get(said.options.get(kinds.PRIORITY_LABEL, kinds.DEFAULT_CLASS))
     local = defined.local_queues.get(key)
     if local is None:
@@ -64,20 +64,21 @@ def _charging(defined: KueueDefinitions, found: ClusterQueue | None) -> Charging
 
 
 def _own_priority(workload: Mapping[str, Any] | None) -> int | None:
-    """The priority that a Workload says itself."""
+    """Return the priority in a Workload's spec."""
     said = ((workload or {}).get("spec") or {}).get("priority")
     return said if isinstance(said, int) else None
 
 
 def _held(workload: Mapping[str, Any]) -> Reason | None:
-    """Return why its Workload keeps it out of its queue."""
+    """Return why the state of its Workload forbids the gang to start."""
     if (workload.get("spec") or {}).get("active") is False:
         return Reason(code=ReasonCode.HELD, text="The workload is deactivated", numbers={"by": "deactivated"})
     return checks.failed_to_start(workload.get("status") or {})
 
 
 def _updates(defined: KueueDefinitions, workload: Mapping[str, Any]) -> tuple[dict[str, PodUpdate], Reason | None]:
-    """Return what its checks put into its pods; or why that cannot be, as long as it has not been admitted."""
+    """Return the changes of the checks to the gang's pods, or the reason why they conflict. An admitted gang has no
+    such reason."""
     own = {kinds.tree_flavor(name) for name in checks.flavors_of(workload.get("status") or {})}
     labels = {key: text for flavor in defined.flavors if flavor.name in own for key, text in flavor.labels}
     try:
@@ -87,7 +88,7 @@ def _updates(defined: KueueDefinitions, workload: Mapping[str, Any]) -> tuple[di
 
 
 def _drains(defined: KueueDefinitions, local: LocalQueue) -> bool:
-    """Return whether what runs in the LocalQueue is to stop."""
+    """Return whether running jobs of the LocalQueue must stop."""
     found = defined.cluster_queues.get(local.cluster_queue)
     policies = (local.stop_policy, found.node.spec.get("stopPolicy") if found is not None else None)
     return "HoldAndDrain" in policies
@@ -124,7 +125,7 @@ def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reaso
 
 
 def _groups_asked(node: Node, resources: Iterable[str]) -> list[tuple[str, ...]]:
-    """The resource groups, as their flavors, that have a quota of some of these resources."""
+    """Return the resource groups (each as its flavors) with a quota of some of the resources."""
     asked = set(resources)
     own = {group: {resource for flavor, resource in node.nominal if flavor in group} for group in node.groups}
     return [group for group, resources in own.items() if asked & resources]

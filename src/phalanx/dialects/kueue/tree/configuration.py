@@ -1,7 +1,8 @@
-"""Kueue's `Configuration`, as its controller reads it from the ConfigMap `kueue-manager-config` of `kueue-system`.
+"""Read Kueue's `Configuration` from the ConfigMap `kueue-manager-config` of `kueue-system`, as Kueue's controller does.
 
-What decides about jobs is carried out; what configures Kueue's own process has no effect. Where there is no such
-ConfigMap, or it cannot be read, Kueue's defaults hold.
+Settings about jobs have an effect; settings of Kueue's own process have none. If the ConfigMap is missing or
+unreadable, Kueue's defaults hold.
+
 
 Sources: apis/config/v1beta2/{configuration_types,defaults}.go of v0.19.2.
 """
@@ -25,12 +26,12 @@ from phalanx.dialects.schema.depth import require_shallow
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.model.pod import PODS, Amounts
 
-# The ConfigMaps of Kueue's namespace alone: nobody else's are read.
+# Only ConfigMaps of Kueue's namespace are read.
 CONFIGURATIONS = Kind(plural="namespaces/kueue-system/configmaps", name="ConfigMap", namespaced=False)
 _KEY = "kueue-system/kueue-manager-config"
 _FILE = "controller_manager_config.yaml"
 SAMPLING_S = 300.0  # admissionFairSharing.usageSamplingInterval
-START_TIMEOUT_S = 1800.0  # waitForPodsReady.timeout; it is on since 0.19 unless switched off
+START_TIMEOUT_S = 1800.0  # waitForPodsReady.timeout; on by default since 0.19
 _SPACE = "kubernetes.io/metadata.name"
 _MANAGED: Final = {
     "matchExpressions": [{"key": _SPACE, "operator": "NotIn", "values": ["kube-system", "kueue-system"]}]
@@ -38,31 +39,36 @@ _MANAGED: Final = {
 
 
 class ConfigurationError(ValueError):
-    """A fault of the file, in words."""
+    """The file is invalid. The text has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionFairSharing:
-    """`half_life_s`: what was used counts half after that long. `sampling_s`: so often that is looked at. `weights`:
-    what a unit of each resource counts, of cpu a core; of a resource that is not named one."""
+    """The settings of admission fair sharing. `half_life_s`: the time after which past usage counts half. `sampling_s`:
+    the sampling interval. `weights`: the weight of one unit of each resource (of cpu a core); 1 if not named."""
 
     half_life_s: float
     sampling_s: float = SAMPLING_S
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def weight(self, resource: str) -> float:
-        """Return what a unit of the resource counts."""
+        """Return the weight of one unit of the resource."""
         return self.weights.get(resource, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """`fair`: fair sharing is on. `strategies`: its preemption strategies, in order. `start_timeout_s`: how long the
-    pods of an admitted job may take to become ready. `excluded`: prefixes of resources that no quota counts.
-    `transformations`: what resources count as instead, or besides. `undeclared`: those are not counted that a
-    ClusterQueue has no quota of. `managed`: selects the namespaces whose jobs are queued. `by_usage`: how ClusterQueues
-    that ask for it order their jobs by the past usage of their LocalQueues; None: they do not. `fault`: why it cannot
-    be read; Kueue's defaults hold then."""
+    """The settings that have an effect.
+
+    `fair`: fair sharing is on. `strategies`: its preemption strategies, in order.
+    `start_timeout_s`: the longest time until the pods of an admitted job are ready.
+    `excluded`: prefixes of resources that no quota counts.
+    `transformations`: resources that count as other resources, instead or in addition.
+    `undeclared`: resources without a quota in the ClusterQueue are not counted.
+    `managed`: selects the namespaces whose jobs are queued.
+    `by_usage`: the settings for ClusterQueues that are ordered by the past usage of their LocalQueues; None: usage
+    orders none.
+    `fault`: why the file is unreadable; then Kueue's defaults hold."""
 
     fair: bool = False
     strategies: tuple[str, ...] = ()
@@ -80,12 +86,12 @@ class Configuration:
 
     @property
     def counts_all(self) -> bool:
-        """Return whether what pods ask for counts as it is."""
+        """Return whether quota charges equal the pods' requests."""
         return not (self.excluded or self.transformations or self.undeclared)
 
     def counted(self, requests: Amounts, declared: frozenset[str]) -> Amounts:
-        """Return what counts against quota of a pod with these requests. `declared`: the resources that its
-        ClusterQueue has a quota of."""
+        """Return the quota charge of a pod with these requests. `declared`: the resources with a quota in its
+        ClusterQueue."""
         if self.counts_all:
             return requests
         found = transformed(requests, self.transformations, self.excluded)
@@ -96,7 +102,7 @@ DEFAULTS = Configuration()
 
 
 def configuration(objects: Mapping[str, Object]) -> Configuration:
-    """Return the configuration that stands in one of these ConfigMaps (by `namespace/name`)."""
+    """Return the configuration in one of the ConfigMaps (by `namespace/name`)."""
     text = text_of(objects.get(_KEY) or {})
     if text is None:
         return DEFAULTS
@@ -107,7 +113,7 @@ def configuration(objects: Mapping[str, Object]) -> Configuration:
 
 
 def text_of(config_map: Object) -> str | None:
-    """Return the file; None: this ConfigMap is another, or has none."""
+    """Return the text of the file; None if the ConfigMap is not Kueue's, or has no such file."""
     meta = config_map.get("metadata") or {}
     if f"{meta.get('namespace')}/{meta.get('name')}" != _KEY:
         return None
@@ -116,7 +122,7 @@ def text_of(config_map: Object) -> str | None:
 
 
 def decoded(text: str) -> Any:
-    """Return what stands in the file. Raises ConfigurationError: it is no YAML."""
+    """Return the content of the file. Raises ConfigurationError if it is not YAML."""
     try:
         require_shallow(text)
         return msgspec.yaml.decode(text)
@@ -136,7 +142,7 @@ class _Selector(msgspec.Struct, rename="camel"):
 
 
 class _FairSharing(msgspec.Struct, rename="camel"):
-    enable: bool = True  # of v1beta1
+    enable: bool = True  # only in v1beta1
     preemption_strategies: list[str] = []
 
 
@@ -164,7 +170,7 @@ class _Admission(msgspec.Struct, rename="camel"):
 
 
 class _Said(msgspec.Struct, rename="camel"):
-    """The fields that are carried out."""
+    """The fields that have an effect."""
 
     fair_sharing: _FairSharing | None = None
     wait_for_pods_ready: _Wait | None = None
@@ -174,7 +180,7 @@ class _Said(msgspec.Struct, rename="camel"):
 
 
 def read_configuration(document: Any) -> Configuration:
-    """Return what the fields of a Configuration say. Raises ConfigurationError: they are of other types."""
+    """Return the settings of a Configuration. Raises ConfigurationError if a field has the wrong type."""
     try:
         said = msgspec.convert(document, _Said)
         timeout = (said.wait_for_pods_ready or _Wait()).timeout
@@ -199,7 +205,8 @@ def read_configuration(document: Any) -> Configuration:
 
 
 def _by_usage(said: _Admission | None) -> AdmissionFairSharing | None:
-    """Raises Misread. With a half-life of 0 nothing of what was used is left, so all have used as much."""
+    """Return the settings of admission fair sharing. With a half-life of 0 past usage is forgotten at once, so all
+    LocalQueues are equal. Raises Misread."""
     if said is None:
         return None
     path = ("admissionFairSharing", "usageSamplingInterval")
@@ -213,7 +220,8 @@ def _by_usage(said: _Admission | None) -> AdmissionFairSharing | None:
 
 
 def _transformations(said: Sequence[_Transformation]) -> tuple[Transformation, ...]:
-    """Raises Misread and QuantityError: Kueue does not start with what is refused here."""
+    """Return the transformations. Raises Misread and QuantityError for settings with which Kueue does not start
+    either."""
     path = ("resources", "transformations")
     for name, times in Counter(each.input for each in said).items():
         if times > 1:

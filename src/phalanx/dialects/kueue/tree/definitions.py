@@ -1,18 +1,20 @@
-"""Kueue's queues as our queue tree, and what they say of one gang.
+"""Translate Kueue's queues to queues of the queue tree.
 
-A ClusterQueue is a queue below its cohort, a Cohort a queue above; a cohort that is only named is one without settings.
-Per flavor and resource
+A ClusterQueue is a queue below the queue of its cohort. A cohort that is named but has no object is a queue without
+settings. For each flavor and resource:
+
 
     guaranteed = nominalQuota        limit = nominalQuota + borrowingLimit        lend = lendingLimit
 
-A ClusterQueue without a cohort has nobody to borrow from: its limit is its nominal quota. A cohort without a parent
-can give what its subtree has: its own quota and that of all below. (Our root would let it use idle nodes as well.)
 
-Where the Configuration has admission fair sharing, a ClusterQueue that asks for it is a queue in USAGE order, of which
-each LocalQueue is an account.
+A ClusterQueue without a cohort cannot borrow, so its limit is its nominal quota. The limit of a cohort without a parent
+is the quota of its whole subtree. (Without this limit it could use all idle nodes.) If the Configuration has admission
+fair sharing, a ClusterQueue that uses it is a queue in the order USAGE, and each LocalQueue is an account.
 
-A pod here gets one flavor for all that it asks. Where each of several resource groups names one flavor, these are one
-flavor of ours (`a+b`), with the labels of both. Where a group names more, a job may ask of one group only.
+In Phalanx a pod gets one flavor for all its resources. If each of several resource groups names one flavor, they become
+one flavor (`a+b`) with the labels of both. If a group names several flavors, a job may request resources of one group
+only.
+
 
 Sources: apis/kueue/v1beta2/{clusterqueue,cohort,localqueue,resourceflavor}_types.go and pkg/cache/scheduler of v0.19.2.
 """
@@ -54,11 +56,11 @@ from phalanx.model.queue import (
 )
 
 Cell = tuple[str, str]  # (flavor, resource)
-JOIN = "+"  # which no name of an object has
+JOIN = "+"  # no object name contains it
 
 _WITHIN = {"LowerPriority": WithinQueue.LOWER, "LowerOrNewerEqualPriority": WithinQueue.LOWER_OR_NEWER}
 _RECLAIM = {"LowerPriority": ReclaimWithinCohort.LOWER, "Any": ReclaimWithinCohort.ANY}
-_FIRST = ("Borrow", "Preempt", "MayStopSearch")  # v1beta1 says the first two
+_FIRST = ("Borrow", "Preempt", "MayStopSearch")  # the first two are values of v1beta1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,24 +79,24 @@ class Node:
 
     @property
     def joined(self) -> str:
-        """Return the flavor of ours that its flavors are together; empty: each is one."""
+        """Return the joined name of its flavors if they become one Phalanx flavor; otherwise empty."""
         single = len(self.groups) > 1 and all(len(group) == 1 for group in self.groups)
         return JOIN.join(flavor for group in self.groups for flavor in group) if single else ""
 
     def in_tree(self, amounts: Mapping[Cell, int]) -> dict[Cell, int]:
-        """Return its amounts by flavors of ours."""
+        """Return the amounts by Phalanx flavors."""
         return {(self.joined or flavor, resource): amount for (flavor, resource), amount in amounts.items()}
 
     def flavor_of(self, flavor: str, resource: str) -> str:
-        """Return its own flavor of a resource, that was given a flavor of ours."""
+        """Return Kueue's flavor of a resource in a Phalanx flavor."""
         parts = kinds.flavor_of(flavor).split(JOIN)
         return next((part for part in parts if (part, resource) in self.nominal), parts[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQueue:
-    """`reason`, `message`: those of its condition Active; it admits only where the reason is Ready. `checks`: each
-    AdmissionCheck, and the flavors that it is about; none: every flavor."""
+    """A ClusterQueue. `reason`, `message`: reason and message of its condition Active; it admits jobs only if the reason is Ready.
+    `checks`: AdmissionCheck -> its flavors; empty: every flavor."""
 
     node: Node
     checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -106,7 +108,8 @@ class ClusterQueue:
         return self.reason == "Ready"
 
     def checks_on(self, flavors: frozenset[str]) -> list[str]:
-        """Return the checks that decide about a job that has these flavors; none: about any."""
+        """Return the checks of a job with these flavors: checks without flavors of their own, and those that share a
+        flavor."""
         return [name for name, about in self.checks.items() if not about or about & flavors]
 
     @property
@@ -125,10 +128,13 @@ class LocalQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueDefinitions(Definitions):
-    """By name; LocalQueues by `namespace/name`. `namespaces`: labels of each. `cohorts`: Cohort objects;
-    `wholes`: what each cohort, named or not, and all below it have. `levels`: of each flavor with a Topology, the
-    node labels that are its levels, from coarse to fine. `own_checks`: AdmissionChecks that Kueue's own controllers
-    decide. `worker_sets`: the uid of each LeaderWorkerSet."""
+    """Kueue's definitions, by name; LocalQueues by `namespace/name`.
+
+    `namespaces`: the labels of each namespace.
+    `cohorts`: the Cohort objects. `wholes`: the quota of each cohort's subtree, also for cohorts without an object.
+    `levels`: flavor -> the node labels of its Topology, from coarse to fine.
+    `own_checks`: AdmissionChecks whose controllers are part of Kueue.
+    `worker_sets`: the uid of each LeaderWorkerSet."""
 
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
     local_queues: Mapping[str, LocalQueue] = field(default_factory=dict)
@@ -142,17 +148,17 @@ class KueueDefinitions(Definitions):
     worker_sets: Mapping[str, str] = field(default_factory=dict)
 
     def manages(self, namespace: str) -> bool:
-        """Return whether the jobs of a namespace are queued; those of one that is not known yet are."""
+        """Return whether the jobs of a namespace are queued; True for a namespace that is not known yet."""
         labels = self.namespaces.get(namespace)
         return labels is None or self.configuration.manages(labels)
 
     def usage_of(self, cluster_queue: str) -> AdmissionFairSharing | None:
-        """Return how the past usage of its LocalQueues orders a ClusterQueue; None: it does not."""
+        """Return the settings by which past usage orders a ClusterQueue; None if it does not."""
         found = self.cluster_queues.get(cluster_queue)
         return None if found is None else by_usage(found, self.configuration)
 
     def capacity(self, node: Node) -> dict[Cell, int]:
-        """Return what a ClusterQueue could use if nobody else used anything."""
+        """Return the amounts that a ClusterQueue could use if no other queue used any."""
         above, seen = node.parent, {node.name}
         while above in self.cohorts and self.cohorts[above].parent and above not in seen:
             seen.add(above)
@@ -165,7 +171,7 @@ class KueueDefinitions(Definitions):
 
 
 def define(objects: Objects) -> KueueDefinitions:
-    """Return the definitions in our tree. What cannot be read is a queue that is held, with its fault told."""
+    """Translate the definitions. An unreadable object becomes a queue that starts no jobs and reports its fault."""
     flavors, settings = objects.get(kinds.RESOURCE_FLAVORS, {}), configuration(objects.get(CONFIGURATIONS, {}))
     cohorts = {name: _node(name, obj, "parentName") for name, obj in objects.get(kinds.COHORTS, {}).items()}
     queues = {
@@ -198,7 +204,7 @@ def define(objects: Objects) -> KueueDefinitions:
 
 
 def _levels(flavors: Mapping[str, Object], topologies: Mapping[str, Object]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each flavor with a Topology, and the levels of that, from coarse to fine."""
+    """Yield (flavor, levels of its Topology from coarse to fine)."""
     for name, obj in flavors.items():
         found = topologies.get(str((obj.get("spec") or {}).get("topologyName") or ""))
         if found is not None:
@@ -256,7 +262,7 @@ def _local_queue(obj: Object) -> LocalQueue:
 
 
 def _flavor(name: str, parts: Sequence[Object | None]) -> Flavor:
-    """Of several objects at once: nodes that are of each of them."""
+    """Return one flavor for several ResourceFlavors: its nodes belong to each of them."""
     specs = [(part or {}).get("spec") or {} for part in parts]
     labels = {(str(key), str(value)) for spec in specs for key, value in (spec.get("nodeLabels") or {}).items()}
     tolerations = dict.fromkeys(
@@ -288,7 +294,7 @@ def _cluster_queue(obj: Object, objects: Objects, cohorts: Mapping[str, Node], n
 
 
 def _faults(node: Node, checks: Iterable[str], objects: Objects) -> Iterator[tuple[str, str]]:
-    """Yield (reason, what is wrong) in the order in which Kueue looks."""
+    """Yield (reason, message) of each fault, in the order in which Kueue checks."""
     if (node.spec.get("stopPolicy") or "None") != "None":
         yield "Stopped", "is stopped"
     flavors, known = objects.get(kinds.RESOURCE_FLAVORS, {}), objects.get(kinds.ADMISSION_CHECKS, {})
@@ -309,7 +315,7 @@ def _faults(node: Node, checks: Iterable[str], objects: Objects) -> Iterator[tup
 
 
 def _has_cycle(cohort: str, cohorts: Mapping[str, Node]) -> bool:
-    """Return whether the way from the cohort up comes back to where it was."""
+    """Return whether the cohort is in a cycle of parents."""
     seen = set[str]()
     while cohort in cohorts and cohort not in seen:
         seen.add(cohort)
@@ -318,7 +324,7 @@ def _has_cycle(cohort: str, cohorts: Mapping[str, Node]) -> bool:
 
 
 def _checks(spec: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield each check, and the flavors that it is about; none: every flavor."""
+    """Yield (check, its flavors); without flavors the check applies to every flavor."""
     for name in spec.get("admissionChecks") or ():
         yield str(name), frozenset()
     for one in (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ():
@@ -342,7 +348,7 @@ def _is_active(check: Object, own: Activity | None) -> bool:
 
 
 def _wholes(queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, Node]) -> dict[str, dict[Cell, int]]:
-    """Return what every cohort, with or without an object, and all below it have."""
+    """Return the quota of each cohort's subtree, also for cohorts without an object."""
     named = {node.parent for node in (*(each.node for each in queues.values()), *cohorts.values()) if node.parent}
     nodes = {name: cohorts.get(name) or _node(name, {}) for name in sorted({*cohorts, *named})}
     below: dict[str, list[Mapping[Cell, int]]] = {}
@@ -366,7 +372,7 @@ def _tree(
 
 
 def by_usage(found: ClusterQueue, settings: Configuration) -> AdmissionFairSharing | None:
-    """Return how the past usage of its LocalQueues orders a ClusterQueue; None: it does not."""
+    """Return the settings by which past usage orders a ClusterQueue; None if it does not."""
     mode = (found.node.spec.get("admissionScope") or {}).get("admissionMode")
     return settings.by_usage if mode == "UsageBasedAdmissionFairSharing" else None
 
@@ -374,12 +380,12 @@ def by_usage(found: ClusterQueue, settings: Configuration) -> AdmissionFairShari
 def _with_accounts(
     queue: Queue, terms: AdmissionFairSharing | None, found: ClusterQueue, locals_: Mapping[str, LocalQueue]
 ) -> Queue:
-    """Return the queue in the order of what its LocalQueues have used, where that orders it."""
+    """Return the queue with the order USAGE and an account per LocalQueue, if `terms` is set."""
     if terms is None:
         return queue
     own = {key: each.weight for key, each in locals_.items() if each.cluster_queue == found.node.name}
     accounts = sorted((key, weight) for key, weight in own.items() if weight != 1.0)
-    unit = {CPU: 0.001}  # of what we count in: a core is a thousand
+    unit = {CPU: 0.001}  # cores per unit: Phalanx counts cpu in millicores
     billing = ((name, terms.weight(name) * unit.get(name, 1.0)) for name in sorted(found.resources))
     usage = UsageTerms(half_life_s=terms.half_life_s, billing=tuple(billing), entry_s=terms.sampling_s)
     return replace(queue, order=QueueOrder.USAGE, accounts=tuple(accounts), usage=usage)
@@ -388,7 +394,7 @@ def _with_accounts(
 def _subtree(
     name: str, nodes: Mapping[str, Node], below: Mapping[str, list[Mapping[Cell, int]]], above: tuple[str, ...]
 ) -> dict[Cell, int]:
-    """Return what a cohort and all below it have; a cycle, which the tree refuses, is walked once."""
+    """Return the quota of a cohort's subtree. A cycle, which the tree refuses, is walked once."""
     total = nodes[name].in_tree(nodes[name].nominal)
     parts = list(below.get(name, ()))
     if name not in above:
@@ -441,7 +447,7 @@ def _queue(each: ClusterQueue, settings: Configuration) -> Queue:
 
 
 def _foreign(node: Node) -> dict[Cell, int]:
-    """Nothing of a flavor's nodes for resources that other groups than its own have quotas of."""
+    """Return quotas of 0 for resources of other resource groups on a flavor's nodes."""
     if node.joined:
         return {}
     resources = {resource for _, resource in node.nominal}
@@ -450,7 +456,7 @@ def _foreign(node: Node) -> dict[Cell, int]:
 
 
 def _quotas(nominal: Mapping[Cell, int], limits: Mapping[Cell, int], lending: Mapping[Cell, int]) -> Iterator[Quota]:
-    """Yield one for each flavor, in the order of the object: the first is tried first."""
+    """Yield a quota for each flavor, in the object's order, which is the order in which flavors are tried."""
     for flavor in dict.fromkeys(flavor for flavor, _ in nominal):
         yield Quota(
             flavor=kinds.tree_flavor(flavor),
@@ -465,7 +471,7 @@ def _bounds(flavor: str, amounts: Mapping[Cell, int]) -> Bounds:
 
 
 def weight_of(spec: Mapping[str, Any]) -> float:
-    """Return the weight for fair sharing of a ClusterQueue, a Cohort, or a LocalQueue."""
+    """Return the fair sharing weight of a ClusterQueue, a Cohort or a LocalQueue."""
     try:
         said = parse((spec.get("fairSharing") or {}).get("weight", 1))
         return float(said) if said < MAX_AMOUNT else float(MAX_AMOUNT)

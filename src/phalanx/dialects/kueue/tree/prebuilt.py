@@ -1,10 +1,10 @@
-"""A Workload that exists before its job, which names it (`kueue.x-k8s.io/prebuilt-workload-name`).
+"""A prebuilt Workload: it exists before its job, which names it (`kueue.x-k8s.io/prebuilt-workload-name`).
 
-The job waits until there is a Workload of that name that is no other's, and takes it over: it becomes its owner. From
-then on it is answered in that Workload, whose priority and longest time count. Where the two ask for different pods the
-Workload is declared finished (OutOfSync), and the job does not start. A Workload that is deleted stops its job.
+The job waits until a Workload of that name exists and has no other owner. Then the job becomes its owner, and the
+Workload's priority and maximum execution time count. If the two describe different pods, the Workload is finished as
+OutOfSync, and the job does not start. Deleting the Workload stops its job. Container fields that the Workload leaves
+out are not compared, because the server adds defaults to a Job but not to a Workload.
 
-What the Workload leaves out of its containers may be anything: the server fills in defaults of a Job, not of those.
 
 Sources: pkg/controller/jobframework/{reconciler,utils}.go, pkg/util/equality/podset.go of v0.19.2.
 """
@@ -25,7 +25,8 @@ _AMOUNTS = frozenset({"requests", "limits"})
 
 
 def obstacle(name: str, uid: str, workload: Object | None) -> Reason | None:
-    """Return why a job with that uid cannot start with the Workload that it names; None: the Workload is its own."""
+    """Return why a job cannot start with its prebuilt Workload; None if the job owns the Workload. `uid`: the job's
+    uid."""
     if workload is None:
         return _reason(f"it waits for the prebuilt Workload {name}, which does not exist")
     if not is_owned(workload, uid):
@@ -41,25 +42,25 @@ def _reason(text: str) -> Reason:
 
 
 def _finished(workload: Mapping[str, Any]) -> str:
-    """Why it is declared finished; empty: it is not."""
+    """Return the reason of the condition Finished; empty if the Workload is not finished."""
     listed = (workload.get("status") or {}).get("conditions") or ()
     found = (str(one.get("reason")) for one in listed if one.get("type") == "Finished" and one.get("status") == "True")
     return next(found, "")
 
 
 def is_owned(workload: Mapping[str, Any], uid: str) -> bool:
-    """Return whether an object with that uid owns the Workload."""
+    """Return whether the object with this uid owns the Workload."""
     return any(one.get("uid") == uid for one in workload["metadata"].get("ownerReferences") or ())
 
 
 def is_of_another(workload: Mapping[str, Any], uids: Iterable[str]) -> bool:
-    """Return whether an object with none of these uids controls the Workload."""
+    """Return whether the Workload's controller has none of these uids."""
     owners = workload["metadata"].get("ownerReferences") or ()
     return any(one.get("controller") and one.get("uid") not in uids for one in owners)
 
 
 def is_in_sync(workload: Mapping[str, Any], pod_sets: Sequence[PodSet], options: Mapping[str, str]) -> bool:
-    """Return whether a Workload asks for the pods that its job asks for, and for as long."""
+    """Return whether a Workload has the same pods and the same maximum execution time as its job."""
     spec = workload.get("spec") or {}
     limit = spec.get("maximumExecutionTimeSeconds")
     sets = spec.get("podSets") or ()
@@ -79,7 +80,7 @@ def _is_alike(said: Mapping[str, Any], own: PodSet) -> bool:
 
 
 def _says(said: Any, own: Any, *, amount: bool = False) -> bool:
-    """Return whether `own` has all that is said; lists are as long."""
+    """Return whether `own` has all fields of `said` with equal values; lists must have the same length."""
     if isinstance(said, Mapping) and isinstance(own, Mapping):
         return all(key in own and _says(each, own[key], amount=amount or key in _AMOUNTS) for key, each in said.items())
     if isinstance(said, list) and isinstance(own, list):

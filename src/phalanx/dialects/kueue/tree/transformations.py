@@ -1,14 +1,16 @@
-"""What a pod counts against quota, where Kueue's Configuration says that it is not what the pod asks for.
+"""The quota charge of a pod, if Kueue's Configuration transforms its requests.
 
-A transformation is about one resource, its *input*. Of a pod that asks for so much of it
+A transformation applies to one resource, its *input*. For a pod that requests the input,
+
 
     output = sum over the transformations of input * multiplier * units of the output in one of the input
 
-counts besides what is asked of the output itself; the input counts too, unless it is replaced. Outputs may be negative,
-an allowance: they make others smaller, and a sum never counts less than nothing. Resources that are excluded do not
-count, but what is made of them does. Amounts are exact, and each pod's are rounded up, so a half of a credit is one.
 
-Where its pods fit, nothing of this decides.
+is added to the pod's own request of the output. The input counts too, unless it is replaced. Outputs may be negative
+and then reduce other amounts; a sum is never below 0. Excluded resources do not count, but their outputs do. Amounts
+are exact and rounded up for each pod, so half a credit counts as one. Only quota uses these amounts; placement uses the
+pods' requests.
+
 
 Sources: apis/config/v1beta2/configuration_types.go and pkg/workload/workload.go of v0.20.0-devel; of excluded inputs
 and multipliers the changelog of 0.20.0 (#15954, #16041).
@@ -23,13 +25,14 @@ from math import ceil
 
 from phalanx.model.pod import CPU, PODS, Amounts, amounts
 
-_MILLI = 1000  # of a core, in which cpu is counted
+_MILLI = 1000  # units of cpu per core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformation:
-    """`replaces`: the input itself does not count. `multiplier`: the resource whose amount, where a pod asks for it,
-    multiplies the outputs; empty: none. `outputs`: units of each resource in one of the input, of cpu in cores."""
+    """A transformation of one resource. `replaces`: the input itself does not count. `multiplier`: a resource whose
+    requested amount multiplies the outputs; empty if there is none. `outputs`: units of each resource per unit of the
+    input (of cpu in cores)."""
 
     input: str
     replaces: bool = False
@@ -40,8 +43,8 @@ class Transformation:
 def transformed(
     requests: Amounts, transformations: Iterable[Transformation], excluded: tuple[str, ...] = ()
 ) -> Amounts:
-    """Return what counts of a pod with these requests. `excluded`: prefixes of resources that do not; pods always
-    do."""
+    """Return the charge of a pod with these requests. `excluded`: prefixes of resources that do not count; the resource
+    `pods` always counts."""
     asked = {name: Fraction(value, _MILLI) if name == CPU else Fraction(value) for name, value in requests}
     counted = {name: each for name, each in asked.items() if name == PODS or not name.startswith(excluded)}
     made: dict[str, Fraction] = {}

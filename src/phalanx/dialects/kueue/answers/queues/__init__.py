@@ -1,7 +1,8 @@
 """The status of queues.
 
-Rooms, lowest first:
 
-    consumed  what LocalQueues have used in the past
+Parts, lowest first:
+
+    consumed  the past usage of LocalQueues
     statuses  the status of ClusterQueue, LocalQueue and Cohort
 """

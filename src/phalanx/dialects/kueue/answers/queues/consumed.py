@@ -1,13 +1,15 @@
-"""What LocalQueues have consumed, where past usage orders the jobs of their ClusterQueue: `admissionFairSharingStatus`.
+"""The past usage of LocalQueues whose ClusterQueue is ordered by usage: `admissionFairSharingStatus`.
 
-Every sampling interval, what was consumed fades by the half-life, and what is in use then counts as in use for all of
-the interval:
+At every sampling interval, the consumed amounts decay by the half-life, and the amounts in use at that time are added
+as if they had been in use for the whole interval:
+
 
     consumed = consumed * 2^(-elapsed / halfLife) + use * (1 - 2^(-interval / halfLife))
 
-The usage of a LocalQueue is the weighted sum of that over its weight. It stands on the object, so whoever schedules
-next goes on with it. Who is next is decided by what is known by the second (`core.order.account_usage`), which counts a
-start at once, as Kueue's entry penalty does; this is what people and tools see of it.
+
+The usage of a LocalQueue is the weighted sum of the consumed amounts, divided by the queue's weight. It is on the
+object, so the next leader continues from it. Decisions use a usage that is exact to the second and includes a start at
+once (`core.order.account_usage`), as Kueue's entry penalty does. The status is only for users and tools.
 
 Sources: pkg/util/admissionfairsharing and pkg/controller/core/localqueue_controller.go of v0.20.0-devel.
 """
@@ -26,12 +28,12 @@ from phalanx.dialects.kueue.tree.configuration import AdmissionFairSharing
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, LocalQueue
 from phalanx.model.pod import CPU
 
-_SUFFIXES = ((0, ""), (3, "m"), (6, "u"), (9, "n"))  # of a quantity: digits behind the point
+_SUFFIXES = ((0, ""), (3, "m"), (6, "u"), (9, "n"))  # (decimal places, suffix of a quantity)
 
 
 def sampled(terms: AdmissionFairSharing, old: Mapping[str, Any], in_use: Mapping[str, int], now: str) -> Object:
-    """Return the admissionFairSharingStatus of a LocalQueue. `old`: its status; `in_use`: by resource (cpu in
-    millicores, else units); `now`: as a metav1.Time."""
+    """Return the admissionFairSharingStatus of a LocalQueue. `old`: its status. `in_use`: resource -> amount (cpu in
+    millicores, others in whole units). `now`: as a metav1.Time."""
     before = (old.get("fairSharing") or {}).get("admissionFairSharingStatus") or {}
     try:
         elapsed_s = read_moment(now) - read_moment(before.get("lastUpdate"))
@@ -47,12 +49,12 @@ def sampled(terms: AdmissionFairSharing, old: Mapping[str, Any], in_use: Mapping
 
 
 def again_s(terms: AdmissionFairSharing, said: Mapping[str, Any]) -> float:
-    """Return when the next sample is due (seconds since the epoch)."""
+    """Return the time of the next sample (seconds since the epoch)."""
     return read_moment(said["lastUpdate"]) + terms.sampling_s
 
 
 def usage(defined: KueueDefinitions, local: LocalQueue, status: Mapping[str, Any]) -> float | None:
-    """Return the usage of a LocalQueue with that status; None: its ClusterQueue is not ordered by usage."""
+    """Return the usage of a LocalQueue from its status; None if its ClusterQueue is not ordered by usage."""
     terms = defined.usage_of(local.cluster_queue)
     if terms is None:
         return None
@@ -62,7 +64,7 @@ def usage(defined: KueueDefinitions, local: LocalQueue, status: Mapping[str, Any
 
 
 def _read(said: Mapping[str, Any]) -> dict[str, float]:
-    """Return what was consumed, as far as it can be read: anybody may write a status."""
+    """Return the consumed amounts. Unreadable ones are left out, because other programs may write the status."""
     found: dict[str, float] = {}
     for name, text in (said.get("consumedResources") or {}).items():
         with suppress(QuantityError):
@@ -71,7 +73,7 @@ def _read(said: Mapping[str, Any]) -> dict[str, float]:
 
 
 def written(amount: float) -> str:
-    """Return the amount as a quantity, rounded down to billionths, so that it fades to nothing."""
+    """Return the amount as a quantity, rounded down to billionths, so that it decays to 0."""
     billionths = int(amount * 10**9)
     digits, suffix = next(each for each in _SUFFIXES if billionths % 10 ** (9 - each[0]) == 0)
     return f"{billionths // 10 ** (9 - digits)}{suffix}"

@@ -1,7 +1,9 @@
-"""The status of ClusterQueues, LocalQueues and Cohorts: what is reserved and used of each flavor, and how many wait.
+"""The status of ClusterQueues, LocalQueues and Cohorts: reservation and usage of each flavor, and the number of pending
+jobs.
 
-A reservation counts what has quota, usage what is admitted: what waits for admission checks has the one and not the
-other.
+The reservation counts jobs with quota, the usage only admitted jobs. A job that waits for admission checks is in the
+reservation only.
+
 
 Sources: apis/kueue/v1beta2/{clusterqueue,localqueue}_types.go; pkg/controller/core of v0.19.2.
 """
@@ -25,14 +27,14 @@ from phalanx.dialects.kueue.tree.configuration import Configuration
 from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue, Node, weight_of
 
 IN_USE = f"{kinds.PREFIX}resource-in-use"  # finalizer
-INFINITE = 2**63 - 1  # a share beyond all bounds, as Kueue writes it
+INFINITE = 2**63 - 1  # an infinite share, as Kueue writes it
 _ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
 
 
 @dataclass(slots=True)
 class Use:
-    """The usage of one queue: amounts by (flavor, resource), and jobs. `amounts`: reserved; `admitted`: of these, what
-    is admitted, and so many jobs are."""
+    """The usage of one queue. `amounts`: the reservation by (flavor, resource). `admitted`: the part of admitted jobs.
+    `pending`, `reserving`, `admitting`: the numbers of pending jobs, of jobs with quota, and of admitted jobs."""
 
     amounts: dict[Cell, int] = field(default_factory=dict)
     admitted: dict[Cell, int] = field(default_factory=dict)
@@ -42,7 +44,7 @@ class Use:
 
 
 def uses(defined: KueueDefinitions, everyone: Iterable[Told]) -> tuple[dict[str, Use], dict[str, Use]]:
-    """Return what ClusterQueues have, by name, and what LocalQueues have, by `namespace/name`."""
+    """Return the usage of ClusterQueues by name, and of LocalQueues by `namespace/name`."""
     queues: dict[str, Use] = {}
     locals_: dict[str, Use] = {}
     for told in everyone:
@@ -76,7 +78,7 @@ def _enter(use: Use, told: Told, found: ClusterQueue | None, settings: Configura
 
 
 def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield the status of every queue as it should be. `objects`: as they are; `now`: as a metav1.Time."""
+    """Yield the desired status of every queue. `objects`: the existing objects. `now`: as a metav1.Time."""
     queues, locals_ = uses(defined, everyone)
     yield from _in_use(defined, queues, objects)
     for name, share in cohort_shares(defined, queues):
@@ -100,7 +102,7 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objec
 
 
 def _by_resource(use: Use) -> dict[str, int]:
-    """Return what is reserved of all flavors together."""
+    """Return the reservation by resource, summed over all flavors."""
     found: dict[str, int] = {}
     for (_, resource), amount in use.amounts.items():
         found[resource] = found.get(resource, 0) + amount
@@ -108,7 +110,7 @@ def _by_resource(use: Use) -> dict[str, int]:
 
 
 def _own_checks(defined: KueueDefinitions, there: Mapping[str, Object], now: str) -> Iterator[Answer]:
-    """Yield the status of the checks that Kueue's own controllers would decide."""
+    """Yield the status of the AdmissionChecks whose controllers are part of Kueue."""
     for name, own in defined.own_checks.items():
         check = there.get(name) or {"metadata": {}}
         old = (check.get("status") or {}).get("conditions") or ()
@@ -118,7 +120,8 @@ def _own_checks(defined: KueueDefinitions, there: Mapping[str, Object], now: str
 
 
 def cohort_shares(defined: KueueDefinitions, queues: Mapping[str, Use]) -> Iterator[tuple[str, int]]:
-    """Yield the share of each Cohort: what all below it use beyond what is theirs. None without fair sharing."""
+    """Yield the share of each Cohort: the usage of its subtree above the subtree's quota. Without fair sharing there
+    are none."""
     if not defined.configuration.fair:
         return
     for name, node in defined.cohorts.items():
@@ -132,7 +135,7 @@ def cohort_shares(defined: KueueDefinitions, queues: Mapping[str, Use]) -> Itera
 
 
 def _is_below(defined: KueueDefinitions, cohort: str, above: str) -> bool:
-    """Return whether a cohort is that one, or stands below it; a cycle is walked once."""
+    """Return whether `cohort` is `above`, or is below it. A cycle is walked once."""
     seen: set[str] = set()
     while cohort and cohort not in seen and cohort != above:
         seen.add(cohort)
@@ -141,7 +144,8 @@ def _is_below(defined: KueueDefinitions, cohort: str, above: str) -> bool:
 
 
 def _in_use(defined: KueueDefinitions, queues: Mapping[str, Use], objects: Objects) -> Iterator[Answer]:
-    """Yield which flavors and ClusterQueues may not go yet: as with Kueue, what is used stays until it is not."""
+    """Yield the finalizers of flavors and ClusterQueues: as in Kueue, a finalizer delays their deletion while they are
+    in use."""
     named = {flavor for each in defined.cluster_queues.values() for flavor, _ in each.node.nominal}
     for name in objects.get(kinds.RESOURCE_FLAVORS, {}):
         yield Answer(kind=kinds.RESOURCE_FLAVORS, key=name, finalizers=(IN_USE,) if name in named else ())
@@ -151,13 +155,13 @@ def _in_use(defined: KueueDefinitions, queues: Mapping[str, Use], objects: Objec
 
 
 def queue_share(defined: KueueDefinitions, node: Node, use: Use) -> int | None:
-    """Return the share of a ClusterQueue; None without fair sharing."""
+    """Return the fair share of a ClusterQueue; None without fair sharing."""
     return _share(defined, node, node.nominal, use.amounts) if defined.configuration.fair else None
 
 
 def _share(defined: KueueDefinitions, node: Node, own: Mapping[Cell, int], used: Mapping[Cell, int]) -> int:
-    """The dominant resource share of what it borrows beyond its `own`, in thousandths of what its cohort has, by its
-    weight."""
+    """Return the dominant resource share of the amounts borrowed beyond `own`, in thousandths of its cohort's amounts,
+    divided by its weight."""
     lendable: dict[str, int] = {}
     for (_, resource), amount in defined.wholes.get(node.parent, {}).items():
         lendable[resource] = lendable.get(resource, 0) + amount
@@ -215,7 +219,8 @@ def _counts(use: Use) -> Object:
 
 
 def _flavors(found: ClusterQueue, amounts: Mapping[Cell, int], *, borrowed: bool) -> list[Object]:
-    """In the order of the ClusterQueue's own quotas."""
+    """Return the amounts as a status lists them, in the order of the ClusterQueue's quotas. `borrowed`: include the
+    borrowed amounts."""
     by_flavor: dict[str, list[Object]] = {}
     for (flavor, resource), nominal in found.node.nominal.items():
         total = amounts.get((flavor, resource), 0)
