@@ -1,11 +1,11 @@
-"""Job kinds of batch frameworks, each seen as one batch/v1 Job per role.
+"""Job kinds of batch frameworks, each presented as one batch/v1 Job per role.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    form           what a framework's kind is to us, and merge patches of its spec
-    replica_types  kubeflow.org: PyTorchJob and its like, and MPIJob
+    form           the protocol of a framework's kind, and merge patches of its spec
+    replica_types  kubeflow.org: PyTorchJob and similar kinds, and MPIJob
     job_set        JobSet
-    train_job      TrainJob, by the JobSet that is made for it
+    train_job      TrainJob, through the JobSet that its operator creates
     ray            RayCluster and RayJob
     spark          SparkApplication
 """

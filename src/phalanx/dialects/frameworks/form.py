@@ -1,10 +1,11 @@
-"""What a framework's job kind is to us: an object whose roles are each shown as a batch/v1 Job.
+"""The protocol of a framework's job kind: each role of an object is presented as a batch/v1 Job.
 
-Everything that is known of Jobs, how they are resumed, taken back, preempted and counted, then holds for it. `view`
-shows a role in the form of a Job; `edit` says in the object's own spec what was meant for that Job. The two are
-inverse: what is written is read back. An object is suspended by one field, whatever its roles.
+So all code for Jobs (resume, take back, preempt, count) also works for these kinds. `view` presents a role as a Job.
+`edit` translates a change of that Job into a change of the object's spec. The two are inverse. One field suspends the
+whole object.
 
-Its pods may be made by objects that it makes itself (Jobs of a JobSet): they are known by their labels (`role_of`).
+Other objects may create the pods (for example the Jobs of a JobSet). Pods are recognised by their labels (`role_of`).
+
 
 Sources: the API references of each kind; what their operators write is in docs/dialects/frameworks.md.
 """
@@ -18,13 +19,14 @@ from phalanx.client.kind import Kind
 
 Object: TypeAlias = dict[str, Any]
 _OURS = "phalanx.dev/"
-BY_ROLE = (f"{_OURS}parallelism", f"{_OURS}template")  # annotations that each role has for itself
+BY_ROLE = (f"{_OURS}parallelism", f"{_OURS}template")  # annotations that are separate for each role
 LATER = f"{_OURS}starts-later"
 
 
 class Framework(Protocol):
-    """`suspend`: the path of the field, in its spec. `made`: of `view` and `roles`, the object that its operator has
-    made of it, where its roles stand there (a TrainJob's JobSet); None: there is none yet, or none is needed."""
+    """A framework's job kind. `suspend`: the path of its suspend field in the spec. The parameter `made` of `view` and
+    `roles` is the object that the operator created, if it defines the roles (a TrainJob's JobSet); None if it does not
+    exist yet, or is not needed."""
 
     @property
     def kind(self) -> Kind: ...
@@ -32,16 +34,16 @@ class Framework(Protocol):
     def suspend(self) -> tuple[str, ...]: ...
 
     def roles(self, obj: Object, made: Object | None) -> Sequence[str]:
-        """Return its roles that have pods, in the order in which they are told."""
+        """Return the object's roles with pods, in the order in which reasons and status list them."""
 
     def view(self, obj: Object, role: str, made: Object | None) -> Object:
-        """Return that role as a Job, whose uid is `UID/role`."""
+        """Return a role as a Job with the uid `UID/role`."""
 
     def edit(self, spec: Object, role: str, patch: Object) -> Object:
-        """Return its spec after that merge patch of the spec of the Job that `view` shows."""
+        """Return the object's spec after a merge patch of the spec of the Job that `view` returns."""
 
     def role_of(self, labels: Mapping[str, str]) -> str:
-        """Return the role that a pod with these labels is of; empty: they do not say."""
+        """Return the role of a pod with these labels; empty if they name none."""
 
 
 def as_job(
@@ -56,7 +58,7 @@ def as_job(
     status: Object | None = None,
     **spec: Any,
 ) -> Object:
-    """Return a role as a Job. `words`: what its form has no field for, where the object itself says nothing else."""
+    """Return a role as a Job. `words`: default annotations for properties that a Job has no field for."""
     meta, labels = obj["metadata"], dict(obj["metadata"].get("labels") or {})
     annotations = _of_role(meta.get("annotations") or {}, role)
     said = {**annotations, **labels}
@@ -75,12 +77,12 @@ def as_job(
 
 
 def words_of_role(role: str, words: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return annotations of the object that say this of one role."""
+    """Return the object's annotations that set these options for one role."""
     return {f"{key}.{role.lower()}" if key in BY_ROLE else key: text for key, text in words.items()}
 
 
 def _of_role(annotations: Mapping[str, str], role: str) -> dict[str, str]:
-    """Return the annotations: what is said of this role counts as said of the Job."""
+    """Return the annotations of a role's Job: those of this role get the names of a Job's."""
     found = dict(annotations)
     for key in BY_ROLE:
         if (text := found.pop(f"{key}.{role.lower()}", None)) is not None:
@@ -89,13 +91,13 @@ def _of_role(annotations: Mapping[str, str], role: str) -> dict[str, str]:
 
 
 def ended(status: Object, **words: str) -> Object:
-    """Return the status of a Job, whose conditions are these of the object's, in a Job's words."""
+    """Return a Job's status with the object's conditions. `words`: type of a condition -> its type in a Job."""
     conditions = [{**one, "type": words[one["type"]]} for one in status.get("conditions") or () if one["type"] in words]
     return {"conditions": conditions}
 
 
 def manager(name: str | None, own: str) -> str | None:
-    """Return who else manages the object; None: its own operator does."""
+    """Return the other manager of an object; None if its own operator manages it."""
     return None if name == own else name
 
 
@@ -117,7 +119,7 @@ def patched(value: Object, patch: Object) -> Object:
 
 
 def difference(old: Object, new: Object) -> Object:
-    """Return the merge patch that makes `new` of `old`."""
+    """Return the merge patch from `old` to `new`."""
     found: Object = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)
@@ -137,7 +139,7 @@ def nested(path: Sequence[str], value: Any) -> Object:
 
 
 def at(obj: Object, path: Sequence[str]) -> Any:
-    """Return what stands there; None: nothing."""
+    """Return the value at a path; None if there is none."""
     found: Any = obj
     for name in path:
         found = (found or {}).get(name)

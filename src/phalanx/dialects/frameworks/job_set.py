@@ -1,7 +1,9 @@
 """JobSet (`jobset.x-k8s.io/v1alpha2`): a gang whose roles are its replicated jobs.
 
-Its operator makes a Job for each replica, suspended while the JobSet is. What waits for other replicated jobs
-(`dependsOn`, the startup policy InOrder) has its room from the start, and holds nothing up.
+
+Its operator creates a Job for each replica, suspended while the JobSet is. Replicated jobs that wait for others
+(`dependsOn`, the startup policy InOrder) have their nodes from the start, and the gang does not wait for their pods.
+
 
 Source: the API reference of JobSet v0.12; pkg/controllers/jobset_controller.go.
 """
@@ -65,12 +67,12 @@ JOB_SET = JobSets()
 
 
 def replicated_jobs(obj: Object) -> list[Object]:
-    """Return the replicated jobs of a JobSet, in their order."""
+    """Return the replicated jobs of a JobSet in order."""
     return list((obj.get("spec") or {}).get("replicatedJobs") or ())
 
 
 def pods_of(one: Object) -> tuple[int, int]:
-    """Return how many pods a replicated job has at once, and how many in all."""
+    """Return the number of concurrent pods of a replicated job, and its total number of pods."""
     replicas, job = one.get("replicas"), at(one, ("template", "spec")) or {}
     parallelism = job.get("parallelism")
     parallelism = 1 if parallelism is None else int(parallelism)
@@ -81,6 +83,6 @@ def pods_of(one: Object) -> tuple[int, int]:
 
 
 def _waits(obj: Object, one: Object) -> bool:
-    """Return whether its Jobs are made when others are ready or complete."""
+    """Return whether the Jobs of a replicated job are created only after others are ready or complete."""
     in_order = at(obj["spec"], ("startupPolicy", "startupPolicyOrder")) == "InOrder"
     return bool(one.get("dependsOn")) or (in_order and one is not replicated_jobs(obj)[0])

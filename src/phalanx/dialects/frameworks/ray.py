@@ -1,7 +1,8 @@
-"""RayCluster and RayJob (`ray.io/v1`): a gang of the head and the worker groups; a RayJob's submitter comes later.
+"""RayCluster and RayJob (`ray.io/v1`): a gang of the head and the worker groups; a RayJob's submitter starts later.
 
 Suspending a RayJob deletes its RayCluster; suspending a RayCluster deletes its pods. A RayJob with a `clusterSelector`
-uses a cluster that is there, and is left alone.
+uses an existing cluster and is not scheduled.
+
 
 Source: the API reference of KubeRay v1.7; what Kueue counts: pkg/controller/jobs/{raycluster,rayjob} of v0.19.2.
 """
@@ -31,7 +32,7 @@ _SCALES = _container("autoscaler", "500m", "512Mi")
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """`cluster`: where in its spec the cluster's stands."""
+    """`frameworks.form.Framework` of RayCluster and RayJob. `cluster`: the path of the cluster's spec."""
 
     kind: Kind
     cluster: tuple[str, ...] = ()
@@ -72,7 +73,7 @@ class Ray:
         change = {"template": patch["template"]} if "template" in patch else {}
         if not change:
             return found
-        if role == _SUBMITTER:  # without a template of its own it is its operator's, and stays so
+        if role == _SUBMITTER:  # without a template in the spec the operator's template is used
             return patched(found, {"submitterPodTemplate": patch["template"]}) if _own(spec) else found
         if role == _HEAD:
             return patched(found, nested((*self.cluster, "headGroupSpec"), change))

@@ -1,7 +1,8 @@
-"""Jobs of `kubeflow.org`: PyTorchJob and its like (v1), and MPIJob (v2beta1).
+"""Jobs of `kubeflow.org`: PyTorchJob and similar kinds (v1), and MPIJob (v2beta1).
 
 A training job is a gang whose roles are its replica types. It waits while `runPolicy.suspend` is true, which its
-operator honours, and is named by its queue label. `TABLE` says of every field what it becomes, or why nothing.
+operator supports. Its queue label selects it. `TABLE` has the use of every field.
+
 
 Sources: the API references of kubeflow.org/v1 (training-operator, v1.9) and v2beta1 (mpi-operator, v0.8), and how these
 operators name and label pods.
@@ -18,7 +19,7 @@ from phalanx.dialects.frameworks.form import LATER, Object, as_job, at, ended, m
 
 NAME = "kubeflow"
 GROUP = "kubeflow.org"
-_FIRST = ("Launcher", "Master", "Chief", "PS", "Worker", "Evaluator")  # roles are told in this order
+_FIRST = ("Launcher", "Master", "Chief", "PS", "Worker", "Evaluator")  # the order of roles
 _TYPE, _ROLE = "training.kubeflow.org/replica-type", "training.kubeflow.org/job-role"
 _OURS = "phalanx.dev/"
 TABLE: Mapping[str, Use] = {
@@ -47,7 +48,8 @@ TABLE: Mapping[str, Use] = {
 
 @dataclass(frozen=True, slots=True)
 class ReplicaTypes:
-    """`specs`: where its replica types are. `operator`: as its `managedBy` names its own."""
+    """`frameworks.form.Framework` of these kinds. `specs`: the field with the replica types. `operator`: the
+    `managedBy` value of its own operator."""
 
     kind: Kind
     specs: str
@@ -55,7 +57,7 @@ class ReplicaTypes:
     suspend: tuple[str, ...] = ("runPolicy", "suspend")
 
     def roles(self, obj: Object, made: Object | None = None) -> list[str]:
-        """Return its replica types that have pods, leaders first."""
+        """Return the replica types with pods, leaders first."""
         specs = (obj.get("spec") or {}).get(self.specs) or {}
         order = {name: place for place, name in enumerate(_FIRST)}
         found = (name for name in specs if _count(specs[name]))
@@ -96,7 +98,8 @@ class ReplicaTypes:
         return patched(spec, nested(("runPolicy",), policy) | nested((self.specs, role), replica))
 
     def _least(self, obj: Object, role: str) -> int | None:
-        """The role's part of `minAvailable`: the first roles are whole, one pod of each is the least. None: all."""
+        """Return the role's part of `minAvailable`, which is assigned to the roles in order, at least one pod each;
+        None without `minAvailable`, which means all pods."""
         left = _scheduling(obj).get("minAvailable")
         if left is None:
             return None

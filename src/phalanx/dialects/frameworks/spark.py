@@ -1,7 +1,9 @@
-"""SparkApplication (`sparkoperator.k8s.io/v1beta2`): a gang of the driver and its executors, which come later.
+"""SparkApplication (`sparkoperator.k8s.io/v1beta2`): a gang of the driver and its executors, which start later.
 
-Sizes are no pod templates: memory is what is asked and Spark's overhead on it (a part of it, at least 384 MiB; more for
-Python and R), in Java's form (`512m` is mebibytes); cores are the request, unless `coreRequest` names another.
+It has sizes and no pod templates. A pod's memory is the stated memory plus Spark's overhead (a fraction, at least 384
+MiB; more for Python and R), in Java's format (`512m` means mebibytes). Its cpu request is `cores`, unless `coreRequest`
+is set.
+
 
 Source: the API reference of spark-operator v2.5; Spark's running-on-kubernetes.html (memoryOverheadFactor).
 """
@@ -95,7 +97,7 @@ def _template(spec: Object, role: str) -> Object:
 
 
 def _memory(spec: Object, said: Object) -> int:
-    """Of one pod, bytes. Raises ValueError."""
+    """Return the memory of one pod in bytes. Raises ValueError."""
     asked = _bytes(str(said.get("memory") or _DEFAULT_MEMORY))
     if overhead := said.get("memoryOverhead"):
         return asked + _bytes(str(overhead))

@@ -1,8 +1,9 @@
-"""TrainJob (`trainer.kubeflow.org/v1alpha1`): a gang whose roles are those of the JobSet that is made for it.
+"""TrainJob (`trainer.kubeflow.org/v1alpha1`): a gang whose roles are those of the JobSet that its operator creates.
 
-How many pods it has, and which, stands in its runtime. Its operator resolves that and makes a JobSet of the same name
-at once, suspended while the TrainJob is: what is read of the roles is read there. What a start puts into the pods'
-templates is an entry of `spec.runtimePatches`, with a manager of its own, which the operator carries into the JobSet.
+The runtime of a TrainJob defines its pods. Its operator resolves the runtime and at once creates a JobSet of the same
+name, suspended while the TrainJob is. The roles are read from the JobSet. A start's changes of the pod templates are an
+entry of `spec.runtimePatches` with its own manager; the operator applies it to the JobSet.
+
 
 Source: the API reference of Kubeflow Trainer v2.3; pkg/controller/trainjob_controller.go.
 """
@@ -28,7 +29,7 @@ class TrainJobs:
     suspend: tuple[str, ...] = field(default=("suspend",), init=False)
 
     def roles(self, obj: Object, made: Object | None) -> list[str]:
-        """Return none until its JobSet is there."""
+        """Return the roles of its JobSet; none until the JobSet exists."""
         return JOB_SET.roles(made) if made is not None else []
 
     def role_of(self, labels: Mapping[str, str]) -> str:

@@ -1,12 +1,12 @@
-"""KAI (`scheduling.run.ai`, `kai.scheduler`): its queues, its pod groups, its answers.
+"""KAI (`scheduling.run.ai`, `kai.scheduler`): its queues, its pod groups, its status.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    kinds      its kinds, the owners that its grouper knows, and names in our tree
-    queues     Queue, PriorityClass, Topology, SchedulingShard: our queue tree
-    gang/      which pods are one gang, and what their PodGroup or owner says of it
+    kinds      KAI's kinds, the owner kinds of its pod grouper, and names in the queue tree
+    queues     Queue, PriorityClass, Topology, SchedulingShard as queues of the queue tree
+    gang/      the gang of a pod, and its settings from its PodGroup or owner
     status     the PodGroup of a gang, and the status of PodGroups and Queues
-    admission  what its webhooks refuse, as admission policies, and what its installation brings
-    fields/    what becomes of every field, label and annotation, on objects and before they move
-    dialect    all of it, as `frame.Dialect`
+    admission  admission policies in place of KAI's webhooks, and objects of its installation
+    fields/    the use of every field, label and annotation
+    dialect    all parts as a `frame.Dialect`
 """

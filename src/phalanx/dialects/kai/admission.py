@@ -1,6 +1,7 @@
-"""What KAI's webhooks refuse, as admission policies, and what its installation brings: PriorityClasses.
+"""Admission policies in place of KAI's webhooks, and the PriorityClasses of its installation.
 
-A cycle among sub-groups is not refused at the door, where it cannot be said: its pods wait with the reason.
+A cycle among sub-groups is not refused at creation, because CEL cannot express it; its pods wait with the reason.
+
 
 Source: pkg/apis/scheduling/{v2,v2alpha2}/*_webhook.go, pkg/admission, deployments/kai-scheduler/templates of v0.17.0.
 """
@@ -25,7 +26,8 @@ Made = tuple[Kind, Object]
 def _policy(
     name: str, rule: tuple[str, str, str], operations: list[str], conditions: dict[str, str], checks: dict[str, str]
 ) -> list[Made]:
-    """`rule`: group, version, resource. `checks`: message -> what must hold."""
+    """Return a policy and its binding. `rule`: group, version, resource. `checks`: message -> the expression that must
+    hold."""
     full = f"{name}.kai.phalanx.dev"
     group, version, plural = rule
     resources = {"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": [plural]}
@@ -81,7 +83,7 @@ _QUEUE_RULE = (kinds.GROUP, kinds.QUEUES.version, "queues")
 
 
 def _class(name: str, value: int) -> Object:
-    """Return a PriorityClass that says whose it is: it is there though nobody may use it."""
+    """Return a PriorityClass with a label of its dialect, because it is installed even if no job uses it."""
     meta = {"name": name, "labels": {BROUGHT_BY: kinds.NAME}}
     return {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.name, "metadata": meta, "value": value}
 

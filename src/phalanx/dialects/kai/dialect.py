@@ -15,7 +15,7 @@ from phalanx.dialects.kai.queues import KaiDefinitions
 
 
 class Kai:
-    """`frame.Dialect` of KAI. Of its answer kinds PodGroups are written, the owners of pods are looked at."""
+    """`frame.Dialect` of KAI. Its answer kinds include the owners of pods, which are only read."""
 
     name: Final = kinds.NAME
     scheduler_names: Final = frozenset({kinds.SCHEDULER_NAME})

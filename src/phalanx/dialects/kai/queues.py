@@ -1,13 +1,14 @@
-"""KAI's Queues, PriorityClasses and Topologies, as queues of our tree and what gangs are looked up in.
+"""Translate KAI's Queues to the queue tree, and read its PriorityClasses and Topologies.
 
-A quota of -1 is a right to all that the queue asks for, as far as its limit and the quotas above it go; a limit of -1
-is none, and a limit that is absent or 0 is no room at all. Memory is said in megabytes of 10^6 bytes, cpu in
-millicores, gpu in devices. Of both minimum runtimes, which are inherited, the longer one spares a job. A queue whose
-parent is missing is left out with all below it. Quotas of children may exceed their parent's: each is looked at by
-itself, from the job's queue up.
+- A quota of -1 guarantees every request within the queue's limit and the quotas above it. A limit of -1 means no limit.
+  A missing limit, or 0, admits no pods.
+- Memory is in megabytes of 10^6 bytes, cpu in millicores, gpu in devices.
+- The longer of both minimum runtimes protects a job. They are inherited from the queues above.
+- A queue whose parent is missing is left out, with all queues below it.
+- Quotas of children may exceed their parent's; each level is checked by itself, from the job's queue up.
+- Consolidation is off, because a moved pod without an owner would be lost. An annotation on a queue turns it on, also
+  for the queues below.
 
-Consolidation is off, since a pod that is moved and has no owner would be gone; a word of ours on a queue, for all below
-it too, turns it on as KAI has it.
 
 Sources: pkg/apis/scheduling/v2/queue_types.go, pkg/scheduler/plugins/{proportion,minruntime} of v0.17.0.
 """
@@ -37,21 +38,21 @@ from phalanx.model.queue import (
 )
 
 GPU: Final = "nvidia.com/gpu"
-# What each name means here, and how many of our units one of theirs is.
+# KAI's resource name -> (resource, Phalanx units per KAI unit)
 RESOURCES: Final[Mapping[str, tuple[str, int]]] = {"cpu": ("cpu", 1), "memory": ("memory", 10**6), "gpu": (GPU, 1)}
 UNLIMITED: Final = -1
-_TOO_MUCH: Final = 2 * MAX_AMOUNT  # who says more than that, infinitely much too, is told that it is
+_TOO_MUCH: Final = 2 * MAX_AMOUNT  # larger values, also infinity, are cut to this and then reported as too large
 CONSOLIDATE: Final = "phalanx.dev/consolidate"  # annotation of a queue, "true" or "false"
-PRIORITY: Final = 100  # of a queue that says none
-# Those that KAI's installation brings; also known where nobody made them.
+PRIORITY: Final = 100  # the default priority of a queue
+# The PriorityClasses of KAI's installation; they count even if no object exists.
 CLASSES: Final[Mapping[str, int]] = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaiQueue:
-    """A Queue. `above`: those above it, nearest first. `fault`: why nothing of it is scheduled; empty: it is.
-    `lost`: a queue above it is missing, so that it is in no tree. `deserved`, `limits`: by resource, in our units;
-    what is not named is unlimited."""
+    """A Queue. `above`: the queues above it, nearest first. `fault`: why its jobs are not scheduled; empty if they are.
+    `lost`: a queue above it is missing, so it is not in the tree. `deserved`, `limits`: resource -> amount in Phalanx's
+    units; unlimited if not named."""
 
     name: str
     above: tuple[str, ...] = ()
@@ -64,8 +65,8 @@ class KaiQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaiDefinitions(Definitions):
-    """`known`: by name. `priorities`: of PriorityClasses; `default_priority`: of the global default, if there is one.
-    `levels`: by topology, each level's name or alias -> its node label."""
+    """KAI's definitions. `known`: Queues by name. `priorities`: PriorityClass -> value; `default_priority`: the value
+    of the global default, None if there is none. `levels`: topology -> name or alias of a level -> its node label."""
 
     known: Mapping[str, KaiQueue] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
@@ -74,7 +75,7 @@ class KaiDefinitions(Definitions):
 
 
 def define(objects: Objects) -> KaiDefinitions:
-    """Return the definitions. Never raises: a value that cannot be read counts as absent."""
+    """Translate the definitions. Never raises: an unreadable value counts as missing."""
     specs = {name: obj.get("spec") or {} for name, obj in objects.get(kinds.QUEUES, {}).items()}
     known = {name: _known(name, specs) for name in specs}
     moving = {name: _consolidates(name, objects.get(kinds.QUEUES, {}), each.above) for name, each in known.items()}
@@ -129,8 +130,8 @@ def _amounts(resources: Mapping[str, Any], word: str) -> dict[str, int]:
 
 
 def _guaranteed(each: KaiQueue, known: Mapping[str, KaiQueue]) -> Iterator[tuple[str, int]]:
-    """Yield what the queue has by right. Without a bound of its own it has as much as its limit, and those above it,
-    leave; where nobody says any, all that it asks for."""
+    """Yield the guarantee of the queue by resource. With an unlimited quota it is the smallest limit or quota of the
+    queue and the queues above; if there is none, it covers every request."""
     for name, _ in RESOURCES.values():
         value = each.deserved.get(name)
         if value is None:
@@ -138,7 +139,7 @@ def _guaranteed(each: KaiQueue, known: Mapping[str, KaiQueue]) -> Iterator[tuple
                 bounds.get(name) for other in each.above for bounds in (known[other].deserved, known[other].limits)
             )
             value = min((bound for bound in above if bound is not None), default=MAX_AMOUNT)
-        if value or not each.children:  # what is shared out below a queue without a quota is the cluster
+        if value or not each.children:  # below a queue without a quota, the whole cluster is divided
             yield name, min(value, each.limits.get(name, value))
 
 
@@ -178,7 +179,7 @@ def _queue(
 
 
 def _consolidates(name: str, objects: Mapping[str, Object], above: tuple[str, ...]) -> bool:
-    """Return what the queue says, else the nearest above it."""
+    """Return whether consolidation is on: by the queue's annotation, otherwise by that of the nearest queue above."""
     for each in (name, *above):
         said = (objects[each].get("metadata") or {}).get("annotations") or {}
         if CONSOLIDATE in said:
@@ -191,7 +192,7 @@ def _bounds(amounts: Mapping[str, int]) -> Bounds:
 
 
 def _runtime_s(word: str, lines: list[Mapping[str, Any]], shard: Mapping[str, Any]) -> float:
-    """Return what the queue says, else the nearest above it, else the shard."""
+    """Return a minimum runtime: the queue's, otherwise that of the nearest queue above, otherwise the shard's."""
     for said in (*(spec.get(word) for spec in lines), (shard.get("minRuntime") or {}).get(word)):
         if said:
             try:

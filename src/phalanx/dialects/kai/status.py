@@ -1,6 +1,7 @@
-"""What KAI's users read: the PodGroup of each gang, and the status of PodGroups and Queues.
+"""The objects that KAI's users read: the PodGroup of each gang, and the status of PodGroups and Queues.
 
-Amounts are quantities of the API (cpu in cores, memory in bytes): as KAI writes them.
+Amounts are API quantities (cpu in cores, memory in bytes), as KAI writes them.
+
 
 Source: pkg/apis/scheduling/{v2,v2alpha2}, pkg/podgroupcontroller and pkg/queuecontroller of v0.17.0.
 """
@@ -25,7 +26,7 @@ Sums = dict[str, Amount]
 
 
 def pod_group(defined: KaiDefinitions, told: Told, objects: Objects, now: str) -> Answer | None:
-    """Return the PodGroup of a gang as it should be; None: the gang has none."""
+    """Return the desired PodGroup of a gang; None if the gang has none."""
     name = kinds.pod_group_of(told.id)
     if not name:
         return None
@@ -38,8 +39,8 @@ def pod_group(defined: KaiDefinitions, told: Told, objects: Objects, now: str) -
 
 
 def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
-    """Yield the status of each Queue: what all gangs in it and below it have and ask. The two queues that KAI's
-    installation brings are made when somebody names them."""
+    """Yield the status of each Queue: the allocated and requested amounts of all gangs in it and below it. The two
+    default queues of KAI's installation are created when a gang names them."""
     gangs = list(everyone)
     sums: dict[str, tuple[Sums, Sums, Sums]] = {name: ({}, {}, {}) for name in defined.known}
     for told in gangs:
@@ -61,7 +62,7 @@ def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) 
 
 
 def amounts(told: Told) -> tuple[Sums, Sums]:
-    """Return what the pods of a gang that have a node hold, and what all of them ask for."""
+    """Return the amounts of a gang's placed pods, and of all its pods."""
     allocated: Sums = {}
     requested: Sums = {}
     for pods in told.pod_sets:
@@ -162,7 +163,8 @@ def _status(defined: KaiDefinitions, told: Told, found: Terms, old: Object, now:
 
 
 def _condition(defined: KaiDefinitions, told: Told, found: Terms, old: Object, now: str) -> Object:
-    """Kept while it says the same; each change has the next number."""
+    """Return the condition of an unschedulable gang. It is unchanged if its content is; each change gets the next
+    number."""
     assert told.reason is not None
     text = f"{told.reason.code}: {told.reason.text}"
     kai = word(told.reason.code, Peer.KAI, told.reason.numbers)

@@ -1,8 +1,8 @@
-"""KAI's fields: what becomes of each.
+"""The use of KAI's fields.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    tables     what becomes of every field, label and annotation
-    notes      what of an object has no effect
-    migration  what each object of a cluster becomes, before it moves
+    tables     the use of every field, label and annotation
+    notes      the parts of an object that have no effect
+    migration  the Phalanx equivalent of each object, before a migration
 """

@@ -1,4 +1,4 @@
-"""What each object of a cluster of KAI's becomes here, for whoever is about to move."""
+"""The Phalanx equivalent of each object of a cluster with KAI, for users who plan a migration."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ STEPS = (
 
 
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
-    """Return what each of these objects becomes, in their order. Those that have nothing to do with KAI are left
-    out."""
+    """Return the equivalent of each object, in order. Objects without relation to KAI are left out."""
     return each_moved(objects, lambda found: define(_by_kind(found)), _moved)
 
 
@@ -57,7 +56,7 @@ def _moved(obj: Object, defined: KaiDefinitions) -> Moved | None:
 
 
 def _template(obj: Object) -> Object | None:
-    """The first template of pods in it, or itself, whose pods name KAI; None: there is none."""
+    """Return the object, or the first pod template in it, with KAI's scheduler name; None if there is none."""
     for found in _templates(obj):
         if (found.get("spec") or {}).get("schedulerName") == kinds.SCHEDULER_NAME:
             return found

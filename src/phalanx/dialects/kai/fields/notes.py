@@ -1,4 +1,4 @@
-"""What of an object of KAI's, or of a pod with its words, has no effect here, and why."""
+"""The parts of KAI's objects, and of pods with its labels, that have no effect in Phalanx, with reasons."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
 
 
 def _no_room(resources: Mapping[str, Mapping[str, object] | None]) -> Iterator[str]:
-    """A queue that forgets a limit runs nothing, as with KAI; there only its users' pods tell."""
+    """Yield a note for a queue without a limit, which runs no pods, as in KAI. (In KAI only the pods show this.)"""
     closed = [name for name in RESOURCES if not (resources.get(name) or {}).get("limit")]
     if closed:
         names = ", ".join(f"spec.resources.{name}.limit" for name in closed)

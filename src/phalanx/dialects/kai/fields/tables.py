@@ -1,6 +1,7 @@
-"""What becomes of every field of KAI's kinds, and of its words on pods and their owners.
+"""The use of every field of KAI's kinds, and of its labels and annotations on pods and their owners.
 
-The page docs/dialects/kai.md is made from these tables; a test walks every field of every definition.
+The page docs/dialects/kai.md is generated from these tables, and a test compares them with every field of every
+definition.
 """
 
 from __future__ import annotations

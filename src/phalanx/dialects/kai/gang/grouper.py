@@ -1,8 +1,8 @@
-"""KAI's pod grouper: which pods become one gang, from what stands on a pod alone.
+"""KAI's pod grouper: find the gang of a pod from the pod alone.
 
-A pod names its PodGroup by the annotation `pod-group-name`; else the kind of its owner decides. How many pods its gang
-needs stands on the owner, and is read from there (`owners`). A PodGroup of a gang is called as KAI would call it:
-`pg-OWNER-UID`.
+The annotation `pod-group-name` of a pod names its PodGroup; without it the kind of its owner decides. The owner states
+the number of pods of the gang (`owners`). The PodGroup has the name that KAI would give it: `pg-OWNER-UID`.
+
 
 Source: pkg/podgrouper/podgrouper/plugins of v0.17.0.
 """
@@ -29,11 +29,11 @@ FRACTION, MEMORY, DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devi
 TOPOLOGY = f"{kinds.PREFIX}topology"
 GRACE_PERIOD = f"{kinds.PREFIX}staleness-grace-period"
 REQUIRED_LEVEL, PREFERRED_LEVEL = f"{TOPOLOGY}-required-placement", f"{TOPOLOGY}-preferred-placement"
-OWNER: Final = f"{kinds.PREFIX}owner"  # among a pod's words here: by what it is grouped, see `OwnerName`
-CONTROLLER: Final = f"{kinds.PREFIX}controller"  # among a pod's words here: what made it, in the same form
+OWNER: Final = f"{kinds.PREFIX}owner"  # an option of a pod: the object by which it is grouped (`OwnerName`)
+CONTROLLER: Final = f"{kinds.PREFIX}controller"  # an option of a pod: its controller, in the same form
 LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 DEFAULT_QUEUE: Final = "default-queue"
-DEPLOYMENT: Final = "Deployment"  # as the kind of an owner: a pod of one, which is grouped by itself
+DEPLOYMENT: Final = "Deployment"  # as the kind of an owner: a pod of a Deployment, which is a gang by itself
 _PROJECT, _NODE_POOL = "project", f"{kinds.PREFIX}node-pool"
 _NOTHING: Mapping[str, Any] = {}
 _PLACED = (TOPOLOGY, REQUIRED_LEVEL, PREFERRED_LEVEL)
@@ -41,7 +41,7 @@ _KEPT = (QUEUE_LABEL, PREEMPTIBILITY, *_PLACED, DEVICES, LWS_SIZE, GROUP_NAME, G
 
 
 class OwnerName(NamedTuple):
-    """The object by whose kind a pod is grouped; a pod without an owner is its own."""
+    """The object by whose kind a pod is grouped; for a pod without an owner the pod itself."""
 
     api_version: str
     kind: str
@@ -50,7 +50,7 @@ class OwnerName(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Where a pod belongs. `role`: of its gang; empty: it has one alone."""
+    """The gang of a pod. `role`: the pod's role in the gang; empty if the gang has only one role."""
 
     pod_group: str
     owner: OwnerName
@@ -58,7 +58,7 @@ class Group(NamedTuple):
 
 
 def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return what a pod says, in our words; empty: it is not for KAI, or names a queue of ours."""
+    """Return the Phalanx options of a pod; empty if it has another scheduler name, or Phalanx's queue label."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
     if scheduler != kinds.SCHEDULER_NAME or QUEUE in labels:
         return _NOTHING
@@ -80,7 +80,7 @@ def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def queue_named(labels: Mapping[str, Any]) -> str:
-    """Return the queue that labels name; empty: none."""
+    """Return the queue that the labels name; empty if they name none."""
     if found := labels.get(QUEUE_LABEL):
         return str(found)
     project, pool = labels.get(_PROJECT), labels.get(_NODE_POOL)
@@ -88,17 +88,17 @@ def queue_named(labels: Mapping[str, Any]) -> str:
 
 
 def owner_of(options: Mapping[str, str]) -> OwnerName:
-    """Return what `words` said of the owner."""
+    """Return the owner in a pod's options."""
     return _named(options.get(OWNER, "")) or OwnerName("v1", "Pod", "", "")
 
 
 def controller_of(options: Mapping[str, str]) -> OwnerName | None:
-    """Return what `words` said of the controller; None: nobody's pod."""
+    """Return the controller in a pod's options; None if it has none."""
     return _named(options.get(CONTROLLER, ""))
 
 
 def controller(meta: Mapping[str, Any]) -> OwnerName | None:
-    """Return what made an object: the controller among its owners, else the first of them; None: it has none."""
+    """Return the controller among an object's owners, otherwise its first owner; None if it has none."""
     refs = meta.get("ownerReferences") or ()
     first = next((ref for ref in refs if ref.get("controller")), refs[0] if refs else None)
     if first is None:
@@ -115,7 +115,7 @@ def grouped(meta: Mapping[str, Any]) -> Group:
         return Group(str(name), above)
     if (app := labels.get("spark-app-selector")) and "spark-app-name" in labels:
         return Group(str(app), own)
-    if above.kind == "ReplicaSet" and "pod-template-hash" in labels:  # a Deployment's: each pod by itself
+    if above.kind == "ReplicaSet" and "pod-template-hash" in labels:  # each pod of a Deployment is a gang by itself
         return Group(f"pg-{own.name}-{own.uid}", own._replace(kind=DEPLOYMENT))
     return _of_owner(above, labels)
 
@@ -126,7 +126,7 @@ def _named(text: str) -> OwnerName | None:
 
 
 def _of_owner(owner: OwnerName, labels: Mapping[str, Any]) -> Group:
-    """By the labels that the owner's controller gives its pods."""
+    """Return the gang of a pod from the labels that its owner's controller sets."""
     if name := labels.get("leaderworkerset.sigs.k8s.io/name"):
         return Group(f"pg-{name}-group-{labels.get('leaderworkerset.sigs.k8s.io/group-index', '0')}", owner)
     if name := labels.get("jobset.sigs.k8s.io/jobset-name"):

@@ -1,6 +1,7 @@
-"""How many pods the gang of an owner needs, and of which roles: KAI's rules by the owner's kind.
+"""The number of pods of an owner's gang, by role: KAI's rules for each kind of owner.
 
-A kind that is not here needs one pod. Those that are here, and are not seen yet, are waited for.
+The gang of any other kind needs one pod. A gang waits until its owner has been read.
+
 
 Source: pkg/podgrouper/podgrouper/plugins of v0.17.0.
 """
@@ -17,15 +18,16 @@ from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.gang.grouper import OwnerName, controller
 
 BATCH_MIN_MEMBER: Final = f"{kinds.PREFIX}batch-min-member"
-_HIGHEST: Final = 8  # so many owners above each other are looked through
+_HIGHEST: Final = 8  # the longest chain of owners that is followed
 _MOST_LEAVES: Final = 10_000  # sub-groups of one gang
-ROOT: Final = ":podgroup"  # the group of the whole gang: no sub-group may be called so
+ROOT: Final = ":podgroup"  # the name of the group for the whole gang; no sub-group can have it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The shape of a gang. `minimum`: pods of it, whatever their role; `roles` and `groups` (as the word
-    `phalanx.dev/subgroups` has them) instead, where roles are told apart. `fault`: why it cannot be a gang, if so."""
+    """The size of a gang. `minimum`: the required number of pods of any role. `roles`, `groups`: the minimums by role
+    and group (as in `phalanx.dev/subgroups`), instead of `minimum`. `fault`: why the gang is invalid; empty if it is
+    valid."""
 
     minimum: int = 1
     roles: Mapping[str, RoleClaim] = field(default_factory=dict)
@@ -34,7 +36,7 @@ class Shape:
 
     @property
     def members(self) -> int:
-        """Return how many pods it needs."""
+        """Return the required number of pods."""
         return sum(role.minimum for role in self.roles.values()) if self.roles else self.minimum
 
 
@@ -42,19 +44,20 @@ ONE: Final = Shape()
 
 
 def shape_of(kind: str, obj: Object) -> Shape:
-    """Return what the gang of an owner is to be."""
+    """Return the size of an owner's gang."""
     read = _RULES.get(kind)
     return ONE if read is None else read(obj)
 
 
 def sizes(owner: OwnerName, objects: Objects) -> Kind | None:
-    """Return the kind of an owner that says how many pods it needs, where it is looked at; None: it says none."""
+    """Return the kind of an owner that states its number of pods; None for other kinds, or if the kind is not
+    watched."""
     return _kind(owner, kinds.OWNERS, objects)
 
 
 def lineage(first: OwnerName, namespace: str, objects: Objects) -> tuple[Object | None, tuple[Kind, str] | None]:
-    """Return the highest owner that is looked at, from the controller of the pods up, and one on the way that should be
-    there and was not seen."""
+    """Return the topmost watched owner of the pods, and an owner in the chain that has not been read yet. `first`: the
+    controller of the pods."""
     top, next_up = None, first
     for _ in range(_HIGHEST):
         if (kind := _kind(next_up, (*kinds.OWNERS, *kinds.ABOVE), objects)) is None:
@@ -133,7 +136,7 @@ def _ray_workers(groups: Any) -> Iterator[tuple[str, RoleClaim]]:
 
 
 def _count(value: Any, default: int) -> int:
-    """A whole number of at least 0."""
+    """Return a number of at least 0; `default` if the value is missing or invalid."""
     try:
         return default if value is None else max(0, int(value))
     except (TypeError, ValueError):

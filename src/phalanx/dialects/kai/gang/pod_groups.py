@@ -1,8 +1,9 @@
-"""What a gang is, by its PodGroup or by its owner: queue, priority, size, sub-groups, topology, and what keeps it from
-starting.
+"""The settings of a gang from its PodGroup or its owner: queue, priority, size, sub-groups, topology, and the reason
+why it may not start.
 
-A PodGroup that pods name is the user's: it alone decides. Where pods name none, their owner's kind does, and the
-PodGroup is made as an answer that no decision reads.
+If the pods name a PodGroup, it is the user's and alone decides. Otherwise their owner's kind decides, and Phalanx
+writes a PodGroup that no decision reads.
+
 
 Source: pkg/apis/scheduling/v2alpha2/podgroup_types.go of v0.17.0.
 """
@@ -54,14 +55,17 @@ _CLASS_OF: Final[Mapping[str, str]] = {
     "Notebook": "build",
 }
 _TEMPLATES: Final = frozenset({"template", "replicatedJobs", "headGroupSpec"})
-_NON_PREEMPTIBLE_FROM: Final = 100  # priorities of at least this are not preemptible, if nothing else is said
+_NON_PREEMPTIBLE_FROM: Final = 100  # by default jobs with at least this priority are not preemptible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The terms of a gang. `priority_class`: empty, where its pods' own priority counts. `nearness`: the topology, the
-    level that all must share, and the one that they should. `staleness_grace_s`: how long it may run with fewer pods
-    than its minimum; 0: for ever. `missing`: what has not been seen that says these; `awaits`: which owner that is."""
+    """The settings of a gang.
+
+    `priority_class`: its PriorityClass; empty if its pods' own priority counts.
+    `nearness`: the topology, the required level and the preferred level.
+    `staleness_grace_s`: how long it may run with fewer pods than its minimum; 0: for ever.
+    `missing`: the reason if its PodGroup or owner has not been read yet. `awaits`: kind and key of that owner."""
 
     queue: str
     priority: int
@@ -75,7 +79,7 @@ class Terms:
 
 
 def claim(defined: KaiDefinitions, said: Said, objects: Objects) -> Claim | None:
-    """Return what the definitions, its PodGroup and its owner say of a gang; None: it is none of KAI's."""
+    """Return the claim of a gang from the definitions, its PodGroup and its owner; None if it is not KAI's."""
     if not kinds.queue_of(said.queue):
         return None
     found = terms(defined, said, objects)
@@ -92,7 +96,7 @@ def claim(defined: KaiDefinitions, said: Said, objects: Objects) -> Claim | None
         blocked = blocked or Reason(code=ReasonCode.INVALID, text=str(error.args[0]))
     if required:
         options[CLOSENESS] = required
-    if preferred and required:  # inside of the domain that all must share: a group of the whole
+    if preferred and required:  # the required level is the gang's, the preferred one that of a group around all roles
         groups, roles = _wrapped(groups, roles or {"": RoleClaim(minimum=found.shape.minimum)}, preferred)
     elif preferred:
         options[PREFERRED] = preferred
@@ -111,7 +115,7 @@ def claim(defined: KaiDefinitions, said: Said, objects: Objects) -> Claim | None
 
 
 def terms(defined: KaiDefinitions, said: Said, objects: Objects) -> Terms:
-    """Return what a gang is, by its PodGroup or its owner."""
+    """Return the settings of a gang from its PodGroup or its owner."""
     options = said.options
     if name := options.get(GROUP_NAME):
         group = objects.get(kinds.POD_GROUPS, {}).get(f"{said.namespace}/{name}")
@@ -144,8 +148,8 @@ def terms(defined: KaiDefinitions, said: Said, objects: Objects) -> Terms:
 
 
 def gang_of(answer: Object) -> str:
-    """Return the gang that a PodGroup, or the owner of its pods, is about. Caches do not say the kind of an object: an
-    owner has a template of pods somewhere, a PodGroup none."""
+    """Return the id of the gang of a PodGroup or of an owner of pods. Cached objects have no kind, so an owner is
+    recognised by a pod template, which a PodGroup does not have."""
     meta, spec = answer.get("metadata") or {}, answer.get("spec") or {}
     name = str(meta.get("name"))
     if not _TEMPLATES.isdisjoint(spec) or any(key.endswith("ReplicaSpecs") for key in spec):
@@ -154,7 +158,7 @@ def gang_of(answer: Object) -> str:
 
 
 def shape_of_spec(spec: Mapping[str, Any]) -> Shape:
-    """Return what the gang of a PodGroup is to be."""
+    """Return the size of a PodGroup's gang."""
     listed = [one for one in spec.get("subGroups") or () if isinstance(one, Mapping)]
     if not listed:
         return Shape(minimum=max(1, int(spec.get("minMember") or 1)))
@@ -203,16 +207,17 @@ def _of_pod_group(defined: KaiDefinitions, said: Said, name: str, group: Object 
 
 
 def _queue(labels: Mapping[str, Any], said: Said) -> str:
-    """The queue that the owner's label names, then the pod's, then the project of either."""
+    """Return the queue from the owner's label, otherwise the pod's, otherwise from the project of either."""
     named = str(labels.get(QUEUE_LABEL) or said.options.get(QUEUE_LABEL) or "")
     return named or queue_named(labels) or kinds.queue_of(said.queue)
 
 
 def _priority(defined: KaiDefinitions, said: str, pods: int, owner: OwnerName) -> tuple[str, int]:
-    """The class and its value: what is said, if there is such a class; else what the pods have; else by the kind."""
+    """Return the PriorityClass and its value: the named one if it exists, otherwise the pods' own priority, otherwise
+    the default of the owner's kind."""
     if said in defined.priorities:
         return said, defined.priorities[said]
-    if pods:  # what the API server made of a class that they name
+    if pods:  # the value that the API server set from the pods' PriorityClass
         return next((name for name, value in defined.priorities.items() if value == pods), ""), pods
     if defined.default_priority is not None:
         return "", defined.default_priority
@@ -221,7 +226,8 @@ def _priority(defined: KaiDefinitions, said: str, pods: int, owner: OwnerName) -
 
 
 def _grace_s(said: Any) -> float:
-    """A Go duration; below zero: for ever. What is none counts as nothing said (a number without a unit, too)."""
+    """Return a Go duration in seconds; 0 (for ever) if it is negative, and the default if it is invalid or has no
+    unit."""
     if not isinstance(said, str) or said.isdigit():
         return STALENESS_GRACE_S
     if said.startswith("-"):
@@ -239,7 +245,7 @@ def _preemptible(said: Any, priority: int) -> bool:
 
 
 def _size(options: Mapping[str, str]) -> Shape:
-    """Of an owner that is not looked at, by what its controller wrote on the pods."""
+    """Return the size of a gang whose owner is not watched, from the labels that its controller set on the pods."""
     size = options.get(LWS_SIZE, "")
     return Shape(minimum=max(1, int(size))) if size.isascii() and size.isdigit() and len(size) < 7 else ONE
 
@@ -264,7 +270,7 @@ def _obstacles(defined: KaiDefinitions, found: Terms, said: Said) -> Iterator[Re
 
 
 def _without_quota(defined: KaiDefinitions, queue: KaiQueue, said: Said) -> tuple[str, str] | None:
-    """A queue above, and a resource of which it has nothing."""
+    """Return a queue above the gang's and a resource of which it has no quota; None if there is none."""
     above = (defined.known[name] for name in queue.above)
     return next(
         ((each.name, name) for each in above for name in sorted(said.asks) if each.deserved.get(name) == 0), None
@@ -272,7 +278,8 @@ def _without_quota(defined: KaiDefinitions, queue: KaiQueue, said: Said) -> tupl
 
 
 def _labels(defined: KaiDefinitions, near: tuple[str, str, str]) -> tuple[str, str]:
-    """The node labels of both levels; empty: none is said. Raises LookupError."""
+    """Return the node labels of the required and the preferred level; empty if a level is not set. Raises
+    LookupError."""
     topology, required, preferred = near
     if not topology or not (required or preferred):
         return "", ""
@@ -286,7 +293,8 @@ def _labels(defined: KaiDefinitions, near: tuple[str, str, str]) -> tuple[str, s
 
 
 def _near(defined: KaiDefinitions, group: Object) -> Object:
-    """The group with its constraint in our words; where it has both, what must be counts."""
+    """Return the group with its topology constraint as Phalanx options. If it has both levels, the required one
+    counts."""
     said = group.get("near") or {}
     keys = ("topology", "requiredTopologyLevel", "preferredTopologyLevel")
     near = (str(said.get(keys[0]) or ""), str(said.get(keys[1]) or ""), str(said.get(keys[2]) or ""))
@@ -300,7 +308,7 @@ def _near(defined: KaiDefinitions, group: Object) -> Object:
 def _wrapped(
     groups: list[Object], roles: Mapping[str, RoleClaim], preferred: str
 ) -> tuple[list[Object], dict[str, RoleClaim]]:
-    """Return one group around everything, whose pods are close to each other as far as possible."""
+    """Return the groups and roles inside one group for the whole gang, which has the preferred level."""
     if groups and groups[0]["name"] == ROOT:
         return [{**groups[0], "preferredCloseness": preferred}, *groups[1:]], dict(roles)
     inside = {name: RoleClaim(minimum=one.minimum, group=one.group or ROOT) for name, one in roles.items()}

@@ -95,8 +95,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQueue:
-    """A ClusterQueue. `reason`, `message`: reason and message of its condition Active; it admits jobs only if the reason is Ready.
-    `checks`: AdmissionCheck -> its flavors; empty: every flavor."""
+    """A ClusterQueue. `reason`, `message`: reason and message of its condition Active; it admits jobs only if the
+    reason is Ready. `checks`: AdmissionCheck -> its flavors; empty: every flavor."""
 
     node: Node
     checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
