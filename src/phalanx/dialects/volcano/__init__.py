@@ -1,14 +1,14 @@
-"""Volcano (`batch.volcano.sh`, `scheduling.volcano.sh`, ...): its queues, its gangs, its answers.
+"""Volcano (`batch.volcano.sh`, `scheduling.volcano.sh`, ...): its queues, its gangs, its status.
 
-Rooms, lowest first:
+Parts, lowest first:
 
-    kinds         its kinds, and how its queues are said in our words
-    definitions/  Queues and PriorityClasses: our queue tree
-    gangs         which pods are one gang, and what their PodGroup says of it
+    kinds         Volcano's kinds, and its queue names in Phalanx's queue option
+    definitions/  Queues and PriorityClasses as queues of the queue tree
+    gangs         the gang of a pod, and its settings from its PodGroup
     answers       the status of PodGroups and Queues
-    tables        what becomes of every field, label and annotation
-    settings      what becomes of each action, plugin and argument
-    admission     what its webhooks refuse, as admission policies
-    migration     what each object becomes, for whoever moves
-    dialect       all of it, as `frame.Dialect`
+    tables        the use of every field, label and annotation
+    settings      the use of each action, plugin and argument
+    admission     admission policies in place of Volcano's webhooks
+    migration     the Phalanx equivalent of each object, before a migration
+    dialect       all parts as a `frame.Dialect`
 """

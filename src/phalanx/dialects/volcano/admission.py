@@ -1,11 +1,13 @@
-"""What Volcano's webhooks refuse, as admission policies of the API server (CEL): no webhook can be down.
+"""Admission policies (CEL) in place of Volcano's webhooks.
 
-Defaults that its webhooks write are read where they count (the Job controller), so an object stays as it was written.
-Not refused here, since CEL cannot look at other objects: a job for a queue that is closed, absent or no leaf waits and
-says so.
+Volcano's webhooks write defaults; here the Job controller applies them when it reads a Job, so an object stays as its
+user wrote it. CEL cannot read other objects, so a job for a closed, missing or inner queue is not refused; it waits
+with this reason.
 
-A circle of dependencies is found in rounds: first those that depend on nothing, then those that depend on these alone,
-and so on. If a round adds nobody and some are left, they wait for each other. A chain longer than the rounds is taken.
+A cycle of dependencies is found in rounds: first the tasks without dependencies, then the tasks that depend only on
+these, and so on. If a round adds no task and some are left, they form a cycle. A chain that is longer than the number
+of rounds is accepted.
+
 
 Source: pkg/webhooks/admission of Volcano v1.15.1.
 """
@@ -43,8 +45,8 @@ _ROUNDS: Final = 16
 
 
 def _rounds(listed: str, names: str) -> list[dict[str, str]]:
-    """Return the rounds as variables of a policy: each the names of those that wait for nobody outside the one before.
-    `listed`: all of them, `names`: whom one of them (`t`) depends on."""
+    """Return the rounds as variables of a policy. Each has the names of the items whose dependencies are all in the
+    round before. `listed`: all items. `names`: the dependencies of one item (`t`)."""
     first = f"{listed}.filter(t, size({names}) == 0).map(t, has(t.name) ? t.name : '')"
     found = [{"name": "round0", "expression": first}]
     for number in range(1, _ROUNDS):
@@ -55,13 +57,14 @@ def _rounds(listed: str, names: str) -> list[dict[str, str]]:
 
 
 def _no_circle(listed: str) -> str:
-    """Return that all are in the last round, or that it still added somebody."""
+    """Return an expression that holds if the last round has all items, or still added some."""
     last, before = (f"size(variables.round{number})" for number in (_ROUNDS - 1, _ROUNDS - 2))
     return f"{last} == size({listed}) || {last} != {before}"
 
 
 def _policies(of: str) -> dict[str, str]:
-    """Return what holds for the lifecycle policies of the job or a task (`of`). Message -> what must hold."""
+    """Return the checks for the lifecycle policies of a job or a task (`of`): message -> the expression that must
+    hold."""
     said = "(has(p.event) ? [p.event] : []) + (has(p.events) ? p.events : [])"
     each = f"!has({of}.policies) || {of}.policies.all(p, "
     others = said.replace("p.", "o.")
@@ -135,7 +138,7 @@ _JOB = {
 
 
 def _same(field: str) -> str:
-    """The field of the spec did not change."""
+    """Return an expression that holds if a field of the spec did not change."""
     new, old = f"object.spec.{field}", f"oldObject.spec.{field}"
     return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
 
@@ -152,7 +155,7 @@ _QUEUE = "object.spec"
 
 
 def _at_most(less: str, more: str, where: str) -> str:
-    """For each resource of both, `less` is at most `more`."""
+    """Return an expression that holds if `less` is at most `more` for each resource that both name."""
     return (
         f"!({where}) || {less}.all(r, !(r in {more}) || "
         f"quantity(string({less}[r])).compareTo(quantity(string({more}[r]))) <= 0)"
@@ -204,7 +207,7 @@ def _checked(
     checks: dict[str, str],
     variables: Sequence[dict[str, str]] = (),
 ) -> list[tuple[Kind, Object]]:
-    """`checks`: message -> what must hold."""
+    """Return a policy and its binding. `checks`: message -> the expression that must hold."""
     full = f"{name}.{NAME}.phalanx.dev"
     rule = {"apiGroups": [group], "apiVersions": [version], "operations": list(operations), "resources": [plural]}
     going = "has(object.spec) && !has(object.metadata.deletionTimestamp)"

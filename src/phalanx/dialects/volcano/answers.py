@@ -1,8 +1,9 @@
-"""What Volcano's users read: the status of PodGroups, and what Queues have allocated.
+"""The status that Volcano's users read: of PodGroups, and the allocated amounts of Queues.
 
-A PodGroup's phase is Pending, Inqueue (its start was decided), Running (its minimum is bound, or has ended), Completed
-(all its pods have ended, well or not) or Unknown (some of its pods run, and it cannot be scheduled). Counts of
-PodGroups on Queues Volcano has not written since 1.10: its tools count them.
+A PodGroup's phase is Pending, Inqueue (its start was decided), Running (its minimum is bound or has ended), Completed
+(all its pods have ended) or Unknown (some of its pods run, and the others cannot be scheduled). The numbers of
+PodGroups on Queues are not written, as in Volcano since 1.10.
+
 
 Source: pkg/scheduler/framework/session.go and pkg/scheduler/cache of v1.15.1.
 """
@@ -48,7 +49,7 @@ def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
 
 
 def statuses(parents: Mapping[str, str], everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield the status of PodGroups without pods, and of Queues. `parents`: queue -> the one above it."""
+    """Yield the status of PodGroups without pods, and of Queues. `parents`: queue -> its parent."""
     told = list(everyone)
     with_pods = {f"{one.namespace}/{one.options.get(OBJECT, '')}" for one in told}
     for key, group in objects.get(kinds.POD_GROUPS, {}).items():
@@ -60,7 +61,7 @@ def statuses(parents: Mapping[str, str], everyone: Iterable[Told], objects: Obje
 
 
 def hyper_nodes(defined: HyperNodes, objects: Objects) -> Iterator[Answer]:
-    """Yield the status of HyperNodes: how many nodes each has, with those of all below it."""
+    """Yield the status of HyperNodes: the number of nodes in each, including the HyperNodes below it."""
     if not defined.all:
         return
     counts: Counter[str] = Counter()
@@ -73,7 +74,8 @@ def hyper_nodes(defined: HyperNodes, objects: Objects) -> Iterator[Answer]:
 
 
 def pod_group_status(group: Object, told: Told | None, now: str) -> Object:
-    """Return the status of a PodGroup. `told`: the gang of its pods; None: it has none. `now`: as a metav1.Time."""
+    """Return the status of a PodGroup. `told`: the gang of its pods; None if it has no pods. `now`: as a
+    metav1.Time."""
     pods = [] if told is None else [pod for pod in told.owners if pod.get("kind") == "Pod"]
     phases = [_phase_of(pod) for pod in pods]
     counts = {name.lower(): phases.count(name) for name in ("Running", *_OVER)}
@@ -96,8 +98,8 @@ def pod_group_status(group: Object, told: Told | None, now: str) -> Object:
 
 
 def queue_status(queue: Object, used: Asked) -> Object:
-    """Return the status of a Queue in which so much is allocated. Its state is what its users and its controllers say;
-    it is only begun here."""
+    """Return the status of a Queue with the allocated amounts `used`. Users and controllers set its state; only the
+    first state, Open, is set here."""
     old = queue.get("status") or {}
     said = {resource: quantity(resource, amount) for resource, amount in used.items()}
     kept = {key: value for key, value in old.items() if key not in _COUNTS}
@@ -124,7 +126,7 @@ def _has_node(pod: Object) -> bool:
 
 
 def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str, Asked]:
-    """Return what the pods of each queue hold, and of all below it."""
+    """Return the allocated amounts of each queue, including the queues below it."""
     found: dict[str, Asked] = {}
     for told in everyone:
         held = _held(told)
@@ -139,7 +141,7 @@ def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str
 
 
 def _held(told: Told) -> Asked:
-    """Return what the pods of a gang hold that its start was given."""
+    """Return the amounts that a gang's start granted."""
     total: Asked = {}
     for each in told.pod_sets if told.stage not in (Stage.WAITING, Stage.FINISHED) else ():
         for resource, value in {**dict(each.request), PODS: 1}.items():
@@ -148,7 +150,7 @@ def _held(told: Told) -> Asked:
 
 
 def _said(phase: Phase, reason: Reason | None, lacking: str) -> dict[str, tuple[str, str]]:
-    """The conditions that hold now: type -> reason and message."""
+    """Return the present conditions: type -> (reason, message)."""
     if phase in (Phase.PENDING, Phase.UNKNOWN) and reason is not None:
         word = PEERS[reason.code].volcano
         return {
@@ -165,9 +167,10 @@ def _said(phase: Phase, reason: Reason | None, lacking: str) -> dict[str, tuple[
 def _conditions(
     said: Mapping[str, tuple[str, str]], old: Sequence[Mapping[str, Any]], now: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the conditions, one of a type. What was said of another type stays, as there: the newest counts."""
+    """Yield the conditions, at most one of each type. Old conditions of other types stay, as in Volcano, where the
+    newest counts."""
     yield from (dict(one) for one in old if one.get("type") not in said)
     for kind, (reason, message) in said.items():
         before = next((one for one in old if one.get("type") == kind and one.get("reason") == reason), None)
-        since = (before or {}).get("lastTransitionTime") or now  # kept while it says the same
+        since = (before or {}).get("lastTransitionTime") or now  # unchanged while the reason is
         yield {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since}

@@ -32,7 +32,7 @@ class Volcano:
         kinds.COLOCATIONS,
     )
     by_status: Final[Mapping[Kind, tuple[str, ...]]] = {kinds.QUEUES: ("state",)}
-    # nodes: which there are, to be counted
+    # NODES: read to count the nodes of HyperNodes
     answer_kinds: Final[tuple[Kind, ...]] = (kinds.POD_GROUPS, kinds.QUEUES, kinds.HYPER_NODES, NODES)
     crds: Final = "volcano/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES

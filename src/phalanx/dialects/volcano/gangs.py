@@ -1,8 +1,9 @@
-"""Which pods are one gang, in our words, and what their PodGroup says of it.
+"""The gang of a pod, and its settings from its PodGroup.
 
-A PodGroup is a gang whose pods exist by themselves: `minMember` of them must be there before any is bound, and what
-`minResources` asks beyond them is held for pods that are still to come (Spark's executors, which their driver creates
-when it runs). The queue that a pod names counts before that of its PodGroup.
+A PodGroup is a gang of existing pods: `minMember` of them must exist before any is bound. Amounts of `minResources`
+beyond their requests are reserved for later pods (for example Spark's executors, which the driver creates when it
+runs). A pod's queue takes precedence over its PodGroup's.
+
 
 Source: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.go of v1.15.1.
 """
@@ -36,23 +37,23 @@ _PREEMPTABLE: Final = "volcano.sh/preemptable"
 _NUMA: Final = "volcano.sh/numa-topology-policy"
 _ALIGNED: Final = frozenset({"single-numa-node", "restricted", "best-effort"})
 _WORDS: Final = frozenset({*_GROUP_NAMES, QUEUE_NAME, _TASK, _PREEMPTABLE, _NUMA})
-# Whose pods carry its words and are not another dialect's.
+# Pods with these scheduler names may have Volcano's labels; pods of other schedulers belong to other dialects.
 _SCHEDULERS: Final = frozenset({kinds.SCHEDULER_NAME, "phalanx", "default-scheduler"})
-_QUOTA_NAMES: Final = ("count/", "requests.", "limits.")  # its controllers write these beside the resources themselves
+_QUOTA_NAMES: Final = ("count/", "requests.", "limits.")  # prefixes that Volcano's controllers add to minResources
 _NOTHING: Mapping[str, str] = {}
-_MARK: Final = "podgroup:"  # no Job and no pod has such a name
-PARTITION: Final = "volcano.sh/partition-id"  # label: the pods of a task with one value are a partition
-_PARTITIONS: Final = "volcano/partition/"  # among the words of a pod: its partition's role -> its task
-_SPARED: Final = "volcano/spared"  # among the words of a pod of a PodGroup: nobody may preempt it
+_MARK: Final = "podgroup:"  # a prefix that no name of a Job or pod has
+PARTITION: Final = "volcano.sh/partition-id"  # label: pods of one task with the same value are a partition
+_PARTITIONS: Final = "volcano/partition/"  # options of a pod: the role of its partition -> its task
+_SPARED: Final = "volcano/spared"  # an option of a pod of a PodGroup: the gang may not be preempted
 _SYSTEM: Final = "kube-system"
-_CRITICAL: Final = 2_000_000_000  # from here on the classes of the system are: system-cluster-critical, -node-critical
-OBJECT: Final = "volcano/pod-group"  # the PodGroup of a pod, among its words
+_CRITICAL: Final = 2_000_000_000  # the priority of system-cluster-critical; system-node-critical is above it
+OBJECT: Final = "volcano/pod-group"  # the option with the name of a pod's PodGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkTopology:
-    """How close together pods must, or should, be. `highest`, `highest_name`: the tier of which one HyperNode must hold
-    them; without either a hard request is none, as there."""
+    """A topology request. `soft`: it is only a preference. `highest`, `highest_name`: the highest tier whose HyperNode
+    may contain all pods; a hard request without either has no effect, as in Volcano."""
 
     soft: bool = False
     highest: int | None = None
@@ -61,7 +62,8 @@ class NetworkTopology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubGroups:
-    """The partitions of a task: `size` pods each, of which `minimum` start together, each as close as `topology`."""
+    """The partitions of a task. `size`: the pods of a partition. `minimum`: the number of partitions that must start
+    together. `topology`: the topology request of each partition."""
 
     task: str
     size: int = 1
@@ -71,7 +73,8 @@ class SubGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
-    """`tasks`: how many pods of each task must be there besides. `whole`: what all of it needs."""
+    """A PodGroup. `minimum`: minMember. `tasks`: task -> the number of its pods that must exist too. `whole`:
+    minResources."""
 
     queue: str = DEFAULT
     minimum: int = 1
@@ -83,9 +86,10 @@ class PodGroup:
 
 
 def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return what a pod says, in our words; empty: nothing. Annotations count before labels, as Volcano reads them."""
+    """Return the Phalanx options of a pod; empty if it has none of Volcano's. Annotations take precedence over labels,
+    as in Volcano."""
     labels, annotations = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
-    if _WORDS.isdisjoint(annotations) and _WORDS.isdisjoint(labels):  # nearly every pod
+    if _WORDS.isdisjoint(annotations) and _WORDS.isdisjoint(labels):  # true for nearly every pod
         return _NOTHING
     if scheduler not in _SCHEDULERS or _JOB in labels or _JOB in annotations:
         return _NOTHING
@@ -99,15 +103,15 @@ def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
         found[f"{_PARTITIONS}{role}"] = task
     if group or queue:
         found[_QUEUE] = kinds.said_queue(str(queue))
-    if group:  # its pods may differ, and then the whole gang is spared
+    if group:  # pods of a group may differ; if one of them may not be preempted, the whole gang may not
         spared = "true" if str(found.pop(_PREEMPTIBLE) or "").lower() == "false" else ""
         found |= {_JOB: f"{_MARK}{group}", OBJECT: group, _SPARED: spared}
     return {key: str(value) for key, value in found.items() if value}
 
 
 def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | None:
-    """Return what its PodGroup says of a gang; None: it is not Volcano's. A gang of others in one of its queues is
-    counted there."""
+    """Return the claim of a gang from its PodGroup; None if the gang is not Volcano's. A foreign gang in one of
+    Volcano's queues gets a claim too, so the queue counts it."""
     queue = kinds.queue_said(said.queue)
     if (name := said.options.get(OBJECT)) is None:
         if queue is None and said.queue not in defined.names:
@@ -128,7 +132,7 @@ def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | 
         groups, roles = _partitions(defined.hyper_nodes, group, said.options)
     except LookupError as error:
         return Claim(queue=queue or theirs, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
-    if not _CLOSENESS.isdisjoint(said.options):  # ours count
+    if not _CLOSENESS.isdisjoint(said.options):  # Phalanx's own options take precedence
         options = {}
     options |= _sparing(said)
     if groups:
@@ -147,14 +151,14 @@ def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | 
 
 
 def _sparing(said: Said) -> Mapping[str, str]:
-    """Return, in our words, that nobody may preempt the gang, where one of its pods says so, or is of the system, as
-    the plug-in conformance has it. A word of ours counts before both."""
+    """Return the option that protects a gang from preemption, if one of its pods has it or belongs to the system (as in
+    the plug-in conformance). Phalanx's own option takes precedence."""
     system = said.namespace == _SYSTEM or said.priority >= _CRITICAL
     return {_PREEMPTIBLE: "false"} if (system or _SPARED in said.options) and _PREEMPTIBLE not in said.options else {}
 
 
 def closeness(hyper_nodes: HyperNodes, asked: NetworkTopology | None) -> Mapping[str, str]:
-    """Return what a request for closeness is in our words. Raises LookupError for a tier name that no HyperNode has."""
+    """Return the Phalanx options of a topology request. Raises LookupError if no HyperNode has the tier name."""
     if asked is None:
         return _NOTHING
     if asked.soft:
@@ -167,13 +171,13 @@ def closeness(hyper_nodes: HyperNodes, asked: NetworkTopology | None) -> Mapping
 
 
 def gang_of(group: Object) -> str:
-    """Return the gang of a PodGroup's pods."""
+    """Return the id of a PodGroup's gang."""
     meta = group.get("metadata") or {}
     return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
 
 
 def read_pod_group(spec: Any) -> PodGroup:
-    """Return what a PodGroup says. Raises Misread."""
+    """Return the settings of a PodGroup's spec. Raises Misread."""
     said = Fields(spec, ("spec",))
     tasks, minimum = said.weights("minTaskMember"), max(1, said.whole("minMember", 1))
     counted = minimum >= sum(count for _, count in tasks)
@@ -193,8 +197,8 @@ def read_pod_group(spec: Any) -> PodGroup:
 def _partitions(
     hyper_nodes: HyperNodes, group: PodGroup, options: Mapping[str, str]
 ) -> tuple[list[Object], dict[str, RoleClaim]]:
-    """Return the groups and roles of a gang with partitions: one of each for every partition of which a pod exists.
-    Raises LookupError."""
+    """Return the groups and roles of a gang with partitions: a group and a role for each partition with a pod. Raises
+    LookupError."""
     there: dict[str, list[str]] = {}
     for key in sorted(options):
         if key.startswith(_PARTITIONS):

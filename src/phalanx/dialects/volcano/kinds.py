@@ -1,4 +1,5 @@
-"""Volcano's kinds, and the names that they have in our tree.
+"""Volcano's kinds, and its queue names in Phalanx's queue option.
+
 
 Source: staging/src/volcano.sh/apis of Volcano v1.15.1.
 """
@@ -25,15 +26,15 @@ HYPER_NODES: Final = Kind(
 NUMA_TOPOLOGIES: Final = Kind(
     group="nodeinfo.volcano.sh", version="v1alpha1", plural="numatopologies", name="Numatopology", namespaced=False
 )
-ROOT: Final = "root"  # the Queue above all
+ROOT: Final = "root"  # the topmost Queue
 _SAID: Final = "volcano/"
 
 
 def said_queue(name: str) -> str:
-    """Return how a pod's queue is said in our words; without a name, that of its PodGroup is meant."""
+    """Return the queue option for a pod's queue; an empty name means the queue of its PodGroup."""
     return _SAID + name
 
 
 def queue_said(queue: str) -> str | None:
-    """Return the Queue that a pod says in our words; None: it says another's."""
+    """Return Volcano's Queue in a queue option; None if it names another queue."""
     return queue.removeprefix(_SAID) if queue.startswith(_SAID) else None

@@ -1,7 +1,7 @@
-"""What each object of a cluster of Volcano's becomes here, for whoever is about to move.
+"""The Phalanx equivalent of each object of a cluster with Volcano, for users who plan a migration.
 
-Its scheduler's ConfigMap is read as well: actions and plugins say how the cluster was scheduled, and each is
-answered by what does the same here, or by why nothing does.
+The scheduler's ConfigMap is read too. Each action and plugin is listed with its equivalent, or with the reason why
+there is none.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ _GROUP = ".volcano.sh/"
 
 
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
-    """Return what each of these objects becomes, in their order. Those that have nothing to do with Volcano are left
-    out."""
+    """Return the equivalent of each object, in order. Objects without relation to Volcano are left out."""
     found = (_moved(obj) for obj in objects if isinstance(obj.get("metadata"), Mapping))
     return tuple(one for one in found if one is not None)
 

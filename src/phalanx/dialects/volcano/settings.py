@@ -1,7 +1,8 @@
-"""What becomes of each action, plugin and argument of the scheduler's configuration.
+"""The use of each action, plugin and argument of the scheduler's configuration.
 
-The page docs/dialects/volcano.md shows this table, an event on the ConfigMap says what has no effect, and
-`phalanx migrate --from volcano` tells of all of it.
+The page docs/dialects/volcano.md shows this table. An event on the ConfigMap lists settings without effect, and
+`phalanx migrate --from volcano` lists all settings.
+
 
 Source: pkg/scheduler/{actions,plugins} of v1.15.1; docs/user-guide and the site's page of each plugin.
 """
@@ -107,7 +108,7 @@ SETTINGS: Final[Mapping[str, Use]] = {
 
 
 def use_of(setting: Setting) -> Use | None:
-    """Return what becomes of a setting; None: it is not known."""
+    """Return the use of a setting; None if it is unknown."""
     if setting.what != "argument":
         return SETTINGS.get(f"{setting.what} {setting.name}")
     plugin, _, name = setting.name.partition(".")
@@ -136,7 +137,7 @@ def notes(config_map: Object) -> Iterator[str]:
 
 
 def told(text: str) -> Iterator[str]:
-    """Yield what becomes of each setting, for whoever is about to move."""
+    """Yield the use of each setting, for users who plan a migration."""
     try:
         found = read_configuration(text)
     except ConfigurationError as error:

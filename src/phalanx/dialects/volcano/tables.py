@@ -1,7 +1,7 @@
-"""What becomes of every field of Volcano's kinds, and of its labels and annotations on pods.
+"""The use of every field of Volcano's kinds, and of its labels and annotations on pods.
 
-The page docs/dialects/volcano.md is made from these tables; a test walks every field of every definition. What of an
-object has no effect is said by an Event on it.
+The page docs/dialects/volcano.md is generated from these tables, and a test compares them with every field of every
+definition. An event on an object lists its fields without effect.
 """
 
 from __future__ import annotations
@@ -226,8 +226,8 @@ WORDS: Mapping[str, Use] = {
 
 
 def notes(kind: str, obj: Object) -> Iterator[str]:
-    """Yield a sentence for each field, label and annotation without effect. Of objects of other groups, which have a
-    Job as well, only the words are looked at."""
+    """Yield a sentence for each field, label and annotation without effect. For objects of other API groups, for
+    example a batch/v1 Job, only labels and annotations are checked."""
     theirs = _GROUPS in str(obj.get("apiVersion") or "")
     table = TABLES.get(kind, {}) if theirs else {}
     if isinstance(whole := table.get("spec"), Ignored):

@@ -2,7 +2,7 @@
 
 Rooms, lowest first:
 
-    grouper     which pods become one gang, from what stands on a pod
+    grouper     the gang of a pod, from the pod alone
     owners      how many pods the gang of an owner needs
     pod_groups  what a gang is, by its PodGroup or its owner
 """

@@ -1,9 +1,9 @@
-"""What Volcano's objects define, in ours.
+"""Volcano's definitions, translated.
 
-Rooms, lowest first:
+Parts, lowest first:
 
     configuration  the scheduler's configuration: actions, plugins and their arguments
-    hyper_nodes    HyperNodes: a topology
+    hyper_nodes    HyperNodes as a topology
     zones          Numatopologies: the NUMA zones of nodes
-    queues         Queues and PriorityClasses: our queue tree, and what gangs are looked up in
+    queues         Queues and PriorityClasses as queues of the queue tree
 """

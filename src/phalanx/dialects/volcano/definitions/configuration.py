@@ -1,11 +1,13 @@
 """The configuration of Volcano's scheduler: actions, tiers of plugins, and their arguments.
 
-The configuration stands in a ConfigMap of the namespace `volcano-system`, under `volcano-scheduler.conf`. Where there
-is none, Volcano's Queues mean what they mean by the plugin capacity, with reclaim. Where there is one, it says who
-preempts and reclaims, whether `deserved` or weights divide the cluster, and in which order jobs come. Of all of it
-`volcano.settings` has a row.
 
-A file that cannot be read counts as absent, which an event on it says; Volcano keeps the last one that it could read.
+The configuration is in a ConfigMap of the namespace `volcano-system`, under `volcano-scheduler.conf`. Without one,
+Volcano's Queues have the meaning of the plugin capacity, with reclaim. The configuration sets whether jobs preempt and
+reclaim, whether `deserved` or weights divide the cluster, and the order of jobs. `volcano.settings` has a row for each
+setting.
+
+An unreadable file counts as missing, and an event on the ConfigMap reports it. (Volcano keeps the last readable file.)
+
 
 Source: pkg/scheduler/{conf,util.go} and pkg/scheduler/plugins of v1.15.1.
 """
@@ -21,7 +23,7 @@ import yaml
 from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
 
-# The ConfigMaps of Volcano's namespace alone: nobody else's are read.
+# Only ConfigMaps of Volcano's namespace are read.
 CONFIGURATIONS: Final = Kind(plural="namespaces/volcano-system/configmaps", name="ConfigMap", namespaced=False)
 FILE: Final = "volcano-scheduler.conf"
 _MOST_CHARS: Final = 1 << 20
@@ -30,12 +32,13 @@ _RECLAIM: Final = frozenset({"reclaim", "gangreclaim"})
 
 
 class ConfigurationError(ValueError):
-    """A fault of the file, in words."""
+    """The file is invalid. The text has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting: an `action`, a `plugin`, or an `argument` (its name begins with its plugin's)."""
+    """A setting. `what`: `action`, `plugin` or `argument`. `name`: an argument's name begins with its plugin's
+    name."""
 
     what: str
     name: str
@@ -44,7 +47,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """The configuration. `actions`: in order. `plugins`: name -> its arguments and switches. `said`: there is one."""
+    """The configuration. `actions`: in order. `plugins`: plugin -> its arguments and switches. `said`: a configuration
+    exists."""
 
     actions: tuple[str, ...] = ()
     plugins: Mapping[str, Mapping[str, Any]]
@@ -52,27 +56,27 @@ class Configuration:
 
     @property
     def preempts(self) -> bool:
-        """Return whether jobs of a queue give way to others of it."""
+        """Return whether jobs may preempt other jobs of the same queue."""
         return not _PREEMPT.isdisjoint(self.actions)
 
     @property
     def reclaims(self) -> bool:
-        """Return whether queues take back from others what is theirs."""
+        """Return whether queues reclaim their quota from other queues."""
         return not self.said or not _RECLAIM.isdisjoint(self.actions)
 
     @property
     def proportional(self) -> bool:
-        """Return whether weights, not `deserved`, say what is whose."""
+        """Return whether weights divide the cluster, and not `deserved`."""
         return "proportion" in self.plugins
 
     @property
     def fair(self) -> bool:
-        """Return whether of queues the one with the lowest share comes first."""
+        """Return whether the queue with the lowest share comes first."""
         return not self.plugins.keys().isdisjoint({"proportion", "capacity", "drf"})
 
     @property
     def by_priority(self) -> bool:
-        """Return whether jobs of a queue come by their priority, before their age."""
+        """Return whether the jobs of a queue are ordered by priority before age."""
         return not self.said or "priority" in self.plugins
 
 
@@ -80,7 +84,7 @@ NONE: Final = Configuration(plugins={}, said=False)
 
 
 def configuration(objects: Mapping[str, Object]) -> Configuration:
-    """Return the configuration that stands in one of these ConfigMaps, the first by name; `NONE`: in none."""
+    """Return the configuration in the first ConfigMap by name that has one; `NONE` if there is none."""
     for name in sorted(objects):
         if (text := text_of(objects[name])) is not None:
             try:
@@ -91,13 +95,13 @@ def configuration(objects: Mapping[str, Object]) -> Configuration:
 
 
 def text_of(config_map: Object) -> str | None:
-    """Return the file in a ConfigMap; None: it is another's."""
+    """Return the text of the file in a ConfigMap; None if it has no such file."""
     text = (config_map.get("data") or {}).get(FILE)
     return None if text is None else str(text)
 
 
 def read_configuration(text: str) -> Configuration:
-    """Return what the file says. Raises ConfigurationError."""
+    """Return the configuration in the text of the file. Raises ConfigurationError."""
     try:
         found = yaml.safe_load(text) if len(text) <= _MOST_CHARS else None
     except (yaml.YAMLError, RecursionError) as error:
@@ -109,7 +113,7 @@ def read_configuration(text: str) -> Configuration:
 
 
 def settings(found: Configuration) -> Iterator[Setting]:
-    """Yield all that a configuration says, in order."""
+    """Yield all settings of a configuration in order."""
     yield from (Setting(what="action", name=each) for each in found.actions)
     for plugin, arguments in found.plugins.items():
         yield Setting(what="plugin", name=plugin)

@@ -1,9 +1,10 @@
-"""HyperNodes as a topology of ours: a level for each tier, and for each node the HyperNodes that it is in.
+"""HyperNodes as a topology: a level for each tier, and for each node the HyperNodes that contain it.
 
-A node's label of a tier is the highest HyperNode around it of that tier or a lower one, so that a request for a tier is
-met by what is closer as well ("one HyperNode of tier <= highestTierAllowed"). A node in no HyperNode has no label: it
-is under Volcano's virtual root alone, which no hard request reaches. Of several HyperNodes of one tier around a node
-the first by name counts. A HyperNode that contains itself is in none above it.
+A node's label for a tier is the highest HyperNode around it of that tier or a lower one. So a closer HyperNode also
+satisfies a request for a tier ("one HyperNode of tier <= highestTierAllowed"). A node in no HyperNode has no label:
+only Volcano's virtual root contains it, and no hard request accepts that. If several HyperNodes of one tier contain a
+node, the first by name counts. A HyperNode that contains itself is in no other HyperNode.
+
 
 Source: pkg/scheduler/api/hyper_node_info.go of v1.15.1.
 """
@@ -26,18 +27,18 @@ _LEVEL: Final = "topology.volcano.sh/tier-"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member: a node or HyperNode (`is_node`) by `name`, by regular expression (`pattern`), or by labels
-    (`selector`, a node)."""
+    """A member of a HyperNode: a node if `is_node` is set, otherwise a HyperNode. It is given by `name`, by regular
+    expression (`pattern`), or for nodes by labels (`selector`)."""
 
     is_node: bool
     name: str = ""
     pattern: str = ""
-    selector: str = ""  # as `_selector_key` writes it: this class is hashable
+    selector: str = ""  # as text (`_selector_key`), so that this class is hashable
 
 
 @dataclass(frozen=True, slots=True)
 class HyperNode:
-    """A HyperNode. A lower `tier` is closer together."""
+    """A HyperNode. `tier`: a lower tier means closer nodes."""
 
     name: str
     tier: int
@@ -46,7 +47,7 @@ class HyperNode:
 
 
 class Members:
-    """The members of one kind of all HyperNodes, nodes or HyperNodes, so that those around one are soon found."""
+    """An index of all HyperNodes by their members of one kind (nodes or HyperNodes)."""
 
     def __init__(self, all: Iterable[HyperNode], *, are_nodes: bool) -> None:
         pairs = [(one, each) for each in all for one in each.members if one.is_node is are_nodes]
@@ -57,7 +58,7 @@ class Members:
         self._matched = [(one, each) for one, each in pairs if not one.name]
 
     def around(self, name: str, labels: Mapping[str, str]) -> list[HyperNode]:
-        """Return the HyperNodes that have this member, by name."""
+        """Return the HyperNodes that contain this member, sorted by name."""
         matched = [each for one, each in self._matched if _matches(one, name, labels)]
         return sorted({*self._named.get(name, ()), *matched}, key=lambda each: each.name)
 
@@ -78,20 +79,20 @@ class HyperNodes:
 
     @cached_property
     def tiers(self) -> tuple[int, ...]:
-        """Return the tiers that there are, lowest (closest) first."""
+        """Return the existing tiers, the lowest (closest) first."""
         return tuple(sorted({each.tier for each in self.all}))
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Return the levels, coarse to fine."""
+        """Return the levels from coarse to fine."""
         return tuple(level(tier) for tier in reversed(self.tiers))
 
     def tier_named(self, name: str) -> int | None:
-        """Return the tier of that name; None: there is none."""
+        """Return the tier with this name; None if there is none."""
         return next((each.tier for each in self.all if each.tier_name == name), None)
 
     def around(self, node: str, labels: Mapping[str, str]) -> Mapping[int, str]:
-        """Return the HyperNodes that a node is in, by tier."""
+        """Return the HyperNodes that contain a node, by tier."""
         found = dict[int, str]()
         inside = self._nodes.around(node, labels)
         seen = set[str]()
@@ -105,7 +106,7 @@ class HyperNodes:
         return found
 
     def node_labels(self, node: str, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the labels of the levels that a node has."""
+        """Return a node's labels for all levels."""
         around, said = self.around(node, labels), dict[str, str]()
         highest = ""
         for tier in self.tiers:
@@ -115,7 +116,8 @@ class HyperNodes:
         return said
 
     def allowed(self, highest: int | None) -> str:
-        """Return the level of the highest tier up to `highest`, or that no node has; None: of the lowest tier."""
+        """Return the level of the highest existing tier up to `highest`; without one, a level that no node has. For
+        None, return the level of the lowest tier."""
         tiers = self.tiers
         if highest is None:
             return level(tiers[0]) if tiers else ""
@@ -131,7 +133,7 @@ def level(tier: int) -> str:
 
 
 def read_hyper_nodes(objects: Mapping[str, Object]) -> HyperNodes:
-    """Return the HyperNodes. What of one cannot be read is no member of it."""
+    """Return the HyperNodes. Unreadable members are left out."""
     return HyperNodes(tuple(_read(name, objects[name].get("spec") or {}) for name in sorted(objects)))
 
 
@@ -167,7 +169,7 @@ def _selector(key: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _pattern(text: str) -> Any:
-    """Return the pattern as Go reads it, found in linear time; None: it is none."""
+    """Return the compiled pattern in Go's syntax, which matches in linear time; None if it is invalid."""
     try:
         return re2.compile(text)
     except re2.error:

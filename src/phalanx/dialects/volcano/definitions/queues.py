@@ -1,7 +1,9 @@
-"""Volcano's Queues, as queues of our tree, and what gangs are looked up in.
+"""Translate Volcano's Queues to the queue tree, and collect the definitions that gangs need.
 
-A Queue has its own name in the tree, as Volcano's users write it on jobs of every kind; where there is a queue of ours
-of that name, ours counts. A Queue that cannot be read is held, so that nothing starts by rules that nobody wrote.
+A Queue keeps its plain name in the tree, because Volcano's users write it on jobs of every kind. A Phalanx Queue of the
+same name takes precedence. An unreadable Queue starts no jobs, so no job starts by rules that its administrator did not
+write.
+
 
 Sources: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.go of v1.15.1; the meaning of `deserved`
 and `guarantee` is that of the plug-in capacity.
@@ -33,7 +35,7 @@ from phalanx.model.queue import (
 )
 
 DEFAULT: Final = "default"
-QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"  # of a pod, or of a namespace
+QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"  # annotation of a pod or a namespace
 _GROUP: Final = "nodegroup/"  # a flavor: the nodes of a node group
 _GROUP_LABEL: Final = "volcano.sh/nodegroup-name"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -42,8 +44,9 @@ _STATES: Final = {"Closed": QueueState.CLOSED, "Closing": QueueState.CLOSED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoDefinitions(Definitions):
-    """`names`: those of the Queues. `priorities`: the value of each PriorityClass. `hyper_nodes`: the network.
-    `zones`: of nodes, by name. `redirects`: namespace -> the queue of its PodGroups that name none, or `default`."""
+    """Volcano's definitions. `names`: the names of the Queues. `priorities`: PriorityClass -> value. `hyper_nodes`: the
+    HyperNodes. `zones`: node -> NUMA zones. `redirects`: namespace -> the queue of its PodGroups that name no queue, or
+    `default`."""
 
     names: frozenset[str] = frozenset()
     priorities: Mapping[str, int] = field(default_factory=dict)
@@ -52,7 +55,7 @@ class VolcanoDefinitions(Definitions):
     redirects: Mapping[str, str] = field(default_factory=dict)
 
     def queue_of(self, namespace: str, queue: str) -> str:
-        """Return the queue of a PodGroup that names this one."""
+        """Return the queue of a PodGroup. `queue`: the queue that it names."""
         return self.redirects.get(namespace, DEFAULT) if queue in ("", DEFAULT) else queue
 
     def places(self) -> Hashable:
@@ -66,7 +69,7 @@ class VolcanoDefinitions(Definitions):
 
 
 def define(objects: Objects) -> VolcanoDefinitions:
-    """Return the definitions. Never raises."""
+    """Translate the definitions. Never raises."""
     queues = objects.get(kinds.QUEUES, {})
     classes = objects.get(PRIORITY_CLASSES, {})
     hyper_nodes = read_hyper_nodes(objects.get(kinds.HYPER_NODES, {}))
@@ -94,7 +97,8 @@ def _redirects(namespaces: Mapping[str, Object]) -> Mapping[str, str]:
 
 
 def read_queue(name: str, spec: Any, state: str = "", how: Configuration = NONE, *, inner: bool = False) -> Queue:
-    """Return the queue. `state`: that of its status. `inner`: others are below it. Raises Misread."""
+    """Return the queue of a Queue's spec. `state`: the state in its status. `inner`: it has child queues. Raises
+    Misread."""
     said = Fields(spec, ("spec",))
     parent, quota = said.text("parent"), _quota(said, how)
     top = kinds.ROOT if how.fair else ""
@@ -119,7 +123,7 @@ def read_queue(name: str, spec: Any, state: str = "", how: Configuration = NONE,
 
 
 def fault_of(obj: Object) -> str:
-    """Return what of a Queue cannot be read; empty: all of it can."""
+    """Return the error in a Queue; empty if it is valid."""
     try:
         read_queue(str(obj["metadata"].get("name")), obj.get("spec") or {})
     except Misread as error:
@@ -139,8 +143,8 @@ def _queue(name: str, obj: Object, how: Configuration, *, inner: bool) -> Queue:
 
 
 def _quota(said: Fields, how: Configuration) -> Quota:
-    """Theirs by right is the larger of both; what the guarantee has of it, nobody borrows. Where weights divide the
-    cluster only the guarantee is."""
+    """Return the quota of a Queue. It is guaranteed the larger of `deserved` and `guarantee`; the part in `guarantee`
+    is never lent. If weights divide the cluster, only `guarantee` counts."""
     guarantee = dict(said.fields("guarantee").amounts("resource"))
     deserved = {} if how.proportional else dict(said.amounts("deserved"))
     own = {name: max(deserved.get(name, 0), guarantee.get(name, 0)) for name in deserved.keys() | guarantee.keys()}
@@ -151,6 +155,6 @@ def _quota(said: Fields, how: Configuration) -> Quota:
 
 
 def _node_groups(said: Fields) -> tuple[str, ...]:
-    """Return the flavors of the node groups that its jobs must go to, in their order."""
+    """Return the flavors of the node groups to which a Queue's jobs are restricted, in order."""
     near = said.fields("affinity").fields("nodeGroupAffinity")
     return tuple(dict.fromkeys(f"{_GROUP}{group}" for group in near.texts(_REQUIRED)))

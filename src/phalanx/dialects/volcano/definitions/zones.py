@@ -1,8 +1,8 @@
 """Numatopologies: the NUMA zones of nodes, with the cpus of each.
 
-One object for each node, of its name, written by Volcano's resource-exporter. What of a zone is free at the moment
-(`numares`) is not read: it changes with every pod, and is known from the pods. A cpu whose zone is not said counts as
-absent.
+Volcano's resource-exporter writes one object per node, with the node's name. The free part of a zone (`numares`) is not
+read, because it changes with every pod and follows from the pods. A cpu without a zone is left out.
+
 
 Source: staging/src/volcano.sh/apis/pkg/apis/nodeinfo/v1alpha1/numatopo_types.go of v1.15.1.
 """
@@ -20,11 +20,11 @@ from phalanx.dialects.frame.dialect import Object
 from phalanx.model.node import Zone
 
 _MILLI: Final = 1000
-_MOST_NODES: Final = 1 << 14  # remembered: nodes of a kind are alike, and each object changes often
+_MOST_NODES: Final = 1 << 14  # the size of the cache; objects change often, and many nodes have equal zones
 
 
 def read_zones(objects: Mapping[str, Object]) -> Mapping[str, tuple[Zone, ...]]:
-    """Return the zones of each node that has any."""
+    """Return the zones of each node with zones."""
     found = {name: _zones(_detail(obj)) for name, obj in objects.items()}
     return {name: zones for name, zones in found.items() if zones}
 
