@@ -4,14 +4,14 @@ are created together, when all their pods have a place.
 Rooms, lowest first:
 
     kinds          its kind, and the words on it
-    pod_sets       the templates of pods in what it wraps, and what each is created as
-    generic_items  MCAD's AppWrapper in the shape of the newer one
-    quota_trees    MCAD's trees of quotas as queues of our tree
-    wrapping       what its controller is told of it
-    job_form       an AppWrapper as Jobs, one for each set of pods, as the scheduler sees it
-    admission      what its webhook does, as admission policies
-    tables         what becomes of every field and annotation
-    dialect        all of it, as `frame.Dialect`
+    pod_sets       the pod templates in the wrapped objects, and the wrapped objects to create
+    generic_items  translates MCAD's AppWrapper into the newer form
+    quota_trees    translates MCAD's quota trees into Phalanx Queues
+    wrapping       the functions that the controller of AppWrappers calls
+    job_form       presents an AppWrapper to the scheduler as Jobs, one for each set of pods
+    admission      the checks and changes of its webhook, as admission policies
+    tables         the effect of every field and annotation
+    dialect        the dialect itself, as `frame.Dialect`
 
-`embedded.controllers.operators.appwrapper` creates what it wraps.
+The controller `embedded.controllers.operators.appwrapper` creates the wrapped objects.
 """

@@ -1,9 +1,10 @@
-"""What AppWrapper's webhook does, as admission policies.
+"""The checks and changes of AppWrapper's webhook, as admission policies.
 
-An AppWrapper is created suspended, and signed: who created it stands in annotations that nobody can change, and what it
-wraps is created with his rights (`embedded.controllers.operators.appwrapper`). So nobody gets by wrapping what he may
-not create himself: instead of asking at the door whether he may, as upstream does, he is the one who creates it, when
-it is created. What it wraps does not change.
+A policy suspends each new AppWrapper, and writes the user who created it into annotations that cannot be changed. The
+controller creates the wrapped objects with the rights of that user (`embedded.controllers.operators.appwrapper`). So a
+user cannot create an object by wrapping it without the right to create it. Upstream checks that right when the
+AppWrapper is created; here the API server checks it when the wrapped object is created. The wrapped objects are
+immutable.
 
 Source: internal/webhook/appwrapper_webhook.go of v1.2.1.
 """
@@ -75,12 +76,12 @@ def _validations(checks: dict[str, str]) -> Object:
 
 
 def _kept(key: str) -> str:
-    """CEL: the annotation is as it was."""
+    """Return a CEL expression: the annotation is unchanged."""
     now, then = (f'has({of}) && "{key}" in {of}' for of in (_NOTES, _OLD_NOTES))
     return f'(({now}) == ({then})) && (!({now}) || {_NOTES}["{key}"] == {_OLD_NOTES}["{key}"])'
 
 
-# A group whose name has a comma cannot be named where several are; whoever is in it acts without it.
+# The annotation separates groups by commas, so a group with a comma in its name is left out, and its rights are lost.
 _GROUPS = 'request.userInfo.groups.filter(g, !g.contains(",")).join(",")'
 _SIGNATURE = (
     "Object{metadata: Object.metadata{annotations: {"

@@ -1,8 +1,8 @@
-"""An AppWrapper of the first generation (MCAD, v1beta1) in the shape of the second.
+"""Translates an AppWrapper of the first generation (MCAD, v1beta1) into the form of the second.
 
-Its `GenericItems` become components: each wraps one object, in which the pods are found as for the second generation,
-or else at `spec.template`, as MCAD looks for them. Objects and pods are labelled as MCAD labels them. An item in which
-no pods are found is waited for by nobody: it is created freely.
+Its `GenericItems` become components. Each wraps one object, whose pod templates are found as in the second generation,
+or else at `spec.template`, as in MCAD. Objects and pods get the labels of MCAD. An item without pods needs no room, so
+it is created without waiting.
 
 Source: pkg/controller/queuejobresources/genericresource/genericresource.go of v1.40.0.
 """
@@ -34,7 +34,7 @@ def generic_items(spec: Mapping[str, Any]) -> list[Object]:
 
 
 def read(obj: Object) -> Object:
-    """Return the AppWrapper in the shape of the second generation; one of that generation as it is."""
+    """Return the AppWrapper in the form of the second generation; one of that generation is returned unchanged."""
     spec = obj.get("spec") or {}
     if not is_mcad(spec):
         return obj
@@ -44,7 +44,7 @@ def read(obj: Object) -> Object:
 
 
 def pod_sets_of(obj: Object) -> tuple[PodSet, ...]:
-    """Return the sets of pods of an AppWrapper; of the first generation it may have none. Raises WrapError."""
+    """Return the sets of pods of an AppWrapper; only one of the first generation may have none. Raises WrapError."""
     spec = read(obj).get("spec") or {}
     if not is_mcad(obj.get("spec") or {}):
         return pod_sets(spec)
@@ -52,8 +52,8 @@ def pod_sets_of(obj: Object) -> tuple[PodSet, ...]:
 
 
 def demand(spec: Mapping[str, Any]) -> Object:
-    """Return `totalcpu` (millicores), `totalmemory` (bytes) and `totalgpu` as MCAD counts them: what an item says by
-    `custompodresources`, else the containers of its pods, without init containers."""
+    """Return `totalcpu` (millicores), `totalmemory` (bytes) and `totalgpu` as MCAD counts them: the
+    `custompodresources` of an item, or else the containers of its pods, without init containers."""
     total: Asked = {}
     for item in generic_items(spec):
         for count, asked in _asked(item):
@@ -99,7 +99,7 @@ def _sets(component: Object) -> list[Any]:
 
 
 def _declared(component: Object) -> list[Object]:
-    """Where MCAD looks for pods in an object of a kind that is not known."""
+    """Return the pod set at `spec.template` of an object of an unknown kind, where MCAD looks for pods; else none."""
     spec = component["template"].get("spec")
     inner = (spec.get("template") or {}).get("spec") if isinstance(spec, dict) else None
     if _sets(component) or not isinstance(inner, dict) or not inner.get("containers"):

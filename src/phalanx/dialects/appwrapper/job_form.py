@@ -1,11 +1,11 @@
-"""An AppWrapper as the scheduler sees it: one batch/v1 Job for each of its sets of pods, all of one gang.
+"""Presents an AppWrapper to the scheduler: one batch/v1 Job for each of its sets of pods, all in one gang.
 
-It waits while `suspend` is true, which its policy makes it when it is created; whoever admits it sets it to false, and
-then its controller creates what it wraps. It is in the queue that its labels name, else in the default one. What a
-flavor adds to a template stands in `podSetInfos`, as Kueue writes it.
+An AppWrapper waits while `suspend` is true, which an admission policy sets at its creation. The scheduler, or Kueue,
+sets it to false, and then the controller creates the wrapped objects. Its labels name its queue; without them it is in
+the default queue. What a flavor adds to a pod template is written into `podSetInfos`, as Kueue does.
 
-One of the first generation is seen in the shape of the second (`generic_items`). Its queue is the node of a tree of
-quotas that its labels name, its priority its own field; it needs no room any more when its pods are done.
+An AppWrapper of the first generation is presented in the form of the second (`generic_items`). Its labels name a node
+of a quota tree as its queue, and its priority is a field of its own; it releases its room when its pods have ended.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class AppWrappers:
         found = dict(spec)
         if "suspend" in patch:
             found["suspend"] = patch["suspend"]
-        if "template" in patch and not is_mcad(spec):  # of the first generation, flavors are where pods are bound
+        if "template" in patch and not is_mcad(spec):  # the first generation gets flavors when its pods are bound
             one = next(one for one in pod_sets(spec) if one.role == role)
             wanted = patched(_with_info(spec, one), patch["template"])
             found["components"] = _informed(spec, one, wanted)
@@ -73,7 +73,7 @@ class AppWrappers:
 
 
 APP_WRAPPER: Final = AppWrappers(kinds.APP_WRAPPERS)
-IBM_APP_WRAPPER: Final = AppWrappers(kinds.IBM_APP_WRAPPERS)  # of the first generation alone
+IBM_APP_WRAPPER: Final = AppWrappers(kinds.IBM_APP_WRAPPERS)  # always of the first generation
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def _with_info(spec: Object, one: PodSet) -> Object:
 
 
 def _informed(spec: Object, one: PodSet, wanted: Object) -> list[Object]:
-    """The components, where what is wanted besides the template stands in the `podSetInfos`."""
+    """Return the components with the wanted additions to the pod template of `one` written into its `podSetInfos`."""
     own, meta = one.template.get("spec") or {}, one.template.get("metadata") or {}
     said = wanted.get("metadata") or {}
     words = {
@@ -125,7 +125,8 @@ def _informed(spec: Object, one: PodSet, wanted: Object) -> list[Object]:
 
 
 def _ended(status: Mapping[str, Any]) -> list[Object]:
-    """In a Job's words. One that failed has ended when what it wrapped is gone."""
+    """Return the end of an AppWrapper as conditions of a Job. A failed one has ended once the wrapped objects are
+    deleted."""
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     deployed = conditions.get("ResourcesDeployed", {})
     since = {key: deployed[key] for key in ("lastTransitionTime",) if key in deployed}
@@ -137,7 +138,8 @@ def _ended(status: Mapping[str, Any]) -> list[Object]:
 
 
 def _ended_mcad(obj: Object) -> list[Object]:
-    """In a Job's words. Without `completionstatus` it is never Completed, yet its room is free when pods are done."""
+    """Return the end of an MCAD AppWrapper as conditions of a Job. Without `completionstatus` it is never Completed, so
+    it also counts as complete when all its pods have succeeded."""
     status = obj.get("status") or {}
     pods = sum(one.replicas for one in _sets(obj))
     done = int(status.get("Succeeded") or 0) >= pods and not any(status.get(key) for key in ("running", "pending"))

@@ -1,8 +1,8 @@
-"""The kind AppWrapper of both generations, the trees of quotas of the first, and the words on them.
+"""The kind AppWrapper of both generations, the quota trees of the first, and their labels and annotations.
 
-The two generations share a name in one group. Here they are two versions of one kind: an object is of the generation
-whose fields it has (`components`, or `resources`), in whichever version it is read. Before 1.34.1 MCAD had its kinds in
-groups of IBM's, with the same fields: these are kinds of their own.
+Both generations have the same kind name in the same group. Phalanx serves them as two versions of one kind: the fields
+of an object (`components`, or `resources`) decide its generation, not the version in which it is read. Before 1.34.1
+MCAD's kinds were in API groups of IBM, with the same fields; Phalanx treats those as separate kinds.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ MCAD_VERSION: Final = "v1beta1"
 QUOTA_SUBTREES = Kind(group="quota.codeflare.dev", version="v1alpha1", plural="quotasubtrees", name="QuotaSubtree")
 IBM_APP_WRAPPERS = Kind(group="mcad.ibm.com", version="v1beta1", plural="appwrappers", name="AppWrapper")
 IBM_QUOTA_SUBTREES = Kind(group="ibm.com", version="v1", plural="quotasubtrees", name="QuotaSubtree")
-TREE: Final = "tree"  # label on a QuotaSubtree: the tree that it is of
-DEFAULT_NODE: Final = "default"  # of a tree: whose AppWrappers name no node of it
+TREE: Final = "tree"  # label on a QuotaSubtree: the name of its tree
+DEFAULT_NODE: Final = "default"  # the node of a tree for AppWrappers that name no node of it
 MANAGER: Final = f"{GROUP}/appwrapper-controller"
 PREFIX: Final = f"{GROUP}.appwrapper/"
-LABEL: Final = f"{GROUP}/appwrapper"  # on all that is made, and on its pods: the AppWrapper's name
-MCAD_LABELS: Final = ("appwrapper.mcad.ibm.com", "resourceName")  # the same, of the first generation
+LABEL: Final = f"{GROUP}/appwrapper"  # label on wrapped objects and their pods: the AppWrapper's name
+MCAD_LABELS: Final = ("appwrapper.mcad.ibm.com", "resourceName")  # the same label in the first generation
 USER, USER_ID = f"{GROUP}/user", f"{GROUP}/userid"  # labels on the AppWrapper
-CREATOR: Final = "phalanx.dev/user"  # annotation on it: who created it, by the admission policy
-CREATOR_GROUPS: Final = "phalanx.dev/user-groups"  # the same: his groups, with commas between
-UID: Final = f"{PREFIX}uid"  # annotation on its pods: the AppWrapper's uid, as one of the same name may follow
-POD_SET: Final = f"{PREFIX}pod-set"  # label on its pods: the set of pods that they are of
+CREATOR: Final = "phalanx.dev/user"  # annotation on it: the user who created it, written by the admission policy
+CREATOR_GROUPS: Final = "phalanx.dev/user-groups"  # annotation on it: the groups of that user, joined by commas
+UID: Final = f"{PREFIX}uid"  # annotation on its pods: the uid; a later AppWrapper may have the same name
+POD_SET: Final = f"{PREFIX}pod-set"  # label on its pods: the set of the pod
 
 
 def node_queue(tree: str, node: str) -> str:
-    """Return the queue of our tree that a node of a tree of quotas is."""
+    """Return the name of the Phalanx Queue of a node of a quota tree."""
     return f"quotasubtree/{tree}/{node}"
 
 
 def labels_queue(labels: dict[str, str]) -> str:
-    """Return the queue that an AppWrapper of the first generation names: all its labels, whatever trees there are."""
+    """Return the queue that an AppWrapper of the first generation names: a text of all its labels, which
+    `quota_trees.claim` resolves to a node."""
     return "quotasubtree/" + ",".join(f"{key}={value}" for key, value in sorted(labels.items()) if "/" not in key)
 
 
 def labels_of(queue: str) -> dict[str, str] | None:
-    """Return the labels that `labels_queue` wrote; None: it is another queue."""
+    """Return the labels from a text that `labels_queue` returned; None: the queue is not such a text."""
     head, _, text = queue.partition("/")
     if head != "quotasubtree":
         return None

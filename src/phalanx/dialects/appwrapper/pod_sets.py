@@ -1,8 +1,8 @@
-"""The templates of pods in what an AppWrapper wraps: declared, or inferred for the kinds that are known.
+"""Finds the pod templates in the objects that an AppWrapper wraps: declared, or inferred for known kinds.
 
-What is created carries the AppWrapper's name as a label, on itself and on its pods, and its pods say by a label which
-set they are of: so the scheduler knows them, whoever makes them. What the queue wrote into `podSetInfos` is put into
-the template, and pods that ask for devices keep away from nodes that Autopilot (a label) says are unhealthy.
+Each created object and its pods get a label with the AppWrapper's name, and each pod a label with its set. So the
+scheduler recognizes the pods, whichever controller creates them. The additions that the queue wrote into `podSetInfos`
+are merged into the template. Pods that ask for devices avoid nodes that Autopilot marks as unhealthy by a label.
 
 Source: pkg/utils/utils.go and internal/controller/appwrapper/resource_management.go of v1.2.1.
 """
@@ -24,9 +24,9 @@ MOST: Final = 8  # sets in one AppWrapper
 _PART = re.compile(r"([A-Za-z0-9_-]+)(?:\[(\d+)\])?")
 _KUBEFLOW: Final = {"PyTorchJob": ("pytorchReplicaSpecs", ("Master", "Worker"))}
 _TEMPLATE: Final = "template.spec.template"
-# Autopilot: what is asked for -> the label of nodes that says how it is there.
+# requested resource -> the node label in which Autopilot writes the health of its devices
 _HEALTH: Final = {"nvidia.com/gpu": "autopilot.ibm.com/gpuhealth"}
-# What is read, or added to, of a template of pods; those above before those in them.
+# The fields of a pod template that this module reads or extends, and their types; outer fields before inner ones.
 _FORMS: Final[Mapping[str, type[Any]]] = {
     **dict.fromkeys(("metadata", "metadata.labels", "metadata.annotations", "spec", "spec.nodeSelector"), dict),
     **{f"spec.{name}": list for name in ("containers", "initContainers", "tolerations", "schedulingGates")},
@@ -37,13 +37,13 @@ _WARN_WEIGHT: Final = 50
 
 
 class WrapError(PhalanxError):
-    """A component cannot be created, whatever comes."""
+    """An error for which a component can never be created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
-    """Pods of one template. `component`: which it is of, by position; `index`: which of its sets; `path`: where in it
-    the template is."""
+    """The pods of one template. `component`: the position of the component; `index`: the position of the set in the
+    component; `path`: the path of the template in the component."""
 
     component: int
     index: int
@@ -53,7 +53,7 @@ class PodSet:
 
     @property
     def role(self) -> str:
-        """Return its name within its AppWrapper."""
+        """Return the name of the set within its AppWrapper."""
         return f"{self.component}-{self.index}"
 
 
@@ -80,7 +80,7 @@ def component_sets(at: int, component: Mapping[str, Any]) -> list[PodSet]:
 
 
 def component_name(app_wrapper: Object, at: int) -> str:
-    """Return what a component is called; where its name is to be generated, it is always the same."""
+    """Return the name of a component's object. A generated name (`generateName`) is the same at every call."""
     meta = (app_wrapper["spec"]["components"][at].get("template") or {}).get("metadata") or {}
     if meta.get("name") or not meta.get("generateName"):
         return str(meta.get("name") or "")
@@ -89,7 +89,7 @@ def component_name(app_wrapper: Object, at: int) -> str:
 
 
 def component_object(app_wrapper: Object, at: int) -> Object:
-    """Return what is created of a component. Raises WrapError."""
+    """Return the object to create for a component. Raises WrapError."""
     meta = app_wrapper["metadata"]
     component = copy.deepcopy(app_wrapper["spec"]["components"][at])
     infos = component.get("podSetInfos") or ()
@@ -112,7 +112,7 @@ def component_object(app_wrapper: Object, at: int) -> Object:
 
 
 def inject(template: Object, info: Mapping[str, Any]) -> None:
-    """Put into the template what the queue said of its pods. Raises WrapError where the template says otherwise."""
+    """Merge the `podSetInfos` of the queue into the template. Raises WrapError if the template contradicts them."""
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     template["metadata"], template["spec"] = meta, spec
     for into, name in ((meta, "labels"), (meta, "annotations"), (spec, "nodeSelector")):
@@ -128,7 +128,7 @@ def inject(template: Object, info: Mapping[str, Any]) -> None:
 
 
 def health(spec: Mapping[str, Any]) -> list[str]:
-    """Return the labels that say how a node's devices are that pods of this spec ask for."""
+    """Return the node labels with the health of the devices that pods with this spec ask for."""
     asked = set()
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         resources = container.get("resources") or {}
@@ -137,7 +137,7 @@ def health(spec: Mapping[str, Any]) -> list[str]:
 
 
 def avoid_unhealthy(template: Object) -> None:
-    """Keep pods of the template away from nodes whose devices are unhealthy, if they ask for some."""
+    """If the pods of the template ask for devices, add an affinity against nodes whose devices are unhealthy."""
     spec = template.get("spec") or {}
     for label in health(spec):
         affinity = dict(spec.get("affinity") or {})
@@ -162,7 +162,7 @@ def avoid_unhealthy(template: Object) -> None:
 
 
 def _inferred(obj: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield (path, pods) of the kinds that are known."""
+    """Yield the path of each pod template and its number of pods, for objects of known kinds."""
     kind, spec = str(obj.get("kind")), obj.get("spec") or {}
     match kind:
         case "Pod":
@@ -197,7 +197,7 @@ def _ray(root: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _at(component: Mapping[str, Any], path: str) -> Object:
-    """Return what is at the path, in the component itself. Raises WrapError."""
+    """Return the template at the path; changes to it change the component. Raises WrapError."""
     here: Any = component
     for part in path.split("."):
         found = _PART.fullmatch(part)
@@ -211,7 +211,7 @@ def _at(component: Mapping[str, Any], path: str) -> Object:
 
 
 def _check(template: Object, path: str) -> None:
-    """Raises WrapError where a part of a template that is read here has another form."""
+    """Raises WrapError if a field in `_FORMS` has another type than expected."""
     for where, form in _FORMS.items():
         found: Any = template
         for part in where.split("."):

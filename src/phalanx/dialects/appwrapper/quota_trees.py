@@ -1,9 +1,10 @@
-"""MCAD's trees of quotas (QuotaSubtree) as queues of our tree.
+"""Translates MCAD's quota trees (QuotaSubtree) into Phalanx Queues.
 
-A node is guaranteed its requests. With `hardLimit` they are its limit too; without, it may borrow what its siblings
-leave. A root has nobody to borrow from. An AppWrapper says by a label per tree which node it is of, and is of
-`default` where it does not. It counts in one tree: the first, by name, that one of its labels names, else the first of
-all. While there is no tree, AppWrappers are in the default queue.
+The requests of a node are guaranteed. With `hardLimit` they are also the node's limit; without it, the node may borrow
+what its siblings leave unused. A root never borrows: its requests are always its limit. An AppWrapper names its node by
+one label per tree; without the label it is in the node `default`. It counts in one tree only: the first tree,
+by name, that one of its labels names, or else the first tree of all. Without any tree, AppWrappers are in the default
+queue.
 
 Source: pkg/controller/quota/quotaforestmanager of v1.40.0.
 """
@@ -22,7 +23,7 @@ from phalanx.model.queue import Queue, Quota
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaTrees(Definitions):
-    """`nodes`: of each tree."""
+    """The quota trees. `nodes`: name of a tree -> the names of its nodes."""
 
     nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
@@ -43,7 +44,7 @@ def define(objects: Objects) -> QuotaTrees:
 
 
 def claim(defined: QuotaTrees, said: Said) -> Claim | None:
-    """Return the queue of an AppWrapper of the first generation; None: it is something else."""
+    """Return the queue of an AppWrapper of the first generation; None: `said` is not from such an AppWrapper."""
     labels = kinds.labels_of(said.queue)
     if labels is None:
         return None

@@ -1,4 +1,5 @@
-"""What the controller of AppWrappers is told of them (`embedded.controllers.operators.appwrapper.wrapping`)."""
+"""Implements for AppWrappers the functions that their controller calls
+(`embedded.controllers.operators.appwrapper.wrapping`)."""
 
 from __future__ import annotations
 

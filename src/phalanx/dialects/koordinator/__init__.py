@@ -1,15 +1,15 @@
-"""Koordinator (`koord-scheduler`): its gangs, its tree of ElasticQuotas, what its manager refuses.
+"""The dialect of Koordinator (`koord-scheduler`): its gangs, its tree of ElasticQuotas, and its webhooks.
 
 Rooms, lowest first:
 
-    kinds         its kinds, labels and annotations, and the names that its queues have in our tree
-    quota/        ElasticQuota and ElasticQuotaProfile: our queue tree, and what is used of it
-    reservation/  room that is kept for owners
-    definitions/  devices of nodes, gangs that start together, and all of it
-    gang/         which pods are one gang, what its PodGroup says of it
-    webhooks/     what its webhooks refuse and change, as admission policies
-    fields/       what becomes of every field, label and annotation, on objects and before they move
-    dialect       all of it, as `frame.Dialect`
+    kinds         its kinds, labels and annotations, and the names of its quotas as Phalanx Queues
+    quota/        translates ElasticQuota and ElasticQuotaProfile into the queue tree, and writes their usage
+    reservation/  Reservations: room on a node that is kept for certain pods
+    definitions/  the devices and cpus of nodes, gangs that start together, and all definitions
+    gang/         finds the gang of a pod, and applies and answers its PodGroup
+    webhooks/     the checks and changes of its webhooks, as admission policies
+    fields/       the effect of every field, label and annotation; the report for a migration
+    dialect       the dialect itself, as `frame.Dialect`
 
 Source: koordinator-sh/koordinator v1.8.0.
 """

@@ -35,7 +35,7 @@ class Koordinator:
         kinds.EXPLANATIONS,
     )
     by_status: Final[Mapping[Kind, tuple[str, ...]]] = {kinds.RESERVATIONS: ("phase", "nodeName")}
-    # Nodes: what there is.
+    # Nodes: their capacity is the amount that the quotas share.
     answer_kinds: Final[tuple[Kind, ...]] = (
         kinds.POD_GROUPS,
         kinds.ELASTIC_QUOTAS,

@@ -1,7 +1,7 @@
-"""Koordinator's kinds, labels and annotations, and the names that its queues have in our tree.
+"""Koordinator's kinds, labels and annotations, and the names of its quotas as Phalanx Queues.
 
-Its PodGroups and ElasticQuotas are those of the group `scheduling.sigs.k8s.io`, which scheduler-plugins left with 0.22.
-A quota is known by its name in the whole cluster, whatever its namespace is.
+Its PodGroups and ElasticQuotas are in the API group `scheduling.sigs.k8s.io`, which scheduler-plugins used before 0.22.
+The name of a quota must be unique in the cluster, although quotas are in namespaces.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ LENT, WEIGHT, NAMESPACES, LIMIT = (
 IS_ROOT, TOTAL = f"{QUOTA}is-root", f"{QUOTA}total-resource"
 ROOT, SYSTEM, DEFAULT = (f"koordinator-{which}-quota" for which in ("root", "system", "default"))
 
-_OTHERS = frozenset({"default-scheduler", "phalanx"})  # who names these is Koordinator's by its words alone
+_OTHERS = frozenset({"default-scheduler", "phalanx"})  # their pods belong to Koordinator only with its labels
 _OWN_JOB = "phalanx.dev/job"
 _TREE, _SAID = "koordinator/", "koordinator-quota/"
 
 
 def is_theirs(meta: Mapping[str, Any], scheduler: str) -> bool:
-    """Return whether a pod is Koordinator's, by its metadata and the scheduler that it names."""
+    """Return whether Koordinator's rules apply to a pod. `scheduler`: the scheduler that the pod names."""
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
     if _OWN_JOB in labels:
         return False
@@ -68,22 +68,23 @@ def is_theirs(meta: Mapping[str, Any], scheduler: str) -> bool:
 
 
 def tree_quota(name: str) -> str:
-    """Return the queue in our tree that a quota is."""
+    """Return the name of the Phalanx Queue of a quota."""
     return _TREE + name
 
 
 def quota_of(queue: str) -> str:
-    """Return the quota that a queue in our tree is; empty: it is none."""
+    """Return the quota of a Phalanx Queue; empty: the queue is not from a quota."""
     return queue.removeprefix(_TREE) if queue.startswith(_TREE) else ""
 
 
 def said_quota(namespace: str, name: str) -> str:
-    """Return how a pod names its quota (empty: it names none), until the definitions say which one that is."""
+    """Return a preliminary queue name for a pod: its namespace and the quota that it names (empty: none). `claim`
+    replaces it once the definitions are known."""
     return f"{_SAID}{namespace}/{name}"
 
 
 def quota_said(queue: str) -> tuple[str, str] | None:
-    """Return (namespace, name) of what `said_quota` made; None: it is none of these."""
+    """Return (namespace, quota) from a name that `said_quota` returned; None: the queue has another form."""
     if not queue.startswith(_SAID):
         return None
     namespace, _, name = queue.removeprefix(_SAID).partition("/")

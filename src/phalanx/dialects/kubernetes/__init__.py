@@ -3,7 +3,7 @@
 Rooms, lowest first:
 
     kinds    its kinds, by version
-    groups   which pods are one gang, what their PodGroup says of it, and what is answered
-    tables   what becomes of every field
-    dialect  all of it, as `frame.Dialect`
+    groups   finds the gang of a pod, applies its PodGroup, and writes the conditions of the PodGroup
+    tables   the effect of every field
+    dialect  the dialect itself, as `frame.Dialect`
 """

@@ -1,7 +1,8 @@
 """Kubernetes' own gangs, as one dialect of the frame.
 
-Its objects are built in: where the API server serves none (gate GenericWorkload), nothing is read. It answers to no
-scheduler's name: pods that name our scheduler are ours, and where no other binds pods those of the default scheduler.
+Its objects are built into Kubernetes: if the API server does not serve them (feature gate GenericWorkload), nothing is
+read. It adds no scheduler name: Phalanx schedules pods that name `phalanx`, and pods of the default scheduler if no
+other scheduler binds those.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from phalanx.dialects.kubernetes.tables import POD_GROUP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadDefinitions(Definitions):
-    """`workloads`: those of 1.35, by `namespace/name`."""
+    """The definitions of this dialect. `workloads`: `namespace/name` -> Workload as Kubernetes 1.35 serves it."""
 
     workloads: Mapping[str, Object] = field(default_factory=dict)
 
@@ -60,5 +61,5 @@ class Kubernetes:
         return ()
 
 
-_USUAL: Final = ("podGroupTemplateRef", "workloadRef", "disruptionMode")  # every PodGroup says these; they ask nothing
+_USUAL: Final = ("podGroupTemplateRef", "workloadRef", "disruptionMode")  # set on every PodGroup, so they need no note
 KUBERNETES: Final = Kubernetes()

@@ -1,11 +1,12 @@
-"""Which pods are one gang, in our words, and what is answered on their PodGroup.
+"""Finds the gang of a pod by its PodGroup, and writes the conditions of the PodGroup.
 
-A pod is of the PodGroup that its `spec.schedulingGroup` names; in 1.35 of a group of the Workload that its
-`spec.workloadRef` names, and pods with another `podGroupReplicaKey` are another gang. A `gang` starts when `minCount`
-of its pods exist and have room together; of a `basic` group, and beyond `minCount`, each pod starts as there is room.
+A pod names its PodGroup in `spec.schedulingGroup`. In 1.35 it names a Workload and a group in it in `spec.workloadRef`;
+pods with different values of `podGroupReplicaKey` form different gangs. A group with the policy `gang` starts when
+`minCount` of its pods exist and fit together. The pods beyond `minCount`, and all pods of a group with the policy
+`basic`, start one by one as soon as each fits.
 
-Answered is what kube-scheduler answers: `PodGroupScheduled` (1.37: `PodGroupInitiallyScheduled`), which stays True once
-it was, and `DisruptionTarget` on whom another is preferred to. A Workload of 1.35 has no status.
+The conditions are those of kube-scheduler: `PodGroupScheduled` (1.37: `PodGroupInitiallyScheduled`), which never
+changes back from True, and `DisruptionTarget` on a preempted group. A Workload of 1.35 has no status.
 
 Sources: KEP-4671, KEP-5832, KEP-5710; pkg/scheduler/framework/plugins/gangscheduling of Kubernetes 1.36.
 """
@@ -22,20 +23,21 @@ from phalanx.model.reason import Reason, ReasonCode
 
 _OURS: Final = "phalanx.dev/"
 _JOB, _CLOSENESS, _REPLACES = (f"{_OURS}{word}" for word in ("job", "closeness", "replaces-failed"))
-_MARK: Final = f"{kinds.GROUP}:"  # no Job and no pod has such a name
-OBJECT: Final = f"{kinds.GROUP}/group"  # the PodGroup of a pod, among its words
-OF_WORKLOAD: Final = f"{kinds.GROUP}/workload"  # in 1.35: its Workload, and the group in it
-_SCHEDULERS: Final = frozenset({"phalanx", "default-scheduler"})  # another's pods are that one's to group
-_UNSPOKEN: Final = frozenset({ReasonCode.WAITING_FOR_MEMBERS, ReasonCode.BEHIND_HEAD})  # it was not tried
+_MARK: Final = f"{kinds.GROUP}:"  # a prefix that cannot occur in the name of a Job or a pod
+OBJECT: Final = f"{kinds.GROUP}/group"  # the key under which `words` returns the PodGroup of a pod
+OF_WORKLOAD: Final = f"{kinds.GROUP}/workload"  # the same in 1.35: the Workload, and the group in it
+_SCHEDULERS: Final = frozenset({"phalanx", "default-scheduler"})  # pods of other schedulers are left to those
+_UNSPOKEN: Final = frozenset({ReasonCode.WAITING_FOR_MEMBERS, ReasonCode.BEHIND_HEAD})  # the gang was not tried yet
 _SCHEDULED, _TARGET = "Scheduled", "DisruptionTarget"
 
 
 def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return what a pod says, in our words; empty: nothing. `meta` has its references to groups as `group`."""
+    """Return the group reference of a pod, translated into Phalanx labels; empty: it has none. `meta`: the metadata of
+    the pod, with the references to groups under `group`."""
     named = meta.get("group")
     if not named or scheduler not in _SCHEDULERS:
         return {}
-    # A Job makes a failed pod anew: its room is kept.
+    # A controller such as a Job replaces a failed pod, so the room of that pod is kept.
     made = any(owner.get("controller") for owner in meta.get("ownerReferences") or ())
     kept = {_REPLACES: "true"} if made else {}
     if group := (named.get("schedulingGroup") or {}).get("podGroupName"):
@@ -48,7 +50,7 @@ def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def claim(said: Said, objects: Objects, workloads: Mapping[str, Object]) -> Claim | None:
-    """Return what its PodGroup says of a gang; None: it is of none. `workloads`: those of 1.35."""
+    """Return the demands of a gang's PodGroup; None: the gang has no PodGroup. `workloads`: the Workloads of 1.35."""
     if (name := said.options.get(OBJECT)) is not None:
         _, found = _object(objects, f"{said.namespace}/{name}")
         return _claim(said, found and found.get("spec"), f"PodGroup {name}")
@@ -104,7 +106,7 @@ def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
 def _conditions(
     told: Told, scheduled: str, before: Mapping[str, Object]
 ) -> Iterator[tuple[str, tuple[bool, str, str]]]:
-    """Yield the conditions that are to be said: type, truth, reason and message."""
+    """Yield the conditions to write: type, and (status, reason, message)."""
     if told.evicted is not None and told.evicted.preempted:
         yield _TARGET, (True, "PreemptionByScheduler", told.evicted.reason.text)
     if before.get(scheduled, {}).get("status") == "True":
@@ -116,7 +118,7 @@ def _conditions(
 
 
 def _object(objects: Objects, key: str) -> tuple[Kind | None, Object | None]:
-    """Return the PodGroup of that name, and its kind."""
+    """Return the kind of the PodGroup of that name, and the PodGroup."""
     for kind in kinds.POD_GROUPS:
         if (found := objects.get(kind, {}).get(key)) is not None:
             return kind, found

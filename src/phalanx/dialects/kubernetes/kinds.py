@@ -1,8 +1,8 @@
-"""The kinds of scheduling.k8s.io that say which pods start together.
+"""The kinds of scheduling.k8s.io for pods that start together.
 
-No version outlives its release: 1.35 serves Workload in v1alpha1, 1.36 Workload and PodGroup in v1alpha2, 1.37 both in
-v1beta1. In 1.35 a pod names its Workload and the group in it (`spec.workloadRef`); since 1.36 it names a PodGroup
-(`spec.schedulingGroup`), and a Workload is a template that no scheduler reads.
+Each Kubernetes release serves another version: 1.35 serves Workload in v1alpha1, 1.36 Workload and PodGroup in
+v1alpha2, 1.37 both in v1beta1. In 1.35 a pod names its Workload and the group in it (`spec.workloadRef`); since 1.36 it
+names a PodGroup (`spec.schedulingGroup`), and a Workload is a template that no scheduler reads.
 
 Source: k8s.io/api v0.35.7, v0.36.3 and v0.37.0-beta.0.
 """
@@ -19,5 +19,5 @@ POD_GROUPS_1_36 = Kind(group=GROUP, version="v1alpha2", plural="podgroups", name
 POD_GROUPS_1_37 = Kind(group=GROUP, version="v1beta1", plural="podgroups", name="PodGroup")
 POD_GROUPS = (POD_GROUPS_1_37, POD_GROUPS_1_36)
 
-# The condition by which a PodGroup says that its minimum has started once: it is renamed in 1.37.
+# The condition that the minimum of a PodGroup has started once; 1.37 renames it.
 SCHEDULED = {POD_GROUPS_1_36: "PodGroupScheduled", POD_GROUPS_1_37: "PodGroupInitiallyScheduled"}

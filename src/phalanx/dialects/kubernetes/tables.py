@@ -1,6 +1,6 @@
-"""What becomes of every field of Workload and PodGroup, and of the fields of pods that name them.
+"""Tables of the effect of every field of Workload and PodGroup, and of the fields of pods that name them.
 
-The page docs/dialects/kubernetes.md is made from these tables.
+The page docs/dialects/kubernetes.md is generated from these tables.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Our own settings as people write them: mappings in, values of `model` out, and every complaint with its path.
+"""Parses Phalanx's own settings: takes mappings, returns values of `model`; each error carries the path of its field.
 
 Rooms, lowest first:
 
-    fields       reading a mapping strictly: every field by name, with what it may be
-    depth        YAML that is too deep for its loader
+    fields       reads a mapping strictly: each field by name and type
+    depth        rejects YAML that is too deep or too large for its loader
     flavor       a flavor
     queue        a queue
     reservation  a reservation

@@ -1,5 +1,6 @@
-"""YAML that somebody wrote, before the loader in C reads it: it overruns its stack where lists are in lists without
-end, and that ends the process; and what makes a node of each of a hundred thousand names holds up everybody else."""
+"""Checks the depth and the size of YAML from users before the YAML loader in C reads it. Deeply nested lists overflow
+the stack of that loader and crash the process, and a hundred thousand names block all other requests while the loader
+creates an object for each."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ _DEEPEST = 200
 
 
 def require_shallow(text: str, most: int | None = None) -> None:
-    """Raises YAMLError: it is no YAML, is deeper than anything of ours is, or has more than `most` names and values."""
+    """Raises YAMLError if the text is not YAML, is nested deeper than any settings of Phalanx, or has more than `most`
+    names and values."""
     depth, count = 0, 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         count += isinstance(event, yaml.events.NodeEvent)

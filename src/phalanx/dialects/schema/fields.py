@@ -1,8 +1,7 @@
-"""Reading a mapping that people wrote, strictly: every field by name, with what it may be; what nobody asked for is
-an error too.
+"""Reads a mapping from a user strictly: each field by name and type; an unknown field is an error.
 
-A complaint (`Misread`) carries the path of the value that it is about, as keys and positions, so that whoever read a
-file can say the line; its text names the value and what would be allowed.
+An error (`Misread`) carries the path of the wrong value, as keys and positions, so that the reader of a file can add
+the line number. Its text names the value and the allowed values.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LONGEST_S = 100 * 365 * 86400.0
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-# Of Slurm's forms (sbatch(1), --time) those that nobody reads in two ways: not MM:SS, which others take for hours.
+# The unambiguous time formats of Slurm (sbatch(1), --time): MM:SS is left out, because some users read it as HH:MM.
 _CLOCKS = (
     re.compile(r"(?P<h>\d+):(?P<m>[0-5]\d):(?P<s>[0-5]\d)"),
     re.compile(r"(?P<d>\d+)-(?P<h>\d\d?)(?::(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d))?)?"),
@@ -35,7 +34,7 @@ _CLOCKS = (
 
 
 class Misread(PhalanxError):
-    """A value that cannot be what it should be. `path`: where it stands."""
+    """A value of the wrong type, or out of range. `path`: the keys and positions that lead to it."""
 
     def __init__(self, path: Path, text: str) -> None:
         super().__init__(f"{written(path)}: {text}" if path else text)
@@ -43,13 +42,13 @@ class Misread(PhalanxError):
 
 
 def written(path: Path) -> str:
-    """`spec.quotas[1].limit.cpu`."""
+    """Return a path as text, for instance `spec.quotas[1].limit.cpu`."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
     return "".join(parts).removeprefix(".")
 
 
 class Fields:
-    """A mapping, read field by field. A field that is absent, or null, has its default."""
+    """A mapping that is read field by field. A field that is absent or null has its default."""
 
     def __init__(self, values: Any, path: Path = ()) -> None:
         if not isinstance(values, Mapping):
@@ -66,7 +65,7 @@ class Fields:
         return default if value is None else _text(value, (*self.path, name))
 
     def name(self, name: str) -> str:
-        """A text that is there and says something."""
+        """Return a text that must be present and not empty."""
         if not (found := self.text(name)):
             raise Misread((*self.path, name), f"it has no {name}")
         return found
@@ -98,7 +97,7 @@ class Fields:
         return default if found is None else found
 
     def seconds_or_none(self, name: str) -> float | None:
-        """A number of seconds, or a text such as `90s`, `15m`, `1h30m`, `2d`."""
+        """Return a duration, written as a number of seconds or as a text such as `90s`, `15m`, `1h30m`, `2d`."""
         value = self.value(name)
         return None if value is None else duration_s(value, (*self.path, name))
 
@@ -112,18 +111,18 @@ class Fields:
         return kinds(value)
 
     def amount(self, name: str, resource: str) -> int:
-        """Return one quantity, of that resource; 0 if it is absent."""
+        """Return the quantity in a field; 0 if the field is absent. `resource`: its resource, which sets the unit."""
         value = self.value(name)
         return 0 if value is None else _amount(resource, value, (*self.path, name))
 
     def amounts(self, name: str) -> Bounds:
-        """resource -> quantity, none below zero; zeros are kept."""
+        """Return resource -> quantity; negative ones are errors, zeros are kept."""
         path = (*self.path, name)
         found = {resource: _amount(resource, value, (*path, resource)) for resource, value in self._pairs(name)}
         return tuple(sorted(found.items()))
 
     def weights(self, name: str, least: float = 0.0) -> Weights:
-        """name -> number, none below `least`."""
+        """Return name -> number; numbers below `least` are errors."""
         path = (*self.path, name)
         return tuple(sorted((key, _number(value, (*path, key), least)) for key, value in self._pairs(name)))
 
@@ -131,12 +130,12 @@ class Fields:
         return tuple(_text(value, path) for value, path in self._entries(name))
 
     def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
-        """name -> text."""
+        """Return name -> text."""
         path = (*self.path, name)
         return tuple(sorted((key, _text(value, (*path, key))) for key, value in self._pairs(name)))
 
     def fields(self, name: str) -> Fields:
-        """The mapping of that name; an empty one if it is absent."""
+        """Return the mapping in the field of that name; an empty one if the field is absent."""
         value = self.value(name)
         return Fields({} if value is None else value, (*self.path, name))
 
@@ -144,7 +143,7 @@ class Fields:
         return (Fields(value, path) for value, path in self._entries(name))
 
     def done(self) -> None:
-        """Raises Misread if there is a field that nobody asked for."""
+        """Raises Misread if the mapping has a field that no method has read."""
         for name in self.values:
             if name not in self._asked:
                 near = get_close_matches(str(name), self._asked, 1)
@@ -165,7 +164,7 @@ class Fields:
 
 
 def duration_s(value: Any, path: Path = ()) -> float:
-    """Seconds, from a number of them or a text such as `1h30m`, `1:30:00` or `1-12`. Raises Misread."""
+    """Return the seconds of a number, or of a text such as `1h30m`, `1:30:00` or `1-12`. Raises Misread."""
     hint = "write seconds (90) or for instance 90s, 15m, 1h30m, 2d"
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     if plain or (isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value)):
@@ -182,7 +181,7 @@ def duration_s(value: Any, path: Path = ()) -> float:
 
 
 def moment_s(value: Any, path: Path = ()) -> float:
-    """Seconds since the epoch, from RFC 3339. Raises Misread."""
+    """Return the seconds since the epoch of a time in RFC 3339. Raises Misread."""
     try:
         return read_moment("nothing" if value is None else value)
     except MomentError as error:

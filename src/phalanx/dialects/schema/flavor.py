@@ -1,4 +1,4 @@
-"""A flavor as it is written: the `spec` of the Flavor resource (`phalanx.dev/v1`), and of flavors in files."""
+"""Parses a flavor: the `spec` of the Flavor resource (`phalanx.dev/v1`), and of flavors in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a whole cluster as they are written (`--policy FILE`): mappings in, `model.policy.Policy` out.
+"""Parses the settings of a whole cluster (`--policy FILE`) into a `model.policy.Policy`.
 
 backfill: conservative
 backfillDepth: 1000
@@ -22,7 +22,7 @@ _FACTORS = PriorityWeights()
 
 
 def read_policy(values: Any) -> Policy:
-    """Return the policy. What is not said is as in `Policy()`. Raises Misread."""
+    """Return the policy; absent settings have the defaults of `Policy()`. Raises Misread."""
     said = Fields({} if values is None else values)
     policy = Policy(
         default_queue=said.text("defaultQueue", _DEFAULT.default_queue),
@@ -42,7 +42,7 @@ def read_policy(values: Any) -> Policy:
 
 
 def read_topologies(said: Fields) -> tuple[Topology, ...]:
-    """Return its `topologies`. Raises Misread."""
+    """Return the field `topologies` of the settings. Raises Misread."""
     return tuple(_topology(one) for one in said.each("topologies"))
 
 

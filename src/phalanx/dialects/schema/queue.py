@@ -1,8 +1,8 @@
-"""A queue as it is written: the `spec` of the Queue resource (`phalanx.dev/v1`), and of queues in files.
+"""Parses a queue: the `spec` of the Queue resource (`phalanx.dev/v1`), and of queues in files.
 
-One schema for both; `kube.install.queue_schema` is its OpenAPI form. What is checked here needs the queue alone: names,
-types, ranges, a limit below its guarantee, more lent than guaranteed. What needs the tree (a missing parent, a cycle)
-the core tells, for the queues concerned.
+Both have the same schema; `kube.install.queue_schema` is its OpenAPI form. This module checks a single queue: names,
+types, ranges, a limit below its guarantee, more lent than guaranteed. Errors in the tree (a missing parent, a cycle)
+are found by the core, which reports them for the affected queues.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from phalanx.model.queue import (
 
 
 def read_queue(name: str, spec: Any, *, state_since_s: float = 0.0) -> Queue:
-    """`state_since_s`: when its state was set (seconds since the epoch), which no spec says. Raises Misread."""
+    """Return the queue. `state_since_s`: the time when its state was set (seconds since the epoch); the spec does not
+    contain it. Raises Misread."""
     said = Fields(spec, ("spec",))
     parent = said.text("parent")
     if parent == name:

@@ -1,8 +1,9 @@
-"""Events and decisions as plain values, and back: what a recording of a scheduler is written in.
+"""Translates events and actions into plain values for recordings of a scheduler, and back.
 
-An event, or an action of a plan, is a mapping of its fields with its name under `is`: an event's is that of its class,
-an action's stands in `ACTION_NAMES`. Enumerations are their values, tuples are lists. Nothing is left out, so
-what is read back equals what was written: a recording replayed decides the same, or the scheduler has changed."""
+An event, or an action of a plan, becomes a mapping of its fields, with its name under `is`: the class name of an event,
+the name in `ACTION_NAMES` of an action. Enumerations become their values, tuples become lists. No field is left out, so
+reading a recording returns equal events and actions. If a replay of a recording decides differently, the scheduler has
+changed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from phalanx.model.event import Event
 from phalanx.model.plan import ACTION_NAMES, Action
 
 KIND = "is"
-INFINITE = "float"  # JSON has no such number: it is written {"float": "inf"}, or "-inf"
+INFINITE = "float"  # JSON has no infinity, so it is written {"float": "inf"}, or "-inf"
 
 News: TypeAlias = Event | Action
 NAMES: Mapping[type[Any], str] = {each: each.__name__ for each in get_args(Event)} | dict(ACTION_NAMES)
@@ -24,11 +25,11 @@ CLASSES: dict[str, type[Any]] = {name: kind for kind, name in NAMES.items()}
 
 
 class Unreadable(ValueError):
-    """A line that is no event or action of this version; the text says what is wrong with it."""
+    """A line that is no event or action of this version; the text says why."""
 
 
 def written(item: News) -> dict[str, Any]:
-    """As plain values: mappings, lists, texts, numbers."""
+    """Return an event or action as plain values: mappings, lists, texts, numbers."""
     plain = msgspec.to_builtins(item)
     if isinstance(item, tuple):  # actions, which msgspec takes for rows without names
         plain = dict(zip(item._fields, plain, strict=True))
@@ -36,7 +37,7 @@ def written(item: News) -> dict[str, Any]:
 
 
 def read(plain: Mapping[str, Any]) -> Any:
-    """The event or action. Raises `Unreadable`."""
+    """Return the event or action from plain values. Raises `Unreadable`."""
     fields = dict(plain)
     name = fields.pop(KIND, None)
     kind = CLASSES.get(name) if isinstance(name, str) else None
@@ -50,7 +51,7 @@ def read(plain: Mapping[str, Any]) -> Any:
 
 
 def row_of(fields: Mapping[str, Any], kind: Any) -> list[Any]:
-    """The fields of a named tuple in order, with its defaults for those that are not there."""
+    """Return the fields of a named tuple in order, with the defaults of absent fields. Raises `Unreadable`."""
     if missing := [name for name in kind._fields if name not in fields and name not in kind._field_defaults]:
         raise Unreadable(f"{NAMES[kind]}: Object missing required field `{missing[0]}`")
     defaults = {name: msgspec.to_builtins(value) for name, value in kind._field_defaults.items()}
@@ -58,7 +59,7 @@ def row_of(fields: Mapping[str, Any], kind: Any) -> list[Any]:
 
 
 def finite(value: Any) -> Any:
-    """Infinity as a mapping of its own, at any depth."""
+    """Return the value with each infinity, at any depth, replaced by a mapping."""
     match value:
         case float() if math.isinf(value):
             return {INFINITE: str(value)}
@@ -71,7 +72,7 @@ def finite(value: Any) -> Any:
 
 
 def infinite(value: Any) -> Any:
-    """That mapping as infinity again."""
+    """Return the value with each mapping from `finite` replaced by infinity."""
     match value:
         case {"float": "inf" | "-inf" as sign} if len(value) == 1:
             return float(sign)

@@ -1,4 +1,4 @@
-"""A reservation as it is written: the `spec` of the Reservation resource (`phalanx.dev/v1`), and of those in files."""
+"""Parses a reservation: the `spec` of the Reservation resource (`phalanx.dev/v1`), and of reservations in files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from phalanx.model.node import Reservation
 
 
 def read_reservation(name: str, spec: Any, *, moment: Callable[[Any, Path], float] = moment_s) -> Reservation:
-    """`start` and `end` are RFC 3339, or what `moment` makes seconds of. Raises Misread."""
+    """Return the reservation. `moment`: parses `start` and `end` into seconds since the epoch; by default from RFC
+    3339. Raises Misread."""
     said = Fields(spec, ("spec",))
     start_s, end_s = (moment(said.value(field), ("spec", field)) for field in ("start", "end"))
     if end_s <= start_s:

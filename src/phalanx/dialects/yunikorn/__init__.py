@@ -1,16 +1,16 @@
-"""YuniKorn's queue configuration (`queues.yaml`), read as YuniKorn reads it, and what it becomes here.
+"""The dialect of YuniKorn: reads its queue configuration (`queues.yaml`) and the annotations of its pods.
 
-configuration   the fields of the file, strictly: a field that is not known refuses the file
-checks          what YuniKorn refuses besides: quotas, limits and rules that contradict each other
-queues          the queues of the file as ours, and what has no effect here
-placement/      which queue an application gets by the placement rules, and queues that are made
-limits          what users and groups may have in a queue
-gangs           what pods say, in our words
-dialect         the three parts of the frame
-journal         what happened: its events and history
-rest            its REST paths, for dashboards
+configuration   parses the file; an unknown field makes the whole file invalid
+checks          the other reasons to reject a file: quotas, limits and rules that contradict each other
+queues          translates the queues of the file into Phalanx Queues, and notes the fields without an effect
+placement/      applies the placement rules to applications, and creates queues for rules with `create`
+limits          the limits of users and groups in a queue
+gangs           translates the labels and annotations of pods
+dialect         implements the three parts of the frame (`phalanx.dialects.frame.dialect`)
+journal         YuniKorn's event and history endpoints
+rest            YuniKorn's other REST endpoints, for dashboards
 
-YuniKorn applies a file whole or not at all; so it is here. Each complaint has the line that it is about.
+Like YuniKorn, the dialect applies a file completely or not at all. Each error names the line that caused it.
 
 Source: `pkg/common/configs` and `pkg/common/resources` of apache/yunikorn-core (1.9).
 """

@@ -1,10 +1,11 @@
-"""What YuniKorn refuses of a file whose fields are all known: the first contradiction refuses the file.
+"""Checks a parsed queue configuration for contradictions; the first contradiction rejects the whole file.
 
-The order of the checks is YuniKorn's, so that the first complaint is the same: the structure of the queues, names,
-access lists and limits, quotas down the tree, placement rules, the order of nodes, and what limits say down the tree.
+The checks run in YuniKorn's order, so that the first error is the same as YuniKorn's: the structure of the queues,
+names, access lists and limits, quotas down the tree, placement rules, the node sort policy, and the limits of users
+and groups down the tree.
 
-A resource that a quota does not name has no bound by it. What a queue may have at most is the least of what is written
-on its way up.
+A quota bounds only the resources that it names. The maximum of a queue is the smallest of its own quota and the quotas
+of all queues above it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 _USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
 _RULE = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
-_SPECIAL = re.compile(r"[\^$*+?()\[{}|]")  # what makes the only name of a filter an expression
+_SPECIAL = re.compile(r"[\^$*+?()\[{}|]")  # a filter with a single name is a regular expression if it has one of these
 _QUANTITY = re.compile(r"\s*([0-9]+)\s*([mkMGTPE]i?)?\s*")
 _UNITS = {"": 1, **{letter: 1000**at for at, letter in enumerate("kMGTPE", 1)}}
 _UNITS |= {f"{letter.upper()}i": 1024**at for at, letter in enumerate("kMGTPE", 1)}
@@ -63,23 +64,23 @@ def amounts(written: Mapping[str, str] | None) -> dict[str, int]:
 
 
 def fits(bound: Mapping[str, int], asked: Mapping[str, int]) -> bool:
-    """Return whether what is asked stays within the bound."""
+    """Return whether every requested amount is within the bound of its resource."""
     return all(amount <= bound.get(resource, amount) for resource, amount in asked.items())
 
 
 def least(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """Return the bounds that hold where both do."""
+    """Return the smaller bound of each resource."""
     return {name: min(each[name] for each in (one, other) if name in each) for name in (*one, *other)}
 
 
 class Checks:
-    """The checks of one file. `_lines`: where its values stand."""
+    """The checks of one file. `_lines`: the line number of each value in the file."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines, self._queues = lines, 0
 
     def configuration(self, found: Configuration) -> Configuration:
-        """Return it as it is applied. Raises ConfigurationError."""
+        """Return the configuration in normal form, as YuniKorn applies it. Raises ConfigurationError."""
         names: set[str] = set()
         partitions = []
         for at, partition in enumerate(found.partitions):
@@ -104,7 +105,7 @@ class Checks:
         return replace(partition, name=name, queues=(root,), limits=())
 
     def _root(self, partition: Partition, path: Path) -> tuple[Branch, Path]:
-        """The one queue at the top, put there if it is not written."""
+        """Return the queue `root` of a partition, created around the listed queues if the file does not write it."""
         at: Path = (*path, "queues")
         if partition.queues is None:
             self._refuse(path, "the partition has no queues; write at least `queues: [{name: root}]`")
@@ -185,8 +186,8 @@ class Checks:
     # --- down the tree ------------------------------------------------------------------------------------------------
 
     def _quotas(self, queue: Branch, path: Path, above: Mapping[str, int]) -> Mapping[str, int]:
-        """Return what the queue guarantees, by itself or by its children together. `above`: what its parent may
-        have."""
+        """Return the guarantee of the queue: its own, or the sum of its children's. `above`: the maximum of its
+        parent."""
         at: Path = (*path, "resources")
         guaranteed = self._amounts(queue.resources.guaranteed, (*at, "guaranteed"))
         most = self._amounts(queue.resources.max, (*at, "max"))
@@ -269,7 +270,7 @@ class Checks:
                 self._refuse((*path, name), f"{names[0]!r} is neither a name nor a regular expression")
 
     def _fixed_path(self, rule: PlacementRule, path: Path) -> tuple[str, bool]:
-        """The path that `fixed` rules give at the start, and whether another rule goes on from there."""
+        """Return the queue path that leading `fixed` rules give, and whether a rule of another kind continues it."""
         found = ""
         for one, here in reversed(list(_chain(rule, path))):
             if one.name != "fixed":
@@ -280,7 +281,8 @@ class Checks:
         return found, False
 
     def _known(self, names: Sequence[str], dynamic: bool, create: bool, root: Branch, path: Path) -> None:
-        """Return whether the path is there, or can be made, and ends where applications, or more queues, may be."""
+        """Check that the queue of a `fixed` path exists or can be created, and that it has the needed kind: a parent
+        if `dynamic`, else a leaf."""
         queues: tuple[Branch, ...] = (root,)
         above: Branch | None = None
         for at, name in enumerate(names):
@@ -326,12 +328,12 @@ class Checks:
 
 
 def _below(queue: Branch, path: Path) -> list[tuple[Branch, Path]]:
-    at = path if path[-1] == "queues" else (*path, "queues")  # of a root that is not written, its children's list
+    at = path if path[-1] == "queues" else (*path, "queues")  # an unwritten root has the path of its children's list
     return [(child, (*at, number)) for number, child in enumerate(queue.queues)]
 
 
 def _chain(rule: PlacementRule, path: Path) -> list[tuple[PlacementRule, Path]]:
-    """The rule, its parent, and so on."""
+    """Return the rule, its parent rule, the parent of that one, and so on."""
     found, one, at = [], rule, path
     while True:
         found.append((one, at))

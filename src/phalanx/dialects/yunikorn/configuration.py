@@ -1,11 +1,11 @@
-"""The fields of `queues.yaml`: names, types and defaults, as YuniKorn's parser has them (YAML with known fields only).
+"""Parses `queues.yaml`: names, types and defaults of the fields as in YuniKorn's parser, which rejects unknown fields.
 
-The text is read into a tree of mappings, lists and texts that knows the line of each of its values, and the tree into
-the structures below. YuniKorn decodes each scalar as its field wants it (`vcore: 2` and `vcore: "2"` are the same
-text), so no scalar has a type before its field is known.
+The text is parsed into a tree of mappings, lists and strings that knows the line of each value, and the tree is then
+decoded into the structures below. YuniKorn decodes each scalar by the type of its field (`vcore: 2` and `vcore: "2"`
+are the same), so a scalar has no type until its field is known.
 
-The text may come from any user who may write a ConfigMap, and nothing is scheduled while it is read: its size, its
-depth, its queues and the number of its values, aliases counted as often as they are used, have bounds.
+Any user who may write the ConfigMap controls the text, and scheduling stops during parsing. So the size of the file,
+its depth, the number of queues and the number of values are bounded; an alias counts each time that it is used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ConfigurationError(PhalanxError):
-    """An error that makes the whole file invalid; `line`: of the value, from 1."""
+    """An error that makes the whole file invalid. `line`: the line of the wrong value, counted from 1."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(f"line {line}: {text}")
@@ -85,7 +85,7 @@ class Branch(_Fields, frozen=True):
 
 
 class Filter(_Fields, frozen=True):
-    """Whose applications a placement rule is for."""
+    """The users and groups to whose applications a placement rule applies, or does not apply (`type: deny`)."""
 
     type: str = ""
     users: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class Filter(_Fields, frozen=True):
 
 
 class PlacementRule(_Fields, frozen=True):
-    """How an application gets its queue; `parent`: the rule that gives the queue above it."""
+    """A rule that chooses the queue of an application. `parent`: the rule that chooses the queue above it."""
 
     name: str = ""
     create: bool = False
@@ -103,27 +103,27 @@ class PlacementRule(_Fields, frozen=True):
 
 
 class PartitionPreemption(_Fields, frozen=True):
-    """Both kinds of preemption; None: as YuniKorn has it by default (on, and off)."""
+    """Switches of both kinds of preemption; None: YuniKorn's default (on for `enabled`, off for the quota)."""
 
     enabled: bool | None = None
     quota_preemption_enabled: bool | None = None
 
 
 class NodeSortPolicy(_Fields, frozen=True):
-    """Which node is taken first."""
+    """The order in which nodes are tried."""
 
     type: str = ""
     resource_weights: dict[str, float] = {}
 
 
 class UserGroupResolver(_Fields, frozen=True):
-    """Where the groups of a user come from."""
+    """The source of a user's groups."""
 
     type: str = ""
 
 
 class Partition(_Fields, frozen=True):
-    """The queues of one cluster. `queues` is None where nothing is written, which is an error."""
+    """The queues of one cluster. `queues`: None if the file has no such field, which is an error."""
 
     name: str = ""
     queues: tuple[Branch, ...] | None = None

@@ -62,11 +62,12 @@ NONE: Objects = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YuniKornDefinitions(Definitions):
-    """`configuration`: as it is applied, with its checksum; None: there is none. `root`: the uppermost queue of the
-    partition `default`; None: there is no such partition. `rules`: its placement rules. `tree`: its queues as the rules
-    look at them. `named`: full name of a queue there -> name in our tree. `limited`: the groups that limits name.
-    `reclaims`: the partition preempts. `fair`: leaves that sort by share. `spaces`: what namespaces say. `fault`: why
-    the configuration cannot be read."""
+    """The definitions of YuniKorn. `configuration`: the applied configuration with its checksum; None: the cluster has
+    none. `root`: the root queue of the partition `default`; None: the configuration lacks that partition. `rules`: its
+    placement rules. `tree`: its queues, prepared for the placement rules. `named`: full name of a YuniKorn queue ->
+    name of the Phalanx Queue. `limited`: the groups that limits name. `reclaims`: whether the partition preempts.
+    `fair`: the leaves that sort by share. `spaces`: the annotations of namespaces. `fault`: the error for which the
+    configuration is invalid."""
 
     configuration: Configuration | None = None
     root: Branch | None = None
@@ -168,8 +169,8 @@ YUNIKORN: Final = YuniKorn()
 
 
 def configuration_text(config_maps: Mapping[str, Object]) -> str | None:
-    """Return the queue configuration that counts of these ConfigMaps (by `namespace/name`); None: there is none. Raises
-    ConfigurationError."""
+    """Return the text of the queue configuration in these ConfigMaps (by `namespace/name`); None: no ConfigMap holds
+    one. Raises ConfigurationError."""
     found = None
     for name in _MAPS:
         config_map = config_maps.get(f"{NAMESPACE}/{name}") or {}
@@ -227,7 +228,7 @@ def _made_queues(found: Made, *, reclaim: bool) -> tuple[Queue, ...]:
 
 
 def _queues(translation: Translation, above: str = "") -> Iterator[Queue]:
-    """Yield the queues, parents first, by their full names. `above`: that of the queue above the first of them."""
+    """Yield the queues under their full names, parents first. `above`: the full name of the parent of the first."""
     for full, name in translation.names.items():
         whole = f"{above}.{full}" if above else full
         parent = whole.rpartition(".")[0]

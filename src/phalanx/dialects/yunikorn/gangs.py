@@ -1,13 +1,13 @@
-"""What YuniKorn's users write on pods, in our words.
+"""Translates the labels and annotations of YuniKorn's pods into those of Phalanx.
 
-A pod with `schedulerName: yunikorn` is of an application, which labels or annotations name. Where the application's
-first pod has task groups, its pods are one gang: all of what the groups ask for must have a place before the first pod
-starts, and what pods that come later will take is held for them. Other pods of an application that they name are one
-job, which its oldest pod starts and which grows pod by pod; who names none has a job for each pod. Of an application
-its oldest pod's queue counts, and its user.
+A pod with `schedulerName: yunikorn` belongs to an application, which its labels or annotations name. If the first pod
+of the application has task groups, all pods of the application are one gang: the resources of all task groups must fit
+before the first pod starts, and the share of pods that are created later is reserved for them. Without task groups, the
+pods of an application are one job that its oldest pod starts and that grows with each later pod. A pod that names no
+application is a job by itself. The oldest pod of an application sets its queue and its user.
 
-The user is the one that the annotation of YuniKorn's admission controller names, else the label: for placement rules,
-ACLs and limits.
+The user for placement rules, ACLs and limits comes from the annotation of YuniKorn's admission controller, or else from
+the label.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _MIN, _RESOURCES = f"{_OURS}min-available", f"{_OURS}min-resources"
 _THEIRS = "yunikorn.apache.org/"
 TASK_GROUPS, TASK_GROUP = f"{_THEIRS}task-groups", f"{_THEIRS}task-group-name"
 USER, GROUPS, _USER_INFO = f"{_THEIRS}username", f"{_THEIRS}groups", f"{_THEIRS}user.info"
-OLDEST_QUEUE = "yunikorn/queue"  # among the words of a pod of an application: the queue that it names, after a colon
-_APPLICATION = "application:"  # no Job and no pod has such a name
+OLDEST_QUEUE = "yunikorn/queue"  # the key under which `words` returns the queue of an application's pod, after a colon
+_APPLICATION = "application:"  # a prefix that cannot occur in the name of a Job or a pod
 _NOTHING: Mapping[str, Any] = {}
 
 POD: Mapping[str, Use] = {
@@ -49,7 +49,7 @@ POD: Mapping[str, Use] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroup:
-    """So many pods, each of which asks so much."""
+    """A task group: the number of its pods, and the resource requests of each pod."""
 
     name: str
     members: int
@@ -57,7 +57,8 @@ class TaskGroup:
 
 
 def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return what a pod says, in our words; empty: it is not for YuniKorn, or names a queue of ours."""
+    """Return the labels and annotations of a pod, translated into those of Phalanx; empty: the pod is not for YuniKorn,
+    or names a Phalanx Queue."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
     if scheduler != SCHEDULER_NAME or _QUEUE in labels:
         return _NOTHING
@@ -69,13 +70,14 @@ def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
         found |= {_JOB: application_id(meta), _ROLE: member} | _whole(groups_said)
     elif named := _application(labels, notes):
         found[_JOB] = f"{_APPLICATION}{named}"
-    if _JOB in found:  # its oldest pod says the queue: no two of its pods may contradict each other
+    if _JOB in found:  # the oldest pod sets the queue, so pods of one job must not contradict each other
         found |= {_QUEUE: QUEUE_PREFIX, OLDEST_QUEUE: f":{queue}"}
     return {key: text for key, text in found.items() if text}
 
 
 def task_groups(notes: Mapping[str, Any]) -> tuple[TaskGroup, ...]:
-    """Return the task groups of an annotation; none where they cannot be read: YuniKorn runs that without a gang."""
+    """Return the task groups of the annotation; none if they are invalid, because YuniKorn then runs the pods without
+    a gang."""
     try:
         said = msgspec.json.decode(str(notes.get(TASK_GROUPS, "[]")), type=list[dict[str, Any]])
         return tuple(_task_group({str(key).lower(): value for key, value in one.items()}) for one in said)
@@ -84,23 +86,23 @@ def task_groups(notes: Mapping[str, Any]) -> tuple[TaskGroup, ...]:
 
 
 def application_id(meta: Mapping[str, Any]) -> str:
-    """Return the id of the application that a pod is of."""
+    """Return the id of a pod's application."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
     return _application(labels, notes) or f"yunikorn-{meta.get('namespace', 'default')}-autogen"
 
 
 def is_application(options: Mapping[str, str]) -> bool:
-    """Return whether these are the words of an application without task groups."""
+    """Return whether these translated annotations are of an application without task groups."""
     return options.get(_JOB, "").startswith(_APPLICATION)
 
 
 def has_task_groups(options: Mapping[str, str]) -> bool:
-    """Return whether these are the words of a gang whose first pod has task groups."""
+    """Return whether these translated annotations are of a gang whose first pod has task groups."""
     return _JOB in options and _MIN in options
 
 
 def queue_of(queue: str, options: Mapping[str, str]) -> str:
-    """Return the queue that a gang asks for; empty: none."""
+    """Return the YuniKorn queue that the pods of a gang name; empty: none."""
     return options.get(OLDEST_QUEUE, queue.removeprefix(QUEUE_PREFIX)).removeprefix(":")
 
 
@@ -117,7 +119,7 @@ def _application(labels: Mapping[str, Any], notes: Mapping[str, Any]) -> str:
 
 
 def _user(labels: Mapping[str, Any], notes: Mapping[str, Any]) -> tuple[str, str]:
-    """(user, groups with commas between)."""
+    """Return the user, and the groups joined by commas."""
     try:
         said = msgspec.json.decode(str(notes.get(_USER_INFO, "{}")), type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError):

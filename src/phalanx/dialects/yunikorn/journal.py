@@ -1,13 +1,14 @@
-"""What happened to YuniKorn's applications, for those who ask later: its events, and its history minute by minute.
+"""Serves YuniKorn's event endpoints, and its history endpoints with one sample per minute.
 
-    /ws/v1/events/batch?start=&count=           records from that id on, 10,000 at most; the last 10,000 are kept
-    /ws/v1/events/stream?count=                 records as they come, after so many of those before
-    /ws/v1/history/apps, /ws/v1/history/containers    how many applications and pods had nodes, each minute of a day
+    /ws/v1/events/batch?start=&count=           up to 10,000 records, from id `start` on; the last 10,000 are kept
+    /ws/v1/events/stream?count=                 the last `count` records, then each new record
+    /ws/v1/history/apps, /ws/v1/history/containers    for each minute of the last day: applications, pods on nodes
 
-A record follows from how a gang's pods were told before and after. It is kept while the process leads, and is gone
-with it: who reads on finds another `InstanceUUID`, and begins anew. A stream has no memory of its own: it reads on in
-the records that are kept, and ends where the next one is forgotten. Samples are made when somebody asks or something
-changes; in between nothing did, so a minute's figure is what it was when the minute ended.
+The journal derives records from the difference between the last published status of a gang's pods and the new one. It
+keeps them in memory while the process is the leader. After a change of leader a client sees another `InstanceUUID`, and
+starts again. A stream has no buffer of its own: it reads the kept records, and ends if the next one is already dropped.
+Samples are taken at each request and at each change; between changes all figures stay the same, so a sample is exact
+for the end of its minute.
 
 Source: si.proto (EventRecord) of apache/yunikorn-scheduler-interface; pkg/events, pkg/webservice (getEvents,
 getApplicationHistory) and pkg/metrics/history of apache/yunikorn-core (1.9).
@@ -27,7 +28,7 @@ from phalanx.model.reason import ReasonCode
 
 MOST_RECORDS: Final = 10_000
 _MOST_SAMPLES: Final = 24 * 60
-_AT_ONCE: Final = 100  # records that a stream says together
+_AT_ONCE: Final = 100  # the most records that a stream sends together
 _MINUTE_S, _NS = 60, 10**9
 _OVER = ("Succeeded", "Failed")
 _APP, _NODE, _QUEUE = 2, 3, 4  # EventRecord.Type
@@ -47,18 +48,20 @@ class Figures(NamedTuple):
 
 
 class Journal:
-    """`frame.Journal` of YuniKorn. `instance`: tells its ids from those of another process."""
+    """YuniKorn's implementation of `frame.Journal`. `instance`: distinguishes its record ids from those of other
+    processes."""
 
     def __init__(self, instance: str) -> None:
         self._instance = instance
         self._records: deque[Object] = deque(maxlen=MOST_RECORDS)
-        self._said = 0  # so many records there have been
+        self._said = 0  # the number of records since the start
         self._on_nodes: dict[str, int] = {}  # gang -> its pods that have nodes, where there are any
         self._samples: deque[Figures] = deque(maxlen=_MOST_SAMPLES)
         self._next_s: int | None = None  # when the minute ends
 
     def saw(self, before: Told | None, after: Told | None, now_s: float) -> None:
-        """Note how a gang was told, and how it is told now; None: it was, or is, not there."""
+        """Record the difference between the last published status of a gang and the new one; None: the gang is new, or
+        gone."""
         self._sample(now_s)
         either = after or before
         if either is None:
@@ -72,7 +75,7 @@ class Journal:
             self._said += 1
 
     def view(self, path: Sequence[str], query: Mapping[str, str], now_s: float) -> Object | list[Object] | None:
-        """Return what is answered to a path below `/ws`; None: it is of no journal."""
+        """Return the response to a path below `/ws`; None: the journal does not serve that path."""
         match tuple(path):
             case ("v1", "events", "batch"):
                 return self._batch(query)
@@ -93,7 +96,7 @@ class Journal:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _follow(self, at: int) -> Iterator[Sequence[Object]]:
-        """Yield whose records they are, then those from that id on, so many at a time."""
+        """Yield the id of this instance, then the records from id `at` on, in batches."""
         yield [{"InstanceUUID": self._instance}]
         while True:
             lowest = self._said - len(self._records)
@@ -123,12 +126,12 @@ class Journal:
         return list(self._samples)
 
     def _sample(self, now_s: float) -> None:
-        """Note what held until now for each minute that has ended since."""
+        """Add a sample of the current figures for each minute that ended since the last call."""
         if self._next_s is None:
             self._next_s = int(now_s) + _MINUTE_S
             return
         gone = int(now_s - self._next_s) // _MINUTE_S - _MOST_SAMPLES
-        self._next_s += max(0, gone) * _MINUTE_S  # of more than a day the last is kept
+        self._next_s += max(0, gone) * _MINUTE_S  # after a gap of more than a day, only the last day is sampled
         while self._next_s <= now_s:
             self._samples.append(Figures(self._next_s, len(self._on_nodes), sum(self._on_nodes.values())))
             self._next_s += _MINUTE_S
@@ -140,7 +143,7 @@ def error(code: int, message: str) -> Object:
 
 
 def _counted(query: Mapping[str, str], name: str, least: int) -> tuple[int | None, Object | None]:
-    """Return a number of the query, where there is one; and what is answered where it is none."""
+    """Return the number of a query parameter (None: absent), and the error response if it is not a valid number."""
     text = query.get(name, "")
     if not text:
         return None, None
@@ -150,12 +153,12 @@ def _counted(query: Mapping[str, str], name: str, least: int) -> tuple[int | Non
 
 
 def theirs(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Return amounts under YuniKorn's names."""
+    """Return the amounts under YuniKorn's resource names."""
     return {"vcore" if name == "cpu" else name: amount for name, amount in amounts.items()}
 
 
 def resource_of(pod: Object) -> dict[str, int]:
-    """Return what a pod asks for, itself among it."""
+    """Return the resource requests of a pod, including one of the resource `pods`."""
     return {**theirs(pod_requests(pod.get("spec") or {})), "pods": 1}
 
 
@@ -164,7 +167,7 @@ def is_over(pod: Object) -> bool:
 
 
 def has_node(pod: Object) -> bool:
-    """Return whether a pod has a node that it has not left."""
+    """Return whether a pod is on a node and has not ended."""
     return bool((pod.get("spec") or {}).get("nodeName")) and not is_over(pod)
 
 
@@ -173,7 +176,7 @@ def is_refused(told: Told) -> bool:
 
 
 def application_state(*, running: bool, waiting: bool, refused: bool) -> str:
-    """Return the state of an application of which pods run, or wait."""
+    """Return YuniKorn's state of an application. `running`, `waiting`: whether any of its pods run, or wait."""
     if running:
         return "Running"
     if not waiting:
@@ -181,9 +184,9 @@ def application_state(*, running: bool, waiting: bool, refused: bool) -> str:
     return "Rejected" if refused else "Accepted"
 
 
-# --- what follows from two tellings -----------------------------------------------------------------------------------
+# --- records from two published statuses ------------------------------------------------------------------------------
 
-# type, id of what it is about, change, detail, and what else is said
+# the fields of a record: its type, the id of its object, the kind of change, the detail, and further fields
 _Change = tuple[int, str, int, int, dict[str, Any]]
 
 

@@ -1,8 +1,9 @@
 """Limits of users and groups on a queue and all below it, as YuniKorn counts them.
 
-A user's limit is that of its name, else that of `*`, which is so much for each. A group's is for all of its members
-together; an application counts for one group alone: from its queue up to the root, the first group that a limit names
-there and the user is in, else the group `*` where a limit names it, which is one pot.
+A user's limit is the one under the user's name, or else the one of `*`, which each user has separately. A group's
+limit is for all members together. An application counts for one group only: the search goes from its queue up to the
+root, and takes the first group that a limit names and that the user is in, or else the group `*` if a limit names it.
+All applications of the group `*` share one limit.
 
 Source: pkg/scheduler/ugm of apache/yunikorn-core (1.9).
 """
@@ -16,13 +17,13 @@ from phalanx.dialects.yunikorn.checks import amounts
 from phalanx.dialects.yunikorn.configuration import ANYBODY, Branch, Limit
 from phalanx.model.queue import Limits, Queue
 
-# full name of a queue -> of it and of each above it, the groups that its limits name
+# full name of a queue -> the groups that its limits name, then those of each queue above it
 LimitedGroups = Mapping[str, tuple[tuple[str, ...], ...]]
 _NOBODY = Limits()
 
 
 def limits_of(limits: Sequence[Limit]) -> tuple[Limits, Limits]:
-    """Return what each user, and each group, may have."""
+    """Return the limits per user, and the limits per group."""
     users = {name: _read(limit) for limit in limits for name in limit.users}
     groups = {name: _read(limit) for limit in limits for name in limit.groups}
     rest = users.pop(ANYBODY, _NOBODY)
@@ -35,7 +36,7 @@ def limited_groups(roots: Sequence[Branch]) -> LimitedGroups:
 
 
 def counted_group(limited: LimitedGroups, queue: str, groups: Sequence[str]) -> str:
-    """Return the group that an application in the queue of that full name counts for; empty: none."""
+    """Return the group for which an application in the queue counts; empty: none. `queue`: the full name."""
     for named in limited.get(queue, ()):
         if found := next((name for name in named if name in groups), ANYBODY if ANYBODY in named else ""):
             return found

@@ -1,12 +1,13 @@
-"""The queues of a configuration as ours, and what of it has no effect here.
+"""Translates the queues of a YuniKorn configuration into Phalanx Queues, and notes the fields without an effect.
 
-Each queue of the file becomes a Queue of its full name (`root.tenants.group-a`), in lower case as YuniKorn compares
-them, with characters that no object may be named by replaced by `-`. What is written of a property is inherited as
-YuniKorn inherits it. `TABLE` says of every field what it becomes, or why nothing; the notes are made of it.
+Each queue of the file becomes a Queue under its full name (`root.tenants.group-a`). The name is in lower case, because
+YuniKorn ignores case, and characters that are invalid in an object name are replaced by `-`. Properties are inherited
+as in YuniKorn. `TABLE` says for every field into which field it is translated, or why it has no effect; the notes are
+generated from it.
 
-What differs although the words are alike: a queue's guarantee here is what it may take back from others at any time,
-YuniKorn does so only for a request that is older than `preemption.delay`; both never take from a queue below its own
-guarantee. YuniKorn takes only from requests of the same or a lower priority.
+The word `guaranteed` differs in effect. In Phalanx a queue may reclaim its guarantee from other queues at any time; in
+YuniKorn only for a request that is older than `preemption.delay`, and only from requests of the same or a lower
+priority. Neither takes resources from a queue that is below its own guarantee.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ TABLE: Mapping[str, Use] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A note on a part of the file that has no effect, or another one. `where`: the queue, or the partition."""
+    """A note that a field of the file has no effect, or a different effect than in YuniKorn. `where`: the queue, or the
+    partition, with that field."""
 
     where: str
     field: str
@@ -88,8 +90,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """`queues`: name -> spec of our Queue, parents first. `names`: full name there -> name of our Queue. `limits`:
-    of users and groups, by name of our Queue."""
+    """The result of a translation. `queues`: name of a Phalanx Queue -> its spec, parents first. `names`: full name of
+    the YuniKorn queue -> name of the Phalanx Queue. `limits`: name of a Phalanx Queue -> the limits of its users and
+    groups."""
 
     queues: Mapping[str, dict[str, Any]]
     notes: tuple[Note, ...]
@@ -98,7 +101,7 @@ class Translation:
 
 
 def translate(found: Configuration) -> Translation:
-    """Return the queues of the partition `default`, and what has no effect. `found`: as `checks.read` returns it."""
+    """Translate the queues of the partition `default`. `found`: a configuration that `checks.read` returned."""
     work = _Work()
     for partition in found.partitions:
         if partition.name == DEFAULT_PARTITION:
@@ -110,14 +113,15 @@ def translate(found: Configuration) -> Translation:
 
 
 def translate_made(branch: Branch, properties: Mapping[str, str], *, reclaim: bool) -> Translation:
-    """Return queues below one with these properties. `reclaim`: the partition preempts."""
+    """Translate the queues that a placement rule creates. `properties`: those of the queue above them. `reclaim`:
+    whether the partition preempts."""
     work = _Work(reclaim=reclaim)
     work.queue(branch, "", "", properties)
     return Translation(queues=work.queues, notes=(), names=work.names)
 
 
 def properties_of(queue: Branch, above: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a queue with those that it inherits. `above`: those of its parent, with theirs."""
+    """Return the properties of a queue, including inherited ones. `above`: all properties of its parent."""
     found = {**{key: above[key] for key in _INHERITED if key in above}, **queue.properties}
     return {**found, _PREEMPTION: "disabled"} if above.get(_PREEMPTION) == "disabled" else found
 
@@ -133,7 +137,7 @@ def fair_leaves(queue: Branch, prefix: str, above: Mapping[str, str]) -> Iterato
 
 
 def whole(text: str) -> int:
-    """Return the number that a property says; 0 where it cannot be read, as YuniKorn takes its default."""
+    """Return the whole number in the text of a property; 0, YuniKorn's default, if the text is invalid."""
     return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text.strip()) else 0
 
 
@@ -266,12 +270,12 @@ def _limit(limit: Limit) -> dict[str, Any]:
 
 
 def _amounts(written: Mapping[str, str]) -> dict[str, str]:
-    """As they are written: YuniKorn's amounts are Kubernetes' quantities but for blanks."""
+    """Translate amounts. YuniKorn's amounts are Kubernetes quantities, except that they may contain blanks."""
     return {"cpu" if name == "vcore" else name: "".join(text.split()) for name, text in written.items()}
 
 
 def _go_duration_s(text: str) -> float:
-    """Seconds of `1m30s`; 0 where it cannot be read, for which YuniKorn takes its default."""
+    """Return the seconds of a Go duration like `1m30s`; 0, for YuniKorn's default, if it is invalid."""
     parts = _GO_DURATION.findall(text)
     if "".join(number + unit for number, unit in parts) != text:
         return 0.0

@@ -1,14 +1,15 @@
-"""YuniKorn's REST paths, as its dashboards ask for them: partitions, queues, applications, nodes, usage of users.
+"""Serves YuniKorn's REST endpoints for its dashboards: partitions, queues, applications, nodes, usage of users.
 
     /ws/v1/clusters, /ws/v1/partitions, /ws/v1/config, /ws/v1/scheduler/healthcheck, /ws/v1/scheduler/node-utilizations
     /ws/v1/partition/default/queues, /queue/NAME, /placementrules, /nodes, /node/NAME, /applications/STATE
     /ws/v1/partition/default/queue/NAME/applications[/STATE], /application/ID
     /ws/v1/partition/default/usage/users, /user/NAME, /groups, /group/NAME
-    POST /ws/v1/validate-conf: a queues.yaml, which is taken or refused as the ConfigMap would be
+    POST /ws/v1/validate-conf: checks a queues.yaml as the ConfigMap would be checked
 
-An answer is made of the configuration and of the pods that were told. Times are nanoseconds since the epoch, `vcore` is
-in thousandths, all else in whole units. An application is all pods of one id in one queue; its state follows from its
-pods. `LEFT_OUT` says which fields are not there, and why: what is not known is absent, never made up.
+A response is computed from the configuration and from the last published status of the pods. Times are nanoseconds
+since the epoch, `vcore` is in thousandths, other resources are in whole units. An application consists of all pods with
+one application id in one queue; its state follows from the states of its pods. `LEFT_OUT` lists the fields of YuniKorn
+that responses lack, and why: an unknown value is left out, never invented.
 
 Source: pkg/webservice (routes, handlers, dao) of apache/yunikorn-core (1.9).
 """
@@ -66,11 +67,11 @@ LEFT_OUT: Final[Mapping[str, str]] = {
 }
 _MISSING = "there is no such path here; see docs/dialects/yunikorn.md for those that are answered"
 _ACTIVE, _REJECTED, _COMPLETED = ("Accepted", "Running"), "Rejected", "Completed"
-_STATUSES = ("new", "accepted", "running", "completing", "failing", "resuming")  # of an active one, there
+_STATUSES = ("new", "accepted", "running", "completing", "failing", "resuming")  # YuniKorn's active states
 _NONE = Configuration(partitions=(Partition(name=DEFAULT_PARTITION, queues=(Branch(name="root", submit_acl="*"),)),))
 _NS = 10**9
 _BUCKETS = 10
-_LONGEST = 256  # of a queue's name that is shown though there is none of it
+_LONGEST = 256  # responses show at most this many characters of the name of a queue that does not exist
 Resources = dict[str, int]
 Json = Any
 
@@ -82,7 +83,7 @@ def dashboards(
     path: tuple[str, ...],
     query: Mapping[str, str],
 ) -> Object | list[Object]:
-    """Return what is answered to a path below `/ws`: an object, a list, or an error with its `status_code`."""
+    """Return the response to a path below `/ws`: an object, a list, or an error with its `status_code`."""
     seen = _Seen.of(defined, everyone, objects)
     match path:
         case ("v1", "clusters"):
@@ -104,7 +105,7 @@ def dashboards(
 
 
 def validated(body: bytes) -> Object:
-    """Return what is answered to a file that is posted to be checked."""
+    """Check a posted queue configuration, and return the response."""
     try:
         read(body.decode("utf-8", "replace"))
     except ConfigurationError as fault:
@@ -117,9 +118,9 @@ def validated(body: bytes) -> Object:
 
 @dataclass(slots=True, kw_only=True)
 class _Application:
-    """The pods of one id in one queue. `queue`: its full name; empty: there is none. `asked`: the queue as it is shown,
-    also where there is none of that name. `rejected`: why it may not start. `group`: whose limits it counts
-    for. `namespace`: of the first of its pods."""
+    """The pods with one application id in one queue. `queue`: the full name; empty: the queue does not exist. `asked`:
+    the name that responses show, even if the queue does not exist. `rejected`: the reason why the application may not
+    start. `group`: the group for whose limits it counts. `namespace`: the namespace of its first pod."""
 
     id: str
     queue: str
@@ -167,8 +168,8 @@ class _Seen:
     partition: Partition
     applications: tuple[_Application, ...]
     nodes: Mapping[str, Object]
-    below: Mapping[str, Sequence[_Application]]  # full name of a queue -> those of it, and of all queues below it
-    root: Branch  # with the queues that were made
+    below: Mapping[str, Sequence[_Application]]  # full name of a queue -> applications of it and of all queues below it
+    root: Branch  # the root queue, with the queues that placement rules created
     written: Collection[str]  # full names of the queues of the configuration
 
     @classmethod
@@ -193,7 +194,7 @@ class _Seen:
 
 
 def _with_made(defined: YuniKornDefinitions, root: Branch, applications: Iterable[_Application]) -> Branch:
-    """The root with the queues that were made for these applications."""
+    """Return the root with the queues that placement rules created for these applications."""
     made = {one.queue: one.namespace for one in applications if one.queue not in defined.named}
     for queue, namespace in made.items():
         if (found := defined.made(queue, namespace)) is not None:
@@ -202,7 +203,8 @@ def _with_made(defined: YuniKornDefinitions, root: Branch, applications: Iterabl
 
 
 def _with(queue: Branch, path: Sequence[str], child: Branch) -> Branch:
-    """The queue with another one at that path below it; one that is there has the child's children too."""
+    """Return the queue with `child` added at that path below it. If a queue of that name exists already, the children
+    of `child` are added to it instead."""
     beside = {one.name.lower(): one for one in queue.queues}
     name = path[0] if path else child.name
     if path:
@@ -216,7 +218,7 @@ def _with(queue: Branch, path: Sequence[str], child: Branch) -> Branch:
 
 
 def _below(applications: Iterable[_Application]) -> Mapping[str, list[_Application]]:
-    """By the full name of each queue from theirs up to the root."""
+    """Return full name of a queue -> the applications in it and in all queues below it."""
     found: dict[str, list[_Application]] = {}
     for one in applications:
         queue = one.queue
@@ -337,7 +339,7 @@ def _one(found: Sequence[Object], missing: str) -> Object:
 
 
 def _listed(applications: Iterable[_Application], state: str, query: Mapping[str, str]) -> Object | list[Object]:
-    """The applications of a state as the path has it; `active` may be narrowed with `?status=`."""
+    """Return the applications in the state that the path names; `?status=` narrows `active` further."""
     wanted = {"active": _ACTIVE, "rejected": (_REJECTED,), "completed": (_COMPLETED,)}.get(state.lower())
     if wanted is None:
         return error(400, "Only following application states are allowed: active, rejected, completed")
@@ -367,7 +369,8 @@ def _partition(seen: _Seen) -> Object:
     }
 
 
-_Entry = tuple[str, Branch, str, Mapping[str, str], Resources]  # full name, queue, parent, inherited, most of above
+# the full name, the queue, its parent, the properties of the parent, and the maximum of the parent
+_Entry = tuple[str, Branch, str, Mapping[str, str], Resources]
 
 
 def _branches(seen: _Seen) -> Iterator[_Entry]:
@@ -385,7 +388,8 @@ def _branches(seen: _Seen) -> Iterator[_Entry]:
 def _queue(
     seen: _Seen, branch: Branch, parent: str, above: Mapping[str, str], most: Resources, *, deep: bool
 ) -> Object:
-    """A queue; `most`: the bounds of the queues above it, of the root what nodes have. `deep`: with all below it."""
+    """Return a queue as JSON. `most`: the smallest bounds of the queues above it; for the root, the capacity of all
+    nodes. `deep`: whether to include the queues below it."""
     full = f"{parent}.{branch.name}".strip(".").lower()
     mine = amounts(branch.resources.max)
     bound, properties, inside = least(most, mine), properties_of(branch, above), seen.below.get(full, ())
@@ -458,7 +462,7 @@ def _node(name: str, node: Object, here: list[Object]) -> Object:
 
 
 def _utilizations(seen: _Seen) -> list[Object]:
-    """Return how many nodes are used to which tenth, for each resource that any node has."""
+    """Return, for each resource, a histogram of the nodes by used share, in steps of a tenth."""
     found: dict[str, list[list[str]]] = {}
     for node in _nodes(seen, sorted(seen.nodes)):
         for resource in node["capacity"]:
@@ -493,7 +497,7 @@ def _users(seen: _Seen, only: str = "") -> list[Object]:
 
 
 def _groups(seen: _Seen, only: str = "") -> list[Object]:
-    """Return the groups that a limit names and applications count for."""
+    """Return the usage of each group that a limit names and for which applications count."""
     own: dict[str, list[_Application]] = {}
     for one in seen.applications:
         if one.group and (not only or one.group == only):
@@ -512,7 +516,7 @@ Most = Callable[[tuple[Limits, Limits]], Limits]
 
 
 def _of_limits(part: int, who: str) -> Most:
-    """Return what finds the limits of a user (part 0) or of a group (part 1) among those of a queue."""
+    """Return a function that takes the limits of a queue and returns those of a user (`part` 0) or group (1)."""
     return lambda limits: limits[part].of(who)
 
 
@@ -522,7 +526,7 @@ def _queues_of(seen: _Seen, applications: Iterable[_Application], most: Most) ->
 
 
 def _usage(below: Mapping[str, Sequence[_Application]], queue: str, limits: Mapping[str, Limits]) -> Object:
-    """The usage of one user, or group, in a queue, and in those below it where there is any. `limits`: by queue."""
+    """Return the usage of one user or group in a queue, and in each queue below with any usage. `limits`: by queue."""
     inside, most = below.get(queue, ()), limits.get(queue, Limits())
     depth = queue.count(".") + 2
     children = dict.fromkeys(".".join(one.queue.split(".")[:depth]) for one in inside if one.queue != queue)

@@ -1,9 +1,9 @@
-"""What Koordinator's objects define, besides quotas and Reservations, and all of it together.
+"""The definitions in Koordinator's objects: devices, cpus and groups of gangs, then all of them together.
 
 Rooms, lowest first:
 
-    devices  which devices nodes have, and pods are given
-    cpus     the same of cores, and NUMA zones
-    groups   PodGroups, and gangs without one, that start together
-    defined  all definitions
+    devices  the devices of nodes, and the devices that pods ask for and get
+    cpus     the cores and NUMA zones of nodes, and the cores that pods get for themselves
+    groups   groups of gangs that start together, with or without PodGroups
+    defined  all definitions, including quotas and Reservations
 """

@@ -1,14 +1,15 @@
-"""Koordinator's cpus: which cores and NUMA zones a node has, and which cores a pod is given for itself.
+"""Koordinator's cpus: the cores and NUMA zones of a node, and the cores that a pod gets for itself.
 
-koordlet describes the cpus of its node in annotations of the NodeResourceTopology of its name. A pod of the qosClass
-LSE or LSR whose priority is that of koord-prod has cpus of its own there. They are given by the core: cores are devices
-of the node, each in its zone, and what the pod asks of them is rounded up to whole ones, so no two pods share a core.
-They are counted with everything else that a gang needs, and go to a node that has them. Which cpus these are is written
-with the binding, as koordlet reads it. Cores with a cpu that kubelet gives away, or keeps for itself, are not there.
+koordlet, the agent on each node, describes the node's cpus in annotations of the NodeResourceTopology with the node's
+name. A pod of the qosClass LSE or LSR with a priority of koord-prod gets cpus for itself. They are allocated in whole
+cores: each core is a device of the node, in its zone, and the request is rounded up, so no two pods share a core. The
+scheduler counts them with all other needs of a gang, and writes the chosen cpus with the binding, in the form that
+koordlet reads. A core is left out if the kubelet allocates one of its cpus, or reserves it for itself.
 
-How many threads a core has is a matter of the node, and what a pod asks is not: where nodes differ, it asks for as many
-cores as it would need where they have fewest. What a pod on a node holds is what stands on it, also if another
-scheduler wrote that, which may have given the threads of a core to several pods: whoever has the first holds the core.
+Nodes may differ in the number of threads per core, but the request of a pod is the same for all nodes. So it is
+computed for the nodes with the fewest threads. The cpus of a pod on a node are those in its annotation, even if another
+scheduler wrote that. Another scheduler may have given the threads of one core to several pods; then the pod with the
+first thread counts as the holder of the core.
 
 Source: pkg/scheduler/plugins/nodenumaresource and apis/extension/{node,resource,numa_aware}.go of v1.8.0.
 """
@@ -34,7 +35,8 @@ from phalanx.model.pod import ZONE
 
 CORES: Final = "koordinator.sh/physical-core"
 _NODE: Final = "node.koordinator.sh/"
-# What is read of a NodeResourceTopology: its cpus; pods that kubelet gave cpus; what nodes and kubelets keep.
+# The annotations of a NodeResourceTopology that are read: cpus; the kubelet's allocations; cpus reserved by the node
+# and by the kubelet.
 SAID: Final = (
     f"{_NODE}cpu-topology",
     f"{_NODE}pod-cpu-allocs",
@@ -55,7 +57,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """A core of a node. `name`: as a device. `zone`: its NUMA node. `cpus`: its threads."""
+    """A core of a node. `name`: the name of the core as a device. `zone`: its NUMA node. `cpus`: its threads."""
 
     name: str
     zone: str
@@ -64,7 +66,7 @@ class Core:
 
 @dataclass(frozen=True, slots=True)
 class NodeCpus:
-    """The cores and zones of a node. `threads`: what its cores have, one or several numbers."""
+    """The cores and zones of a node. `threads`: the numbers of threads per core that occur on the node."""
 
     cores: tuple[Core, ...] = ()
     zones: tuple[Zone, ...] = ()
@@ -85,8 +87,8 @@ _NO_CPUS: Final = NodeCpus()
 
 @dataclass(frozen=True, slots=True)
 class ClusterCpus:
-    """The cpus of all nodes that are described. `threads`: what cores have, on some node or other. `most_cores`,
-    `largest_zone_milli`: of one node, and of one zone."""
+    """The cpus of all nodes that have a description. `threads`: the numbers of threads per core that occur on any node.
+    `most_cores`: the largest number of cores of one node. `largest_zone_milli`: the cpu of the largest zone."""
 
     nodes: Mapping[str, NodeCpus] = field(default_factory=dict)
     threads: frozenset[int] = frozenset()
@@ -94,7 +96,7 @@ class ClusterCpus:
     largest_zone_milli: int = 0
 
     def of(self, node: str) -> NodeCpus:
-        """Return what the node has."""
+        """Return the cores and zones of a node; empty if the node has no description."""
         return self.nodes.get(node, _NO_CPUS)
 
 
@@ -110,7 +112,7 @@ class _Topology(msgspec.Struct):
 
 
 def read_all(objects: Mapping[str, Object]) -> ClusterCpus:
-    """Return what all NodeResourceTopologies say, by their names."""
+    """Return the cpus of all nodes. `objects`: the NodeResourceTopologies by name."""
     nodes = {name: each for name, obj in objects.items() if (each := read_cpus(obj)).zones}
     return ClusterCpus(
         nodes=nodes,
@@ -123,7 +125,7 @@ def read_all(objects: Mapping[str, Object]) -> ClusterCpus:
 
 
 def read_cpus(obj: Object) -> NodeCpus:
-    """Return what a NodeResourceTopology says of its node's cpus."""
+    """Return the cores and zones that a NodeResourceTopology describes."""
     notes = obj["metadata"].get("annotations") or _NOTHING
     described = _described(*(str(notes.get(word) or "") for word in SAID))
     memory = {name: each for zone in obj.get("zones") or () for name, each in _memory(zone)}
@@ -137,18 +139,18 @@ def read_cpus(obj: Object) -> NodeCpus:
 
 
 def concerns(pod: Object) -> bool:
-    """Return whether the pod may be one of these: it has cpus of its own, or says how it wants its zones."""
+    """Return whether this module applies to the pod: it gets cpus for itself, or asks for NUMA alignment."""
     notes = pod["metadata"].get("annotations") or _NOTHING
     return NUMA in notes or STATUS in notes or is_bound(pod)
 
 
 def with_cpus(pod: Object, asked: DeviceAsk | None, known: ClusterCpus) -> DeviceAsk | None:
-    """Return what the pod asks of devices, with what it asks of cores and zones. A pod on a node asks for what it was
-    given."""
+    """Return the device request of a pod, extended by its cores and its zone. `asked`: the request for other devices. A
+    pod on a node requests the cores that it has."""
     node = (pod.get("spec") or {}).get("nodeName")
     cores, wrong = cpu_ask(pod, known) if not node else (_held(pod, known.of(str(node))), "")
     aligned = alignment(pod, known)
-    if cores and known.largest_zone_milli:  # then it is known in which zone its cpu is, and what is left of the others
+    if cores and known.largest_zone_milli:  # a preferred zone, so that the free cpu of each zone stays known
         aligned = aligned or "preferred"
     if not (cores or wrong or aligned):
         return asked
@@ -158,7 +160,8 @@ def with_cpus(pod: Object, asked: DeviceAsk | None, known: ClusterCpus) -> Devic
 
 
 def cpu_ask(pod: Object, known: ClusterCpus) -> tuple[int, str]:
-    """Return how many cores the pod needs for itself, and why it can have none (empty: it can)."""
+    """Return the number of cores that the pod needs for itself, and the reason why it cannot get them (empty: it
+    can)."""
     policy, required = _policy(_annotation(pod, SPEC))
     if not known.threads or not is_bound(pod) or policy not in (_FULL, _SPREAD):
         return 0, ""
@@ -174,9 +177,9 @@ def cpu_ask(pod: Object, known: ClusterCpus) -> tuple[int, str]:
 
 
 def alignment(pod: Object, known: ClusterCpus) -> str:
-    """Return whether all that the pod asks for is to be of one zone, as a shape has it; empty: it need not.
-
-    What is Restricted is in as few zones as can be: in one, unless it asks for more cpu than any zone has."""
+    """Return whether all resources of the pod must come from one zone (`required`), should (`preferred`), or need not
+    (empty). The policy Restricted demands as few zones as possible: one zone, unless the pod asks for more cpu than any
+    zone has."""
     policy = _annotation(pod, NUMA).get("numaTopologyPolicy")
     if not known.largest_zone_milli or policy not in ("BestEffort", "Restricted", "SingleNUMANode"):
         return ""
@@ -185,8 +188,8 @@ def alignment(pod: Object, known: ClusterCpus) -> str:
 
 
 def resource_status(pod: Object, node: NodeCpus, names: Sequence[str]) -> str:
-    """Return what the annotation `resource-status` says of a pod that was given these devices, of its zone also;
-    empty: nothing."""
+    """Return the value of the annotation `resource-status` for a pod that gets these devices: its cpus and its zone;
+    empty: it needs no annotation."""
     asks, found = pod_requests(pod.get("spec") or {}), dict[str, Any]()
     if cores := node.given(names):
         found["cpuset"] = listed(_cpus_of(cores, asks.get("cpu", 0) // _MILLI, _policy(_annotation(pod, SPEC))[0]))
@@ -198,13 +201,13 @@ def resource_status(pod: Object, node: NodeCpus, names: Sequence[str]) -> str:
 
 
 def given_cores(pod: Object, node: NodeCpus) -> tuple[str, ...]:
-    """Return, as devices, the cores of which a pod on the node has cpus, whichever scheduler gave them."""
+    """Return the device names of the cores whose cpus a pod on the node has, whichever scheduler allocated them."""
     cpus = _own(pod)
     return tuple(core.name for core in node.cores if not cpus.isdisjoint(core.cpus))
 
 
 def is_bound(pod: Object) -> bool:
-    """Return whether the pod is one that has cpus of its own. Without a class of priority it counts as koord-prod."""
+    """Return whether the pod gets cpus for itself. Without a priority class it counts as koord-prod."""
     labels = pod["metadata"].get("labels") or _NOTHING
     if labels.get(kinds.QOS) not in _BOUND:
         return False
@@ -216,14 +219,14 @@ def is_bound(pod: Object) -> bool:
 
 
 def cpus_in(text: Any) -> frozenset[int]:
-    """Return the cpus that a list of the kernel names (cpuset(7), list format); what is no list names none."""
+    """Parse a cpu list in the kernel's format (cpuset(7), list format); an invalid text gives no cpus."""
     ranges = [_RANGE.fullmatch(part.strip()) for part in str(text or "").split(",")]
     bounds = ((int(found[1]), int(found[2] or found[1])) for found in ranges if found)
     return frozenset(cpu for low, high in bounds for cpu in range(low, min(high, _MOST_CPUS) + 1))
 
 
 def listed(cpus: Iterable[int]) -> str:
-    """Return the cpus as a list of the kernel."""
+    """Return the cpus as a list in the kernel's format."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and runs[-1][1] == cpu - 1:
@@ -237,21 +240,22 @@ def listed(cpus: Iterable[int]) -> str:
 
 
 def _held(pod: Object, node: NodeCpus) -> int:
-    """Return how many cores a pod on the node holds."""
+    """Return the number of cores that a pod on the node holds."""
     cpus = _own(pod)
     return sum(core.cpus[0] in cpus for core in node.cores)
 
 
 def _own(pod: Object) -> frozenset[int]:
-    """Return the cpus that were given to the pod. More than it asks for nobody gave it."""
+    """Return the cpus in the pod's annotation; none if they are more than it requests, since no scheduler allocates
+    that."""
     cpus = cpus_in(_annotation(pod, STATUS).get("cpuset"))
     asked = pod_requests(pod.get("spec") or {}).get("cpu", 0) if cpus else 0
     return cpus if len(cpus) * _MILLI <= asked else frozenset()
 
 
-@lru_cache(maxsize=1 << 12)  # they are read anew with every change of any of them
+@lru_cache(maxsize=1 << 12)  # a change of one NodeResourceTopology parses all of them again
 def _described(topology: str, allocated: str, reserved: str, kubelet: str) -> NodeCpus:
-    """Return the cores that pods may be given, and of each zone the cpus that nobody keeps."""
+    """Return the cores that pods may get, and for each zone its cpus, except reserved ones."""
     try:
         detail = msgspec.json.decode(topology, type=_Topology).detail[:_MOST_CPUS] if topology else []
     except (msgspec.MsgspecError, RecursionError):
@@ -289,14 +293,14 @@ def _memory(zone: Any) -> Iterator[tuple[str, dict[str, int]]]:
 
 
 def _policy(spec: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return how cpus are bound, and whether that is required. The default is that of Koordinator's configuration."""
+    """Return the policy for choosing cpus, and whether it is required. The default is Koordinator's."""
     required, preferred = spec.get("requiredCPUBindPolicy"), spec.get("preferredCPUBindPolicy")
     said = str(required or preferred or "Default")
     return (_FULL if said == "Default" else said), bool(required)
 
 
 def _cpus_of(cores: Sequence[Core], cpus: int, policy: str) -> list[int]:
-    """Return so many cpus of these cores: one thread of each, or core by core."""
+    """Return `cpus` cpus of these cores: one thread of each core (`SpreadByPCPUs`), or all threads core by core."""
     if policy == _SPREAD and len(cores) >= cpus:
         return [core.cpus[0] for core in cores[:cpus]]
     return [cpu for core in cores for cpu in core.cpus][:cpus]

@@ -1,5 +1,4 @@
-"""All that Koordinator's definitions say: the tree of quotas, Reservations that have not ended, devices and cpus of
-nodes."""
+"""All definitions of Koordinator: the tree of quotas, Reservations that have not ended, devices and cpus of nodes."""
 
 from __future__ import annotations
 
@@ -23,9 +22,9 @@ from phalanx.model.node import Device, Zone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KoordinatorDefinitions(QuotaDefinitions):
-    """`reservations`: those that wait for room, or keep some, by name. `devices`: what the Devices list, by node; by
-    name, and `listed` as they are. `cpus`: of nodes that are described. `groups`: PodGroups, by their key, and those
-    that start with them."""
+    """The definitions of Koordinator. `reservations`: name -> Reservation that waits for room, or keeps room.
+    `devices`: node -> its healthy devices. `listed`: node -> all devices as its Device object lists them. `cpus`: the
+    cores and zones of nodes. `groups`: key of a PodGroup -> the PodGroups that start together with it."""
 
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
@@ -91,7 +90,7 @@ class KoordinatorDefinitions(QuotaDefinitions):
 
 
 def define(objects: Objects) -> KoordinatorDefinitions:
-    """Return all of it."""
+    """Return all definitions in these objects."""
     quotas = tree.define(objects)
     there = objects.get(kinds.RESERVATIONS, {})
     read = {name: read_reservation(there[name]) for name in sorted(there)}

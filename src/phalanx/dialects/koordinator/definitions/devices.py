@@ -1,9 +1,10 @@
-"""Koordinator's Devices: which devices a node has by name, what pods ask of them in percent, and which they are given.
+"""Koordinator's Devices: the named devices of a node, the requests of pods in percent, and the devices that they get.
 
-A Device has the name of its node, and lists GPUs, RDMA cards and FPGAs by their minors; those that are healthy are the
-node's, each in its NUMA zone, unless the node lists some itself (`phalanx.dev/devices`). Requests count devices in
-hundredths: below 100 they are a part of one, above it so many whole ones. `gpu.shared` says over how many devices the
-rest is spread. What a pod was given is written with its binding, as Koordinator's hooks on nodes read it.
+A Device object has the name of its node, and lists GPUs, RDMA cards and FPGAs by their minor numbers. The healthy ones
+count as devices of the node, each in its NUMA zone, unless the node itself lists devices (`phalanx.dev/devices`).
+Requests count in hundredths of a device: below 100 for a part of one device, above for whole devices (200 are two).
+`gpu.shared` is the number of devices over which the other GPU requests are spread. The devices of a pod are written
+with its binding, in the form that Koordinator's hooks on nodes read.
 
 GPUs count as `nvidia.com/gpu`, or as what their vendor's plugin calls them.
 
@@ -31,17 +32,17 @@ GPU, CORE, RATIO, MEMORY, SHARED = (
     f"{_K}{word}" for word in ("gpu", "gpu-core", "gpu-memory-ratio", "gpu-memory", "gpu.shared")
 )
 _GPU_WORDS = frozenset({GPU, CORE, RATIO, MEMORY, SHARED})
-_COUNTED = {"rdma": f"{_K}rdma", "fpga": f"{_K}fpga"}  # of a type, the resource that counts it
+_COUNTED = {"rdma": f"{_K}rdma", "fpga": f"{_K}fpga"}  # type of a device -> the resource that counts it
 _ALL = 1000  # thousandths
 _VENDOR = "node.koordinator.sh/gpu-vendor"
 _GPUS, _OF_VENDORS = "nvidia.com/gpu", {"amd": "amd.com/gpu", "hygon": "dcu.com/gpu"}
 _COUNTED_WHOLE = (_GPUS, *_OF_VENDORS.values())
-_VALID = ({GPU}, {MEMORY}, {RATIO}, {CORE, MEMORY}, {CORE, RATIO})  # each but the first also with `SHARED`
+_VALID = ({GPU}, {MEMORY}, {RATIO}, {CORE, MEMORY}, {CORE, RATIO})  # all except the first may also have `SHARED`
 _NOTHING: Mapping[str, Any] = {}
 
 
 def read_devices(obj: Object) -> tuple[Device, ...]:
-    """Return the healthy devices that a Device lists."""
+    """Return the healthy devices in a Device object."""
     vendor = str((obj["metadata"].get("labels") or _NOTHING).get(_VENDOR, ""))
     listed = (obj.get("spec") or _NOTHING).get("devices") or ()
     found = (_device(one, _OF_VENDORS.get(vendor, _GPUS)) for one in listed if one.get("health"))
@@ -49,7 +50,7 @@ def read_devices(obj: Object) -> tuple[Device, ...]:
 
 
 def device_ask(pod: Object) -> DeviceAsk | None:
-    """Return what the pod asks of devices in Koordinator's words; None: nothing."""
+    """Return the device request in Koordinator's resources of a pod; None: the pod requests none."""
     asks = pod_requests(pod.get("spec") or {})
     words = {name: amount for name, amount in asks.items() if name in _GPU_WORDS and amount}
     cards = {name: asks[name] for name in _COUNTED.values() if asks.get(name)}
@@ -75,8 +76,8 @@ def device_ask(pod: Object) -> DeviceAsk | None:
 
 
 def allocated(pod: Object, node: Iterable[Object], names: Iterable[str]) -> str:
-    """Return what the annotation `device-allocated` says of a pod that was given these devices; empty: it was given
-    none. `node`: the devices of its node, as its Device lists them."""
+    """Return the value of the annotation `device-allocated` for a pod that gets these devices; empty: none. `node`: the
+    devices of its node, as the Device object lists them."""
     given, asks = frozenset(names), pod_requests(pod.get("spec") or {})
     found: dict[str, list[Object]] = {}
     for one in node:
@@ -88,8 +89,8 @@ def allocated(pod: Object, node: Iterable[Object], names: Iterable[str]) -> str:
 
 
 def given_devices(pod: Object) -> tuple[str, ...]:
-    """Return the devices that were given to a pod, whichever scheduler wrote that. More than it asks for nobody gave
-    it."""
+    """Return the devices in the annotation of a pod, whichever scheduler wrote it. If they are more than the pod
+    requests, the annotation is not believed."""
     said = read_json((pod["metadata"].get("annotations") or _NOTHING).get(kinds.DEVICES_ALLOCATED))
     listed = {kind: each for kind, each in said.items() if isinstance(each, list)} if isinstance(said, Mapping) else {}
     found = tuple(
@@ -103,7 +104,7 @@ def given_devices(pod: Object) -> tuple[str, ...]:
 
 
 def name_of(device: Object) -> str:
-    """Return the name of a device among those of its node."""
+    """Return the name of a device, unique on its node."""
     kind, minor = str(device.get("type")), device.get("minor", 0)
     return str(minor) if kind == "gpu" else f"{kind}-{minor}"
 
@@ -122,7 +123,8 @@ def _device(listed: Object, gpus: str) -> Device | None:
 
 
 def _gpus(words: Asked) -> DeviceShare | str:
-    """Return the part of each of so many GPUs, all of it in thousandths for whole ones; or what is wrong."""
+    """Return the number of GPUs and the share of each, in thousandths or bytes of memory; or a message if the request
+    is invalid. `words`: the requested amounts by resource."""
     named, count = set(words) - {SHARED}, words.get(SHARED, 1)
     if named not in _VALID or (SHARED in words and named == {GPU}):
         return f"invalid resource device requests: [{' '.join(sorted(words))}]"
@@ -140,7 +142,7 @@ def _gpus(words: Asked) -> DeviceShare | str:
 
 
 def _share_of(device: Object, asks: Asked) -> dict[str, str]:
-    """Return what of one device the pod has."""
+    """Return the amounts that a pod with the requests `asks` gets of one device."""
     kind = str(device.get("type"))
     if kind != "gpu":
         name = _COUNTED.get(kind, kind)

@@ -1,7 +1,7 @@
-"""Gangs of a group: those that an annotation names together, on pods without an object or on PodGroups.
+"""Groups of gangs that start together: an annotation lists them, on PodGroups or on pods without a PodGroup.
 
-They are one gang of ours, with a role for each: all of them have their minimum, or none starts. They are of one
-namespace: nobody joins the gangs of another.
+In Phalanx a group is one gang with a role for each of Koordinator's gangs: either all of them reach their minimum, or
+none starts. All gangs of a group must be in one namespace, so that a user cannot join gangs of other namespaces.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.koordinator import kinds
 
 JOB, ROLE = "phalanx.dev/job", "phalanx.dev/role"
-# No Job and no pod has such a name.
+# Prefixes that cannot occur in the name of a Job or a pod.
 MARK, ALONE, TOGETHER = f"{kinds.SIGS}:", "koordinator:", "koordinator-group:"
-_MOST_GANGS: Final = 64  # of one group
+_MOST_GANGS: Final = 64  # the most gangs in one group
 _NOTHING: Mapping[str, Any] = {}
 
 
 def together(text: Any, namespace: str, name: str) -> tuple[str, ...]:
-    """Return the gangs of this namespace, by name, with which a gang is in a group; none: it is in none."""
+    """Return the names of all gangs in the group of the gang `name`, itself among them; none: it is in no group.
+    `text`: the annotation that lists the group."""
     try:
         named = msgspec.json.decode(str(text), type=list[str]) if text else []
     except (msgspec.MsgspecError, RecursionError):
@@ -33,19 +34,19 @@ def together(text: Any, namespace: str, name: str) -> tuple[str, ...]:
 
 
 def of_pod_group(group: Object) -> tuple[str, ...]:
-    """Return the PodGroups, by name, with which one is in a group; none: it is in none."""
+    """Return the names of all PodGroups in the group of this PodGroup, itself among them; none: it is in no group."""
     meta = group.get("metadata") or _NOTHING
     text = (meta.get("annotations") or _NOTHING).get(kinds.GANG_GROUPS)
     return together(text, str(meta.get("namespace")), str(meta.get("name"))) if text else ()
 
 
 def grouped(pod_groups: Mapping[str, Object]) -> dict[str, tuple[str, ...]]:
-    """Return the PodGroups that are in a group, by their key, and those with which they are."""
+    """Return key of each PodGroup that is in a group -> the names of all PodGroups in that group."""
     return {key: others for key, group in pod_groups.items() if (others := of_pod_group(group))}
 
 
 def words(name: str, others: tuple[str, ...]) -> Mapping[str, str]:
-    """Return what the pods of a PodGroup say that is in a group."""
+    """Return the Phalanx labels for the pods of a PodGroup that is in a group. `others`: all PodGroups of the group."""
     return {JOB: _joined(others), ROLE: name}
 
 

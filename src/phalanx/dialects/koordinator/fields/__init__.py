@@ -1,8 +1,8 @@
-"""Koordinator's fields: what becomes of each.
+"""The effect of Koordinator's fields.
 
 Rooms, lowest first:
 
-    tables     what becomes of every field, label and annotation
-    notes      what of an object has no effect
-    migration  what each object of a cluster becomes, before it moves
+    tables     the effect of every field, label and annotation
+    notes      lists the fields of an object that have no effect
+    migration  reports the result for each object of a cluster, before a migration
 """

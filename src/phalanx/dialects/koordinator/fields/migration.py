@@ -1,4 +1,4 @@
-"""What each object of a cluster of Koordinator's becomes here, for whoever is about to move."""
+"""Reports how Phalanx will treat each object of a Koordinator cluster, for a user who plans to migrate."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ STEPS = (
 
 
 def moved(objects: Iterable[Object]) -> tuple[Moved, ...]:
-    """Return what each of these objects becomes, in their order. Those that have nothing to do with Koordinator are
-    left out."""
+    """Return how Phalanx will treat each object, in the given order. Objects unrelated to Koordinator are left out."""
     return each_moved(objects, lambda found: define(_by_kind(found)), _moved)
 
 
@@ -78,7 +77,7 @@ def _moved(obj: Object, defined: QuotaDefinitions) -> Moved | None:
 
 
 def _template(obj: Object) -> Mapping[str, Any] | None:
-    """The pods' template of a Job, a Deployment and the like."""
+    """Return the pod template of a Job, a Deployment or a similar object; None: it has none."""
     found = (obj.get("spec") or {}).get("template") if isinstance(obj.get("spec"), Mapping) else None
     return found if isinstance(found, Mapping) else None
 
@@ -87,7 +86,7 @@ def _becomes(kind: str, obj: Object, defined: QuotaDefinitions) -> str:
     name = str(obj["metadata"].get("name"))
     match kind:
         case "ElasticQuota":
-            if (quota := defined.quotas.get(name)) is None:  # of a version that nobody serves
+            if (quota := defined.quotas.get(name)) is None:  # the object has an API version that is not served
                 return "nothing"
             above = "" if name in (kinds.ROOT, kinds.SYSTEM) else f" below {kinds.tree_quota(quota.parent)}"
             return f"the queue {kinds.tree_quota(name)}{above}"

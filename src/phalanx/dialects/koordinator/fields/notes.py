@@ -1,4 +1,5 @@
-"""What of an object of Koordinator's, or of a pod or node with its words, has no effect here, and why."""
+"""Lists the fields, labels and annotations of Koordinator on an object, a pod or a node that have no effect, and
+why."""
 
 from __future__ import annotations
 

@@ -2,6 +2,6 @@
 
 Rooms, lowest first:
 
-    claims      which pods are one gang, what its PodGroup says of it
-    pod_groups  the status of a PodGroup
+    claims      finds the gang of a pod, and applies its PodGroup and its quota
+    pod_groups  writes the status of a PodGroup
 """

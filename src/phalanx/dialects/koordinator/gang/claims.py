@@ -1,8 +1,8 @@
-"""Which pods are one gang, in our words, and what their PodGroup and quota say of it.
+"""Finds the gang of a pod, and applies the PodGroup and the quota of the gang.
 
-A gang is named, in this order, by the label `pod-group.scheduling.sigs.k8s.io` (a PodGroup), by the same with `/name`
-(without an object), or by the annotation `gang.scheduling.koordinator.sh/name`. Of a gang without an object the oldest
-pod counts, whatever the others say.
+A pod names its gang by one of three keys, in this order: the label `pod-group.scheduling.sigs.k8s.io` (a PodGroup), the
+same label with `/name` (a gang without a PodGroup), or the annotation `gang.scheduling.koordinator.sh/name`. The oldest
+pod of a gang without a PodGroup sets its minimum, even if other pods contradict it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from phalanx.model.reason import Reason, ReasonCode
 _OURS = "phalanx.dev/"
 _QUEUE, _MIN, _PREEMPTIBLE = (f"{_OURS}{word}" for word in ("queue", "min-available", "preemptible"))
 _NOTHING: Mapping[str, str] = {}
-OBJECT = kinds.GROUP_LABEL  # the PodGroup of a pod, among its words
-_LEAST = "koordinator/min-available"  # what a pod says of a gang without an object
+OBJECT = kinds.GROUP_LABEL  # the key under which `words` returns the PodGroup of a pod
+_LEAST = "koordinator/min-available"  # the key under which `words` returns the minimum of a gang without a PodGroup
 
 
 def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
-    """Return what a pod says, in our words; empty: it is for another scheduler."""
+    """Return the labels and annotations of a pod, translated into those of Phalanx; empty: the pod is for another
+    scheduler."""
     labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
     if not kinds.is_theirs(meta, scheduler):
         return _NOTHING
@@ -36,7 +37,7 @@ def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 
 
 def claim(defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Claim | None:
-    """Return what its quota and its PodGroup say of a gang; None: it is not Koordinator's."""
+    """Return the demands of a gang's quota and PodGroup; None: the gang is not Koordinator's."""
     named = kinds.quota_said(said.queue)
     if named is None:
         return None
@@ -76,7 +77,7 @@ def _gang(labels: Mapping[str, Any], notes: Mapping[str, Any], namespace: str) -
 
 
 def _of_group(queue: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Object]) -> Claim:
-    """All gangs of a group, each with its minimum."""
+    """Return the claim of a whole group: a role for each of its gangs, with the gang's minimum."""
     roles = {}
     for gang in gangs:
         name = gang.removeprefix(MARK)
@@ -88,7 +89,8 @@ def _of_group(queue: str, gangs: list[str], said: Said, pod_groups: Mapping[str,
 
 
 def _of_one(name: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Object] | None) -> int | Reason:
-    """How many pods of a gang of a group must start, or why nobody knows. `pod_groups`: None if it has no object."""
+    """Return the minimum of a gang in a group, or the reason why it is unknown. `pod_groups`: None: the gang has no
+    PodGroup."""
     group = pod_groups.get(f"{said.namespace}/{name}") if pod_groups is not None else None
     if group is not None:
         return _minimum(group)
@@ -101,7 +103,7 @@ def _of_one(name: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Ob
 
 
 def _least(name: str, options: Mapping[str, str]) -> int | Reason:
-    """How many pods of a gang without an object must start, as its oldest pod says; or why nobody knows."""
+    """Return the minimum of a gang without a PodGroup, from its oldest pod; or the reason why it is unknown."""
     text = options.get(f"{_LEAST}/{name}", "")
     if text.isascii() and text.isdecimal() and len(text) <= 9:
         return int(text)
@@ -122,5 +124,5 @@ def _minimum(group: Object) -> int:
 
 
 def _start(least: int) -> Mapping[str, str]:
-    """With a minimum of 0 any pod goes."""
+    """Return the minimum as a Phalanx option. A minimum of 0 counts as 1: each pod may start alone."""
     return {_MIN: str(max(1, least))}

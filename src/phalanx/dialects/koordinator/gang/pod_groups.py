@@ -1,8 +1,8 @@
 """The status of a PodGroup, as the controller in koord-scheduler writes it.
 
-`Pending`, `PreScheduling` (as many pods exist as must), `Scheduling` (not all of these have a node), `Scheduled`,
-`Running`, then `Finished` or `Failed`. Without pods it is `Pending` again, whatever it was; one without a minimum
-always is.
+The phases are `Pending`, `PreScheduling` (the minimum of pods exists), `Scheduling` (not all of those have a node),
+`Scheduled`, `Running`, then `Finished` or `Failed`. A PodGroup without pods returns to `Pending` from every phase; a
+PodGroup without a minimum is always `Pending`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FINAL = frozenset({"Finished", "Failed"})
 
 
 def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield the status of a gang's PodGroup, or of each of its group."""
+    """Yield the status of a gang's PodGroup; for a group of gangs, the status of each PodGroup."""
     for key, pods in _of_each(told).items():
         if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
             yield Answer(kind=kinds.POD_GROUPS, key=key, status=status(group, pods, now), plain=True)
@@ -58,7 +58,7 @@ def status(group: Object, pods: Iterable[Object], now: str) -> Object:
 
 
 def _of_each(told: Told) -> dict[str, list[Object]]:
-    """The pods of each PodGroup, by its key."""
+    """Return key of a PodGroup -> its pods."""
     found: dict[str, list[Object]] = {}
     for pod in told.owners if OBJECT in told.options else ():
         name = (pod["metadata"].get("labels") or {}).get(OBJECT)
@@ -82,6 +82,6 @@ def _phase(old: str, least: int, there: int, *, scheduled: int, running: int, su
 
 
 def _occupier(pod: Object) -> str:
-    """The owner of the first pod, by name."""
+    """Return `namespace/name` of the object that owns the pod; empty: none."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return f"{pod['metadata'].get('namespace')}/{owners[0]['name']}" if owners else ""

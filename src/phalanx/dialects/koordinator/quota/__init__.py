@@ -2,8 +2,8 @@
 
 Rooms, lowest first:
 
-    tree      ElasticQuota and ElasticQuotaProfile: our queue tree
-    profiles  the roots that ElasticQuotaProfiles make
-    runtime   how much of the cluster each quota may use now, as Koordinator counts it
-    usage     what each quota uses and asks for: its status and annotations
+    tree      translates ElasticQuota and ElasticQuotaProfile into the queue tree
+    profiles  creates the root quotas of ElasticQuotaProfiles
+    runtime   computes Koordinator's *runtime*: the amount that each quota may use now
+    usage     writes the status and annotations of quotas: used and requested amounts
 """

@@ -1,9 +1,9 @@
-"""ElasticQuotaProfiles: each makes the ElasticQuota that is the root of a tree, and keeps it.
+"""ElasticQuotaProfiles: each creates the root ElasticQuota of a tree, and keeps it up to date.
 
-`min` of the root is a share of what the nodes have that the profile selects; its annotation `total-resource` says all
-of it, and the quotas below it use no more together. Resources are cpu and memory, or those that an annotation names.
-The quota stays when its profile goes. Where a quota of the name is in another namespace, nothing is made; of several
-profiles with one name for their quota the first by its own name makes it.
+`min` of the root is a share of the capacity of the nodes that the profile selects. Its annotation `total-resource` has
+the whole capacity, which bounds all quotas below it together. The resources are cpu and memory, or those that an
+annotation names. The quota stays when its profile is deleted. No quota is created if a quota of that name exists in
+another namespace. If several profiles name the same quota, the first by name creates it.
 
 Source: pkg/quota-controller/profile of v1.8.0.
 """
@@ -28,7 +28,7 @@ from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.quota.tree import QuotaDefinitions, read_json
 
 _RESOURCES = ("cpu", "memory")
-_NO_BOUND = str((2**63 - 1) // 2000)  # of `max`, as upstream writes it
+_NO_BOUND = str((2**63 - 1) // 2000)  # the value of `max` that upstream writes for unlimited
 
 
 def answers(defined: QuotaDefinitions, objects: Objects) -> Iterator[Answer]:
@@ -88,7 +88,7 @@ def _sum(nodes: Iterable[Object], named: Iterable[str]) -> Asked:
 
 
 def _ratio(said: Any) -> Fraction:
-    """The share of a profile; all, where it says none that can be."""
+    """Return the share of a profile; 1 if it is absent or invalid."""
     try:
         share = parse(str(said))
     except QuantityError:

@@ -1,13 +1,13 @@
-"""How much of the cluster each quota may use now: Koordinator's *runtime*, from the root of the tree down.
+"""Computes Koordinator's *runtime*: the amount that each quota may use now, from the root of the tree down.
 
-Among the children of one parent, for each resource: each has its `min` first (or what it asks for, where that is less
-and the rest is lent); what is left goes to those that ask for more, by weight, again and again, until nothing is left
-or nobody asks; without a weight for the resource a quota has no part of that. Where all `min` together are more than
-there is, they are cut in proportion. What a quota asks of its parent is capped by its `max`; what a parent asks for is
-what its children ask of it. The quotas of the system and of those that have none are no part of this: their runtime is
-their `max`, and what they use is not there for the others.
+The children of one parent share each resource in two steps. First each child gets its `min`, or its request if that is
+smaller and the child lends the rest. Then the remainder is divided by weight among children that request more, again
+and again, until nothing remains or no request is left; a quota without a weight for the resource gets none of the
+remainder. If all `min` together exceed the parent's amount, they are reduced in proportion. The request of a quota to
+its parent is at most its `max`; the request of a parent includes the requests of its children. The system quota and the
+default quota do not take part: their runtime is their `max`, and the amount that they use is subtracted first.
 
-This is an answer: our own tree decides, by the same numbers.
+The result is only reported, as in Koordinator. The queue tree of Phalanx makes the decisions, from the same numbers.
 
 Source: pkg/scheduler/plugins/elasticquota/core of v1.8.0.
 """
@@ -21,11 +21,11 @@ from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.quota.tree import ElasticQuota
 
 Quotas = Mapping[str, ElasticQuota]
-OUTSIDE = (kinds.SYSTEM, kinds.DEFAULT)  # below the root, and no part of what it shares out
+OUTSIDE = (kinds.SYSTEM, kinds.DEFAULT)  # children of the root that get no part of its amount
 
 
 def children(quotas: Quotas) -> dict[str, list[str]]:
-    """Return parent -> the quotas below it, in order of their names; what hangs on a cycle is nobody's child."""
+    """Return parent -> the quotas directly below it, sorted by name."""
     found: dict[str, list[str]] = {}
     for name in sorted(quotas):
         if name != kinds.ROOT:
@@ -34,7 +34,8 @@ def children(quotas: Quotas) -> dict[str, list[str]]:
 
 
 def child_requests(quotas: Quotas, own: Mapping[str, Asked]) -> dict[str, Asked]:
-    """Return what the pods of each quota, and its children, ask of it. `own`: what the pods of each ask for."""
+    """Return quota -> the sum of the requests of its pods and its children. `own`: quota -> the requests of its pods.
+    Quotas that are not below the root, for instance on a cycle, are left out."""
     found: dict[str, Asked] = {}
     below = children(quotas)
     for name in reversed(list(_downwards(below))):
@@ -47,15 +48,15 @@ def child_requests(quotas: Quotas, own: Mapping[str, Asked]) -> dict[str, Asked]
 
 
 def request(quota: ElasticQuota, inner: Asked) -> Asked:
-    """Return what the quota asks for, of which its pods and children ask `inner`: at least its `min`, if it lends
-    nothing of that."""
+    """Return the request of a quota: `inner`, the requests of its pods and children, but at least its `min` if it does
+    not lend that."""
     if quota.lent:
         return inner
     return {name: max(inner.get(name, 0), quota.least.get(name, 0)) for name in {**inner, **quota.least}}
 
 
 def runtimes(quotas: Quotas, inner: Mapping[str, Asked], total: Asked) -> dict[str, Asked]:
-    """Return the runtime of each quota. `inner`: from `child_requests`; `total`: what the root has to share out."""
+    """Return the runtime of each quota. `inner`: the result of `child_requests`; `total`: the amounts of the root."""
     found: dict[str, Asked] = {kinds.ROOT: dict(total)}
     found |= {name: dict(quotas[name].most) for name in OUTSIDE if name in quotas}
     asked = {name: _of_parent(quota, inner.get(name, {})) for name, quota in quotas.items()}
@@ -75,7 +76,7 @@ def runtimes(quotas: Quotas, inner: Mapping[str, Asked], total: Asked) -> dict[s
 
 
 def _downwards(below: Mapping[str, list[str]]) -> Iterable[str]:
-    """Yield the root, and all below it, parents first."""
+    """Yield the root and all quotas below it, parents first."""
     todo = [kinds.ROOT]
     for name in todo:
         yield name
@@ -83,7 +84,7 @@ def _downwards(below: Mapping[str, list[str]]) -> Iterable[str]:
 
 
 def _of_parent(quota: ElasticQuota, inner: Asked) -> Asked:
-    """Return what the quota asks of its parent."""
+    """Return the request of the quota to its parent, at most its `max`."""
     asked = request(quota, inner).items()
     return {resource: min(amount, quota.most.get(resource, amount)) for resource, amount in asked}
 
@@ -104,7 +105,7 @@ def _parts(siblings: list[ElasticQuota], asked: Mapping[str, Asked], resource: s
     while left > 0 and (hungry := [name for name in found if found[name] < wants[name] and weights[name]]):
         each = {name: left * weights[name] // sum(weights[one] for one in hungry) for name in hungry}
         given = {name: min(each[name], wants[name] - found[name]) for name in hungry}
-        if not any(given.values()):  # less than one unit for each: the first takes what is left
+        if not any(given.values()):  # less than one unit for each quota: the first takes the rest
             given = {hungry[0]: min(left, wants[hungry[0]] - found[hungry[0]])}
         for name, amount in given.items():
             found[name] += amount

@@ -1,13 +1,13 @@
-"""ElasticQuotas as queues of our tree, and which of them a pod uses.
+"""Translates ElasticQuotas into Phalanx Queues, and finds the quota of a pod.
 
-`min` is guaranteed, `max` (and the annotation `admission`) the limit; what a quota does not use of its `min` is lent
-unless it says otherwise; siblings share by `shared-weight`, which is `max` if nothing is said. A resource that `max`
-does not name is not limited. Jobs that are not preemptible stay within `min`.
+`min` is the guarantee; `max` and the annotation `admission` are the limit. An unused part of `min` is lent to other
+quotas, unless the quota forbids it. Siblings share by `shared-weight`, by default in proportion to `max`. A resource
+that `max` does not name is unlimited. Jobs that are not preemptible stay within `min`.
 
-The root of another tree has what its annotation `total-resource` says: the quotas below it use no more together.
+The annotation `total-resource` of a tree's root bounds all quotas of that tree together.
 
-Nothing is taken back by default, as there: a quota whose `min` others have borrowed waits until they end. A pod that
-names a quota that does not exist uses `koordinator-default-quota`.
+As in Koordinator, nothing is reclaimed by default: if other quotas have borrowed from a `min`, its quota waits until
+their jobs end. A pod that names a quota that does not exist uses `koordinator-default-quota`.
 
 Source: pkg/scheduler/plugins/elasticquota of v1.8.0.
 """
@@ -39,8 +39,8 @@ _BUILT_IN = (kinds.ROOT, kinds.SYSTEM, kinds.DEFAULT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticQuota:
-    """A quota, as it is written. `key`: of its object. `lent`: others may use what it leaves of `least`. `weights`:
-    its part of what nobody is guaranteed."""
+    """An ElasticQuota. `key`: `namespace/name` of its object. `least`: its `min`. `most`: its limit. `lent`: whether
+    others may use the unused part of `least`. `weights`: its weights in sharing the remainder beyond all guarantees."""
 
     name: str
     key: str
@@ -55,13 +55,14 @@ class ElasticQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaDefinitions(Definitions):
-    """`quotas`: by name. `by_namespace`: namespace -> the quota of pods that name none."""
+    """The quotas. `quotas`: name -> quota. `by_namespace`: namespace -> the quota of its pods that name no quota."""
 
     quotas: Mapping[str, ElasticQuota] = field(default_factory=dict)
     by_namespace: Mapping[str, str] = field(default_factory=dict)
 
     def quota(self, namespace: str, name: str) -> str:
-        """Return the quota of a pod that names that one (empty: none); empty: there are no quotas at all."""
+        """Return the quota that a pod uses; empty: the cluster has no quotas. `name`: the quota that the pod names
+        (empty: none)."""
         if not self.quotas:
             return ""
         return name if name in self.quotas else self.by_namespace.get(namespace, kinds.DEFAULT)
@@ -86,7 +87,7 @@ def define(objects: Objects) -> QuotaDefinitions:
 
 
 def read_quota(key: str, obj: Object) -> ElasticQuota:
-    """Return what an ElasticQuota says; what of it cannot be read counts as not said."""
+    """Parse an ElasticQuota; invalid values count as absent."""
     meta, spec = obj.get("metadata") or {}, obj.get("spec") or {}
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
     most = amounts(spec.get("max"))
@@ -110,14 +111,14 @@ def read_quota(key: str, obj: Object) -> ElasticQuota:
 
 
 def profile_roots(profiles: Iterable[Object]) -> Iterator[str]:
-    """Yield the quotas that ElasticQuotaProfiles would make."""
+    """Yield the names of the quotas that ElasticQuotaProfiles create."""
     for profile in profiles:
         if name := (profile.get("spec") or {}).get("quotaName"):
             yield str(name)
 
 
 def read_json(text: Any) -> Any:
-    """Return what an annotation says; None where it cannot be read."""
+    """Parse an annotation; None: it is absent or invalid."""
     try:
         return msgspec.json.decode(str(text)) if text else None
     except (msgspec.MsgspecError, RecursionError):
@@ -128,7 +129,8 @@ def read_json(text: Any) -> Any:
 
 
 def _by_namespace(quotas: Mapping[str, ElasticQuota]) -> dict[str, str]:
-    """A quota of the namespace's name in that namespace counts before one whose annotation lists it."""
+    """Return namespace -> the quota of its pods that name none. A quota in the namespace with the name of the namespace
+    takes precedence over a quota whose annotation lists the namespace."""
     found = {namespace: quota.name for quota in quotas.values() for namespace in reversed(quota.namespaces)}
     own = (quota.key.partition("/") for quota in quotas.values())
     return found | {name: name for namespace, _, name in own if namespace == name and name}

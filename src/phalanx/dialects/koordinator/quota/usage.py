@@ -1,6 +1,7 @@
-"""What each ElasticQuota uses and asks for, as Koordinator's controller writes it: `status.used`, and annotations.
+"""Writes the used and requested amounts of each ElasticQuota, like Koordinator's controller: `status.used`, and
+annotations.
 
-A parent's numbers are the sums of its children's. Amounts are those of pods that have not ended; used is what is on
+The amounts of a parent include those of its children. Only pods that have not ended count; *used* counts only pods on
 nodes.
 """
 
@@ -24,7 +25,8 @@ _OVER = frozenset({"Succeeded", "Failed"})
 
 @dataclass(slots=True)
 class Use:
-    """Of one quota: what its pods on nodes use, what all of its pods ask for; of those that nobody may preempt, too."""
+    """The amounts of one quota. `used`: the requests of its pods on nodes. `asked`: the requests of all its pods.
+    `used_by_fixed`, `asked_by_fixed`: the same for pods that are not preemptible."""
 
     used: Asked = field(default_factory=dict)
     asked: Asked = field(default_factory=dict)
@@ -32,7 +34,7 @@ class Use:
     asked_by_fixed: Asked = field(default_factory=dict)
 
     def add(self, other: Use) -> None:
-        """Enter what another one has, too."""
+        """Add the amounts of another quota."""
         for mine, its in (
             (self.used, other.used),
             (self.asked, other.asked),
@@ -108,7 +110,7 @@ def _upwards(below: Mapping[str, list[str]]) -> list[str]:
 
 
 def _total(objects: Objects, outside: Iterable[Asked]) -> Asked:
-    """Return what all nodes have, less what is used outside of the tree."""
+    """Return the capacity of all nodes, minus the amounts that are used outside of the tree."""
     found: Asked = {}
     for node in objects.get(NODES, {}).values():
         for resource, amount in amounts((node.get("status") or {}).get("allocatable")).items():
@@ -118,7 +120,7 @@ def _total(objects: Objects, outside: Iterable[Asked]) -> Asked:
 
 
 def _over(named: Mapping[str, int], found: Asked) -> Asked:
-    """Of the resources that the quota names, zero where there is none."""
+    """Return the amounts of the resources that the quota names, with 0 for absent ones."""
     return {resource: found.get(resource, 0) for resource in sorted(named)}
 
 

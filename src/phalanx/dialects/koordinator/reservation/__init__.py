@@ -1,16 +1,17 @@
-"""Koordinator's Reservations: room on one node that is kept for owners, some of whom may be there already.
+"""Koordinator's Reservations: room on one node that is kept for certain pods, its owners.
 
-A Reservation waits for room like a pod (a stand-in, in words of the frame). Once it has a node it is a part of that
-node, which only its owners may use, and rather use than others. A part that its owners leave is kept on, until the
-Reservation expires; one that is for one owner alone (`allocateOnce`) is given up when that one has come, and its room
-is the owner's. What is kept is charged to nobody's quota, what its owners use to theirs.
+A Reservation waits for room like a pod (the frame calls that pod a stand-in). Once it has a node, it is a part of that
+node. Only its owners may use that part, and they prefer it to other room. The part stays after its owners have ended,
+until the Reservation expires. With `allocateOnce` the Reservation ends when its first owner has arrived, and the owner
+takes over its room. The unused room is not charged to any quota; the room that an owner uses is charged to the owner's
+quota.
 
 Rooms, lowest first:
 
-    spec      what a Reservation says
-    owners    which pods may use it
-    room      how it waits for room, and what it keeps
-    statuses  its phase and conditions, as Koordinator's controller writes them
+    spec      parses a Reservation
+    owners    decides which pods may use it
+    room      the stand-in that waits for room, and the part of the node that is kept
+    statuses  writes its phase and conditions, like Koordinator's controller
 
 Source: pkg/scheduler/plugins/reservation and pkg/util/reservation of v1.8.0.
 """

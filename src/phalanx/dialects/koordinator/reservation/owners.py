@@ -1,8 +1,8 @@
-"""Which pods may use a Reservation: its owners, as far as they choose no other.
+"""Decides which pods may use a Reservation: its owners, unless the pod chooses other Reservations.
 
-Of an entry of `owners` all that it says holds, of several entries one. A pod that names a Reservation in its
-`reservation-affinity` uses that one alone; one that selects them by labels uses none but these. What a Reservation is
-tainted with the pod tolerates there.
+A pod is an owner if it matches all conditions of at least one entry of `owners`. A pod that names a Reservation in its
+annotation `reservation-affinity` uses only that one; a pod that selects Reservations by labels uses only the selected
+ones. The same annotation lists the taints of Reservations that the pod tolerates.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def part_use(pod: Object, kept: Iterable[Reservation]) -> PartUse | None:
-    """Return which of these the pod may use; None: none, and it asks for none."""
+    """Return the Reservations that the pod may use; None: it may use none, and requires none."""
     notes = pod["metadata"].get("annotations") or _NOTHING
     wants = read_json(notes.get(kinds.AFFINITY))
     wants = wants if isinstance(wants, Mapping) else _NOTHING
@@ -71,7 +71,7 @@ def _wanted(wants: Mapping[str, Any], reservation: Reservation) -> bool:
 
 
 def _matches(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """As a NodeSelectorTerm over the Reservation's labels; one that is empty matches nothing."""
+    """Return whether a NodeSelectorTerm matches the Reservation's labels; an empty term matches nothing."""
     said = term.get("matchExpressions") or ()
     simple = [one for one in said if one.get("operator") not in _ORDER]
     if not said or not selects({"matchExpressions": simple}, labels):
@@ -88,7 +88,7 @@ def _compares(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Object) -> bool:
-    """As `ToleratesTaint` of k8s.io/api/core/v1."""
+    """Return whether the toleration matches the taint, like `ToleratesTaint` of k8s.io/api/core/v1."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint.get("key"):
@@ -97,7 +97,8 @@ def _tolerates(toleration: Mapping[str, Any], taint: Object) -> bool:
 
 
 def _is_exact(pod: Object, reservation: Reservation) -> bool:
-    """A pod may ask for Reservations that hold just as much as it needs of some resources."""
+    """Return whether the Reservation holds exactly the pod's requests of the resources that the annotation
+    `exact-match-reservation` names; without the annotation, True."""
     said = read_json((pod["metadata"].get("annotations") or _NOTHING).get(kinds.EXACT))
     named = said.get("resourceNames") if isinstance(said, Mapping) else None
     if not named:

@@ -1,4 +1,4 @@
-"""How a Reservation waits for room, as a pod that there is not, and what it keeps once it has some."""
+"""The stand-in with which a Reservation waits for room, and the part of the node that it keeps afterwards."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from phalanx.dialects.koordinator import kinds
 from phalanx.dialects.koordinator.reservation.spec import AVAILABLE, Reservation, template_of
 from phalanx.model.pod import PODS, amounts
 
-_HIGHEST = 2**31 - 1  # of a Reservation that states no priority
+_HIGHEST = 2**31 - 1  # the priority of a Reservation that states none
 _PARTS = ("affinity", "containers", "initContainers", "nodeSelector", "overhead", "tolerations")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def stand_in(obj: Object, reservation: Reservation) -> StandIn:
-    """Return the pod that waits in its place. It is charged to the quota of the system, while it is placed; nobody
-    gives way to it, and it gives way to nobody."""
+    """Return the stand-in, a pod that does not exist and waits for the Reservation's room. It is charged to the system
+    quota until it is placed. It never preempts and is never preempted."""
     meta, template = obj["metadata"], template_of(obj.get("spec") or {})
     spec = template.get("spec") or {}
     pod: Object = {
@@ -45,13 +45,13 @@ def stand_in(obj: Object, reservation: Reservation) -> StandIn:
 
 
 def part(reservation: Reservation) -> NodePart:
-    """Return what it keeps."""
+    """Return the part of the node that the Reservation keeps."""
     holds = amounts(reservation.holds)
     return NodePart(name=reservation.part, node=reservation.node, allocatable=holds, closed=reservation.closed)
 
 
 def available(reservation: Reservation, node: str, now: str) -> Object:
-    """Return its status once it has its room. `now`: as a metav1.Time."""
+    """Return the status of a Reservation that gets room on a node. `now`: as a metav1.Time."""
     since = {"lastProbeTime": now, "lastTransitionTime": now}
     return {
         "phase": AVAILABLE,

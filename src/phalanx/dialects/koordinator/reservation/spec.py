@@ -1,4 +1,4 @@
-"""What a Reservation says, and how far it is."""
+"""Parses a Reservation and its phase."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.model.pod import PODS
 
-_DAY_S = 86_400.0  # it expires after that long, if it says nothing
-_PODS = 16  # of its node's pods, where it neither says so many nor is for one owner alone
+_DAY_S = 86_400.0  # the lifetime of a Reservation that states none
+_PODS = 16  # the pods that a Reservation for several owners keeps room for, if it states no number
 AVAILABLE, SUCCEEDED, FAILED = "Available", "Succeeded", "Failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A Reservation. `node`: where it has its room; empty: it waits for it. `holds`: what is kept there. `once`: for
-    one owner. `expires_s`: when it ends (seconds since the epoch)."""
+    """A Reservation. `node`: the node with its room; empty: it waits for room. `holds`: the amounts that it keeps.
+    `once`: whether it is for one owner only. `expires_s`: the time when it expires (seconds since the epoch)."""
 
     name: str
     uid: str
@@ -37,7 +37,8 @@ class Reservation:
 
     @property
     def part(self) -> str:
-        """Return the name of what it keeps: another's, where a Reservation of that name comes again."""
+        """Return the name of its part of the node. It contains the uid, so that a later Reservation of the same name
+        has another part."""
         return f"{self.name}.{self.uid[:8]}"
 
     @property
@@ -46,16 +47,16 @@ class Reservation:
 
     @property
     def keeps(self) -> bool:
-        """Return whether it keeps room."""
+        """Return whether the Reservation keeps room on a node."""
         return self.phase == AVAILABLE and bool(self.node)
 
 
 def read_reservation(obj: Object) -> Reservation:
-    """Return what the object says; what cannot be read counts as not said."""
+    """Parse a Reservation; invalid values count as absent."""
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     once = spec.get("allocateOnce") is not False
     given = amounts(status.get("allocatable")) if status.get("phase") == AVAILABLE else None
-    asks = given or pod_requests(template_of(spec).get("spec") or {})  # what was given stays as it was
+    asks = given or pod_requests(template_of(spec).get("spec") or {})  # amounts already allocated do not change
     return Reservation(
         name=str(meta["name"]),
         uid=str(meta["uid"]),
@@ -72,13 +73,13 @@ def read_reservation(obj: Object) -> Reservation:
 
 
 def template_of(spec: Mapping[str, Any]) -> Object:
-    """Return the template of the pod that it stands for; of another form it says nothing."""
+    """Return the pod template of a Reservation; empty if it is invalid."""
     found = spec.get("template")
     return found if isinstance(found, dict) else {}
 
 
 def _expires_s(meta: Object, spec: Object) -> float:
-    """Lifetime 0 is for ever, whatever else is said."""
+    """Return the time of expiry. A lifetime of 0 means never, even if `expires` is set."""
     try:
         ttl_s = _DAY_S if spec.get("ttl") is None else duration_s(str(spec["ttl"]))
         if ttl_s <= 0:

@@ -1,7 +1,8 @@
-"""The phase and the conditions of a Reservation, and who uses it.
+"""Writes the phase, the conditions and the current owners of a Reservation.
 
-It has no phase (or Pending) until it has its room, then it is Available; Succeeded once its one owner has come, if it
-is for one alone; Failed when it has expired or its node is gone. One that waits is told why.
+A Reservation has no phase (or Pending) until it has room; then it is Available. It is Succeeded when its owner has
+arrived, if it is for one owner only, and Failed when it has expired or its node is gone. A condition of a waiting
+Reservation has the reason why it waits.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ def statuses(everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[A
             yield Answer(kind=kinds.RESERVATIONS, key=key, status=new, again_s=again_s)
 
 
-_LATEST_S = 4e9  # what expires later is not waited for
+_LATEST_S = 4e9  # an expiry after this time (seconds since the epoch) gets no timer
 
 
 def _used(pod: Object) -> str:
-    """Return the uid of the Reservation in which a pod has its place; empty: in none, or it is over."""
+    """Return the uid of the Reservation whose room a pod uses; empty: it uses none, or has ended."""
     if (pod.get("status") or {}).get("phase") in _OVER or not (pod.get("spec") or {}).get("nodeName"):
         return ""
     said = read_json((pod["metadata"].get("annotations") or {}).get(kinds.ALLOCATED))
@@ -65,7 +66,7 @@ def _living(
     reasons: Mapping[str, Reason],
     now: str,
 ) -> Object:
-    """Return the status of one that has not ended."""
+    """Return the status of a Reservation that has not ended."""
     status: Object = obj.get("status") or {}
     if reservation.waits:
         why = reasons.get(reservation.uid)
@@ -98,7 +99,7 @@ def _allocated(reservation: Reservation, pods: Iterable[Object]) -> dict[str, st
 
 
 def _with(status: Object, said: Mapping[str, Any], now: str) -> list[Object]:
-    """Return the conditions with this one; its times are those before, if it says the same."""
+    """Return the conditions with one added or replaced. If the new one equals the old one, its times stay."""
     old: list[Object] = list(status.get("conditions") or ())
     before = next((one for one in old if one.get("type") == said["type"]), {})
     if all(before.get(field) == text for field, text in said.items()):

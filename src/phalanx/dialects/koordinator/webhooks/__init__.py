@@ -1,7 +1,7 @@
-"""What Koordinator's webhooks do, as admission policies.
+"""The checks and changes of Koordinator's webhooks, as admission policies.
 
 Rooms:
 
-    refusals    what they refuse
-    colocation  what they change of pods, for ClusterColocationProfiles
+    refusals    rejects invalid objects
+    colocation  changes pods according to ClusterColocationProfiles
 """

@@ -1,8 +1,10 @@
-"""ClusterColocationProfile as what its webhook does with pods that are created: a mutating admission policy each.
+"""Translates each ClusterColocationProfile into a mutating admission policy, which changes new pods like Koordinator's
+webhook.
 
-All profiles that match a pod change it, in the order of their names. Selectors are those of the policy; the probability
-is a bound for the request's uid, which is random. `patch` is left out, and so are requests of mid and batch pods: what
-nodes have of those resources Koordinator's node agent writes, which does not run here.
+All profiles that match a pod change it, in the order of their names. The selectors of a profile become selectors of its
+policy. The probability becomes a bound for the uid of the request, which is random. Two parts are left out: the field
+`patch`, and the translation of cpu and memory requests of mid and batch pods, because it needs node resources that only
+Koordinator's node agent writes.
 
 Source: pkg/webhook/pod/mutating/cluster_colocation_profile.go of v1.8.0.
 """
@@ -32,15 +34,15 @@ _ALL: Final = 100
 
 
 class ColocationProfiles:
-    """`Profiles` of Koordinator: what its controller is told."""
+    """Koordinator's implementation of `Profiles`, for the controller of ClusterColocationProfiles."""
 
     kind: Final[Kind] = kinds.COLOCATION_PROFILES
     classes: Final[Kind] = PRIORITY_CLASSES
     made: Final[tuple[Kind, Kind]] = (_POLICIES, _BINDINGS)
 
     def objects(self, profile: Object, classes: Mapping[str, Object]) -> Sequence[tuple[Kind, Object]]:
-        """Return the policy of a profile, and its binding; nothing where it changes nothing. `classes`: the
-        PriorityClasses, by name."""
+        """Return the policy of a profile and its binding; empty if the profile changes nothing. `classes`: the
+        PriorityClasses by name."""
         spec, name = profile.get("spec") or {}, f"colocation.{profile['metadata']['name']}.koordinator.phalanx.dev"
         share = percent(spec.get("probability"))
         mutations = [_mutation(text) for text in _changes(spec, classes)]
@@ -67,7 +69,7 @@ COLOCATION: Final = ColocationProfiles()
 
 
 def percent(said: Any) -> int:
-    """Return the probability, from 0 to 100; what cannot be read is all, as what is not said."""
+    """Return the probability of a profile, from 0 to 100; 100 if it is absent or invalid."""
     found = _PERCENT.fullmatch(str(said)) if said is not None else None
     return min(_ALL, int(found[1])) if found else _ALL
 
@@ -80,7 +82,7 @@ def _mutation(expression: str) -> Object:
 
 
 def _changes(spec: Mapping[str, Any], classes: Mapping[str, Object]) -> Iterator[str]:
-    """Yield expressions (CEL), in the order of Koordinator's webhook."""
+    """Yield a CEL expression for each change, in the order of Koordinator's webhook."""
     labels = {str(key): str(text) for key, text in (spec.get("labels") or {}).items()}
     if labels:
         yield _metadata("labels", labels)
@@ -109,7 +111,7 @@ def _metadata(field: str, values: Mapping[str, str]) -> str:
 
 
 def _mapped(field: str, keys: Mapping[str, Any]) -> Iterator[str]:
-    """The value of one key, where the pod has it, is another's too."""
+    """Yield CEL expressions that copy the value of one key to another, on pods that have the first."""
     for source, target in sorted(keys.items()):
         yield _copied(field, str(source), str(target))
 

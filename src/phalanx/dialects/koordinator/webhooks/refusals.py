@@ -1,9 +1,10 @@
-"""What Koordinator's webhooks refuse, as admission policies of the API server (CEL): no webhook can be down. And the
-PriorityClasses that its installation brings.
+"""The checks of Koordinator's webhooks, as admission policies of the API server (CEL), which cannot be down like a
+webhook; and the PriorityClasses of Koordinator's installation.
 
-Of quotas: `min` within `max`, and a tree that may not change. Of pods with its labels: classes
-that do not go with a priority, cpus that are no whole number where they are bound. What needs other objects (a parent
-that is not there, more `min` below than above) is said of the queue instead; whoever may delete a quota may do so.
+For quotas the policies check that `min` is within `max`, and that a quota stays in its tree. For pods with
+Koordinator's labels they check that the QoS class goes with the priority, and that the cpu request of a pod with cpus
+for itself is a whole number. Errors that involve other objects (a missing parent, more `min` below than above) appear
+in the status of the queue instead. A user with the right to delete a quota may always do so.
 
 Sources: pkg/webhook/{elasticquota,pod/validating} of v1.8.0.
 """
@@ -30,13 +31,14 @@ def _has(key: str, of: str = _LABELS) -> str:
 
 
 def _same(key: str) -> str:
-    """A label is on both, and the same, or on none."""
+    """Return a CEL expression: both objects have the label with the same value, or neither has it."""
     before, after = f"({_has(key, _OLD_LABELS)})", f"({_has(key)})"
     return f'{before} == {after} && (!{after} || {_LABELS}["{key}"] == {_OLD_LABELS}["{key}"])'
 
 
 def _in_band(*bands: str) -> str:
-    """The pod's priority is in one of these bands; its label counts before its number."""
+    """Return a CEL expression: the pod's priority is in one of these bands; its label takes precedence over its
+    number."""
     named = ", ".join(f'"koord-{band}"' for band in bands)
     ranges = " || ".join(
         f"(object.spec.priority >= {low} && object.spec.priority <= {high})"
@@ -47,7 +49,7 @@ def _in_band(*bands: str) -> str:
 
 
 def _none() -> str:
-    """Return the CEL expression that holds for a priority in no band."""
+    """Return a CEL expression: the pod's priority is in no band."""
     return f"!{_in_band(*_BANDS)}"
 
 
@@ -56,7 +58,8 @@ def _qos(name: str) -> str:
 
 
 def _policy(name: str, rule: Object, conditions: dict[str, str], checks: dict[str, str]) -> list[tuple[Kind, Object]]:
-    """`checks`: message -> what must hold."""
+    """Return a policy and its binding. `conditions`: name -> CEL expression that selects objects. `checks`: message ->
+    CEL expression that must be true."""
     full = f"{name}.koordinator.phalanx.dev"
     spec: dict[str, Any] = {
         "failurePolicy": "Fail",

@@ -1,6 +1,6 @@
-"""Which queue of the configuration an application gets, and the queue that is made for it where a rule says so.
+"""Chooses the queue of an application by YuniKorn's placement rules, and creates the queue if a rule says so.
 
-access   who may submit to a queue
+access   the ACLs of queues
 rules    the placement rules, tried in order
-made     queues that rules make: child templates, and what namespaces say of theirs
+made     the queues that rules create, from child templates and the annotations of namespaces
 """

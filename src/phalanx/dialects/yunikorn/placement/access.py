@@ -1,7 +1,8 @@
-"""Who may submit to a queue: YuniKorn's ACLs.
+"""Decides by YuniKorn's ACLs whether a user may submit to a queue.
 
-An ACL names users and groups, `user1,user2 group1,group2`; `*` is everybody, an empty one nobody. Who may submit to, or
-administer, a queue or any above it may submit to it. Without `submitacl: '*'` at the root, or another ACL, nobody may.
+An ACL lists users and groups, `user1,user2 group1,group2`; `*` admits every user, an empty ACL no user. A user may
+submit to a queue if the `submitacl` or the `adminacl` of that queue, or of any queue above it, admits the user. So
+without any ACL no user may submit; `submitacl: '*'` at the root admits all.
 
 Source: pkg/common/security/acl.go and pkg/scheduler/objects/queue.go of apache/yunikorn-core (1.9).
 """
@@ -24,16 +25,16 @@ class Acl:
     groups: frozenset[str] = frozenset()
 
     def admits(self, user: str, groups: Sequence[str]) -> bool:
-        """Return whether it names that user, or one of the groups."""
+        """Return whether the ACL lists that user, or one of the groups."""
         everybody = _ANYBODY in self.users or _ANYBODY in self.groups
         return everybody or user in self.users or not self.groups.isdisjoint(groups)
 
 
-Access = Mapping[str, tuple[Acl, ...]]  # full name of a queue -> its ACLs and those of all above it
+Access = Mapping[str, tuple[Acl, ...]]  # full name of a queue -> its ACLs and those of all queues above it
 
 
 def read_acl(text: str) -> Acl:
-    """Return what the text of an ACL says; a blank before the groups, which may have no users before it."""
+    """Parse an ACL. A blank separates the users from the groups; a leading blank means that there are no users."""
     users, _, groups = text.rstrip().partition(" ")
     return Acl(*(frozenset(name for name in part.split(",") if name) for part in (users, groups.strip())))
 
@@ -44,7 +45,7 @@ def access_of(roots: Sequence[Branch]) -> Access:
 
 
 def may_submit(access: Access, queue: str, user: str, groups: Sequence[str]) -> bool:
-    """Return whether that user may submit to the queue of that full name."""
+    """Return whether the user may submit to the queue. `queue`: the full name."""
     return any(acl.admits(user, groups) for acl in access.get(queue, ()))
 
 

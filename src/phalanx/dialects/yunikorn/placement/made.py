@@ -1,8 +1,8 @@
-"""Queues that placement rules make: as long as an application is in one, it is there.
+"""Queues that placement rules create; such a queue exists as long as an application is in it.
 
-A leaf that is made has what the child template of the nearest queue above it says, and of its namespace's annotations
-the quota, the guarantee and the bound on applications, which count before the template's. Queues made between it and
-one that the configuration writes have no bounds of their own.
+A created leaf has the settings of the nearest child template above it. The quota, the guarantee and the maximum of
+applications in the annotations of its namespace take precedence over the template. Queues created between the leaf and
+a queue of the configuration have no bounds of their own.
 
 Source: pkg/scheduler/objects of apache/yunikorn-core and pkg/common/utils of apache/yunikorn-k8shim (1.9).
 """
@@ -37,7 +37,7 @@ NAMESPACE: Mapping[str, Use] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceTags:
-    """The annotations of a namespace. `parent`: the queue that it names for placement rules."""
+    """The annotations of a namespace. `parent`: the queue that it names as the parent for placement rules."""
 
     parent: str = ""
     most: Mapping[str, str] | None = None
@@ -47,8 +47,8 @@ class NamespaceTags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """The uppermost of the queues that are made for an application, with those below it. `above`: the full name of the
-    queue that the configuration writes, and its properties."""
+    """The topmost queue that is created for an application, with the created queues below it. `above`: the full name
+    of its parent, a queue of the configuration. `properties`: the properties of that parent."""
 
     branch: Branch
     above: str
@@ -56,7 +56,7 @@ class Made:
 
 
 def namespace_tags(namespace: Object) -> NamespaceTags:
-    """Return what the annotations say; what cannot be read of them is not there."""
+    """Parse the annotations of a namespace; invalid values are ignored."""
     notes = namespace["metadata"].get("annotations") or {}
     old = {resource: notes[key] for resource, key in _OLD_QUOTA.items() if key in notes}
     apps = str(notes.get(_MOST_APPS, ""))
@@ -69,7 +69,7 @@ def namespace_tags(namespace: Object) -> NamespaceTags:
 
 
 def made(root: Branch, name: str, tags: NamespaceTags) -> Made:
-    """Return the queues that are made for the queue of that full name, which the configuration does not write."""
+    """Return the queues to create so that the queue `name`, which the configuration does not contain, exists."""
     parts = name.split(".")
     branch, properties, template, at = root, properties_of(root, {}), root.child_template, 1
     while (below := _child(branch, parts[at])) is not None:
@@ -103,7 +103,7 @@ def _leaf(name: str, template: ChildTemplate, tags: NamespaceTags) -> Branch:
 
 
 def _quantities(text: Any) -> Mapping[str, str] | None:
-    """The amounts of an annotation in JSON."""
+    """Parse the amounts of an annotation in JSON; None: invalid, or empty."""
     try:
         return _resources(msgspec.json.decode(str(text or "{}"), type=dict[str, str]))
     except (msgspec.MsgspecError, RecursionError):
@@ -111,7 +111,7 @@ def _quantities(text: Any) -> Mapping[str, str] | None:
 
 
 def _resources(said: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Kubernetes' quantities as amounts of a configuration."""
+    """Translate Kubernetes quantities into the amounts of a YuniKorn configuration; None: invalid, or empty."""
     try:
         found = {resource: amount(resource, str(text)) for resource, text in said.items()}
     except QuantityError:

@@ -1,9 +1,9 @@
-"""Which queue an application gets: the placement rules of a partition, tried in order.
+"""Chooses the queue of an application: tries the placement rules of a partition in order.
 
-The first rule counts that gives a leaf to which its user may submit. A rule with `create` may give a queue that is not
-there, below one that has no applications of its own. After the last rule `root.default` takes the application, if it is
-there; else it has no queue. A rule whose parent rule gives a leaf, or that would make a queue below a leaf or of a name
-that no queue may have, refuses the application.
+The first rule that gives a leaf to which the user may submit decides. A rule with `create` may give a queue that does
+not exist yet, below a queue that is not a leaf. If no rule matches, the application gets `root.default` if that queue
+exists, or else no queue. Two errors reject the application at once: a parent rule that gives a leaf, and a rule that
+would create a queue below a leaf or with an invalid name.
 
 Source: pkg/scheduler/placement of apache/yunikorn-core (1.9).
 """
@@ -21,8 +21,8 @@ from phalanx.dialects.yunikorn.configuration import ROOT, Branch, Filter, Placem
 from phalanx.dialects.yunikorn.placement.access import Access, access_of, may_submit
 from phalanx.errors import PhalanxError
 
-MOST_LEVELS = 20  # of a queue that a rule makes: anybody may ask for a hundred thousand
-_SHOWN = 256  # of a name that a pod asks for
+MOST_LEVELS = 20  # the depth limit for created queues; without it a pod's label could ask for a hundred thousand levels
+_SHOWN = 256  # messages show at most this many characters of a name from a pod
 _DOT, _DEFAULT = "_dot_", f"{ROOT}.default"
 _SPECIAL = re.compile(r"[\^$*+?()\[{}|]")
 _PROVIDED = PlacementRule(name="provided")
@@ -30,7 +30,7 @@ _PROVIDED = PlacementRule(name="provided")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """An application, as placement rules look at it. `tags`: `namespace` and others, by name."""
+    """The fields of an application that placement rules use. `tags`: `namespace` and others, by name."""
 
     queue: str = ""
     user: str = ""
@@ -40,13 +40,14 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTree:
-    """The queues that a configuration writes, by full name. `leaves`: whether each is one; `access`: who may submit."""
+    """The queues of a configuration by full name. `leaves`: whether each queue is a leaf. `access`: the ACLs."""
 
     leaves: Mapping[str, bool] = field(default_factory=dict)
     access: Access = field(default_factory=dict)
 
     def nearest(self, name: str) -> str:
-        """Return the deepest queue at or above that name. From the root down: a name may have any number of dots."""
+        """Return the deepest existing queue at or above that name. The search goes from the root down, so its cost does
+        not grow with the number of dots in the name."""
         found, end = "", name.find(".")
         while end >= 0 and name[:end] in self.leaves:
             found, end = name[:end], name.find(".", end + 1)
@@ -55,23 +56,23 @@ class QueueTree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """The queue of an application by its full name, in lower case; empty: none, and why (`fault`)."""
+    """The result for an application. `queue`: the full name in lower case; empty: no queue, for the reason `fault`."""
 
     queue: str = ""
     fault: str = ""
 
 
 class _Refused(PhalanxError):
-    """No rule is tried after this one."""
+    """An error that rejects the application; no further rule is tried."""
 
 
 def tree_of(roots: Sequence[Branch]) -> QueueTree:
-    """Return the queues as placement rules look at them."""
+    """Prepare the queues of a configuration for the placement rules."""
     return QueueTree(leaves=dict(_leaves(roots, "")), access=access_of(roots))
 
 
 def not_to_make(name: str, tree: QueueTree) -> str:
-    """Return why no rule may make a queue of that name, which is not there; empty: it may."""
+    """Return the reason why no rule may create the queue of that name; empty: a rule may create it."""
     if name.count(".") >= MOST_LEVELS:
         return f"it has more than {MOST_LEVELS} levels"
     if wrong := [part for part in name.split(".") if not QUEUE_NAME.fullmatch(part)]:
@@ -82,7 +83,7 @@ def not_to_make(name: str, tree: QueueTree) -> str:
 
 
 def place(rules: Sequence[PlacementRule], application: Application, tree: QueueTree) -> Placed:
-    """Return the queue that the rules give."""
+    """Return the queue that the rules choose for an application."""
     faults = []
     try:
         for rule in rules or (_PROVIDED,):
@@ -109,7 +110,7 @@ def _leaves(queues: Sequence[Branch], prefix: str) -> list[tuple[str, bool]]:
 
 
 def _by(rule: PlacementRule, application: Application, tree: QueueTree) -> str:
-    """The queue that the rule gives, which need not be there if the rule makes it; empty: it does not match."""
+    """Return the queue that the rule gives, which may not exist yet if the rule has `create`; empty: no match."""
     name, kind = _named(rule, application).lower(), rule.name.lower()
     if not name or not _passes(rule.filter, application):
         return ""
@@ -130,7 +131,7 @@ def _by(rule: PlacementRule, application: Application, tree: QueueTree) -> str:
 
 
 def _objection(name: str, application: Application, tree: QueueTree) -> str:
-    """Why the application may not be in the queue that a rule gives; empty: it may."""
+    """Return the reason why the application may not be in the queue that a rule gives; empty: it may."""
     if name in tree.leaves and not tree.leaves[name]:
         return f"{name} may have queues below it: applications run in leaves only"
     if not may_submit(tree.access, tree.nearest(name), application.user, application.groups):
