@@ -1,7 +1,7 @@
 """Each package has a ceiling for its share of sentences that are hard to read. A ceiling only falls, towards 2 %.
 
 The checker (`plain_english.py`) sees about half of the hard sentences. So a package below its ceiling still needs
-readers; docs/decisions/0063-plain-english.md describes how a sample is drawn and judged.
+readers; docs/decisions/0066-plain-english.md describes how a sample is drawn and judged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .test_structure import ROOT
 # Percent of flagged sentences. A package is every file below its folder that belongs to no other row.
 CEILINGS: dict[str, int] = {
     "src/phalanx/aggregation": 2,
-    "src/phalanx/cli": 18,
+    "src/phalanx/cli": 17,
     "src/phalanx/client": 2,
     "src/phalanx/core": 21,
     "src/phalanx/demo": 2,
@@ -37,7 +37,7 @@ CEILINGS: dict[str, int] = {
     "docs/dialects": 14,
     "docs/guide": 8,
     "docs": 5,
-    "tests": 20,
+    "tests": 19,
 }
 AIM = 2
 SLACK = 2  # percent points by which a package may lie below its ceiling
