@@ -88,7 +88,7 @@ def _strict() -> ssl.SSLContext:
 
 @dataclass(slots=True)
 class _Served:
-    """The resources that the `Catalogue` lists. They never change."""
+    """The resources that the `Catalogue` lists; the list never changes."""
 
     resources: Sequence[Resource]
     generation: int = 0

@@ -160,7 +160,8 @@ class LazyReason(Reason):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartForecast:
-    """A forecast of a pending job's start. All times are in seconds since the epoch; infinity means perhaps never.
+    """A forecast of a pending job's start. All times are in seconds since the epoch; infinity means that the job may
+    never start.
 
     A forecast is not part of the reason, because it changes with every end and reasons are written to objects.
     `start_s`: the median of the start.

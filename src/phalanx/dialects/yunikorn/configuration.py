@@ -85,7 +85,8 @@ class Branch(_Fields, frozen=True):
 
 
 class Filter(_Fields, frozen=True):
-    """The users and groups to whose applications a placement rule applies, or does not apply (`type: deny`)."""
+    """The users and groups to whose applications a placement rule applies; with `type: deny`, to those of all
+    others."""
 
     type: str = ""
     users: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ class Made(NamedTuple):
 
 
 class Factory:
-    """The pods to be created. `orders`: their number."""
+    """The pods that wait for their creation, at a bounded rate. `orders`: their number."""
 
     def __init__(self, creation: Creation) -> None:
         self.creation, self.orders = creation, 0

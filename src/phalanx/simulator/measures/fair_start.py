@@ -1,9 +1,10 @@
 """Fair start times: how much jobs were delayed by jobs that were submitted later.
 
 The *fair start time* of a job is its start without any later submission (Sabin, Kochhar, Sadayappan, "Job fairness in
-non-preemptive job scheduling", ICPP'04). A job that starts later has missed it. To find it, the trace up to the job is
-simulated again, under the same policy and with the same faults. This is expensive, so it is done for a sample that is
-evenly spread over the trace. A job that started at once cannot have missed it and needs no simulation."""
+non-preemptive job scheduling", ICPP'04). A job that starts after its fair start time has missed it. To find that time,
+the trace up to the job is simulated again, under the same policy and with the same faults. This is expensive, so it is
+done for a sample that is evenly spread over the trace. A job that started at once cannot have missed it and needs no
+simulation."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Task:
     `restart_s`: the work that it loses when it is saved, stopped and started again, in seconds.
     `active_s`: the time after its start at which it fails (a Job's `activeDeadlineSeconds`), whether or not all its
     pods ran.
-    `worth`: the value of its end by certain times; a job with only a deadline has the value 1 until then.
+    `worth`: the value of the finished job at certain times; a job with only a deadline has the value 1 until then.
     `overruns`: the job is not stopped at its limit; only the scheduler is given the limit.
     `follows`: the id of a preceding job. The task is submitted `think_s` after that job's end; without `think_s`, at
     that end or at `submitted_s`, whichever is later."""
