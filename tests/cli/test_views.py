@@ -452,7 +452,7 @@ async def test_finished_jobs_say_when_a_waiting_one_is_expected_to_start() -> No
     seen = snapshot(node("n1"), queue("default"), running, pod, batch_job("next", 1, "1"), *ended)
     view = find(seen, "next", "default")
     page = job_view.page(view, seen)
-    assert "expected start\n  expected 00:21–00:28 UTC (that holds every other time)\n" in page
+    assert "expected start\n  expected 00:21–00:25 UTC (that holds every other time)\n" in page
     assert "in 1h57m at the latest (02:00:00 UTC), when default/train-9 ends" in page
     told = job_view.whole_record(view, seen)["expected_start"]
     assert told["nearly_sure"][0] < told["likely"][0] < told["at"] < told["likely"][1] < told["nearly_sure"][1]
@@ -460,7 +460,7 @@ async def test_finished_jobs_say_when_a_waiting_one_is_expected_to_start() -> No
     expected = job_view.expected_starts(job_view.views(seen), seen)
     assert list(expected) == ["default/next"]
     row = job_view.row(view, NOW_S, with_namespace=False, expected=expected["default/next"])
-    assert row[-1].startswith("expected 00:21–00:28 UTC; the largest free node has 0 of the 1 cpu asked")
+    assert row[-1].startswith("expected 00:21–00:25 UTC; the largest free node has 0 of the 1 cpu asked")
 
 
 def test_an_interval_is_told_outwards_in_whole_minutes() -> None:

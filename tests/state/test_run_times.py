@@ -8,10 +8,10 @@ from math import inf
 import pytest
 
 from phalanx.model.job import Job
-from phalanx.state.history.run_times import ENOUGH, KEPT, KINDS, RunTimes, kinds, name_of_kind, quantile
+from phalanx.state.history.run_times import KEPT, KINDS, RunTimes, kinds, name_of_kind, next_value
 from tests.core.builders import job, role
 
-HALVES = (0.25, 0.5, 0.75)
+LEVELS = (0.25, 0.5, 0.75)
 
 
 def of(name: str, user: str = "ada", cpu: int = 1000, limit_s: float | None = 100.0) -> Job:
@@ -27,16 +27,36 @@ def learned(*runs: tuple[Job, float]) -> RunTimes:
 
 def test_the_next_value_is_in_each_gap_with_the_same_probability() -> None:
     """Hill's A(n): with three values there are four gaps."""
-    values = [2.0, 4.0, 6.0]
-    assert [quantile(values, 0.0, 10.0, level) for level in (0.0, 0.25, 0.5, 0.625, 0.75, 1.0)] == [0, 2, 4, 5, 6, 10]
-    assert quantile(values, 0.0, inf, 0.9) == inf
-    assert quantile([], 0.0, 10.0, 0.5) == 5.0
+    values = [(2.0, 1.0), (4.0, 1.0), (6.0, 1.0)]
+    levels = (0.0, 0.25, 0.5, 0.625, 0.75, 1.0)
+    assert next_value(values, 0.0, 10.0, levels) == pytest.approx([0, 2, 4, 5, 6, 10])
+
+
+def test_a_gap_is_as_probable_as_the_value_above_it_weighs() -> None:
+    values = [(2.0, 2.0), (4.0, 1.0)]  # and 1 for the gap above them
+    assert next_value(values, 0.0, 10.0, (0.25, 0.5, 0.75, 0.875)) == pytest.approx([1, 2, 4, 7])
+    assert next_value([(3.0, 1.0)], 0.0, 2.0, (0.9,)) == [3.0]  # it outlived its limit
 
 
 def test_a_job_is_expected_to_run_as_those_of_its_kind_ran() -> None:
-    known = learned(*[(of(f"a/train-{n}"), 10.0 + n) for n in range(7)], *[(of("a/eval"), 90.0)] * 7)
-    assert known.expected_s(of("a/train-99"), 100.0, 0.0, HALVES) == pytest.approx([11.0, 13.0, 15.0])
+    known = learned(*[(of(f"a/train-{n}"), 10.0 + n / 4) for n in range(28)], *[(of("a/eval"), 90.0)] * 28)
+    assert known.expected_s(of("a/train-99"), 100.0, 0.0, (0.3, 0.7)) == pytest.approx([12.25, 15.5], abs=0.1)
     assert known.expected_s(of("a/eval"), 100.0, 0.0, (0.5,)) == pytest.approx([90.0])
+
+
+def test_a_kind_that_is_well_known_speaks_for_itself_and_two_or_three_do_not() -> None:
+    """Ada's jobs of other kinds ran 90 s, everybody else's 50 s; of the kind itself each ran 10 s."""
+    others = [*[(of(f"a/k{n}", cpu=n), 90.0) for n in range(1, 17)], *[(of("b/x", "bob"), 50.0)] * 64]
+    medians = []
+    for count in (0, 2, 6, 20):
+        known = learned(*others, *[(of("a/new"), 10.0)] * count)
+        medians += known.expected_s(of("a/new"), 100.0, 0.0, (0.5,))
+    assert medians == pytest.approx([90.0, 90.0, 10.0, 10.0])
+
+
+def test_those_of_its_user_weigh_more_than_everybodys() -> None:
+    known = learned(*[(of("b/x", "bob"), 90.0)] * 64, *[(of(f"a/k{n}", cpu=n), 10.0) for n in range(1, 17)])
+    assert known.expected_s(of("a/new"), 100.0, 0.0, (0.5,)) == pytest.approx([10.0])
 
 
 def test_what_it_has_run_already_counts() -> None:
@@ -45,13 +65,12 @@ def test_what_it_has_run_already_counts() -> None:
     assert all(each > 10.0 for each in known.expected_s(of("a/train"), 100.0, 10.0, (0.01, 0.99)))
 
 
-def test_of_an_unknown_kind_the_user_counts_and_of_an_unknown_user_everybody() -> None:
-    of_bob = [(of(f"a/{name}", "bob", cpu), 20.0) for cpu, name in enumerate("klmn", 1)]
-    known = learned(*of_bob, (of("a/x", "eve"), 70.0))
+def test_of_an_unknown_user_everybody_counts() -> None:
+    known = learned(
+        *[(of(f"a/{name}", "bob", cpu), 20.0) for cpu, name in enumerate("klmn", 1)], (of("a/x", "eve"), 70.0)
+    )
     assert known.expected_s(of("a/new", "bob"), 100.0, 0.0, (0.5,)) == pytest.approx([20.0])
     assert 20.0 <= known.expected_s(of("a/new", "zoe"), 100.0, 0.0, (0.5,))[0] < 70.0
-    few = learned(*[(of("a/new", "bob"), 20.0)] * (ENOUGH - 1), *[(of(f"a/{n}", "eve", 7), 70.0) for n in range(9)])
-    assert few.expected_s(of("a/new", "bob"), 100.0, 0.0, (0.9,))[0] >= 70.0  # three are not enough
 
 
 def test_run_times_count_as_parts_of_the_limit() -> None:
@@ -60,9 +79,9 @@ def test_run_times_count_as_parts_of_the_limit() -> None:
 
 
 def test_where_nothing_is_known_limits_count() -> None:
-    assert RunTimes().expected_s(of("a/b"), 100.0, 30.0, HALVES) == [100.0] * 3
-    assert RunTimes().expected_s(of("a/b", limit_s=None), None, 30.0, HALVES) == [inf] * 3
-    assert learned((of("a/b"), 10.0)).expected_s(of("a/c"), 100.0, 130.0, HALVES) == [130.0] * 3  # it is overdue
+    assert RunTimes().expected_s(of("a/b"), 100.0, 30.0, LEVELS) == [100.0] * 3
+    assert RunTimes().expected_s(of("a/b", limit_s=None), None, 30.0, LEVELS) == [inf] * 3
+    assert learned((of("a/b"), 10.0)).expected_s(of("a/c"), 100.0, 130.0, LEVELS) == [130.0] * 3  # it is overdue
 
 
 def test_without_a_limit_it_may_run_twice_as_long_as_the_longest() -> None:

@@ -1,7 +1,7 @@
 """The run times of ended jobs, which the scheduler receives from the ledger when it starts.
 
-Forecasts learn from them (`state.history.run_times`), also if the jobs' objects were deleted long ago. The ledger has
-the requests of all pods of a job together, not its roles. So a job of equal pods is recognised as the same kind of job;
+Forecasts learn from them (`state.history`), also if the jobs' objects were deleted long ago. The ledger has the
+requests of all pods of a job together, not its roles. So a job of equal pods is recognised as the same kind of job;
 other jobs are recognised by their user only.
 """
 
@@ -40,4 +40,11 @@ def _job(entry: JobEntry) -> Job:
     each = {name: amount // pods for name, amount in entry.requested.items()}
     shape = Shape(requests=amounts({**each, PODS: 1}))
     role = Role(name="", count=pods, minimum=pods, shape=shape)
-    return Job(id=entry.job, queue=entry.queue, roles=(role,), user=entry.user, limit_s=entry.limit_s)
+    return Job(
+        id=entry.job,
+        queue=entry.queue,
+        roles=(role,),
+        submitted_s=entry.submit_s,
+        user=entry.user,
+        limit_s=entry.limit_s,
+    )

@@ -1,43 +1,43 @@
 """Forecast when pending jobs start: simulate further cycles on copies of the cluster state.
 
-A *play* is one such simulation. In it, evicted pods are gone at once and no new job is submitted. Each play sets the
-run times of jobs; its scheduler knows only their time limits, as the real one does. So job order, quota, backfill,
-reservations, dependencies and preemption affect the forecast exactly as they will affect the decision.
+A *play* is one such simulation. In it, evicted pods are gone at once. Each play sets the run times of jobs; its
+scheduler knows only their time limits, as the real one does. So job order, quota, backfill, reservations, dependencies
+and preemption affect the forecast exactly as they will affect the decision.
 
-- In the first play every job runs until its time limit. The result is the latest start.
+- In the first play every job runs until its time limit, and no job is submitted. The result is the latest start, unless
+  later jobs overtake.
 - In each further play a job runs for a time drawn from the learned run times (`state.history.run_times`). Each of the n
   plays uses another of n levels for a user. All jobs of a user have the same level, because they resemble each other;
   the levels of different users are independent (Latin hypercube sampling: McKay, Beckman, Conover, Technometrics 21,
   1979).
-- The sorted starts of a job in the n plays give the quantiles of its start, between now and the latest start.
-- Jobs that are submitted later delay the start. In all tested logs under EASY this shifted the quantiles by nearly the
-  same amounts, so `LEVELS` corrects them. docs/decisions/0025-expected-starts.md has the accuracy.
+- In each further play jobs are submitted later, as others were recently (`report.later_jobs`). The policy decides which
+  of them overtake.
+- The starts of a job in these n plays are a sample of its start. Its quantiles are the forecast; no constant is fitted.
+  docs/decisions/0025-expected-starts.md has the accuracy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from heapq import heappop, heappush
-from math import inf
+from math import ceil, inf
 from typing import TypeAlias
 
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
-from phalanx.model.event import Event, Finished, Opened, Refused, Released, Ticked
+from phalanx.model.event import Event, Finished, Opened, Refused, Released, Submitted, Ticked
 from phalanx.model.job import Job, Outcome, Phase, Slot
 from phalanx.model.plan import Action, Plan, Preempt, Shrink, Start
 from phalanx.model.policy import Policy
 from phalanx.model.reason import StartForecast
+from phalanx.report.later_jobs import later_jobs
 from phalanx.state.cluster import Cluster, time_limit_s
-from phalanx.state.history.run_times import quantile
 
 STEPS = 2_000  # the most cycles in one play
 PLAYS, FEWEST_PLAYS = 15, 3
 FEW_JOBS = 1000  # with more live jobs there are fewer plays
-# Quantile of the true start -> the quantile of the plays that predicts it. (Measured on KTH-SP2 under EASY.)
-LEVELS = {0.05: 0.10, 0.25: 0.35, 0.5: 0.60, 0.75: 0.82, 0.95: 0.97}
 
 # (job, seconds that it has run so far) -> its whole run time in seconds
 RunTime: TypeAlias = Callable[[Job, float], float]
@@ -57,18 +57,19 @@ def forecast(
     if plays is None:
         plays = max(FEWEST_PLAYS, min(PLAYS, PLAYS * FEW_JOBS // len(cluster.jobs)))
     latest = ForecastRun(cluster.copy(), policy, now_s, asked, up_to_limits(cluster)).run()
+    plays = plays if cluster.ends.run_times else 0
     likely = [
-        ForecastRun(cluster.copy(), policy, now_s, asked, run_time).run()
-        for run_time in drawn_run_times(cluster, plays if cluster.ends.run_times else 0)
+        ForecastRun(cluster.copy(), policy, now_s, asked, run_time, later).run()
+        for run_time, later in zip(drawn_run_times(cluster, plays), later_jobs(cluster, now_s, plays), strict=True)
     ]
     found = {}
     for job in asked:
         starts = sorted(play[job][0] if job in play else inf for play in likely)
         latest_s, after = latest.get(job, (inf, ""))
         if starts and starts[0] < inf:
-            found[job] = of_plays(starts, now_s, latest_s, after)
+            found[job] = of_plays(starts, latest_s, after)
         elif latest_s < inf:
-            found[job] = of_plays([latest_s], latest_s, latest_s, after)
+            found[job] = of_plays([latest_s], latest_s, after)
     return found
 
 
@@ -81,18 +82,25 @@ def typical_starts(cluster: Cluster, policy: Policy, now_s: float, jobs: Collect
     return {job: start_s for job, (start_s, _) in found.items()}
 
 
-def of_plays(starts: list[float], now_s: float, latest_s: float, after: str) -> StartForecast:
+def of_plays(starts: Sequence[float], latest_s: float, after: str) -> StartForecast:
     """Return the forecast of a job. `starts`: its starts in the plays, sorted. `latest_s`, `after`: its start in the
     first play, and the job whose end it followed there."""
-    bound_s = max(starts[-1], latest_s if latest_s < inf else 2 * starts[-1] - now_s)
-    at = {wanted: quantile(starts, now_s, bound_s, level) for wanted, level in LEVELS.items()}
     return StartForecast(
-        start_s=at[0.5],
-        likely_s=(at[0.25], at[0.75]),
-        nearly_sure_s=(at[0.05], at[0.95]),
+        start_s=quantile(starts, 0.5),
+        likely_s=(quantile(starts, 0.25), quantile(starts, 0.75)),
+        nearly_sure_s=(quantile(starts, 0.05), quantile(starts, 0.95)),
         latest_s=latest_s,
         after=after,
     )
+
+
+def quantile(sample: Sequence[float], level: float) -> float:
+    """Estimate a quantile of a distribution from a sorted sample of it. The estimate is about median-unbiased for every
+    distribution (Hyndman, Fan, "Sample quantiles in statistical packages", The American Statistician 50, 1996,
+    definition 8)."""
+    at = min(max(level * (len(sample) + 1 / 3) - 2 / 3, 0.0), len(sample) - 1.0)
+    below, above = sample[int(at)], sample[ceil(at)]
+    return below if below == above else below + (at - int(at)) * (above - below)
 
 
 def up_to_limits(cluster: Cluster) -> RunTime:
@@ -136,10 +144,20 @@ def drawn(user: str, number: int) -> bytes:
 
 class ForecastRun:
     """A single play. `found`: job -> its start, and the job whose end it followed. `ended`: the job that ended last at
-    the simulated time `now_s`; empty if none did."""
+    the simulated time `now_s`; empty if none did. `later`: the jobs that are submitted during the play, soonest
+    first."""
 
-    def __init__(self, book: Cluster, policy: Policy, now_s: float, jobs: Iterable[str], run_time_s: RunTime) -> None:
+    def __init__(
+        self,
+        book: Cluster,
+        policy: Policy,
+        now_s: float,
+        jobs: Iterable[str],
+        run_time_s: RunTime,
+        later: Iterator[Job] = iter(()),  # noqa: B008 (an empty iterator has no state)
+    ) -> None:
         self.book, self.policy, self.now_s, self.run_time_s = book, policy, now_s, run_time_s
+        self.later, self.coming = later, next(later, None)
         self.asked = set(jobs)
         self.found: dict[str, tuple[float, str]] = {}
         self.ended = ""
@@ -176,7 +194,7 @@ class ForecastRun:
 
     def step(self, events: list[Event]) -> Plan:
         """Simulate one cycle; return its plan."""
-        fold(self.book, (Ticked(self.now_s), *events, *self.over()))
+        fold(self.book, (Ticked(self.now_s), *events, *self.submitted(), *self.over()))
         plan = decide(self.book, self.policy, self.now_s)
         fold_plan(self.book, plan)
         for action in plan.actions:
@@ -185,6 +203,12 @@ class ForecastRun:
                 if action.job in self.asked and action.job not in self.found:
                     self.found[action.job] = self.now_s, self.ended
         return plan
+
+    def submitted(self) -> Iterator[Event]:
+        """Yield the later jobs whose submission is due at `now_s`."""
+        while self.coming is not None and self.coming.submitted_s <= self.now_s:
+            yield Submitted(self.coming)
+            self.coming = next(self.later, None)
 
     def over(self) -> Iterator[Event]:
         """Yield the ends of the jobs whose run time is over at `now_s`."""
@@ -202,6 +226,8 @@ class ForecastRun:
         times = [self.ends[0][0]] if self.ends else []
         if plan.wake_s is not None:
             times.append(plan.wake_s)
+        if self.coming is not None:
+            times.append(self.coming.submitted_s)
         later = [at_s for at_s in times if self.now_s < at_s < inf]
         if not later:
             return False

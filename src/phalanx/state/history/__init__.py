@@ -2,6 +2,7 @@
 
 Rooms, lowest first:
 
-    usage      past usage of users, decayed, for fair shares
-    run_times  how long jobs ran against their time limits, and what that says of the next
+    usage        past usage of users, decayed, for fair shares
+    recent_jobs  recent submissions, from which forecasts derive later ones
+    run_times    how long jobs ran against their time limits, and what that says of the next
 """

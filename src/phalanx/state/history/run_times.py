@@ -10,11 +10,16 @@ a mean. So the last run times are kept, as parts of the time limit (in seconds f
 - each user;
 - everybody.
 
-A job is expected to run like the first of these of which at least `ENOUGH` run times are longer than the job has run
-already. Of n such run times x(1) <= ... <= x(n), the next is in each of the n + 1 gaps between them with the same
+A run time counts for a job if it is longer than the job has run already. A run time of the job's kind has the weight 1.
+All run times of its user and of everybody together weigh as many as `ENOUGH` of the kind. Of this, n run times of the
+user have the part n / (n + `ENOUGH`); those of everybody have the rest. So a well-known kind decides alone, and two or
+three run times decide little (shrinkage, as in hierarchical models).
+
+Of n run times x(1) <= ... <= x(n) of equal weight, the next is in each of the n + 1 gaps between them with the same
 probability, if they are exchangeable: Hill's assumption A(n) ("Posterior distribution of percentiles: Bayes' theorem
-for sampling from a population", JASA 63, 1968). x(0) is what the job has run already and x(n + 1) its limit; within a
-gap all values are taken to be equally likely. So few observations give wide intervals, and no parameter is fitted.
+for sampling from a population", JASA 63, 1968). With weights, each gap is as probable as the value above it weighs; the
+last gap weighs 1. x(0) is what the job has run already and x(n + 1) its limit; within a gap all values are equally
+likely. So few observations give wide intervals.
 
 Memory is bounded: `KEPT` run times of each of the `KINDS` kinds and users that ended last, `KEPT_OF_ALL` of everybody.
 Nothing of it is written down here: the runs that objects or the ledger still know are told when a scheduler starts
@@ -24,30 +29,35 @@ Nothing of it is written down here: the runs that objects or the ledger still kn
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Hashable, Sequence
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import accumulate
 from math import inf, log2
 from typing import TypeAlias
 
 from phalanx.model.job import Job
+from phalanx.state.history.recent_jobs import RecentJobs
 
 KEPT = 32
 KEPT_OF_ALL = 256
 KINDS = 4096
-ENOUGH = 4
+ENOUGH = 4.0  # run times of a kind that weigh as much as all others
 LONGEST_PART = 1.0  # of a time limit: a job that outlives its limit is taken to end now
 SERIAL = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{5}|[-_.]?\d+)+$")
 
 Parts: TypeAlias = tuple[float, ...]
+Weighed: TypeAlias = tuple[float, float]  # a value and its weight
 
 
 class RunTimes:
-    """The last run times, by kind of job, by user, and of everybody; those that ended last stand last."""
+    """The last run times, by kind of job, by user, and of everybody; those that ended last stand last. `recent`: the
+    jobs that ended last."""
 
-    __slots__ = ("_of",)
+    __slots__ = ("_of", "recent")
 
     def __init__(self) -> None:
         self._of: dict[Hashable, Parts] = {}
+        self.recent = RecentJobs()
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -59,6 +69,7 @@ class RunTimes:
         """The job, which may run `limit_s` seconds (None: it has no limit), ran `run_s` seconds."""
         if run_s <= 0 or limit_s == 0:
             return
+        self.recent.add(job)
         part = run_s if limit_s is None else min(run_s / limit_s, LONGEST_PART)
         *own, everybody = kinds(job, limit_s)
         for kind in own:
@@ -74,15 +85,27 @@ class RunTimes:
         if unit_s <= elapsed_s and limit_s is not None:
             return [elapsed_s] * len(levels)
         low = elapsed_s / unit_s
-        for number, kind in enumerate(kinds(job, limit_s)):
-            parts = sorted(self._of.get(kind, ()))
-            longer = parts[bisect_right(parts, low) :]
-            if len(longer) >= (ENOUGH if number < 2 else 1):
-                high = LONGEST_PART if limit_s is not None else 2 * longer[-1]
-                return [unit_s * quantile(longer, low, high, level) for level in levels]
+        if longer := sorted(self._longer(job, limit_s, low)):
+            high = LONGEST_PART if limit_s is not None else 2 * longer[-1][0]
+            return [unit_s * part for part in next_value(longer, low, high, levels)]
         if limit_s is None and elapsed_s and self:
             return [2 * elapsed_s] * len(levels)  # it has outlived all others
         return [inf if limit_s is None else limit_s] * len(levels)
+
+    def _longer(self, job: Job, limit_s: float | None, low: float) -> Iterator[Weighed]:
+        """Yield the run times above `low` with their weights: of the job's kind, of its user, of everybody."""
+        left = ENOUGH
+        for number, kind in enumerate(kinds(job, limit_s)):
+            parts = [part for part in self._of.get(kind, ()) if part > low]
+            match number:
+                case 0:
+                    weight = 1.0
+                case 1:
+                    weight = left / (len(parts) + ENOUGH)
+                    left -= weight * len(parts)
+                case _:
+                    weight = left / max(1, len(parts))
+            yield from ((part, weight) for part in parts)
 
     def estimate_s(self, job: Job, limit_s: float | None) -> float | None:
         """Return the median of how long a job like that runs (seconds), to a quarter of a doubling, so that jobs that
@@ -95,7 +118,7 @@ class RunTimes:
 
     def copy(self) -> RunTimes:
         other = RunTimes()
-        other._of = dict(self._of)
+        other._of, other.recent = dict(self._of), self.recent.copy()
         return other
 
 
@@ -112,10 +135,16 @@ def name_of_kind(job: str) -> str:
     return SERIAL.sub("", job)
 
 
-def quantile(values: Sequence[float], low: float, high: float, level: float) -> float:
-    """Return the quantile at `level` of the next value after these (sorted), which is between `low` and `high`."""
-    at = level * (len(values) + 1)
-    gap = min(int(at), len(values))
-    below = values[gap - 1] if gap else low
-    above = values[gap] if gap < len(values) else max(high, below)
-    return below + (at - gap) * (above - below) if above < inf else above
+def next_value(values: Sequence[Weighed], low: float, high: float, levels: Sequence[float]) -> Sequence[float]:
+    """Return the quantiles of the next value at these levels. `values`: sorted, between `low` and `high`. The gap below
+    each value is as probable as the value weighs; the gap above the last weighs 1."""
+    upto = [*accumulate((weight for _, weight in values), initial=0.0)]
+    upto.append(upto[-1] + 1.0)
+    ends = [low, *(value for value, _ in values), max(high, values[-1][0])]
+    found = []
+    for level in levels:
+        reached = level * upto[-1]
+        gap = bisect_left(upto, reached, 1, len(upto) - 1)
+        part = (reached - upto[gap - 1]) / (upto[gap] - upto[gap - 1])
+        found.append(ends[gap - 1] + part * (ends[gap] - ends[gap - 1]))
+    return found
