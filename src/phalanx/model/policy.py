@@ -45,7 +45,8 @@ class ScoringStrategy(StrEnum):
 class PriorityWeights:
     """The weights of Slurm's multifactor priority. All factors are between 0 and 1. `max_age_s`: the age at which the
     age factor is 1. `size_relative_to_time`: the size is divided by the minutes of the time limit
-    (SMALL_RELATIVE_TO_TIME)."""
+    (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: the time limit for which a job that asks the whole cluster then has
+    the size 1 (Slurm: a minute)."""
 
     age: float = 0.0
     size: float = 0.0
@@ -57,6 +58,7 @@ class PriorityWeights:
     qos_values: Weights = ()  # QOS -> its priority
     small_first: bool = False
     size_relative_to_time: bool = False
+    size_full_time_s: float = 60.0
 
 
 class FairShareFormula(StrEnum):

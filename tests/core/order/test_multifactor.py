@@ -192,6 +192,10 @@ def test_size_relative_to_time_is_the_greatest_part_for_each_minute_of_the_limit
     assert priority(Policy(factors=said), "hour", replace(hour, limit_s=None), *nodes) == 0
     small = replace(said, small_first=True)
     assert priority(Policy(factors=small), "hour", hour, *nodes) == pytest.approx(6000 - 25)
+    capped = replace(said, size_full_time_s=7200.0)  # a quarter of the cluster counts 1 with half an hour or less
+    limits_s = (10.0, 1800.0, 3600.0, 18000.0)
+    sizes = [priority(Policy(factors=capped), "hour", replace(hour, limit_s=each), *nodes) for each in limits_s]
+    assert sizes == pytest.approx([6000, 6000, 3000, 600])
     limited = replace(FACTORED, per_job=Limits(wall_s=3600.0))
     assert priority(Policy(factors=said), "hour", replace(hour, limit_s=None), *nodes, QueueSeen(limited)) == 25
 

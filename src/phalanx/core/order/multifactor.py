@@ -132,7 +132,8 @@ class MultifactorPriority:
         found = found + factors.fair_share * np.array(shares)[of_row]
         sizes = np.array([size for size, _ in asked])[number]
         if factors.size_relative_to_time:
-            sizes = sizes / np.maximum(1.0, columns.limit_s[cells] / MINUTE_S)
+            sizes = sizes * (factors.size_full_time_s / MINUTE_S)
+            sizes = np.minimum(1.0, sizes / np.maximum(1.0, columns.limit_s[cells] / MINUTE_S))
         found = found + factors.size * (1.0 - sizes if factors.small_first else sizes)
         found = found + factors.queue * np.array([self._factor_of_queue(each.queue) for each in whose])[of_row]
         found = found + factors.qos * qos[columns.qos[cells]]
@@ -191,7 +192,8 @@ class MultifactorPriority:
     def _size_factor(self, size: float, limit_s: float | None) -> float:
         factors = self.policy.factors
         if factors.size_relative_to_time:
-            size /= inf if limit_s is None else max(1.0, limit_s / MINUTE_S)
+            size *= factors.size_full_time_s / MINUTE_S
+            size = min(1.0, size / (inf if limit_s is None else max(1.0, limit_s / MINUTE_S)))
         return 1.0 - size if factors.small_first else size
 
     def _asked(self, gang: Gang) -> tuple[float, tuple[tuple[str, float], ...]]:

@@ -68,6 +68,7 @@ def _factors(said: Fields) -> PriorityWeights:
         qos_values=said.weights("qosValues"),
         small_first=said.flag("smallFirst"),
         size_relative_to_time=said.flag("sizeRelativeToTime"),
+        size_full_time_s=said.seconds("sizeFullTime", _FACTORS.size_full_time_s),
     )
     said.done()
     return found
