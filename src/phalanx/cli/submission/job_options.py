@@ -14,7 +14,7 @@ from phalanx.cli.files.manifest import Request, environment, name_of
 from phalanx.cli.submission.scheduling_options import WishOptions
 
 HOST_IMAGE = "host"
-_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes: no vowels, so no words
+SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes: no vowels, so no words
 
 
 @Parameter(name="*")
@@ -48,7 +48,7 @@ class JobOptions:
 
     def request(self, command: Sequence[str], namespace: str, queue: str, keep_s: int | None = None) -> Request:
         """Raises PhalanxError for what cannot be."""
-        suffix = "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(5))
+        suffix = "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
         here = os.getcwd() if self.image == HOST_IMAGE else ""
         return Request(
             name=self.name or name_of(command, suffix),

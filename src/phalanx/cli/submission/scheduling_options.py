@@ -61,7 +61,7 @@ class WishOptions:
     """It runs in that reservation."""
 
     hold: bool = False
-    """Keep it queued until it is released: kubectl annotate job NAME phalanx.dev/hold-"""
+    """Keep it queued until `phalanx release NAME`."""
 
     def words(self, now_s: float) -> dict[str, str]:
         """The annotations that say it. Raises PhalanxError."""

@@ -4,6 +4,7 @@ ending     why a job ended, from its objects
 attending  one Job from its submission to its end
 finding    from a name to the objects that a user made
 standing   how far a job is
+choosing   jobs by their names, or by user, queue and state
 following  a job's objects and pods, until it is over
 output     its logs
 """

@@ -131,7 +131,7 @@ class Finder:
         if reading.kind == _SLURM:
             return await self._of_slurm(reading)
         kinds = [kind for kind in (JOBS, PODS) if _is_word(reading.kind, kind)]
-        kinds += [kind for kind in await self._served() if _is_word(reading.kind, kind)]
+        kinds += [kind for kind in await self.served() if _is_word(reading.kind, kind)]
         gets = [self._get(kind, reading) for kind in kinds]
         several = [self._labelled(label, reading) for label in (ARRAY, JOB) if not reading.kind]
         objects, groups = await asyncio.gather(asyncio.gather(*gets), asyncio.gather(*several))
@@ -186,7 +186,7 @@ class Finder:
                 return FoundJob(kind=kind, namespace=reading.namespace, name=name, members=members)
         return None
 
-    async def _served(self) -> tuple[Kind, ...]:
+    async def served(self) -> tuple[Kind, ...]:
         """Return the kinds of job of other operators that the server has."""
         if self._operators is None:
             try:
@@ -256,7 +256,7 @@ class Finder:
     async def _names(self, namespace: str) -> list[str]:
         jobs = await self._listed(JOBS, namespace)
         pods = [pod for pod in await self._listed(PODS, namespace) if not controller_of(pod)]
-        operators = [await self._listed(kind, namespace) for kind in await self._served()]
+        operators = [await self._listed(kind, namespace) for kind in await self.served()]
         named = [obj["metadata"] for items in (jobs, pods, *operators) for obj in items]
         gangs = [name for meta in named if (name := option(meta, JOB))]
         return list(dict.fromkeys([*(meta["name"] for meta in named), *gangs]))

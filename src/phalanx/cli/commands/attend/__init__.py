@@ -1,4 +1,10 @@
 """Jobs that exist: their output, their end, and what may be done with them.
 
-logs    the output of a job
+logs     the output of a job
+wait     until it runs or is over
+cancel   end it
+hold     keep it queued
+release  let it start
+rerun    submit it once more
+attach   its output, and its exit code
 """

@@ -1,7 +1,6 @@
 """Jobs as they are submitted.
 
 run      a command, as if it were run here
-attach   follow a Job that is there already
 submit   manifests, or a Job made from a command
 slurm    Slurm's commands
 """

@@ -36,6 +36,7 @@ async def run(
     queue: Annotated[str, Parameter(alias="-q")] = "default",
     space: Namespace | None = None,
     target: Target | None = None,
+    detach: Annotated[bool, Parameter(alias="-d")] = False,
     json: bool = False,
 ) -> int:
     """Run a command as a Job: wait until it starts, show its output, end with its exit code.
@@ -48,10 +49,9 @@ async def run(
     For example:
 
         phalanx run -- echo hello
-        phalanx run --pods 4 --cpu 2 --memory 4Gi -- python train.py --epochs 3
-        phalanx run --gpu 1 --env CUDA_LAUNCH_BLOCKING=1 -- nvidia-smi
+        phalanx run --pods 4 --cpu 2 --memory 4Gi --gpu 1 --env EPOCHS=3 -- python train.py
         phalanx run --time-limit 30m --after prepare:ok -- python train.py
-        phalanx run --queue research -- sh -c 'sort words | uniq -c > counts'
+        phalanx run --detach --queue research -- sh -c 'sort words | uniq -c > counts'
 
     Parameters
     ----------
@@ -59,6 +59,8 @@ async def run(
         The command, after two dashes.
     queue
         The queue.
+    detach
+        Return at once: print the name of the Job, which `phalanx attach` and `phalanx logs` take.
     json
         When it is over, print a line of JSON about it as the last one: job, state, exit_code, why.
     """
@@ -77,7 +79,7 @@ async def run(
         made = await create_document(connection, document, manifest, namespace)
         for warning in (*warnings, *await too_large(connection, [made])):
             note(f"phalanx: warning: {warning}")
-        return await follow(connection, made, json=json)
+        return _left(made, json) if detach else await follow(connection, made, json=json)
 
 
 async def follow(connection: Connection, job: Object, *, json: bool) -> int:
@@ -98,6 +100,14 @@ async def follow(connection: Connection, job: Object, *, json: bool) -> int:
     else:
         _say_how_to_return(_name(job))
     return 128 + number
+
+
+def _left(made: Object, json: bool) -> int:
+    if json:
+        print_json_line({"job": _name(made), "state": "queued", "exit_code": None, "why": ""})
+    else:
+        print(_name(made))
+    return 0
 
 
 def _conclude(job: Object, outcome: Attendance, json: bool) -> int:
@@ -124,12 +134,8 @@ def _is_deletion_confirmed(name: str) -> bool:
 
 
 def _say_how_to_return(name: str) -> None:
-    namespace, _, job = name.partition("/")
     with suppress(OSError):  # the terminal may be gone
-        _say(
-            f"job {name} goes on; `phalanx attach {name}` follows it again, "
-            f"`kubectl delete job {job} -n {namespace}` deletes it"
-        )
+        _say(f"job {name} goes on; `phalanx attach {name}` follows it again, `phalanx cancel {name}` ends it")
 
 
 async def _delete(connection: Connection, job: Object) -> None:

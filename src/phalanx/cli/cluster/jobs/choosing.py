@@ -1,0 +1,120 @@
+"""The jobs that a command means: by name, or by user, queue and state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
+
+from cyclopts import Parameter
+
+from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, Member, controller_of, kind_text, kind_word
+from phalanx.cli.cluster.jobs.standing import OVER, standing
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.errors import PhalanxError
+from phalanx.kube.read.labels import JOB, OURS, QUEUE, USER, option
+
+_AT_ONCE = 16  # calls
+Answer = TypeVar("Answer")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Options that choose jobs without their names. All of them must hold."""
+
+    user: tuple[str, ...] = ()
+    """Jobs of that user; may be given again."""
+
+    queue: Annotated[tuple[str, ...], Parameter(alias="-q")] = ()
+    """Jobs of that queue; may be given again."""
+
+    state: tuple[Literal["queued", "held", "running"], ...] = ()
+    """Jobs in that state; may be given again."""
+
+    @property
+    def given(self) -> bool:
+        return bool(self.user or self.queue or self.state)
+
+    def holds(self, job: FoundJob) -> bool:
+        """Return True for a job that is meant."""
+        metas = [member.obj["metadata"] for member in job.members]
+        users = {(meta.get("annotations") or {}).get(USER) for meta in metas}
+        queues = {option(meta, QUEUE) for meta in metas}
+        return (
+            (not self.user or not users.isdisjoint(self.user))
+            and (not self.queue or not queues.isdisjoint(self.queue))
+            and (not self.state or standing(job.members, ()).state in self.state)
+        )
+
+
+async def chosen(
+    connection: Connection, names: Sequence[str], filters: Filters, namespace: str, ledger: str | None, everywhere: bool
+) -> list[FoundJob]:
+    """Return the jobs of these names, or those that the filters choose. Raises PhalanxError if neither is given, or a
+    name is unknown."""
+    if names and filters.given:
+        raise PhalanxError("names of jobs, and --user, --queue or --state, exclude each other. Nothing was done.")
+    if names:
+        return await Finder(connection, namespace, ledger).all(names)
+    if not filters.given:
+        raise PhalanxError("no job is named: write its name, or choose jobs by --user, --queue or --state.")
+    found = await live_jobs(connection, "" if everywhere else namespace)
+    return [job for job in found if filters.holds(job) and standing(job.members, ()).state not in OVER]
+
+
+async def live_jobs(connection: Connection, namespace: str) -> list[FoundJob]:
+    """Return the jobs of a namespace, "" of all, that Phalanx schedules, whatever form them."""
+    kinds = (JOBS, PODS, *await Finder(connection, namespace).served())
+    listed = await asyncio.gather(*(_listed(connection, kind, namespace) for kind in kinds))
+    jobs: dict[tuple[str, str], list[Member]] = {}
+    for kind, items in zip(kinds, listed, strict=True):
+        for obj in items:
+            meta = obj["metadata"]
+            if (kind is PODS and not _is_alone(obj)) or (kind is not PODS and not _is_queued(obj)):
+                continue
+            gang = option(meta, JOB)
+            jobs.setdefault((meta["namespace"], gang or f"{kind_text(kind)}/{meta['name']}"), []).append(
+                Member(kind=kind, obj=obj)
+            )
+    return [_job(namespace, name, members) for (namespace, name), members in jobs.items()]
+
+
+async def for_each(items: Iterable[FoundJob], work: Callable[[FoundJob], Awaitable[Answer]]) -> list[Answer]:
+    """Return what `work` answers for each job, in order; some are worked on at once."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(job: FoundJob) -> Answer:
+        async with turns:
+            return await work(job)
+
+    return list(await asyncio.gather(*(one(job) for job in items)))
+
+
+def _job(namespace: str, name: str, members: list[Member]) -> FoundJob:
+    alone = members[0]
+    if "/" in name:
+        word = kind_word(kind_text(alone.kind))
+        return FoundJob(kind=word, namespace=namespace, name=alone.name, members=(alone,))
+    return FoundJob(kind="gang", namespace=namespace, name=name, members=tuple(members))
+
+
+def _is_alone(pod: Object) -> bool:
+    return pod["spec"].get("schedulerName") in OURS and controller_of(pod) is None
+
+
+def _is_queued(obj: Object) -> bool:
+    """Return True for a job that names a queue, and that no other job controls."""
+    return option(obj["metadata"], QUEUE) is not None and controller_of(obj) is None
+
+
+async def _listed(connection: Connection, kind: Kind, namespace: str) -> list[Object]:
+    try:
+        items: list[Object] = (await connection.list(kind, namespace))["items"]
+    except ApiRefusal as error:
+        if error.code not in {403, 404}:
+            raise
+        return []
+    return items

@@ -1,0 +1,139 @@
+"""`phalanx cancel JOB...`: end jobs, and take them out of the queue."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from phalanx.cli.cluster.jobs.choosing import Filters, chosen, for_each
+from phalanx.cli.cluster.jobs.finding import FoundJob, Member
+from phalanx.cli.cluster.jobs.standing import OVER, QUEUED, member_state, state_of
+from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of
+from phalanx.cli.terminal.output import counted, note, print_json
+from phalanx.client.connection import ApiRefusal, Connection
+from phalanx.errors import PhalanxError
+
+_UNASKED = 10  # more jobs are not cancelled without a question
+_SHOWN = 5
+
+
+async def cancel(
+    *jobs: str,
+    filters: Filters | None = None,
+    yes: Annotated[bool, Parameter(alias="-y")] = False,
+    dry_run: bool = False,
+    json: bool = False,
+    scope: Scope | None = None,
+    target: Target | None = None,
+) -> None:
+    """End jobs: those that run are stopped, those that wait are taken out of the queue.
+
+    The objects of a job are deleted; its record stays in the ledger, and on one machine its output too. Jobs that are
+    over stay as they are. More than ten jobs at once are cancelled only after a question, or with --yes.
+
+    For example:
+
+        phalanx cancel train
+        phalanx cancel sweep/7 team-a/train 12
+        phalanx cancel --user ada --state queued
+        phalanx cancel --queue research --dry-run
+
+    Parameters
+    ----------
+    jobs
+        The jobs: NAME, NAMESPACE/NAME or KIND/NAME; ARRAY or ARRAY/INDEX; a job number of Slurm.
+    yes
+        Ask no question.
+    dry_run
+        Say what would be cancelled, and cancel nothing.
+    json
+        Print JSON: job, kind, state (that it had), cancelled.
+    """
+    scope = scope or Scope()
+    async with connected(target) as connection:
+        found = await chosen(
+            connection,
+            jobs,
+            filters or Filters(),
+            scope.namespace,
+            find_ledger_of(target, os.environ),
+            scope.all_namespaces,
+        )
+        _require_whole(found)
+        going = [job for job in found if state_of(job) not in OVER]
+        if len(going) > _UNASKED and not yes and not dry_run:
+            await _ask(going)
+        states = {str(job): state_of(job) for job in found}
+        if not dry_run:
+            await for_each(going, lambda job: cancel_job(connection, job))
+    _tell(found, going, states, dry_run=dry_run, json=json)
+
+
+async def cancel_job(connection: Connection, job: FoundJob) -> None:
+    """Delete the objects of a job; of what runs they stay until its pods have ended. Raises ApiError."""
+    await asyncio.gather(*(_delete(connection, member) for member in job.members if member_state(member) not in OVER))
+
+
+async def _delete(connection: Connection, member: Member) -> None:
+    meta = member.obj["metadata"]
+    # What runs is there until its pods have ended: it holds its nodes, and its exit code is learnt.
+    policy = "Background" if member_state(member) == QUEUED else "Foreground"
+    body = {"propagationPolicy": policy, "preconditions": {"uid": meta["uid"]}}
+    try:
+        await connection.delete(member.kind, meta["name"], meta["namespace"], body)
+    except ApiRefusal as error:
+        if error.code not in {404, 409}:  # it is gone, or another has its name
+            raise
+
+
+def _require_whole(found: Sequence[FoundJob]) -> None:
+    """Raises PhalanxError for a part of a job: it starts whole, and it ends whole."""
+    for job in found:
+        if job.part:
+            raise PhalanxError(
+                f"{job} is a part of job {job.id}, and jobs end whole: cancel {job.id}. Nothing was done."
+            )
+
+
+async def _ask(going: Sequence[FoundJob]) -> None:
+    """Raises PhalanxError unless a person agrees."""
+    shown = ", ".join(str(job) for job in going[:_SHOWN])
+    text = f"{counted(len(going), 'job')} ({shown} and {len(going) - _SHOWN} more)"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise PhalanxError(f"this would cancel {text}: say --yes, or --dry-run to see them. Nothing was cancelled.")
+    if (await asyncio.to_thread(_answer, f"phalanx: cancel {text}? [y/N] ")) not in {"y", "yes"}:
+        raise PhalanxError("nothing was cancelled.")
+
+
+def _answer(question: str) -> str:
+    print(question, end="", file=sys.stderr, flush=True)
+    try:
+        return input().strip().lower()
+    except EOFError:
+        return ""
+
+
+def _tell(
+    found: Sequence[FoundJob], going: Sequence[FoundJob], states: dict[str, str], *, dry_run: bool, json: bool
+) -> None:
+    if json:
+        rows: list[dict[str, Any]] = [
+            {"job": job.id, "kind": job.kind, "state": states[str(job)], "cancelled": job in going and not dry_run}
+            for job in found
+        ]
+        print_json(rows)
+        return
+    for job in found:
+        if job not in going:
+            note(f"{job.kind} {job} is {states[str(job)]} already")
+        elif dry_run:
+            print(f"{job.kind} {job} ({states[str(job)]}) would be cancelled")
+        else:
+            print(f"{job.kind} {job} cancelled")
+    if not found:
+        note("no job is chosen by these options; nothing was cancelled")
