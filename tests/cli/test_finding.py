@@ -70,6 +70,8 @@ async def fill(connection: Connection) -> None:
             pod(f"spark-{role}", **{"phalanx.dev/job": "spark", "phalanx.dev/role": role})
             for role in ("driver", "exec")
         ),
+        job("job"),
+        pod("job-1", **{"batch.kubernetes.io/job-name": "job", "batch.kubernetes.io/job-completion-index": "1"}),
         *(volcano_job("native"), pod("native-main-0", **{"volcano.sh/job-name": "native"}), pod("lone")),
     ):
         await connection.create(kind, obj, obj["metadata"]["namespace"])
@@ -135,6 +137,8 @@ def find(server: ServerProcess, text: str, ledger: str | None = None) -> tuple[F
         ("claimant", "job", "names/claimant", ["claimant"], []),
         ("vcjob/claimant", "vcjob", "names/claimant", ["claimant"], []),
         ("native", "vcjob", "names/native", ["native"], ["native-main-0"]),
+        ("job/1", "job", "names/job", ["job"], ["job-1"]),
+        ("job/job", "job", "names/job", ["job"], ["job-1"]),
         ("lone", "pod", "names/lone", ["lone"], ["lone"]),
         ("pod:lone", "pod", "names/lone", ["lone"], ["lone"]),
         ("names/pod:lone", "pod", "names/lone", ["lone"], ["lone"]),

@@ -21,8 +21,9 @@ GROUPS = {
     "in_cluster": Group("In a cluster", sort_key=2),
     "work": Group("Work", sort_key=3),
     "attend": Group("A job", sort_key=4),
-    "status": Group("What runs, what waits, and why", sort_key=5),
-    "study": Group("What would be", sort_key=6),
+    "inside": Group("Inside a job", sort_key=5),
+    "status": Group("What runs, what waits, and why", sort_key=6),
+    "study": Group("What would be", sort_key=7),
 }
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -58,6 +59,9 @@ COMMANDS = {
     "release": ("attend", "Let jobs start that are held."),
     "rerun": ("attend", "Submit a job once more that is over."),
     "attach": ("attend", "Follow a job again, end with its exit code."),
+    "shell": ("inside", "A shell in a pod of a job, or a command."),
+    "cp": ("inside", "Copy files from and to a pod of a job."),
+    "port-forward": ("inside", "Reach a port of a pod of a job on this machine."),
     "jobs": ("status", "What runs, what waits, since when, and why."),
     "explain": ("status", "Why a job waits, in full."),
     "history": ("status", "What ran: jobs that are over too, and what each user took."),
@@ -85,7 +89,7 @@ def build(asked: str = "") -> App:
     )
     app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
     for name, (folder, line) in COMMANDS.items():
-        room = f"{name}_" if iskeyword(name) else name
+        room = f"{name}_" if iskeyword(name) else name.replace("-", "_")
         found = f"phalanx.cli.commands.{folder}.{room}:{room}"
         app.command(found, name=name, group=GROUPS[folder], help=None if name == asked else line)
     app.command("phalanx.cli.commands.one_machine.control_plane:control_plane", name="control-plane", show=False)

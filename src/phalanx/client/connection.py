@@ -26,7 +26,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -39,6 +39,9 @@ from phalanx.client.proxy import Proxy, find_proxy
 from phalanx.client.tally import Tally
 from phalanx.errors import PhalanxError
 
+if TYPE_CHECKING:
+    import aiohttp
+
 Object = dict[str, Any]
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -49,6 +52,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _CONNECTIONS = 48  # the most concurrent calls; further calls wait in this process. Watches do not count
 _TIMEOUT_S = 30.0
 _BUSY_RETRIES = 8
+_MESSAGE_MOST_BYTES = 16 << 20  # of a WebSocket
 _BROKEN_S = (0.1, 0.5, 1.0)  # the pauses before a read is repeated after a 5xx
 
 
@@ -89,6 +93,7 @@ class Connection:
         self._head = "".join(f"{name}: {value}\r\n" for name, value in common.items())
         self._identity = identity
         self._fence: Callable[[], float] | None = None
+        self._tls, self._server_name, self._proxy = tls, server_name, proxy
         self._calm_s = 0.0  # no call is sent before this time (of the event loop), because the server is overloaded
         self._http = Http(self.server, tls=tls, limit=_CONNECTIONS, server_name=server_name, proxy=proxy)
 
@@ -279,6 +284,43 @@ class Connection:
                 yield _lines(chunks)
         except OSError as error:
             raise self._unknown("GET", path, error) from error
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, params: Sequence[tuple[str, str]], protocols: Sequence[str]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket of the first of these subprotocols that the server has: exec, port-forward. Raises as `request`
+        does."""
+        import aiohttp  # few commands open one, and it takes as long to import as all else
+
+        head = await self._ready()
+        lines = [line.partition(": ") for line in head.splitlines()]
+        through = self._proxy
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_TIMEOUT_S)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            try:
+                socket = await session.ws_connect(
+                    f"{self.server}{quote(path)}?{urlencode(params)}",
+                    protocols=tuple(protocols),
+                    headers={name: value for name, _, value in lines if name != "accept"},
+                    ssl=self._tls if self._tls is not None else True,
+                    server_hostname=self._server_name or None,
+                    proxy=f"http://{through.host}:{through.port}" if through is not None else None,
+                    proxy_headers={"Proxy-Authorization": f"Basic {through.word}"}
+                    if through and through.word
+                    else None,
+                    max_msg_size=_MESSAGE_MOST_BYTES,
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                if error.status >= 500:
+                    raise ApiUnknown(f"the API server answered {error.status} to {path}") from error
+                raise ApiRefusal(error.status, "", f"the API server answered {error.status} to {path}") from error
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise ApiUnknown(f"GET {self.server}{path}: {error or type(error).__name__}") from error
+            try:
+                yield socket
+            finally:
+                await socket.close()
 
     # --- inside ---------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ one_machine   a cluster on this machine: started, shared, saved
 in_cluster    servers for any cluster
 work          jobs as they are submitted
 attend        jobs that exist: their output and their end
+inside        inside the pods of jobs
 status        what runs, what waits, and why
 study         what would be
 """

@@ -7,4 +7,5 @@ standing   how far a job is
 choosing   jobs by their names, or by user, queue and state
 following  a job's objects and pods, until it is over
 output     its logs
+streaming  commands and connections inside its pods
 """

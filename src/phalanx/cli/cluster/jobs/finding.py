@@ -324,12 +324,20 @@ def _readings(text: str, namespace: str) -> Iterator[_Reading]:
         raise PhalanxError(
             f"{text!r} names no job: write NAME, NAMESPACE/NAME, KIND/NAME, or NAME/INDEX for a task or a pod."
         )
-    kind = words[0].lower() if len(words) > 1 and any(_is_word(words[0].lower(), one) for one in _ALL) else ""
-    first, *rest = words[1:] if kind else words
-    if first.startswith("pod:"):
-        kind, first = kind or "pod", first.removeprefix("pod:")
-    if rest and rest[0].startswith("pod:"):
-        kind, rest[0] = kind or "pod", rest[0].removeprefix("pod:")
+    if len(words) > 1 and any(_is_word(words[0].lower(), one) for one in _ALL):
+        yield from _named(words[1:], namespace, words[0].lower())
+    yield from _named(words, namespace, "")
+    if len(words) == 1 and (number := _SLURM_ID.fullmatch(text)):
+        yield _Reading(namespace, number[1], number[2] or "", _SLURM)
+
+
+_ALL = (JOBS, PODS, *_OPERATORS)
+
+
+def _named(words: Sequence[str], namespace: str, kind: str) -> Iterator[_Reading]:
+    """Yield what one to three words may mean, if the first is no kind."""
+    kind = kind or ("pod" if any(word.startswith("pod:") for word in words) else "")
+    first, *rest = (word.removeprefix("pod:") for word in words)
     match rest:
         case []:
             yield _Reading(namespace, first, kind=kind)
@@ -340,11 +348,6 @@ def _readings(text: str, namespace: str) -> Iterator[_Reading]:
             yield from () if second.isdigit() else (inside,)
         case [second, part]:
             yield _Reading(first, second, part, kind)
-    if len(words) == 1 and (number := _SLURM_ID.fullmatch(text)):
-        yield _Reading(namespace, number[1], number[2] or "", _SLURM)
-
-
-_ALL = (JOBS, PODS, *_OPERATORS)
 
 
 def _is_word(word: str, kind: Kind) -> bool:

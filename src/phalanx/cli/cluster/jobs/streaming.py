@@ -1,0 +1,156 @@
+"""Commands and connections inside pods, over a WebSocket to the API server (`v4.channel.k8s.io`).
+
+Every message begins with the number of its channel: input, output, errors, the end, and the size of the terminal. Of a
+port there are two channels, data and errors, whose first message is the number of the port.
+Source: k8s.io/apimachinery/pkg/util/remotecommand, and pkg/kubelet/portforward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import PODS
+from phalanx.errors import PhalanxError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_V5 = "v5.channel.k8s.io"  # it also says that there is no more input
+_V4 = "v4.channel.k8s.io"
+_DATA, _ERROR = range(2)  # of a port
+_PIECE_BYTES = 1 << 16
+
+Take = Callable[[bytes], None]
+
+
+class Channel(IntEnum):
+    """The channels of a command."""
+
+    STDIN = 0
+    STDOUT = 1
+    STDERR = 2
+    END = 3
+    SIZE = 4
+    CLOSE = 255
+
+
+class Session:
+    """A command that runs in a pod. `write` sends input, `resize` the size of the terminal."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+
+    async def write(self, data: bytes) -> None:
+        for at in range(0, len(data), _PIECE_BYTES):
+            with suppress(ConnectionError):  # the command has ended; `run` says how
+                await self._socket.send_bytes(bytes((Channel.STDIN,)) + data[at : at + _PIECE_BYTES])
+
+    async def end(self) -> None:
+        """Say that there is no more input, to a server that knows a word for it."""
+        if self._socket.protocol == _V5:
+            with suppress(ConnectionError):
+                await self._socket.send_bytes(bytes((Channel.CLOSE, Channel.STDIN)))
+
+    async def resize(self, columns: int, rows: int) -> None:
+        size = json.dumps({"Width": columns, "Height": rows}).encode()
+        with suppress(ConnectionError):
+            await self._socket.send_bytes(bytes((Channel.SIZE,)) + size)
+
+    async def run(self, out: Take, err: Take) -> int:
+        """Hand over the output until the command ends; its exit code. Raises PhalanxError if it was not started."""
+        async for message in self._socket:
+            data = message.data
+            if not isinstance(data, bytes) or not data:
+                continue
+            match data[0]:
+                case Channel.STDOUT:
+                    out(data[1:])
+                case Channel.STDERR:
+                    err(data[1:])
+                case Channel.END:
+                    return _exit_code(json.loads(data[1:]))
+        raise PhalanxError("the connection to the pod broke; whether the command still runs there is not known.")
+
+
+class Exec:
+    """Use as `async with Exec(connection, pod, container, command) as session`."""
+
+    def __init__(
+        self, connection: Connection, pod: Object, container: str, command: Sequence[str], *, tty: bool, stdin: bool
+    ) -> None:
+        meta = pod["metadata"]
+        self._pod = f"{meta['namespace']}/{meta['name']}"
+        flags = {"container": container, "stdout": "true", "stderr": str(not tty).lower()}
+        flags |= {"tty": str(tty).lower(), "stdin": str(stdin).lower()}
+        path = PODS.path(meta["namespace"], meta["name"], "exec")
+        params = [*flags.items(), *(("command", word) for word in command)]
+        self._opening = connection.websocket(path, params, (_V5, _V4))
+
+    async def __aenter__(self) -> Session:
+        """Raises PhalanxError if the server does not let us, or the container does not run."""
+        try:
+            return Session(await self._opening.__aenter__())
+        except ApiRefusal as error:
+            hint = "you may not run commands there" if error.code == 403 else "does its container run?"
+            raise PhalanxError(f"no command can be started in pod {self._pod}: {error.message}; {hint}") from error
+
+    async def __aexit__(self, *ending: object) -> None:
+        await self._opening.__aexit__(None, None, None)
+
+
+def _exit_code(status: Object) -> int:
+    """Return the exit code of the `v1.Status` at the end. Raises PhalanxError for a command that was not started."""
+    if status.get("status") == "Success":
+        return 0
+    causes = (status.get("details") or {}).get("causes") or ()
+    code = next((one["message"] for one in causes if one.get("reason") == "ExitCode"), "")
+    if code.isdigit():
+        return int(code)
+    raise PhalanxError(f"the command was not started: {status.get('message') or status}")
+
+
+async def forward(
+    connection: Connection, pod: Object, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> str:
+    """Carry one connection to a port of the pod, both ways until both ends are closed; what went wrong, or ""."""
+    meta = pod["metadata"]
+    path = PODS.path(meta["namespace"], meta["name"], "portforward")
+    async with connection.websocket(path, [("ports", str(port))], (_V4,)) as socket:
+        up = asyncio.create_task(_up(reader, socket))
+        try:
+            return await _down(socket, writer)
+        finally:
+            up.cancel()
+            writer.close()
+
+
+async def _up(reader: asyncio.StreamReader, socket: aiohttp.ClientWebSocketResponse) -> None:
+    with suppress(ConnectionError):
+        while piece := await reader.read(_PIECE_BYTES):
+            await socket.send_bytes(bytes((_DATA,)) + piece)
+
+
+async def _down(socket: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter) -> str:
+    begun: set[int] = set()
+    async for channel, data in _messages(socket):
+        if channel not in begun:  # its first message is the number of the port
+            begun.add(channel)
+            continue
+        if channel == _ERROR:
+            return data.decode(errors="replace")
+        with suppress(ConnectionError):
+            writer.write(data)
+            await writer.drain()
+    return ""
+
+
+async def _messages(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[tuple[int, bytes]]:
+    async for message in socket:
+        if isinstance(message.data, bytes) and message.data:
+            yield message.data[0], message.data[1:]

@@ -1,0 +1,40 @@
+"""Which pod and which container of a job are meant."""
+
+from __future__ import annotations
+
+import os
+
+from phalanx.cli.cluster.jobs.finding import Finder, pods_of
+from phalanx.cli.cluster.target import Target, find_ledger_of
+from phalanx.cli.terminal.output import note
+from phalanx.client.connection import Connection, Object
+from phalanx.errors import PhalanxError
+
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+
+
+async def running_pod(connection: Connection, job: str, namespace: str, target: Target | None) -> Object:
+    """Return the pod that is meant: the first of those that run, which is said where there are several. Raises
+    PhalanxError if none runs."""
+    found = await Finder(connection, namespace, find_ledger_of(target, os.environ)).one(job)
+    pods = await pods_of(connection, found)
+    running = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
+    if not running:
+        raise PhalanxError(f"no pod of {found} runs. `phalanx explain {found.id}` says why.")
+    if len(running) > 1:
+        name = running[0]["metadata"]["name"]
+        note(f"phalanx: pod {name}, the first of {len(running)} that run; JOB/INDEX names another")
+    return running[0]
+
+
+def container_of(pod: Object, wanted: str) -> str:
+    """Return the container that is meant: by default as kubectl chooses it. Raises PhalanxError for an unknown one."""
+    names = [str(one["name"]) for one in pod["spec"]["containers"]]
+    if not wanted:
+        said = (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
+        return said if said in names else names[0]
+    if wanted not in names:
+        raise PhalanxError(
+            f"pod {pod['metadata']['name']} has no container {wanted!r}. Those there are: {', '.join(names)}."
+        )
+    return wanted

@@ -1,0 +1,156 @@
+"""Inside the pods of jobs on a real `phalanx up`: shells, files and ports."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import signal
+import socket
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli.commands.inside.cp import _extract, _inside
+from phalanx.cli.commands.inside.port_forward import _pair
+from phalanx.errors import PhalanxError
+from tests.cli.upstart import PHALANX, Up, started, until
+
+SERVER = """
+import os, socket
+listener = socket.create_server((os.environ["POD_IP"], int(os.environ["PORT"])))
+while True:
+    peer, _ = listener.accept()
+    peer.sendall(peer.recv(100).upper())
+    peer.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "4") as up:
+        done = up.phalanx("submit", "--name", "job", "--pods", "2", "--", "sleep", "600")
+        assert done.returncode == 0, done.stderr
+        assert up.phalanx("wait", "job", "--for", "running").returncode == 0
+        until(lambda: up.kubectl("get", "pods", "-o", "jsonpath={.items[*].status.phase}") == "Running Running")
+        yield up
+        up.phalanx("cancel", "job")
+        up.stop()
+
+
+def call(up: Up, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own, whose standard input is a pipe."""
+    command = (*PHALANX, *words)
+    return subprocess.run(
+        command, input=text, env=up.environment, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+@pytest.mark.slow
+def test_a_command_in_a_pod_has_input_output_and_an_exit_code(up: Up) -> None:
+    done = call(up, "shell", "job/1", "--", "sh", "-c", "echo $JOB_COMPLETION_INDEX; echo wrong >&2; exit 5")
+    assert (done.returncode, done.stdout, done.stderr) == (5, "1\n", "wrong\n")
+    done = call(up, "shell", "job/0", "--", "sh", "-c", "cat; echo end", text="through\n")
+    assert (done.returncode, done.stdout) == (0, "through\nend\n")
+    assert "the first of 2 that run" in call(up, "shell", "job", "--", "true").stderr
+    assert "no pod of default/job/7 runs" in call(up, "shell", "job/7", "--", "true").stderr
+    assert "has no container 'other'. Those there are: main." in call(up, "shell", "job/0", "-c", "other").stderr
+
+
+@pytest.mark.slow
+def test_a_shell_at_a_terminal_is_interactive_and_knows_its_size(up: Up) -> None:
+    ours, theirs = pty.openpty()
+    environment = up.environment | {"COLUMNS": "91", "LINES": "17"}
+    command = (*PHALANX, "shell", "job/0")
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        os.write(ours, b"test -t 0 && stty size; exit 3\n")
+        said = b""
+        try:
+            while piece := os.read(ours, 4096):
+                said += piece
+        except OSError:  # the other side of a terminal was closed
+            pass
+        assert process.wait(timeout=240) == 3
+    os.close(ours)
+    assert b"17 91" in said
+
+
+@pytest.mark.slow
+def test_files_go_there_and_back(up: Up, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "data" / "deep" / "file").write_bytes(os.urandom(300_000))
+    assert up.phalanx("cp", str(tmp_path / "data"), f"job/0:{there}/").returncode == 0
+    assert up.phalanx("cp", f"job/0:{there}/data", str(tmp_path / "back")).returncode == 0
+    before, after = ((tmp_path / name / "deep" / "file").read_bytes() for name in ("data", "back"))
+    assert before == after
+    assert up.phalanx("cp", f"job/0:{there}/data/deep/file", str(tmp_path)).returncode == 0
+    assert (tmp_path / "file").read_bytes() == before
+    assert "Cannot stat" in up.phalanx("cp", f"job/0:{there}/none", str(tmp_path)).stderr
+    assert "cannot be read" in up.phalanx("cp", str(tmp_path / "none"), f"job/0:{there}").stderr
+    assert "one side is a path of this machine" in up.phalanx("cp", "a", "b").stderr
+
+
+@pytest.mark.slow
+def test_a_port_of_a_pod_is_reached_at_loopback(up: Up, tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(SERVER)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    script = f"POD_IP=$(hostname -i | cut -d' ' -f1) PORT={port} exec python3 {tmp_path / 'server.py'}"
+    assert up.phalanx("submit", "--name", "server", "--", "sh", "-c", script).returncode == 0
+    assert up.phalanx("wait", "server", "--for", "running").returncode == 0
+    command = (*PHALANX, "port-forward", "server", f"0:{port}")
+    with subprocess.Popen(command, env=up.environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        place = process.stdout.readline().partition(" ->")[0]
+
+        def answers() -> bool:
+            host, _, local = place.partition(":")
+            with socket.create_connection((host, int(local)), timeout=60) as peer:
+                peer.sendall(b"hello")
+                return peer.recv(100) == b"HELLO"
+
+        until(answers)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    up.phalanx("cancel", "server")
+
+
+def test_an_archive_is_unpacked_below_the_folder_and_nowhere_else(tmp_path: Path) -> None:
+    """The container may send whatever it likes."""
+    for name, link in (("../outside", ""), ("/absolute", ""), ("link", "/etc")):
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as made:
+            member = tarfile.TarInfo(name)
+            if link:
+                member.type, member.linkname = tarfile.SYMTYPE, link
+            made.addfile(member, io.BytesIO())
+        archive.seek(0)
+        (tmp_path / "in").mkdir(exist_ok=True)
+        if name == "/absolute":
+            _extract(archive, tmp_path / "in", "x", "x")
+            assert (tmp_path / "in" / "absolute").exists()
+            assert not Path("/absolute").exists()
+        else:
+            with pytest.raises(PhalanxError, match="cannot be written"):
+                _extract(archive, tmp_path / "in", "x", "x")
+    assert not (tmp_path / "outside").exists()
+
+
+def test_paths_and_ports_as_users_write_them() -> None:
+    assert _inside("./a:b") is None
+    assert _inside("plain") is None
+    found = _inside("team/train/3:/a/b")
+    assert found is not None
+    assert (found.job, str(found.path)) == ("team/train/3", "/a/b")
+    with pytest.raises(PhalanxError, match="names no path"):
+        _inside("train:")
+    assert (_pair("80"), _pair("0:80")) == ((80, 80), (0, 80))
+    for wrong in ("x", "0", "80:0", "70000", "1:2:3"):
+        with pytest.raises(PhalanxError, match="is no port"):
+            _pair(wrong)
