@@ -163,3 +163,22 @@ def test_rerun_and_attach(up: Up) -> None:
     assert second["metadata"]["annotations"]["phalanx.dev/time-limit"] == "1m"
     assert up.phalanx("rerun", "again").returncode == 0
     assert "there is no job default/never" in refused(up, "rerun", "never")
+
+
+def test_an_array_is_submitted_shown_waited_for_and_cancelled_by_its_name(up: Up) -> None:
+    line = ("submit", "--name", "sweep", "--array", "1-6%2", "--cpu", "100m", "--")
+    done = up.phalanx(*line, "sh", "-c", "echo task $PHALANX_ARRAY_TASK_ID; exit $((PHALANX_ARRAY_TASK_ID == 5))")
+    assert done.stdout.splitlines()[0] == "job default/sweep-1 created in queue default"
+    assert up.phalanx("wait", "sweep").returncode == 1
+    assert ok(up, "logs", "sweep/4") == "task 4\n"
+    assert sorted(ok(up, "logs", "sweep").splitlines())[-1].endswith("task 6")
+    assert "array default/sweep, 6 tasks: " in ok(up, "explain", "sweep")
+    ok(up, *line[:2], "later", *line[3:5], "--hold", "--", "true")
+    assert ok(up, "cancel", "later").splitlines() == ["array default/later cancelled"]
+    until(lambda: state(up, "later-3") == "gone")
+
+
+def test_a_job_that_can_never_start_is_told_so_when_it_is_submitted(up: Up) -> None:
+    told = up.phalanx("submit", "--name", "wide", "--pods", "100", "--", "true").stderr
+    assert "its 100 pods (1 cpu each) start together, and all nodes together have room for 4" in told
+    ok(up, "cancel", "wide")

@@ -246,3 +246,95 @@ def test_a_full_disk_behind_the_output_is_told_in_one_line() -> None:
     assert ended.stderr == (
         "phalanx: error: what was written is not whole: No space left on device; make room there and ask again\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("run python train.py --epochs 3", "run -- python train.py --epochs 3"),
+        ("run --pods 2 -q research --hold sort -n", "run --pods 2 -q research --hold -- sort -n"),
+        ("run --cpu=2 -- sort -n", "run --cpu=2 -- sort -n"),
+        ("run --help", "run --help"),
+        ("run --pods", "run --pods"),
+        ("submit --name x sort -n", "submit --name x -- sort -n"),
+        ("submit no-such-program.yaml", "submit no-such-program.yaml"),
+        ("logs sort", "logs sort"),
+    ],
+)
+def test_a_command_may_stand_without_dashes(line: str, meant: str) -> None:
+    assert " ".join(cli.with_dashes(line.split())) == meant
+
+
+def test_a_file_to_submit_is_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sort").touch()
+    assert cli.with_dashes(["submit", "sort"]) == ["submit", "sort"]
+
+
+def test_every_option_without_a_value_is_known_where_a_command_may_follow() -> None:
+    """`with_dashes` must know which options take the next word for their value."""
+    app = build("run")
+    for name in ("run", "submit"):
+        arguments = app[name].assemble_argument_collection()
+        named = [word for one in arguments if one.hint is bool for word in one.names]
+        flags = {word for word in named if not word.startswith("--no-")}  # the command line has none of these
+        assert flags <= cli.FLAGS
+        valued = {word for one in arguments if one.hint is not bool for word in one.names}
+        assert not valued & cli.FLAGS
+
+
+def test_a_program_is_no_manifest_and_a_folder_has_many(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    assert call(monkeypatch, "submit", str(tmp_path / "train.py")) == 1
+    assert f"phalanx submit -- python {tmp_path}/train.py" in capsys.readouterr().err
+    folder = tmp_path / "jobs"
+    (folder / "deep").mkdir(parents=True)
+    for name in ("b.yaml", "deep/a.json", "note.txt"):
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": Path(name).stem}}
+        (folder / name).write_text(json.dumps({**job, "spec": {"template": {"spec": {}}}}))
+    assert call(monkeypatch, "submit", "--dry-run", "--json", str(folder)) == 0
+    assert [one["metadata"]["name"] for one in json.loads(capsys.readouterr().out)] == ["b", "a"]
+    (tmp_path / "empty").mkdir()
+    assert call(monkeypatch, "submit", str(tmp_path / "empty")) == 1
+    assert "there is no manifest in that folder" in capsys.readouterr().err
+
+
+def test_an_array_is_a_job_for_each_task(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ("submit", "--dry-run", "--json", "--name", "sweep", "--array")
+    assert call(monkeypatch, *line, "5-9:2%2", "--", "true") == 0
+    jobs = json.loads(capsys.readouterr().out)
+    assert [job["metadata"]["name"] for job in jobs] == ["sweep-5", "sweep-7", "sweep-9"]
+    assert {job["metadata"]["labels"]["phalanx.dev/array"] for job in jobs} == {"sweep"}
+    assert {job["metadata"]["annotations"]["phalanx.dev/array-cap"] for job in jobs} == {"2"}
+    environment = jobs[1]["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "PHALANX_ARRAY_TASK_ID", "value": "7"} in environment
+    for wrong in ("", "x", "3-1", "1-5%0", "1-200000"):
+        assert call(monkeypatch, *line[:-1], f"--array={wrong or '-'}", "--", "true") == 1
+        assert "--array" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--memory", "100"), "--memory 100 is 100 bytes, and no program runs in so little"),
+        (("--ttl", "soon"), "--ttl 'soon': write for instance 12h or 7d"),
+    ],
+)
+def test_what_is_mistyped_is_refused(
+    words: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "submit", "--dry-run", *words, "--", "true") == 1
+    assert message in capsys.readouterr().err
+
+
+def test_retries_and_the_time_that_a_job_is_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "submit", "--dry-run", "--json", "--", "true") == 0
+    [plain] = json.loads(capsys.readouterr().out)
+    assert (plain["spec"]["backoffLimit"], plain["spec"]["ttlSecondsAfterFinished"]) == (0, 86400)
+    assert call(monkeypatch, "submit", "--dry-run", "--json", "--retries", "3", "--ttl", "1h", "--", "true") == 0
+    [job] = json.loads(capsys.readouterr().out)
+    assert (job["spec"]["backoffLimit"], job["spec"]["ttlSecondsAfterFinished"]) == (3, 3600)

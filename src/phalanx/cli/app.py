@@ -25,6 +25,8 @@ GROUPS = {
     "status": Group("What runs, what waits, and why", sort_key=6),
     "study": Group("What would be", sort_key=7),
 }
+# Options of `run` and `submit` without a value: the next word may be the command.
+FLAGS = frozenset({"--hold", "--json", "--dry-run", "--detach", "-d", "--help", "-h", "--version"})
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _OVERVIEW = """For example:
@@ -99,7 +101,7 @@ def build(asked: str = "") -> App:
 def main() -> None:
     """Exit codes: 0 done, 1 an error that the user can mend, 2 a wrong command line, 130 Ctrl-C, else a job's own."""
     try:
-        words = _with_standard_input(sys.argv[1:])
+        words = sys.argv[1:] = with_dashes(_with_standard_input(sys.argv[1:]))
         answer = build(*words[:1])(words, exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except PhalanxError as error:
@@ -132,6 +134,27 @@ def _with_standard_input(words: list[str]) -> list[str]:
     """A dash by itself is the file of standard input; who reads command lines takes it for an option."""
     mine = words.index("--") if "--" in words else len(words)
     return ["/dev/stdin" if word == "-" else word for word in words[:mine]] + words[mine:]
+
+
+def with_dashes(words: list[str]) -> list[str]:
+    """Return a command line of `run` or `submit` with the two dashes before its command, where they were left out.
+
+    The first word that is no option, and no value of one, begins the command. For `submit` it may also be a file."""
+    if words[:1] not in (["run"], ["submit"]) or "--" in words:
+        return words
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 1 if "=" in words[at] or words[at] in FLAGS else 2
+    if at >= len(words) or (words[0] == "submit" and not _is_program(words[at])):
+        return words
+    return [*words[:at], "--", *words[at:]]
+
+
+def _is_program(word: str) -> bool:
+    """Return True for a word that names a program on the PATH, and no file or folder."""
+    from shutil import which
+
+    return not os.path.exists(word) and which(word) is not None
 
 
 def _fail(error: BaseException) -> None:

@@ -25,7 +25,10 @@ Field: TypeAlias = tuple[str | int, ...]
 NO_WORDS: Mapping[str, str] = {}
 _LABEL_VALUE = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _PODS_MAX = 100_000  # with completionMode Indexed: k8s.io/kubernetes/pkg/apis/batch/validation
+_LEAST_BYTES = 1 << 20
 _DEPTH_MAX = 100  # a pod template has about fifteen levels
+_PROGRAMS = {".py": "python ", ".sh": "sh "}  # how each is run
+_ENDINGS = (".yaml", ".yml", ".json")
 _DNS_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
 _PATH_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[([^\]]+)\]")
 _QUOTED = re.compile(r'"([A-Za-z][\w.\[\]/-]*)"')
@@ -49,8 +52,18 @@ class Document:
 
 
 def read_files(files: Sequence[Path]) -> list[Document]:
-    """Every object of the files, in order; `-` is standard input. Raises PhalanxError with file and line."""
-    return [document for file in files for document in _read(file)]
+    """Every object of the files, in order; of a folder that of each manifest in it, by name. `-` is standard input.
+    Raises PhalanxError with file and line."""
+    return [document for file in files for each in _manifests(file) for document in _read(each)]
+
+
+def _manifests(file: Path) -> list[Path]:
+    if not file.is_dir():
+        return [file]
+    found = sorted(path for path in file.rglob("*") if path.suffix in _ENDINGS and path.is_file())
+    if not found:
+        raise PhalanxError(f"{file}: there is no manifest in that folder ({', '.join(_ENDINGS)}). Nothing was created.")
+    return found
 
 
 def queued(document: Document, queue: str | None, words: Mapping[str, str] = NO_WORDS, priority: str = "") -> Object:
@@ -147,6 +160,7 @@ class Request:
     image: str = "host"
     directory: str = ""
     environment: tuple[tuple[str, str], ...] = ()
+    retries: int = 0
     keep_s: int | None = None  # deleted so long after its end
 
 
@@ -160,7 +174,7 @@ def job(request: Request) -> Object:
         "parallelism": request.pods,
         "completions": request.pods,
         "completionMode": "Indexed" if request.pods > 1 else "NonIndexed",
-        "backoffLimit": 0,
+        "backoffLimit": request.retries,
         "template": {
             "spec": {
                 "schedulerName": SCHEDULER_NAME,
@@ -232,6 +246,11 @@ def _check(request: Request) -> None:
             f"{request.queue!r} cannot be the name of a queue: at most 63 letters, digits, '-', '_' and '.', beginning "
             "and ending with a letter or digit. `phalanx queues` lists those there are."
         )
+    if request.memory.isdigit() and 0 < int(request.memory) < _LEAST_BYTES:
+        raise PhalanxError(
+            f"--memory {request.memory} is {request.memory} bytes, and no program runs in so little: write the unit, "
+            f"for instance {request.memory}Mi or {request.memory}Gi."
+        )
     for option, text in (("--cpu", request.cpu), ("--memory", request.memory)):
         try:
             if text and parse(text) < 0:
@@ -252,6 +271,11 @@ def _read(file: Path) -> Iterator[Document]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise PhalanxError(f"cannot read {name}: {reason}. Nothing was created.") from error
+    if file.suffix in _PROGRAMS or text.startswith("#!"):
+        raise PhalanxError(
+            f"{name} is a program and no manifest. To run it as a job, write it behind two dashes: "
+            f"phalanx submit -- {_PROGRAMS.get(file.suffix, '')}{name}. Nothing was created."
+        )
     found = list(_documents(name, text))
     if not found:
         raise PhalanxError(f"{name}: there is no object in it. Nothing was created.")

@@ -2,5 +2,6 @@
 
 scheduling_options  when a job may run, and what it waits for
 job_options         a Job without YAML
+arrays              one Job for each task of an array
 sending             objects, looked at first for what would let them wait for ever
 """

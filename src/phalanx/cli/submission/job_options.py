@@ -9,9 +9,12 @@ from dataclasses import dataclass, fields
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from phalanx.cli.files.manifest import Request, environment, name_of
 from phalanx.cli.submission.scheduling_options import WishOptions
+from phalanx.dialects.schema.fields import Misread, duration_s
+from phalanx.errors import PhalanxError
 
 HOST_IMAGE = "host"
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes: no vowels, so no words
@@ -46,6 +49,13 @@ class JobOptions:
     env: tuple[str, ...] = ()
     """NAME=VALUE for the environment; may be given again."""
 
+    retries: Annotated[int, Parameter(validator=Number(gte=0))] = 0
+    """How often pods that fail are started again, in all."""
+
+    ttl: str = ""
+    """Delete the Job so long after its end: 12h, 7d. The ledger keeps its record, and one machine its output.
+    [default: 1d; of `phalanx run` 1h]"""
+
     def request(self, command: Sequence[str], namespace: str, queue: str, keep_s: int | None = None) -> Request:
         """Raises PhalanxError for what cannot be."""
         suffix = "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
@@ -62,8 +72,16 @@ class JobOptions:
             image=self.image,
             directory=here if self.directory is None else self.directory,
             environment=environment(self.env),
-            keep_s=keep_s,
+            keep_s=_length_s(self.ttl) if self.ttl else keep_s,
+            retries=self.retries,
         )
+
+
+def _length_s(text: str) -> int:
+    try:
+        return int(duration_s(text))
+    except Misread:
+        raise PhalanxError(f"--ttl {text!r}: write for instance 12h or 7d. Nothing was created.") from None
 
 
 def given(options: JobOptions | WishOptions) -> str:

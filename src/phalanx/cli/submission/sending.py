@@ -16,7 +16,7 @@ from phalanx.client.kind import JOBS, NODES, PODS, PRIORITY_CLASSES, Kind
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.spec.job_options import dependencies
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.read.labels import JOB, QUEUE
+from phalanx.kube.read.labels import JOB, MIN_AVAILABLE, QUEUE, option, whole_number
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
@@ -132,15 +132,42 @@ def shut(queue: str, specs: Mapping[str, Object]) -> str:
 
 
 async def too_large(connection: Connection, jobs: Iterable[Object]) -> list[str]:
-    """A warning for each Job whose pod fits no node, even an empty one."""
+    """A warning for each Job that could not start if all nodes were empty; one for all with the same cause."""
     nodes = [read_node(node) for node in (await connection.list(NODES))["items"]]
-    warnings = []
+    warnings: dict[str, list[str]] = {}
     for job in jobs:
-        meta = job["metadata"]
-        ask = AdmissionDefaults().requirements(meta.get("namespace", ""), job["spec"]["template"]["spec"])
-        if ask.obstacle is None and (text := beyond(ask.shape.requests, nodes)):
-            warnings.append(f"{meta['name']}: {text}")
-    return warnings
+        meta, spec = job["metadata"], job["spec"]
+        ask = AdmissionDefaults().requirements(meta.get("namespace", ""), spec["template"]["spec"])
+        if ask.obstacle is None:
+            together = _together(meta, spec)
+            text = beyond(ask.shape.requests, nodes) or beyond_all(ask.shape.requests, together, nodes)
+            warnings.setdefault(text, []).append(meta["name"])
+    warnings.pop("", None)
+    return [
+        f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {text}" for text, names in warnings.items()
+    ]
+
+
+def _together(meta: Object, spec: Object) -> int:
+    """Return how many pods of the Job start together."""
+    fewest = whole_number(option(meta, MIN_AVAILABLE), 1)
+    pods = spec.get("parallelism")
+    count = 1 if pods is None else int(pods)
+    return count if fewest is None else min(count, fewest)
+
+
+def beyond_all(asks: Amounts, pods: int, nodes: list[Node]) -> str:
+    """Why all nodes together, if they were empty, could not hold so many pods at once; "" if they could."""
+    fit = sum(
+        min((dict(node.allocatable).get(name, 0) // amount for name, amount in asks if amount), default=pods)
+        for node in nodes
+    )
+    if fit >= pods:
+        return ""
+    return (
+        f"its {pods} pods ({amounts_text(asks)} each) start together, and all nodes together have room for {fit}, "
+        "even if nothing else ran; it waits until nodes join. Ask fewer or smaller pods, or delete it."
+    )
 
 
 def beyond(asks: Amounts, nodes: list[Node]) -> str:
@@ -169,6 +196,8 @@ def queue_of(obj: Object) -> str | None:
 async def _path(connection: Connection, obj: Object, namespace: str) -> str:
     """Where the server serves the object's kind: asked from discovery, as kubectl does."""
     version, kind = obj["apiVersion"], obj["kind"]
+    if (version, kind) == (JOBS.api_version, JOBS.name):  # every server has them
+        return JOBS.path(namespace)
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     try:
         found = (await connection.request("GET", root))["resources"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +15,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.cluster.target import Namespace, Target, connected
 from phalanx.cli.files.manifest import Document, is_job, job, queued, read_files
+from phalanx.cli.submission.arrays import tasks_of
 from phalanx.cli.submission.job_options import JobOptions, given
 from phalanx.cli.submission.scheduling_options import WishOptions
 from phalanx.cli.submission.sending import (
@@ -28,6 +31,9 @@ from phalanx.client.connection import Connection, Object
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
 
+KEPT_S = 86400
+_AT_ONCE = 32
+
 
 async def submit(
     *words: str,
@@ -36,6 +42,7 @@ async def submit(
     wishes: WishOptions | None = None,
     space: Namespace | None = None,
     target: Target | None = None,
+    array: str = "",
     dry_run: bool = False,
     json: bool = False,
 ) -> None:
@@ -48,7 +55,8 @@ async def submit(
     For example:
 
         phalanx submit train.yaml
-        phalanx submit server.yaml workers.yaml --queue research
+        phalanx submit server.yaml workers/ --queue research
+        phalanx submit --array 1-1000%20 --name sweep -- sh -c 'python train.py --seed $PHALANX_ARRAY_TASK_ID'
         phalanx submit --name train --pods 4 --cpu 8 --gpu 1 --time-limit 8h -- python train.py
         phalanx submit --name report --after train:ok -- python report.py
         phalanx submit --dry-run -- python train.py > train.yaml
@@ -56,9 +64,12 @@ async def submit(
     Parameters
     ----------
     words
-        Files of YAML or JSON (`-` is standard input); or, after two dashes, a command.
+        Files of YAML or JSON, or folders of them (`-` is standard input); or, after two dashes, a command.
     queue
         The queue. [default: what the file says, else default]
+    array
+        Make a job of the command for each of these numbers: 1-1000, 1,3,5, 0-31:4; with %20 so many run at a time. The
+        job of task 7 is NAME-7 (`phalanx logs NAME/7`), and has the number in PHALANX_ARRAY_TASK_ID.
     dry_run
         Print what would be created, as YAML (or, with --json, as JSON), and create nothing.
     json
@@ -68,15 +79,12 @@ async def submit(
     files, command = split(words, sys.argv)
     wishes = wishes or WishOptions()
     said = wishes.words(time.time())
-    documents = _documents(files, command, queue, options or JobOptions(), namespace)
+    documents = _documents(files, command, queue, options or JobOptions(), namespace, array)
     if (option := "--queue" if queue else given(wishes)) and not any(is_job(each.obj) for each in documents):
         raise PhalanxError(f"{option} is for Jobs, and there is none in {documents[0].file}. Nothing was created.")
     objects = [(document, queued(document, queue, said, wishes.priority)) for document in documents]
-    if dry_run and json:
-        print_json([obj for _, obj in objects])
-        return
     if dry_run:
-        print(yaml.safe_dump_all([obj for _, obj in objects], sort_keys=False), end="")
+        _print([obj for _, obj in objects], json)
         return
     async with connected(target) as connection:
         warnings = await _look(connection, objects, wishes, namespace)
@@ -88,6 +96,13 @@ async def submit(
         print_json(created)
 
 
+def _print(objects: Sequence[Object], json: bool) -> None:
+    if json:
+        print_json(objects)
+    else:
+        print(yaml.safe_dump_all(objects, sort_keys=False), end="")
+
+
 def split(words: Sequence[str], line: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
     """Files and command: what stands after the first two dashes of the command line is the command."""
     command = tuple(line[line.index("--") + 1 :]) if "--" in line else ()
@@ -95,11 +110,16 @@ def split(words: Sequence[str], line: Sequence[str]) -> tuple[tuple[Path, ...], 
 
 
 def _documents(
-    files: Sequence[Path], command: Sequence[str], queue: str | None, options: JobOptions, namespace: str
+    files: Sequence[Path],
+    command: Sequence[str],
+    queue: str | None,
+    options: JobOptions,
+    namespace: str,
+    array: str,
 ) -> list[Document]:
     if files and command:
         raise PhalanxError("files and a command at once: submit the files, and the command by itself")
-    if files and (option := given(options)):
+    if files and (option := "--array" if array else given(options)):
         raise PhalanxError(
             f"{option} is for a command, and {files[0]} says itself what its pods ask. Nothing was created."
         )
@@ -107,7 +127,8 @@ def _documents(
         return read_files(files)
     if not command:
         raise PhalanxError("there is nothing to submit. Name files, or write a command after two dashes.")
-    return [Document(file="the command", obj=job(options.request(command, namespace, queue or "default")))]
+    made = job(options.request(command, namespace, queue or "default", KEPT_S))
+    return [Document(file="the command", obj=obj) for obj in (tasks_of(made, array) if array else [made])]
 
 
 async def _look(
@@ -126,14 +147,31 @@ async def _look(
 async def _create_all(
     connection: Connection, objects: Sequence[tuple[Document, Object]], namespace: str, *, tell: bool
 ) -> list[Object]:
-    """Create the objects one after the other; each is told as soon as it is there, so that it is known where an error
-    left off."""
-    created = []
-    for document, obj in objects:
-        created.append(await create_document(connection, document, obj, namespace))
-        if tell:
-            _tell(created[-1])
+    """Create the objects in their order, Jobs that follow each other some at a time. Each is told as soon as all before
+    it are there, so that it is known where an error left off."""
+    created: list[Object] = []
+    for size, some in _batches(objects):
+        made = await asyncio.gather(
+            *(create_document(connection, document, obj, namespace) for document, obj in some), return_exceptions=True
+        )
+        for one in made:
+            if isinstance(one, BaseException):
+                if size > 1 and (beside := sum(isinstance(each, dict) for each in made)):
+                    note(f"of the {size} that were sent at once, {beside} were created; `phalanx jobs` shows them")
+                raise one
+            created.append(one)
+            if tell:
+                _tell(one)
     return created
+
+
+def _batches(objects: Sequence[tuple[Document, Object]]) -> Iterator[tuple[int, Sequence[tuple[Document, Object]]]]:
+    """Yield the objects in order: many Jobs at once, other objects one by one."""
+    for jobs, group in groupby(objects, key=lambda each: is_job(each[1])):
+        some = list(group)
+        size = _AT_ONCE if jobs else 1
+        for at in range(0, len(some), size):
+            yield len(some[at : at + size]), some[at : at + size]
 
 
 def _tell(obj: Object) -> None:
