@@ -104,9 +104,12 @@ def test_whatever_a_pinned_package_needs_is_pinned(name: str) -> None:
 def test_what_is_copied_is_all_that_the_project_needs(tmp_path: Path) -> None:
     source, target = tmp_path / "src", tmp_path / "opt"
     source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Containerfile").read_text(), re.MULTILINE)
+    for name in (each for line in copied for each in line.split()):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(ROOT / name, source)
     alone = ("--no-deps", "--no-build-isolation", "--no-index")
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", *alone)
     subprocess.run((*pip, "--target", str(target), str(source)), check=True, timeout=500)

@@ -5,5 +5,6 @@ placed_file         YAML or JSON, with the line of everything in it
 policy_file         the settings of the whole cluster
 setup_file          a policy and its queues
 manifest            Kubernetes objects, from files or from a command line
+shipped             the files that come with Phalanx
 recording           what a scheduler was told and what it decided, step by step
 """

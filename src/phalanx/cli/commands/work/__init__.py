@@ -1,6 +1,7 @@
 """Jobs as they are submitted.
 
-run      a command, as if it were run here
-submit   manifests, or a Job made from a command
-slurm    Slurm's commands
+run       a command, as if it were run here
+submit    manifests, or a Job made from a command
+examples  the examples that come with Phalanx
+slurm     Slurm's commands
 """

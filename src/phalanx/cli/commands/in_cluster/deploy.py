@@ -1,0 +1,69 @@
+"""`phalanx deploy`: the manifests that install Phalanx in a cluster."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal
+
+from phalanx.cli.files.shipped import copy_out, shipped
+from phalanx.cli.terminal.output import print_json
+from phalanx.errors import PhalanxError
+
+
+def deploy(
+    *,
+    overlay: Literal["mutating", "webhook", "validating"] = "mutating",
+    render: bool = False,
+    output: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Print the manifests of an overlay, ready for `kubectl apply`, or copy the kustomize folder they are made of.
+
+    docs/guide/deploy.md says which overlay a cluster takes: `mutating` from Kubernetes 1.36 on, before it `webhook`.
+    Nothing is sent to a cluster.
+
+    For example:
+
+        phalanx deploy --render | kubectl apply --server-side --filename -
+        phalanx deploy --render --overlay webhook > phalanx.yaml
+        phalanx deploy --output .
+
+    Parameters
+    ----------
+    overlay
+        How Jobs are made to queue.
+    render
+        Print the manifests. Needs kubectl or kustomize on the PATH.
+    output
+        Copy the folder `deploy` into this directory: base, overlays and components for your own kustomization.
+    json
+        With --output, print JSON: directory, apply (the command).
+    """
+    root = shipped("deploy")
+    if render == (output is not None):
+        raise PhalanxError("say --render to print the manifests of an overlay, or --output DIR to copy the folder.")
+    if output is None:
+        sys.stdout.write(_rendered(root / "overlays" / overlay))
+        return
+    there = copy_out(root, output)
+    apply = f"kubectl apply --kustomize {there}/overlays/{overlay}"
+    if json:
+        print_json({"directory": str(there), "apply": apply})
+    else:
+        print(f"copied to {there}; to install: {apply}")
+
+
+def _rendered(folder: Path) -> str:
+    """Raises PhalanxError if no program can put the parts together."""
+    for name, words in (("kubectl", ("kustomize",)), ("kustomize", ("build",))):
+        if (program := shutil.which(name)) is not None:
+            done = subprocess.run((program, *words, str(folder)), capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise PhalanxError(f"{name} {words[0]} {folder}: {done.stderr.strip()}")
+            return done.stdout
+    raise PhalanxError(
+        "--render needs kubectl or kustomize on the PATH. `phalanx deploy --output DIR` copies the folder without them."
+    )

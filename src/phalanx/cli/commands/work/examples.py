@@ -1,0 +1,72 @@
+"""`phalanx examples`: the examples that come with Phalanx."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from phalanx.cli.files.shipped import copy_out, shipped
+from phalanx.cli.terminal.output import note, print_json, print_table
+from phalanx.errors import PhalanxError
+
+_HIDDEN = {"README.md", "needs.py", "stage.py", "__pycache__"}
+
+
+def examples(name: str = "", /, *, output: Path | None = None, json: bool = False) -> None:
+    """Show the examples that come with Phalanx, print one, or copy it.
+
+    For example:
+
+        phalanx examples
+        phalanx examples gang.yaml | phalanx submit -
+        phalanx examples ddp --output .
+
+    Parameters
+    ----------
+    name
+        An example of the list. A file is printed; of a folder the files are listed.
+    output
+        Copy the example into this directory, which is made if it is missing.
+    json
+        Print the list as JSON: name, kind (file or folder), about.
+    """
+    root = shipped("examples")
+    if not name:
+        _list(root, json)
+        return
+    chosen = root / name
+    if not chosen.resolve().is_relative_to(root.resolve()) or not chosen.exists():
+        raise PhalanxError(
+            f"there is no example {name!r}. Those there are: {', '.join(p.name for p in _entries(root))}."
+        )
+    if output is not None:
+        note(f"copied to {copy_out(chosen, output)}")
+    elif chosen.is_dir():
+        _list(chosen, json)
+    else:
+        sys.stdout.write(chosen.read_text())
+
+
+def _list(folder: Path, json: bool) -> None:
+    rows = [(path.name, "folder" if path.is_dir() else "file", _about(path)) for path in _entries(folder)]
+    if json:
+        print_json([{"name": name, "kind": kind, "about": about} for name, kind, about in rows])
+    else:
+        print_table(("EXAMPLE", "KIND", "ABOUT"), rows)
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    yield from (path for path in sorted(folder.iterdir()) if path.name not in _HIDDEN)
+
+
+def _about(path: Path) -> str:
+    """Return the first comment of a file; of a folder the first heading of its README."""
+    file = path / "README.md" if path.is_dir() else path
+    if not file.is_file():
+        return ""
+    for line in file.read_text(errors="replace").splitlines()[:5]:
+        text = line.lstrip("#").strip(' "')
+        if line.startswith(("#", '"""')) and not line.startswith("#!") and text:
+            return text
+    return ""
