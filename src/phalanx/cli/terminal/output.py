@@ -14,7 +14,7 @@ from phalanx.model.pod import PODS, Amounts, format_amount
 
 if TYPE_CHECKING:  # it is imported with the first table: servers print none
     from rich.console import Console
-    from rich.table import Table
+    from rich.text import Text
 
 _STYLES = {
     "running": "green",
@@ -28,6 +28,7 @@ _STYLES = {
     "failed": "red",
     "not ready": "red",
 }
+_GAP = 3
 _PIPE_WIDTH = 10_000  # a table that nobody looks at is not folded
 
 
@@ -38,28 +39,39 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Aligned columns in the manner of kubectl; only the last one is folded."""
-    from rich.table import Table
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None, gives_way: Sequence[str] = ()
+) -> Text:
+    """Aligned columns in the manner of kubectl, in `width` cells. `gives_way`: columns that may be left out, the least
+    important first."""
+    from rich.cells import cell_len
     from rich.text import Text
 
-    found = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    for column in columns:
-        found.add_column(column, no_wrap=column != columns[-1], overflow="fold")
-    for row in rows:
-        found.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    from phalanx.cli.terminal.columns import fit
+
+    layout = fit(columns, rows, width, gives_way)
+    found = Text(no_wrap=True, overflow="ignore")
+    for number, (cells, below) in enumerate(zip(layout.rows, layout.below, strict=True)):
+        for cell, size in zip(cells, layout.widths, strict=True):
+            found.append(cell, "bold" if number == 0 else _STYLES.get(cell, ""))
+            found.append(" " * (size - cell_len(cell) + _GAP))
+        found.rstrip()
+        found.append("".join(f"\n{line}" for line in below))
+        found.append("\n")
+    found.rstrip()
+    if layout.left_out:
+        found.append(f"\n({', '.join(layout.left_out)}: in a wider terminal, or with --json)", "dim")
     return found
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """On a terminal with colours; else plain lines without trailing blanks."""
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], gives_way: Sequence[str] = ()) -> None:
+    """On a terminal with colours, in its width; else plain lines of any length, without trailing blanks."""
     screen = console()
     if screen.is_terminal:
-        screen.print(table(columns, rows))
+        screen.print(table(columns, rows, screen.width, gives_way), soft_wrap=True)
         return
-    with screen.capture() as lines:
-        screen.print(table(columns, rows))
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines.get().splitlines()))
+    text = table(columns, rows).plain
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in text.splitlines()))
 
 
 def print_json(value: Any) -> None:

@@ -12,6 +12,7 @@ from phalanx.ledger.entry import JobEntry, StartEntry
 from phalanx.model.pod import format_amount
 
 COLUMNS = ("JOB", "USER", "QUEUE", "STATE", "SUBMITTED", "WAITED", "TOOK", "ASKED", "NODES", "EXIT", "WHY")
+GIVES_WAY = ("NODES", "WAITED", "QUEUE", "ASKED", "USER", "TOOK", "SUBMITTED")
 _NODES_SHOWN = 3
 
 

@@ -31,6 +31,7 @@ from phalanx.report.queue_status import queue_positions
 from phalanx.state.cluster import JobRecord, time_limit_s
 
 COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
+GIVES_WAY = ("SINCE", "QUEUE")
 _NODES_SHOWN = 3
 MANY_JOBS = 200
 _AGAIN_S = 2.0  # its controller may take that long to say that a new Job is suspended

@@ -16,6 +16,7 @@ from phalanx.model.pod import CPU, MEMORY, PODS, format_amount
 
 GPU = "nvidia.com/gpu"
 COLUMNS = ("NODE", "STATE", "CPU", "MEMORY", "GPU", "PODS", "USED BY")
+GIVES_WAY = ("PODS",)
 _USERS_SHOWN = 3
 
 

@@ -18,6 +18,7 @@ from phalanx.state.cluster import JobRecord
 from phalanx.state.queue_tree import Key
 
 COLUMNS = ("QUEUE", "RUNNING", "PENDING", "SHARE", "STATE", "USED / GUARANTEED / LIMIT")
+GIVES_WAY = ("SHARE",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from phalanx.cli.cluster.target import current_namespace
 from phalanx.cli.local.data_directory import default_directory
 from phalanx.cli.terminal.moments import past_moment
 from phalanx.cli.terminal.output import local_time, note, print_json, print_table
-from phalanx.cli.views.entry_view import COLUMNS, flat, iso_time, record, row
+from phalanx.cli.views.entry_view import COLUMNS, GIVES_WAY, flat, iso_time, record, row
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry, State
 from phalanx.ledger.selection import Selection
@@ -116,7 +116,7 @@ def history(
     elif csv:
         _print_csv([flat(record(entry, now_s)) for entry in entries], list(flat(record(_NOBODY, now_s))))
     elif entries:
-        print_table(COLUMNS, [row(entry, now_s) for entry in entries])
+        print_table(COLUMNS, [row(entry, now_s) for entry in entries], GIVES_WAY)
     else:
         since = f" since {local_time(selection.since_s)}" if selection.since_s is not None else ""
         note(f"no such job ran or waited{since}; --since 365d looks further back")

@@ -16,7 +16,7 @@ from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of,
 from phalanx.cli.terminal.output import console, note, print_json, print_json_line, print_table, table
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.cli.views.expected_start import start_record
-from phalanx.cli.views.job_view import COLUMNS, JobView, expected_starts, row, views
+from phalanx.cli.views.job_view import COLUMNS, GIVES_WAY, JobView, expected_starts, row, views
 from phalanx.client.connection import Connection
 from phalanx.model.reason import StartForecast
 
@@ -67,7 +67,7 @@ async def jobs(
     if json:
         print_json([{**view.record(), "expected_start": start_record(expected.get(view.id))} for view in found])
     elif found:
-        print_table(COLUMNS, rows(found, snapshot.now_s, scope, expected))
+        print_table(COLUMNS, rows(found, snapshot.now_s, scope, expected), GIVES_WAY)
     else:
         where = f"namespace {scope.one} (-A shows every one)" if scope.one else "any namespace"
         over = "nor is there one that is over" if finished else "--finished shows those that are over"
@@ -90,7 +90,7 @@ async def _watch(connection: Connection, scope: Scope, finished: bool, json: boo
             snapshot = await look(connection, scope.one)
             found = views(snapshot, scope.one, finished=finished)
             if live is not None:
-                live.update(table(COLUMNS, rows(found, snapshot.now_s, scope)), refresh=True)
+                live.update(table(COLUMNS, rows(found, snapshot.now_s, scope), screen.width, GIVES_WAY), refresh=True)
             else:
                 known = print_changes(found, known, snapshot.now_s, scope, json)
             await asyncio.sleep(_LOOK_S)

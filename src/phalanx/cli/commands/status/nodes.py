@@ -5,7 +5,7 @@ from __future__ import annotations
 from phalanx.cli.cluster.live_state import look
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.terminal.output import note, print_json, print_table
-from phalanx.cli.views.node_view import COLUMNS, row, views
+from phalanx.cli.views.node_view import COLUMNS, GIVES_WAY, row, views
 
 
 async def nodes(*, target: Target | None = None, json: bool = False) -> None:
@@ -28,6 +28,6 @@ async def nodes(*, target: Target | None = None, json: bool = False) -> None:
     if json:
         print_json([view.record() for view in found])
     elif found:
-        print_table(COLUMNS, [row(view) for view in found])
+        print_table(COLUMNS, [row(view) for view in found], GIVES_WAY)
     else:
         note("there are no nodes; `phalanx up` makes this machine one")

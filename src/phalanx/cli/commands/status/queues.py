@@ -5,7 +5,7 @@ from __future__ import annotations
 from phalanx.cli.cluster.live_state import look
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.terminal.output import print_json, print_table
-from phalanx.cli.views.queue_view import COLUMNS, row, views
+from phalanx.cli.views.queue_view import COLUMNS, GIVES_WAY, row, views
 
 
 async def queues(*, target: Target | None = None, json: bool = False) -> None:
@@ -32,4 +32,4 @@ async def queues(*, target: Target | None = None, json: bool = False) -> None:
     if json:
         print_json([view.record() for view in found])
     else:
-        print_table(COLUMNS, [row(view) for view in found])
+        print_table(COLUMNS, [row(view) for view in found], GIVES_WAY)

@@ -1,0 +1,97 @@
+"""A table in the width of a terminal: nothing is cut without a mark.
+
+Where the columns do not fit, the last one, a text, gets lines of its own below the row. If that is not enough, columns
+are left out, the least important first.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+_GAP = 3
+_TEXT_LEAST = 34  # a text in a narrower column is hard to read
+_LINES_MOST = 3  # a text that takes more of them is put below its row
+_INDENT = 4
+_TEXT_MOST = 600  # of a longer text the end is left out, with a mark
+_MARK = " …"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The layout of a table. `rows`: the cells of each row, the header first. `below`: lines below each row. `widths`:
+    of the columns that are shown. `left_out`: the names of the other columns."""
+
+    rows: tuple[tuple[str, ...], ...]
+    below: tuple[tuple[str, ...], ...]
+    widths: tuple[int, ...]
+    left_out: tuple[str, ...]
+
+
+def fit(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, gives_way: Sequence[str] = ()
+) -> Layout:
+    """Return the table as it fits into `width` cells; None: of any width. `gives_way`: columns that may be left out,
+    the least important first."""
+    widths = [max([cell_len(name), *(cell_len(row[at]) for row in rows)]) for at, name in enumerate(columns)]
+    shown = list(range(len(columns)))
+    if width is None or _total(widths, shown) <= width:
+        return _layout(columns, rows, widths, shown, None)
+    dropped = [columns.index(name) for name in gives_way if name in columns]
+    text = shown[-1]
+    while dropped and _total(widths, shown[:-1]) > width:
+        shown.remove(dropped.pop(0))
+    room = width - _total(widths, shown[:-1]) - _GAP
+    if text not in shown:
+        return _layout(columns, rows, widths, shown, None)
+    fits = room >= _TEXT_LEAST and all(len(_wrapped(row[text], room)) <= _LINES_MOST for row in rows)
+    if widths[text] < _TEXT_LEAST and room < widths[text]:  # numbers and names: columns give way to the last one, too
+        while dropped and _total(widths, shown) > width:
+            shown.remove(dropped.pop(0))
+        return _layout(columns, rows, widths, shown, None)
+    return _layout(columns, rows, widths, shown, (room if fits else 0, width))
+
+
+def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
+    return sum(widths[at] for at in shown) + _GAP * max(0, len(shown) - 1)
+
+
+def _layout(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    shown: Sequence[int],
+    fold: tuple[int, int] | None,
+) -> Layout:
+    """`fold`: the width of the last column, 0 if its texts go below their rows, and the width of the terminal."""
+    left_out = tuple(name for at, name in enumerate(columns) if at not in shown)
+    if fold is None:
+        whole = tuple(tuple(row[at] for at in shown) for row in (columns, *rows))
+        own = tuple(widths[at] for at in shown)
+        return Layout(rows=whole, below=((),) * len(whole), widths=own, left_out=left_out)
+    room, width = fold
+    *before, text = shown
+    found: list[tuple[str, ...]] = []
+    below: list[tuple[str, ...]] = []
+    start = _total(widths, before) + _GAP
+    for number, row in enumerate((columns, *rows)):
+        cells = tuple(row[at] for at in before)
+        if room:
+            first, *more = _wrapped(row[text], room) or [""]
+            found.append((*cells, first))
+            below.append(tuple(" " * start + line for line in more))
+        else:
+            found.append(cells)
+            wrapped = _wrapped(row[text], width - _INDENT) if number else []
+            below.append(tuple(" " * _INDENT + line for line in wrapped))
+    own = tuple(widths[at] for at in before) + ((room,) if room else ())
+    return Layout(rows=tuple(found), below=tuple(below), widths=own, left_out=left_out)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of a text. A word that is longer than a line stays whole."""
+    whole = text if len(text) <= _TEXT_MOST else text[:_TEXT_MOST].rpartition(" ")[0] + _MARK
+    return textwrap.wrap(whole, max(1, width), break_long_words=False, break_on_hyphens=False)
