@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from phalanx.cli import app as cli
-from phalanx.cli.app import COMMANDS, build
+from phalanx.cli.app import build
 from phalanx.cli.cluster.target import require_namespace
+from phalanx.cli.commands.overview import COMMANDS
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import Kind
 from phalanx.errors import PhalanxError

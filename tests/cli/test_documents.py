@@ -14,7 +14,8 @@ import pytest
 import yaml
 from rich.console import Console
 
-from phalanx.cli.app import COMMANDS, build
+from phalanx.cli.app import build
+from phalanx.cli.commands.overview import COMMANDS, overview
 from phalanx.dialects.schema.queue import read_queue
 
 ROOT = Path(__file__).parents[2]
@@ -23,9 +24,11 @@ BLOCK = re.compile(r"(<!-- help: (?P<command>[a-z-]*) -->\n```text\n)(?P<text>.*
 
 
 def help_of(command: str) -> str:
+    if not command:
+        return overview().strip() + "\n"
     console = Console(width=100, color_system=None, force_terminal=False)
     with console.capture() as printed:
-        build(command)([command, "--help"] if command else [], console=console, result_action="return_value")
+        build(command)([command, "--help"], console=console, result_action="return_value")
     return "\n".join(line.rstrip() for line in printed.get().splitlines()).strip() + "\n"
 
 

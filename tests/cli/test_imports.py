@@ -10,12 +10,40 @@ import pytest
 HEAVY = ("numpy", "phalanx.core", "phalanx.state", "sqlalchemy")
 
 
-@pytest.mark.parametrize("command", ["work.submit", "work.run", "one_machine.up"])
+COMMANDS = ["work.submit", "work.run", "one_machine.up", "one_machine.login"]
+COMMANDS += [f"attend.{name}" for name in ("logs", "wait", "cancel", "hold", "release", "rerun", "attach")]
+COMMANDS += [f"inside.{name}" for name in ("shell", "cp", "port_forward")]
+
+
+def modules_of(*words: str) -> set[str]:
+    """Return the modules that `phalanx WORDS` imports."""
+    program = f"""import sys
+sys.argv = ["phalanx", *{words!r}]
+from phalanx.cli.app import main
+try:
+    main()
+except SystemExit:
+    print("\\nmodules", *sys.modules)"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.rpartition("\nmodules ")[2].split())
+
+
+@pytest.mark.parametrize("words", [("--version",), ("--help",), ()])
+def test_version_and_overview_import_next_to_nothing(words: tuple[str, ...]) -> None:
+    """A bare Python has about 40 modules. What reads command lines and what draws tables are 250 more."""
+    found = modules_of(*words)
+    assert "phalanx.cli.app" in found
+    assert len(found) < 90, sorted(found)
+    assert not {"cyclopts", "rich", "asyncio", "msgspec"} & found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_it_imports_no_scheduler_and_no_database(command: str) -> None:
     program = f"import sys, phalanx.cli.commands.{command}; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert f"phalanx.cli.commands.{command}" in modules
     assert not {one for one in modules if one.startswith(HEAVY)}
+    assert len(modules) < 420
 
 
 def test_the_first_expression_brings_no_command_line_along() -> None:

@@ -9,93 +9,36 @@ import errno
 import os
 import sys
 from keyword import iskeyword
-
-from cyclopts import App, CycloptsError, Group, Parameter
+from typing import TYPE_CHECKING
 
 from phalanx import __version__
+from phalanx.cli.commands.overview import ABOUT, COMMANDS, TITLES, overview
 from phalanx.errors import PhalanxError
 
-# folder of `commands` -> how the overview calls its commands
-GROUPS = {
-    "one_machine": Group("A cluster on this machine", sort_key=1),
-    "in_cluster": Group("In a cluster", sort_key=2),
-    "work": Group("Work", sort_key=3),
-    "attend": Group("A job", sort_key=4),
-    "inside": Group("Inside a job", sort_key=5),
-    "status": Group("What runs, what waits, and why", sort_key=6),
-    "study": Group("What would be", sort_key=7),
-}
+if TYPE_CHECKING:  # it reads command lines; `--version` and `--help` come without
+    from cyclopts import App
+
 # Options of `run` and `submit` without a value: the next word may be the command.
 FLAGS = frozenset({"--hold", "--json", "--dry-run", "--detach", "-d", "--help", "-h", "--version"})
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
-_OVERVIEW = """For example:
-
-    phalanx up                       # a Kubernetes on this machine, until Ctrl-C
-    phalanx run -- echo hello        # a Job without writing YAML
-    phalanx jobs                     # what runs, what waits, and why
-    phalanx demo                     # six applications, pod by pod and as gangs
-
-`phalanx COMMAND --help` says more.
-"""
-
-# name -> (folder of `commands`, what it does in a line). Each is the function of that name in the module of that name.
-COMMANDS = {
-    "up": ("one_machine", "Start a Kubernetes on this machine. Ctrl-C stops it."),
-    "login": ("one_machine", "Become a user of the cluster that this machine shares."),
-    "install": ("one_machine", "Make a shared cluster of this machine a service of systemd."),
-    "image": ("one_machine", "Images that containers of this machine run."),
-    "demo": ("one_machine", "Six applications at once: first pod by pod, then as gangs."),
-    "backup": ("one_machine", "Write a cluster of this machine into a file, while it runs."),
-    "restore": ("one_machine", "Put a cluster of this machine back from such a file."),
-    "scheduler": ("in_cluster", "Schedule the jobs of any Kubernetes cluster."),
-    "webhook": ("in_cluster", "Make Jobs ours, for API servers before Kubernetes 1.36."),
-    "visibility": ("in_cluster", "Answer Kueue's visibility API in a cluster."),
-    "deploy": ("in_cluster", "The manifests that install Phalanx in a cluster."),
-    "slurm": ("work", "Slurm's commands: install sbatch, squeue and others."),
-    "run": ("work", "Run a command as a Job, show its output, end with its exit code."),
-    "submit": ("work", "Queue Jobs from files, or one made from a command."),
-    "logs": ("attend", "The output of a job, also after its pods are gone."),
-    "wait": ("attend", "Wait until jobs are over; the exit code is theirs."),
-    "cancel": ("attend", "End jobs, or take them out of the queue."),
-    "hold": ("attend", "Keep jobs queued."),
-    "release": ("attend", "Let jobs start that are held."),
-    "rerun": ("attend", "Submit a job once more that is over."),
-    "attach": ("attend", "Follow a job again, end with its exit code."),
-    "shell": ("inside", "A shell in a pod of a job, or a command."),
-    "cp": ("inside", "Copy files from and to a pod of a job."),
-    "port-forward": ("inside", "Reach a port of a pod of a job on this machine."),
-    "examples": ("work", "The examples that come with Phalanx."),
-    "jobs": ("status", "What runs, what waits, since when, and why."),
-    "explain": ("status", "Why a job waits, in full."),
-    "history": ("status", "What ran: jobs that are over too, and what each user took."),
-    "ledger": ("status", "The ledger as files: exported, archived, purged."),
-    "nodes": ("status", "What each node has, and who uses it."),
-    "queues": ("status", "The queues, and what is in them."),
-    "replay": ("study", "Go through a recording of a scheduler, decision by decision."),
-    "whatif": ("study", "See what a change would do, before it is made."),
-    "snapshot": ("study", "Write down what a cluster is now."),
-    "migrate": ("study", "See what the queues of another scheduler become here."),
-    "import": ("study", "Take over the site of another scheduler: Slurm's."),
-    "simulate": ("study", "Play traces in virtual time, and compare policies."),
-}
-
 
 def build(asked: str = "") -> App:
-    """The application. The overview says a line about each command; the command that is `asked` speaks for itself."""
+    """Return the application, with a line about each command but the one that is `asked`, which speaks for itself."""
+    from cyclopts import App, Group, Parameter
+
+    groups = {folder: Group(title, sort_key=number) for number, (folder, title) in enumerate(TITLES.items())}
     app = App(
         name="phalanx",
         version=__version__,
-        help="A batch scheduler: a job starts whole or not at all.",
-        help_epilogue=_OVERVIEW if asked.startswith("-") or not asked else None,
+        help=ABOUT,
         help_format="markdown",
         default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
     )
-    app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
     for name, (folder, line) in COMMANDS.items():
         room = f"{name}_" if iskeyword(name) else name.replace("-", "_")
         found = f"phalanx.cli.commands.{folder}.{room}:{room}"
-        app.command(found, name=name, group=GROUPS[folder], help=None if name == asked else line)
+        app.command(found, name=name, group=groups[folder], help=None if name == asked else line)
     app.command("phalanx.cli.commands.one_machine.control_plane:control_plane", name="control-plane", show=False)
     return app
 
@@ -104,7 +47,7 @@ def main() -> None:
     """Exit codes: 0 done, 1 an error that the user can mend, 2 a wrong command line, 130 Ctrl-C, else a job's own."""
     try:
         words = sys.argv[1:] = with_dashes(_with_standard_input(sys.argv[1:]))
-        answer = build(*words[:1])(words, exit_on_error=False, result_action="return_value")
+        answer = _answer(words)
         sys.stdout.flush()
     except PhalanxError as error:
         _fail(error)
@@ -112,8 +55,6 @@ def main() -> None:
         if group.split(PhalanxError)[1] is not None:
             raise
         _fail(_first(group))
-    except CycloptsError:  # it has said what is wrong
-        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output (head, less) has seen enough
@@ -125,6 +66,22 @@ def main() -> None:
         _write_no_more()
         _fail(PhalanxError(f"what was written is not whole: {error.strerror}; make room there and ask again"))
     sys.exit(answer if isinstance(answer, int) else 0)
+
+
+def _answer(words: list[str]) -> object:
+    """Return what the command returns. Raises what the command raises, and SystemExit for a wrong command line."""
+    if words in ([], ["--help"], ["-h"]):
+        sys.stdout.write(overview(bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        return 0
+    if words == ["--version"]:
+        print(__version__)
+        return 0
+    from cyclopts import CycloptsError
+
+    try:
+        return build(words[0])(words, exit_on_error=False, result_action="return_value")
+    except CycloptsError:  # it has said what is wrong
+        sys.exit(2)
 
 
 def _write_no_more() -> None:

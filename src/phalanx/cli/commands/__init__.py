@@ -1,6 +1,7 @@
 """The commands, in the folders of their groups: module `NAME` has the function `NAME`, which is `phalanx NAME`. `app`
 imports it when it is called.
 
+overview      all commands, a line each
 one_machine   a cluster on this machine: started, shared, saved
 in_cluster    servers for any cluster
 work          jobs as they are submitted
