@@ -26,6 +26,7 @@ _EXAMPLES = """For example:
 # name -> (folder of `commands`, what it does in a line). Each is the function of that name in the module of that name.
 COMMANDS = {
     "up": ("one_machine", "Start a Kubernetes on this machine. Ctrl-C stops it."),
+    "down": ("one_machine", "Stop the cluster of this machine."),
     "login": ("one_machine", "Become a user of the cluster that this machine shares."),
     "install": ("one_machine", "Make a shared cluster of this machine a service of systemd."),
     "image": ("one_machine", "Images that containers of this machine run."),
@@ -50,6 +51,7 @@ COMMANDS = {
     "cp": ("inside", "Copy files from and to a pod of a job."),
     "port-forward": ("inside", "Reach a port of a pod of a job on this machine."),
     "examples": ("work", "The examples that come with Phalanx."),
+    "status": ("status", "The cluster, its scheduler, and how much is in it."),
     "jobs": ("status", "What runs, what waits, since when, and why."),
     "explain": ("status", "Why a job waits, in full."),
     "history": ("status", "What ran: jobs that are over too, and what each user took."),

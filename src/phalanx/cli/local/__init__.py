@@ -2,6 +2,7 @@
 
 data_directory  whose it is, and what lies in it
 backup          a cluster in one file, and back
+detached        … in the background
 supervisor      child processes: kept alive, and none outlives its parent
 local_pods      pods that are processes of this machine
 draining        … ended, as `kubectl drain` does it

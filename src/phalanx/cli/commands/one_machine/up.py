@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from phalanx.cli.terminal.stopping import StopWish, stop_wish
 from phalanx.client.connection import ApiError, Connection
 from phalanx.client.kind import NODES
 
+_PATIENCE_S = 300.0  # until it is ready in the background
 _ENFORCED = (
     "ResourceLimitsEnforced",
     "ImagesSupported",
@@ -41,6 +43,7 @@ async def up(
     record: Path | None = None,
     metrics_address: str | None = None,
     stop_pods: bool = False,
+    detach: Annotated[bool, Parameter(alias="-d", negative=())] = False,
     accept_loss: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Start a Kubernetes on this machine, with Phalanx as its scheduler. Ctrl-C stops it.
@@ -54,7 +57,7 @@ async def up(
         phalanx up
         phalanx up --data ./cluster --port 7443
         phalanx up --simulate-nodes 100 --node-cpu 100 --node-gpu 8
-        phalanx up --policy policy.yaml
+        phalanx up --detach && phalanx status && phalanx down
         phalanx up --shared --data /var/lib/phalanx
 
     Parameters
@@ -72,16 +75,31 @@ async def up(
         (port 0 takes any free one, and it is printed which). docs/guide/metrics.md lists what there is.
     stop_pods
         When it stops, end the pods that run on this machine too. Their Jobs are queued again for the next `up`.
+    detach
+        Start it in the background and return when it is ready. `phalanx down` stops it.
     accept_loss
         Start although the database lacks writes that were acknowledged, or has damaged ones, and go on without them.
     """
     directory = chosen_directory(data, os.environ)
     _check(policy, record)
+    if detach:
+        _detach(directory)
+        return
     metrics = None if metrics_address is None else _chosen(metrics_address)
+    options = _options(policy, record, metrics)
+    cluster = running(directory, port, machines or Machines(), _say, options, accept_loss=accept_loss)
+    await _attend(directory, cluster, metrics, stop_pods)
+
+
+async def _attend(
+    directory: DataDirectory,
+    cluster: AbstractAsyncContextManager[LocalCluster],
+    metrics: tuple[str, int] | None,
+    stop_pods: bool,
+) -> None:
+    """Run the cluster until a stop is wished."""
     with stop_wish() as wish:
         ready = asyncio.Event()
-        options = _options(policy, record, metrics)
-        cluster = running(directory, port, machines or Machines(), _say, options, accept_loss=accept_loss)
         serving = asyncio.create_task(_serve(directory, cluster, metrics, ready, wish, stop_pods))
         stopping = asyncio.create_task(wish.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -90,6 +108,14 @@ async def up(
             serving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await serving
+
+
+def _detach(directory: DataDirectory) -> None:
+    """Start this command again without the option, as a process of its own."""
+    from phalanx.cli.local.detached import start
+
+    words = [word for word in sys.argv[1:] if word not in {"--detach", "-d"}]
+    _say(f"ready\n\n{start(directory, words, _PATIENCE_S)}\n\n`phalanx down` stops it.")
 
 
 def _check(policy: Path | None, record: Path | None) -> None:

@@ -1,5 +1,6 @@
 """What runs, what waits, and why.
 
+status    the cluster, in five lines
 jobs      jobs, as a table
 explain   one job, in full
 queues    the queues, and what is in them

@@ -1,0 +1,71 @@
+"""`phalanx up` in the background: started as a session of its own, and stopped by a signal to whoever has its lock."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from phalanx.cli.local.data_directory import DataDirectory, is_running, unwritable
+from phalanx.errors import PhalanxError
+
+LOG = "up.log"  # what `phalanx up --detach` would have said to a terminal
+_READY = "ready\n"
+_LOOK_S = 0.1
+
+
+def start(directory: DataDirectory, words: Sequence[str], patience_s: float) -> str:
+    """Start `phalanx WORDS` in the background, and return what it says once it is ready. Raises PhalanxError if it ends
+    before, with the last line that it said."""
+    log = directory.path / LOG
+    try:
+        directory.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise unwritable(directory.path, error) from error
+    with os.fdopen(file, "wb") as output:
+        process = subprocess.Popen(
+            (sys.executable, "-m", "phalanx.cli.app", *words),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        said = log.read_text(errors="replace")
+        if _READY in said:
+            return said.partition(_READY)[2].partition("\nTry, in")[0].strip("\n")
+        if process.poll() is not None:
+            reason = said.strip().splitlines()[-1:] or [f"it ended with {process.returncode}"]
+            raise PhalanxError(reason[0].removeprefix("phalanx: error: "))
+        if time.monotonic() > deadline_s:
+            raise PhalanxError(
+                f"it is not ready after {patience_s:g} s and goes on starting: {log} says how far it is."
+            )
+        time.sleep(_LOOK_S)
+
+
+def stop(directory: DataDirectory, patience_s: float) -> str:
+    """Stop the `phalanx up` that has the directory, as Ctrl-C does, and wait until it has ended; what it said last.
+    Raises PhalanxError if none runs there, or it goes on."""
+    if not is_running(directory):
+        raise PhalanxError(f"no `phalanx up` runs in {directory.path}: name its directory with --data DIR.")
+    try:
+        pid = msgspec.json.decode(directory.lock.read_bytes(), type=dict[str, int])["pid"]
+        os.kill(pid, signal.SIGINT)
+    except (OSError, KeyError, msgspec.DecodeError) as error:
+        raise PhalanxError(f"the `phalanx up` in {directory.path} cannot be stopped: {error}.") from error
+    deadline_s = time.monotonic() + patience_s
+    while is_running(directory):
+        if time.monotonic() > deadline_s:
+            raise PhalanxError(f"process {pid} was asked to stop and has not ended after {patience_s:g} s.")
+        time.sleep(_LOOK_S)
+    log = directory.path / LOG
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return next((line for line in reversed(lines) if line.startswith("stopped")), "stopped")
