@@ -36,7 +36,7 @@ def _no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "control-plane"])
+@pytest.mark.parametrize("command", [*COMMANDS, "control-plane", "complete"])
 def test_every_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     build(command)([command, "--help"], result_action="return_value")
     out = capsys.readouterr().out

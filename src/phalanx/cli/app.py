@@ -8,11 +8,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from phalanx import __version__
-from phalanx.cli.commands.overview import ABOUT, COMMANDS, TITLES, overview
+from phalanx.cli.commands.overview import ABOUT, COMMANDS, TITLES, import_path, overview
 from phalanx.errors import PhalanxError
 
 if TYPE_CHECKING:  # it reads command lines; `--version` and `--help` come without
@@ -36,9 +35,8 @@ def build(asked: str = "") -> App:
         default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
     )
     for name, (folder, line) in COMMANDS.items():
-        room = f"{name}_" if iskeyword(name) else name.replace("-", "_")
-        found = f"phalanx.cli.commands.{folder}.{room}:{room}"
-        app.command(found, name=name, group=groups[folder], help=None if name == asked else line)
+        app.command(import_path(name), name=name, group=groups[folder], help=None if name == asked else line)
+    app.command("phalanx.cli.commands.work.complete:complete", name="complete", show=False)
     app.command("phalanx.cli.commands.one_machine.control_plane:control_plane", name="control-plane", show=False)
     return app
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from keyword import iskeyword
+
 # folder of `commands` -> the title of its commands
 TITLES = {
     "one_machine": "A cluster on this machine",
@@ -40,6 +42,7 @@ COMMANDS = {
     "slurm": ("work", "Slurm's commands: install sbatch, squeue and others."),
     "run": ("work", "Run a command as a Job, show its output, end with its exit code."),
     "submit": ("work", "Queue Jobs from files, or one made from a command."),
+    "completion": ("work", "Complete commands and names of jobs in bash, zsh and fish."),
     "logs": ("attend", "The output of a job, also after its pods are gone."),
     "wait": ("attend", "Wait until jobs are over; the exit code is theirs."),
     "cancel": ("attend", "End jobs, or take them out of the queue."),
@@ -65,6 +68,12 @@ COMMANDS = {
     "import": ("study", "Take over the site of another scheduler: Slurm's."),
     "simulate": ("study", "Play traces in virtual time, and compare policies."),
 }
+
+
+def import_path(name: str) -> str:
+    """Return where the function of a command is, as `module:function`."""
+    room = f"{name}_" if iskeyword(name) else name.replace("-", "_")
+    return f"phalanx.cli.commands.{COMMANDS[name][0]}.{room}:{room}"
 
 
 def overview(*, bold: bool = False) -> str:

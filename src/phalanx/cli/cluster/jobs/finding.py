@@ -224,7 +224,7 @@ class Finder:
     async def _unknown(self, text: str, readings: Sequence[_Reading]) -> str:
         """Return a sentence with the nearest names."""
         here = readings[0]
-        known = [*await self._names(here.namespace), *self._past_names(here.namespace)]
+        known = [*await self.names(here.namespace), *self._past_names(here.namespace)]
         near = difflib.get_close_matches(here.name, list(dict.fromkeys(known)), 3, 0.6)
         elsewhere = await self._listed(JOBS, "", fieldSelector=f"metadata.name={here.name}")
         others = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in elsewhere]
@@ -253,7 +253,8 @@ class Finder:
         except LedgerError:
             return []
 
-    async def _names(self, namespace: str) -> list[str]:
+    async def names(self, namespace: str) -> list[str]:
+        """Return the names of all jobs of a namespace that are in the cluster."""
         jobs = await self._listed(JOBS, namespace)
         pods = [pod for pod in await self._listed(PODS, namespace) if not controller_of(pod)]
         operators = [await self._listed(kind, namespace) for kind in await self.served()]

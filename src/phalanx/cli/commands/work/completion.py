@@ -1,0 +1,43 @@
+"""`phalanx completion SHELL`: commands, options and the names of jobs that live, at the Tab key."""
+
+from __future__ import annotations
+
+import sys
+from typing import Literal
+
+_SCRIPTS = {
+    "bash": """_phalanx() {
+    local IFS=$'\\n'
+    COMPREPLY=($(phalanx complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2> /dev/null))
+}
+complete -o default -F _phalanx phalanx
+""",
+    "zsh": """#compdef phalanx
+_phalanx() {
+    local -a found
+    found=("${(@f)$(phalanx complete -- "${words[@]:1:$((CURRENT - 1))}" 2> /dev/null)}")
+    if [[ -n "$found" ]]; then compadd -- "${found[@]}"; else _files; fi
+}
+compdef _phalanx phalanx
+""",
+    "fish": """complete --command phalanx --arguments \\
+    '(phalanx complete -- (commandline -opc)[2..-1] (commandline -ct) 2> /dev/null)'
+""",
+}
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print what makes a shell complete the commands of `phalanx`, their options, and the names of jobs and queues.
+
+    For example:
+
+        source <(phalanx completion bash)                              # now; or in ~/.bashrc
+        phalanx completion zsh > ~/.zfunc/_phalanx                     # a folder of $fpath
+        phalanx completion fish > ~/.config/fish/completions/phalanx.fish
+
+    Parameters
+    ----------
+    shell
+        The shell.
+    """
+    sys.stdout.write(_SCRIPTS[shell])

@@ -1,0 +1,66 @@
+"""What may stand in place of the last word of a command line, and the scripts by which shells ask."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli.commands.work.complete import candidates
+from phalanx.cli.commands.work.completion import _SCRIPTS
+from phalanx.client.connection import Connection
+from phalanx.client.kind import JOBS, NAMESPACES
+from phalanx.kube.install.definitions import install
+from tests.embedded.apiserver.process import ServerProcess
+
+
+async def test_commands_and_options_need_no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    assert {"logs", "cancel"} <= await candidates(["lo"])
+    assert {"logs", "cancel"} <= await candidates([])
+    assert {"--follow", "--since", "--namespace"} <= await candidates(["logs", "train", "--"])
+    assert await candidates(["logs", "tr"]) == set()
+    assert await candidates(["submit", "tr"]) == set()
+    assert await candidates(["nonsense", "tr"]) == set()
+
+
+async def test_names_of_jobs_and_queues_are_those_of_the_cluster(
+    api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(api_server.kubeconfig))
+    monkeypatch.setattr("phalanx.cli.commands.work.complete.current_namespace", lambda environment: "completed")
+    async with await Connection.open(api_server.kubeconfig) as connection:
+        await connection.create(NAMESPACES, {"metadata": {"name": "completed"}})
+        await install(connection)
+        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
+        job = {"metadata": {"name": "train"}, "spec": {"suspend": True, "template": template}}
+        await connection.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **job}, "completed")
+    assert await candidates(["logs", "tr"]) == {"train"}
+    assert await candidates(["cancel", "train", ""]) == {"train"}
+    assert "default" in await candidates(["submit", "-q", "d"])
+
+
+@pytest.mark.parametrize("shell", list(_SCRIPTS))
+def test_each_script_is_one_that_its_shell_reads(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell} here")
+    check = ("--no-execute",) if shell == "fish" else ("-n",)
+    done = subprocess.run((shell, *check), input=_SCRIPTS[shell], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_bash_asks_with_the_words_so_far(tmp_path: Path) -> None:
+    """A `phalanx` that says what it was asked."""
+    program = tmp_path / "phalanx"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$#:$*"\n')
+    program.chmod(0o755)
+    script = (
+        f"{_SCRIPTS['bash']}\nCOMP_WORDS=(phalanx logs tr)\nCOMP_CWORD=2\n_phalanx\nprintf '%s' \"${{COMPREPLY[0]}}\""
+    )
+    done = subprocess.run(
+        ("bash", "-c", script), env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "4:complete -- logs tr"
