@@ -37,6 +37,8 @@ ALLOWED: dict[str, set[str]] = {
     "demo": {"client"},
     "slurm": {"client"},  # of client only what takes no time to import: kubeconfigs and quantities
     "cli": {"*"},
+    "api": {"*"},
+    "__init__": {"api"},  # `import phalanx` offers its calls, and imports them when they are asked for
 }
 # What does not hold yet: file -> the reason. Taken off this list when it does; nothing is added.
 NOT_YET: dict[str, str] = {

@@ -110,7 +110,7 @@ async def logs(
                 raise PhalanxError("--previous shows an attempt that is over, so --follow has nothing to wait for.")
             await follow_output(connection, found, lines)
             return
-        sources = await _sources(connection, found, lines.container, previous)
+        sources = await log_sources(connection, found, lines.container, previous)
         if not sources:
             raise PhalanxError(await _nothing(connection, found, previous, over))
         write = _writer(_labelled(sources), lines)
@@ -118,7 +118,7 @@ async def logs(
             write(line)
 
 
-async def _sources(connection: Connection, found: FoundJob, container: str, previous: bool) -> list[Source]:
+async def log_sources(connection: Connection, found: FoundJob, container: str, previous: bool) -> list[Source]:
     """Return the logs of the attempt that is meant: of the last one, or of the one before."""
     live = sources_of(await pods_of(connection, found), container) if found.members else []
     uids = {source.uid for source in live}
@@ -159,7 +159,7 @@ async def _nothing(connection: Connection, found: FoundJob, previous: bool, over
     if found.part:
         whole = replace(found, part="")
         known = sorted(
-            {one.label for one in await _sources(connection, whole, "", False)}, key=lambda text: (len(text), text)
+            {one.label for one in await log_sources(connection, whole, "", False)}, key=lambda text: (len(text), text)
         )
         if known:
             return f"{whole} has no pod {found.part} with output. Those there are: {', '.join(known[:_SHOWN])}."

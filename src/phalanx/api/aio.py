@@ -1,0 +1,225 @@
+"""The calls as coroutines: `await phalanx.aio.jobs()`. `phalanx.api.blocking` has the same ones without `await`.
+
+Jobs have the names that every command takes: NAME, NAMESPACE/NAME, KIND/NAME, ARRAY/INDEX, or the `id` of a `Job`. The
+cluster is the one that `phalanx` commands would talk to, unless `kubeconfig` or `context` name another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from phalanx.api.values import Explanation, Job, Queue, Result, Simulated, Table
+from phalanx.cli.cluster.jobs.finding import Finder, FoundJob
+from phalanx.cli.cluster.jobs.following import Followed
+from phalanx.cli.cluster.jobs.output import LogWishes, read_lines
+from phalanx.cli.cluster.jobs.standing import RUNNING, recorded_standing
+from phalanx.cli.cluster.live_state import look
+from phalanx.cli.cluster.target import Target, connected, current_namespace, find_ledger_of
+from phalanx.cli.commands.attend.logs import log_sources
+from phalanx.cli.commands.status.explain import view_of
+from phalanx.cli.files.manifest import Document, job, queued
+from phalanx.cli.submission.job_options import JobOptions
+from phalanx.cli.submission.scheduling_options import WishOptions
+from phalanx.cli.submission.sending import create_document, require_queues
+from phalanx.cli.views import entry_view, job_view, queue_view
+from phalanx.client.connection import Connection
+from phalanx.errors import PhalanxError
+
+_KEPT_S = 86400
+Name = str | Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The cluster that is meant. `namespace`: of names that state none."""
+
+    kubeconfig: str | Path | None = None
+    context: str | None = None
+    namespace: str = ""
+
+    @property
+    def target(self) -> Target:
+        file = None if self.kubeconfig is None else Path(self.kubeconfig)
+        return Target(kubeconfig=file, context=self.context)
+
+    @property
+    def own_namespace(self) -> str:
+        return self.namespace or current_namespace(os.environ)
+
+    async def find(self, connection: Connection, name: Name) -> FoundJob:
+        text = name.id if isinstance(name, Job) else name
+        ledger = find_ledger_of(self.target, os.environ)
+        return await Finder(connection, self.own_namespace, ledger).one(text)
+
+
+HERE = Cluster()
+
+
+async def submit(
+    command: Sequence[str],
+    *,
+    name: str = "",
+    pods: int = 1,
+    cpu: str | int = 1,
+    memory: str = "",
+    gpu: int = 0,
+    image: str = "host",
+    env: Mapping[str, str] | None = None,
+    queue: str = "default",
+    time_limit: str = "",
+    after: Sequence[Name] = (),
+    hold: bool = False,
+    cluster: Cluster = HERE,
+) -> Job:
+    """Queue a job that runs `command` in each of its pods, and return at once. No shell sees the command.
+
+    `memory`: a quantity, 16Gi. `time_limit`: 30m, 8h. `after`: jobs that must have succeeded first. Raises PhalanxError
+    if the job cannot be: nothing is created then."""
+    options = JobOptions(
+        name=name or None,
+        pods=pods,
+        cpu=str(cpu),
+        memory=memory,
+        gpu=gpu,
+        image=image,
+        env=tuple(f"{key}={value}" for key, value in (env or {}).items()),
+    )
+    awaited = tuple(one.id if isinstance(one, Job) else one for one in after)
+    wishes = WishOptions(time_limit=time_limit, after=awaited, hold=hold)
+    namespace = cluster.own_namespace
+    document = Document(file="the command", obj=job(options.request(command, namespace, queue, _KEPT_S)))
+    manifest = queued(document, queue, wishes.words(time.time()))
+    async with connected(cluster.target) as connection:
+        await require_queues(connection, [(queue, "queue")])
+        meta = (await create_document(connection, document, manifest, namespace))["metadata"]
+    return Job(
+        namespace=meta["namespace"], name=meta["name"], kind="Job", queue=queue, state="queued", pods=pods, placed=0
+    )
+
+
+async def wait(name: Name, *, running: bool = False, timeout_s: float | None = None, cluster: Cluster = HERE) -> Result:
+    """Wait until a job is over, or until it runs, and return how it ended. Raises TimeoutError after `timeout_s`."""
+    async with asyncio.timeout(timeout_s), connected(cluster.target) as connection:
+        found = await cluster.find(connection, name)
+        if found.entry is not None:
+            end = recorded_standing(found.entry)
+            return Result(job=found.id, state=end.state, exit_code=end.exit_code, why=end.why)
+        async with Followed(connection, found) as followed:
+            while not (followed.standing.over or (running and followed.standing.state == RUNNING)):
+                await followed.change()
+            end = followed.standing
+    return Result(job=found.id, state=end.state, exit_code=end.exit_code, why=end.why)
+
+
+async def logs(name: Name, *, tail: int | None = None, previous: bool = False, cluster: Cluster = HERE) -> str:
+    """Return the output of a job; of several pods each line with the pod's index before it. Also after its pods are
+    gone, where their node keeps it. `previous`: of the attempt before the last one."""
+    async with connected(cluster.target) as connection:
+        found = await cluster.find(connection, name)
+        sources = await log_sources(connection, found, "", previous)
+        labelled = len({(source.uid, source.container) for source in sources}) > 1
+        lines = [
+            f"[{source.label}] {text}\n" if labelled else f"{text}\n"
+            async for _, source, text in read_lines(connection, sources, LogWishes(tail=tail))
+        ]
+    return "".join(lines)
+
+
+async def explain(name: Name, *, cluster: Cluster = HERE) -> Explanation:
+    """Return why a job waits, where it runs, or how it ended."""
+    ledger = find_ledger_of(cluster.target, os.environ)
+    async with connected(cluster.target) as connection:
+        found = await cluster.find(connection, name)
+        if found.entry is not None:
+            now_s = time.time()
+            text = entry_view.page(found.entry, now_s)
+            return Explanation(job=found.id, text=text, record=entry_view.record(found.entry, now_s))
+        snapshot = await look(connection, found.namespace, ledger)
+    view = view_of(found, snapshot)
+    if view is None:
+        raise PhalanxError(f"{found.kind} {found.id} exists, but Phalanx does not schedule it.")
+    record = job_view.whole_record(view, snapshot)
+    return Explanation(job=found.id, text=job_view.page(view, snapshot), record=record)
+
+
+async def jobs(*, finished: bool = False, every_namespace: bool = False, cluster: Cluster = HERE) -> Table[Job]:
+    """Return the jobs that run or wait, in the order of `phalanx jobs`; with `finished` those that are over, too."""
+    namespace = "" if every_namespace else cluster.own_namespace
+    async with connected(cluster.target) as connection:
+        snapshot = await look(connection, namespace)
+    return Table([_job(view) for view in job_view.views(snapshot, namespace, finished=finished)])
+
+
+async def queues(*, cluster: Cluster = HERE) -> Table[Queue]:
+    """Return the tree of queues, parents before their children."""
+    async with connected(cluster.target) as connection:
+        records = [view.record() for view in queue_view.views(await look(connection))]
+    return Table(
+        [
+            Queue(
+                name=record["queue"],
+                parent=record["parent"],
+                state=record["state"],
+                running=record["running"],
+                pending=record["pending"],
+                share=record["share"],
+                record=record,
+            )
+            for record in records
+        ]
+    )
+
+
+async def simulate(
+    trace: str | Path,
+    *,
+    policies: Sequence[str] = ("easy",),
+    estimates: Sequence[str] = ("user",),
+    first: int | None = None,
+    cluster: str = "",
+    seed: int = 0,
+) -> Table[Simulated]:
+    """Play a log or a workload file in virtual time under each policy, and return the measures of each run.
+
+    `policies`: built-in names, or files. `cluster`: 128x8, where the log names no machine. Raises PhalanxError."""
+    return await asyncio.to_thread(_simulate, Path(trace), tuple(policies), tuple(estimates), first, cluster, seed)
+
+
+def _simulate(
+    trace: Path, policies: Sequence[str], estimates: Sequence[str], first: int | None, cluster: str, seed: int
+) -> Table[Simulated]:
+    from phalanx.cli.study.simulation.cells import Cell, Source, run_all
+    from phalanx.cli.study.simulation.results import rows_of
+
+    source = Source(trace=trace, cluster=cluster, first=first)
+    cells = [
+        Cell(source=source, policy=policy, estimates=known, seed=seed) for policy in policies for known in estimates
+    ]
+    rows: list[Mapping[str, Any]] = [*rows_of(list(run_all(cells, processes=1, progress=lambda jobs: None)))]
+    return Table(
+        [
+            Simulated(trace=str(trace), policy=cell.policy, estimates=cell.estimates, measures=row)
+            for cell, row in zip(cells, rows, strict=True)
+        ]
+    )
+
+
+def _job(view: job_view.JobView) -> Job:
+    return Job(
+        namespace=view.namespace,
+        name=view.name,
+        kind=view.kind,
+        queue=view.queue,
+        state=view.state,
+        pods=view.wanted,
+        placed=view.placed,
+        reason=view.reason.text if view.reason is not None else "",
+        message=view.message,
+        record=view.record(),
+    )

@@ -1,0 +1,111 @@
+"""`import phalanx` against a real `phalanx up`: the calls of scripts and notebooks."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import phalanx
+from phalanx.api.values import Job, Queue, Table, as_html
+from phalanx.errors import PhalanxError
+from tests.cli.upstart import Up, started, until
+
+WORKLOAD = Path(__file__).parents[2] / "examples" / "simulate" / "workload.yaml"
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "4") as up:
+        yield up
+        up.stop()
+
+
+@pytest.fixture
+def cluster(up: Up) -> phalanx.Cluster:
+    return phalanx.Cluster(kubeconfig=up.data / "kubeconfig", namespace="default")
+
+
+def test_import_brings_nothing_along_and_offers_its_calls() -> None:
+    program = "import sys, phalanx; print(*sys.modules); print(*dir(phalanx))"
+    said = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=True).stdout
+    modules, names = (line.split() for line in said.splitlines())
+    assert {name for name in modules if name.startswith("phalanx.")} == set()
+    assert {"submit", "wait", "logs", "explain", "jobs", "queues", "simulate", "aio"} <= set(names)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = phalanx.nothing
+
+
+@pytest.mark.slow
+def test_a_job_from_its_submission_to_its_output(up: Up, cluster: phalanx.Cluster) -> None:
+    made = phalanx.submit(
+        ("sh", "-c", "echo $GREETING $JOB_COMPLETION_INDEX"),
+        name="hello",
+        pods=2,
+        env={"GREETING": "hi"},
+        cluster=cluster,
+    )
+    assert (made.id, made.state) == ("default/hello", "queued")
+    ended = phalanx.wait(made, cluster=cluster)
+    assert (ended.state, ended.exit_code, ended.succeeded) == ("complete", 0, True)
+    assert sorted(phalanx.logs(made, cluster=cluster).splitlines()) == ["[0] hi 0", "[1] hi 1"]
+    assert phalanx.logs("hello/1", cluster=cluster) == "hi 1\n"
+    [seen] = [job for job in phalanx.jobs(finished=True, cluster=cluster) if job.name == "hello"]
+    assert (seen.kind, seen.state, seen.queue, seen.pods) == ("Job", "complete", "default", 2)
+    up.kubectl("delete", "job", "hello")
+    until(lambda: "COMPLETED" in phalanx.explain("hello", cluster=cluster).text)
+    assert phalanx.wait("hello", cluster=cluster).succeeded
+
+
+@pytest.mark.slow
+def test_why_a_job_waits_and_what_its_queue_holds(up: Up, cluster: phalanx.Cluster) -> None:
+    made = phalanx.submit(["true"], name="huge", cpu=99, cluster=cluster)
+    until(lambda: phalanx.explain(made, cluster=cluster).record["reason"]["code"] == "NeverFits")
+    assert "asks 99 cpu" in str(phalanx.explain(made, cluster=cluster))
+    [queue] = phalanx.queues(cluster=cluster)
+    assert (queue.name, queue.pending) == ("default", 1)
+    with pytest.raises(TimeoutError):
+        phalanx.wait(made, timeout_s=0.5, cluster=cluster)
+    with pytest.raises(PhalanxError, match="there is no queue 'none'"):
+        phalanx.submit(["true"], queue="none", cluster=cluster)
+    up.phalanx("cancel", "huge")
+
+
+@pytest.mark.slow
+def test_calls_wait_within_a_loop_and_as_coroutines(up: Up, cluster: phalanx.Cluster) -> None:
+    """A notebook has a running loop."""
+
+    async def scene() -> None:
+        made = await phalanx.aio.submit(["sh", "-c", "exit 7"], name="seven", cluster=cluster)
+        ends = await asyncio.gather(*(phalanx.aio.wait(made, cluster=cluster) for _ in range(2)))
+        assert [end.exit_code for end in ends] == [7, 7]
+        assert phalanx.wait(made, cluster=cluster).exit_code == 7
+
+    asyncio.run(scene())
+
+
+@pytest.mark.slow
+def test_simulate_compares_policies() -> None:
+    found = phalanx.simulate(WORKLOAD, policies=["easy", "fifo"])
+    assert [(one.policy, one.estimates) for one in found] == [("easy", "user"), ("fifo", "user")]
+    assert found[0].measures["jobs"] == found[1].measures["jobs"] > 0
+    assert "<th>policy</th>" in found._repr_html_()
+    with pytest.raises(PhalanxError):
+        phalanx.simulate("no-such-file.swf")
+
+
+def test_values_are_tables_in_a_notebook_and_every_text_is_escaped() -> None:
+    job = Job(
+        namespace="a", name="<b>", kind="Job", queue="q", state="queued", pods=2, placed=0, reason="no <script> here"
+    )
+    html = Table([job, job])._repr_html_()
+    assert html.count("<tr>") == 3
+    assert "a/&lt;b&gt;" in html
+    assert "<script>" not in html
+    assert Table([job, job])[:1]._repr_html_() == job._repr_html_()
+    assert "<td></td>" in Queue(name="q", parent="", state="open", running=0, pending=0, share=None)._repr_html_()
+    assert as_html([]) == "<p>none</p>"
