@@ -16,7 +16,7 @@ from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.live_state import Snapshot, think
 from phalanx.cli.cluster.target import Scope, Target, find_ledger_of
 from phalanx.cli.commands.status.explain import as_said_by, view_of
-from phalanx.cli.commands.status.jobs import print_changes
+from phalanx.cli.commands.status.jobs import Shown, print_changes
 from phalanx.cli.submission.sending import beyond, shut
 from phalanx.cli.terminal.output import counted, duration, table
 from phalanx.cli.views import job_view, node_view, queue_view
@@ -25,6 +25,7 @@ from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.dialects.frame.peer_reasons import Peer
+from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
@@ -568,3 +569,41 @@ def test_expected_starts_follow_what_the_ledger_knows_of_past_runs(tmp_path: Pat
     assert find_ledger_of(here, {}) == url_of(tmp_path / FILE)
     assert find_ledger_of(Target(kubeconfig=tmp_path / "elsewhere" / "kubeconfig"), {}) is None
     assert find_ledger_of(here, {"PHALANX_LEDGER": "postgresql://x/y"}) == "postgresql://x/y"
+
+
+def array_job(task: int, cap: int = 0, cpu: str = "100") -> dict[str, Any]:
+    found = batch_job(f"sweep-{task}", 1, cpu)
+    found["metadata"]["labels"]["phalanx.dev/array"] = "sweep"
+    found["metadata"]["annotations"] = {"phalanx.dev/user": "ada"}
+    if cap:
+        found["metadata"]["annotations"]["phalanx.dev/array-cap"] = str(cap)
+    return found
+
+
+def test_tasks_of_an_array_that_wait_are_one_line_and_others_stay_as_they_are() -> None:
+    seen = snapshot(
+        node("n1"), queue("default"), *(array_job(task, cap=2) for task in (5, 6, 7, 9)), batch_job("b", 1, "99")
+    )
+    found = job_view.views(seen)
+    lines = [job_view.row(view, NOW_S, with_namespace=False)[:4] for view in job_view.tasks_together(found)]
+    assert sorted(lines) == [["b", "default", "queued", "0/1"], ["sweep[5-7,9%2]", "default", "queued", "0/4"]]
+    over = [replace(view, state="complete" if view.task in {5, 6} else "running") for view in found if view.array]
+    assert [view.name for view in job_view.tasks_together(over)] == ["sweep[5-6%2]", "sweep-7", "sweep-9"]
+    assert {view.record()["array"] for view in found} == {"", "sweep"}
+
+
+def test_jobs_are_chosen_by_name_user_queue_and_state() -> None:
+    seen = snapshot(node("n1"), queue("default"), array_job(5), array_job(7), batch_job("train", 1, "99"))
+    found = job_view.views(seen)
+
+    def chosen(*names: str, **said: Any) -> list[str]:
+        return sorted(view.name for view in Shown(**said).of(found, names))
+
+    assert chosen("train") == chosen("default/train") == ["train"]
+    assert chosen("sweep") == ["sweep-5", "sweep-7"]
+    assert chosen("sweep/7", "train") == ["sweep-7", "train"]
+    assert chosen(user=("ada",)) == ["sweep-5", "sweep-7"]
+    assert chosen(queue=("other",)) == chosen(state=("running",)) == []
+    assert chosen("train", state=("queued",)) == ["train"]
+    with pytest.raises(PhalanxError, match="no job sweep/8 runs or waits there"):
+        chosen("sweep/8")

@@ -18,7 +18,7 @@ from phalanx.cli.views.expected_start import interval, said, start_record
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.dialects.frame.peer_reasons import words
-from phalanx.kube.read.labels import JOB, OURS, QUEUE, option
+from phalanx.kube.read.labels import ARRAY, JOB, OURS, QUEUE, USER, option
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, adapters
@@ -28,6 +28,7 @@ from phalanx.model.plan import Start
 from phalanx.model.pod import format_amount
 from phalanx.model.reason import Reason, StartForecast, format_time
 from phalanx.report.queue_status import queue_positions
+from phalanx.slurm.notation.arrays import shown
 from phalanx.state.cluster import JobRecord, time_limit_s
 
 COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
@@ -36,6 +37,7 @@ _NODES_SHOWN = 3
 MANY_JOBS = 200
 _AGAIN_S = 2.0  # its controller may take that long to say that a new Job is suspended
 _WAITS = ("queued", "promised")
+_TOGETHER = frozenset({"queued", "complete", "failed"})  # states of tasks that are shown as one line
 _OVER = ("Succeeded", "Failed")
 GANG = "Gang"  # the kind of a job that several objects form
 
@@ -49,7 +51,8 @@ class JobView:
     `limit_s`: how long it may run, each time that it starts; None: as long as it likes, or that is not known.
     `ending`: no pod of it runs or is to run any more, and nobody has said yet how it ended. `fixed`: it starts with as
     many pods as fit, and does not grow. `kind`: of the object that the user made; `made`: the name of that
-    object, if it is another one than the scheduler's."""
+    object, if it is another one than the scheduler's. `user`: the submitter. `array`: of a task, the name of its array;
+    `cap`: how many tasks of it may run at a time, 0: all."""
 
     id: str
     queue: str
@@ -71,6 +74,9 @@ class JobView:
     fixed: bool = False
     kind: str = kind_text(JOBS)
     made: str = ""
+    user: str = ""
+    array: str = ""
+    cap: int = 0
 
     @property
     def namespace(self) -> str:
@@ -79,6 +85,12 @@ class JobView:
     @property
     def name(self) -> str:
         return self.made or self.id.partition("/")[2]
+
+    @property
+    def task(self) -> int | None:
+        """Return the number of the task within its array; None for other jobs."""
+        number = self.name.removeprefix(f"{self.array}-") if self.array else ""
+        return int(number) if number.isascii() and number.isdigit() else None
 
     @property
     def title(self) -> str:
@@ -101,6 +113,8 @@ class JobView:
             "namespace": self.namespace,
             "name": self.name,
             "kind": self.kind,
+            "user": self.user,
+            "array": self.array,
             "queue": self.queue,
             "state": self.state,
             "pods": {"wanted": self.wanted, "placed": self.placed},
@@ -328,7 +342,34 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
         ending=not wanted and whole > 0 and str(record.phase) == "running",
         kind=kind,
         made=made,
+        user=job.user,
+        array=job.array,
+        cap=job.array_cap or 0,
         fixed=job.size is GangSize.FIXED_AT_START,
+    )
+
+
+def tasks_together(found: Sequence[JobView]) -> list[JobView]:
+    """Return the jobs with the tasks of an array that are in the same state, and do not run, as one: `sweep[5-9%2]`."""
+    groups = defaultdict[tuple[str, str, str], list[JobView]](list)
+    for view in found:
+        if view.task is not None and view.state in _TOGETHER:
+            groups[view.namespace, view.array, view.state].append(view)
+    lines: dict[int, JobView] = {}
+    for view in found:
+        group = groups.get((view.namespace, view.array, view.state), []) if view.task is not None else []
+        lines.setdefault(id(group[0]) if group else id(view), _together(group) if len(group) > 1 else view)
+    return list(lines.values())
+
+
+def _together(tasks: Sequence[JobView]) -> JobView:
+    first = tasks[0]
+    return replace(
+        first,
+        made=f"{first.array}{shown([task.task for task in tasks if task.task is not None], first.cap)}",
+        wanted=sum(task.wanted for task in tasks),
+        placed=sum(task.placed for task in tasks),
+        since_s=min(task.since_s for task in tasks),
     )
 
 
@@ -478,6 +519,8 @@ def _over(kind: Kind, shown: Sequence[Object], pods: Sequence[Object]) -> JobVie
                 soon=False,
                 roles=(),
                 kind=kind_text(kind),
+                user=(meta.get("annotations") or {}).get(USER, ""),
+                array=option(meta, ARRAY) or "",
             )
     return None
 

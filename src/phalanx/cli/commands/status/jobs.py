@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
+from cyclopts import Parameter
 from rich.live import Live
 
 from phalanx.cli.cluster.live_state import look
@@ -16,15 +17,57 @@ from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of,
 from phalanx.cli.terminal.output import console, note, print_json, print_json_line, print_table, table
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.cli.views.expected_start import start_record
-from phalanx.cli.views.job_view import COLUMNS, GIVES_WAY, JobView, expected_starts, row, views
+from phalanx.cli.views.job_view import COLUMNS, GIVES_WAY, JobView, expected_starts, row, tasks_together, views
 from phalanx.client.connection import Connection
+from phalanx.errors import PhalanxError
 from phalanx.model.reason import StartForecast
 
 _LOOK_S = 1.0
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Which jobs are shown. All of these must hold."""
+
+    user: tuple[str, ...] = ()
+    """Jobs of that user; may be given again."""
+
+    queue: Annotated[tuple[str, ...], Parameter(alias="-q")] = ()
+    """Jobs of that queue; may be given again."""
+
+    state: tuple[Literal["queued", "promised", "starting", "running", "stopping", "complete", "failed"], ...] = ()
+    """Jobs in that state; may be given again."""
+
+    def of(self, found: Sequence[JobView], names: Sequence[str]) -> list[JobView]:
+        """Return the jobs that are meant, in their order. Raises PhalanxError for a name that none of them has."""
+        for name in names:
+            if not any(_is_named(view, name) for view in found):
+                raise PhalanxError(
+                    f"no job {name} runs or waits there. `phalanx jobs -A --finished` shows more, and "
+                    f"`phalanx explain {name}` knows jobs that are gone."
+                )
+        return [view for view in found if self.holds(view, names)]
+
+    def holds(self, view: JobView, names: Sequence[str]) -> bool:
+        """Return True for a job that is meant."""
+        return (
+            (not names or any(_is_named(view, name) for name in names))
+            and (not self.user or view.user in self.user)
+            and (not self.queue or view.queue in self.queue)
+            and (not self.state or view.state in self.state)
+        )
+
+
+def _is_named(view: JobView, name: str) -> bool:
+    """Return True if a user may call the job so: by its name, its array, or ARRAY/INDEX; with its namespace or not."""
+    own = {view.name, view.array, f"{view.array}/{view.task}"} - {""}
+    return name in {*own, *(f"{view.namespace}/{each}" for each in own)}
+
+
 async def jobs(
-    *,
+    *names: str,
+    shown: Shown | None = None,
     target: Target | None = None,
     scope: Scope | None = None,
     finished: bool = False,
@@ -34,17 +77,21 @@ async def jobs(
     """Show what runs and what waits: since when, and where, or why not.
 
     Running jobs come first, then the queue in its order. Reasons are of this moment, and the same that the pods'
-    conditions and the Jobs' annotations say.
+    conditions and the Jobs' annotations say. Tasks of an array that wait, or are over, are one line; not with --json.
 
     For example:
 
         phalanx jobs
+        phalanx jobs train sweep/7
+        phalanx jobs --user ada --state queued
         phalanx jobs -A --watch
         phalanx jobs -n team-a --finished
         phalanx jobs --json | jq '.[] | select(.state == "queued") | .reason.text'
 
     Parameters
     ----------
+    names
+        Only jobs of these names: NAME, NAMESPACE/NAME, ARRAY or ARRAY/INDEX.
     finished
         Also Jobs that are over and not deleted yet.
     watch
@@ -52,22 +99,22 @@ async def jobs(
     json
         Print JSON.
     """
-    scope = scope or Scope()
+    scope, shown = scope or Scope(), shown or Shown()
     async with connected(target) as connection:
         if watch:
             if scope.one:
                 await require_namespace(connection, scope.one)
-            await until_stopped(_watch(connection, scope, finished, json))
+            await until_stopped(_watch(connection, scope, finished, json, shown, names))
             return
         snapshot = await look(connection, scope.one, find_ledger_of(target, os.environ))
-        found = views(snapshot, scope.one, finished=finished)
+        found = shown.of(views(snapshot, scope.one, finished=finished), names)
         if scope.one and not found:
             await require_namespace(connection, scope.one)
     expected = expected_starts(found, snapshot)
     if json:
         print_json([{**view.record(), "expected_start": start_record(expected.get(view.id))} for view in found])
     elif found:
-        print_table(COLUMNS, rows(found, snapshot.now_s, scope, expected), GIVES_WAY)
+        print_table(COLUMNS, rows(tasks_together(found), snapshot.now_s, scope, expected), GIVES_WAY)
     else:
         where = f"namespace {scope.one} (-A shows every one)" if scope.one else "any namespace"
         over = "nor is there one that is over" if finished else "--finished shows those that are over"
@@ -81,16 +128,19 @@ def rows(
     return [row(view, now_s, with_namespace=scope.all_namespaces, expected=known.get(view.id)) for view in found]
 
 
-async def _watch(connection: Connection, scope: Scope, finished: bool, json: bool) -> None:
+async def _watch(
+    connection: Connection, scope: Scope, finished: bool, json: bool, shown: Shown, names: Sequence[str]
+) -> None:
     """A table in place on a terminal; else what changed, line by line."""
     screen = console()
     known: dict[str, JobView] = {}
     with Live(console=screen, auto_refresh=False) if screen.is_terminal and not json else nullcontext() as live:
         while True:
             snapshot = await look(connection, scope.one)
-            found = views(snapshot, scope.one, finished=finished)
+            found = [view for view in views(snapshot, scope.one, finished=finished) if shown.holds(view, names)]
             if live is not None:
-                live.update(table(COLUMNS, rows(found, snapshot.now_s, scope), screen.width, GIVES_WAY), refresh=True)
+                lines = rows(tasks_together(found), snapshot.now_s, scope)
+                live.update(table(COLUMNS, lines, screen.width, GIVES_WAY), refresh=True)
             else:
                 known = print_changes(found, known, snapshot.now_s, scope, json)
             await asyncio.sleep(_LOOK_S)
