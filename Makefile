@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Images of Python often set it, and then each of the hundreds of processes that tests start compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo check test style types fast all fuzz examples lock audit bench tables clean
+.PHONY: help setup demo page check test style types fast all fuzz examples lock audit bench tables clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -16,6 +16,9 @@ setup: .venv/.ready  ## make .venv with the pinned requirements (about a minute 
 
 demo: setup      ## six applications at once, first pod by pod, then as gangs (under two minutes)
 	@$(BIN)/phalanx demo --timeline out/demo.svg
+
+page: setup      ## install the libraries of `phalanx dashboard` (npm packages; a few seconds)
+	@$(BIN)/python -m phalanx.dashboard.libraries
 
 check: setup     ## style, types, house rules and the fast tests (about a minute and a half)
 	@$(MAKE) --no-print-directory --jobs 2 style types fast

@@ -16,7 +16,7 @@ from pathlib import Path
 from .test_structure import ROOT, SOURCE, SOURCES, module, where
 
 PACKAGES = ("model", "state", "core", "report", "kube")  # they keep to all of it; these to the order of their rooms:
-LISTED = (*PACKAGES, "client", "dialects", "embedded", "simulator", "slurm", "ledger", "cli")
+LISTED = (*PACKAGES, "client", "dialects", "embedded", "simulator", "slurm", "ledger", "dashboard", "cli")
 ROOMS, FAN_OUT, OWN_TERMS = 9, 15, 14
 EQUALS = {"src/phalanx/dialects"}  # a flat list of equal siblings, a room for each scheduler that is spoken
 

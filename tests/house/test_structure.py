@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "aggregation": {"client", "embedded", "webhook", "metrics"},  # of embedded discovery, of webhook its certificates
     "metrics": {"model", "state", "client"},  # of client its counts; a world around the world counts what happens
     "loop": {"model", "state", "core"},
-    "web": {"model"},
+    "dashboard": set(),
     "demo": {"client"},
     "slurm": {"client"},  # of client only what takes no time to import: kubeconfigs and quantities
     "cli": {"*"},

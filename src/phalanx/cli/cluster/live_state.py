@@ -31,7 +31,7 @@ from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
 from phalanx.ledger.past_runs import MOST, past_runs, with_past_runs
 from phalanx.ledger.store import Ledger, LedgerError
-from phalanx.model.event import Event, PolicySeen, RunTold, Ticked
+from phalanx.model.event import Event, PolicySeen, QueueSeen, RunTold, Ticked
 from phalanx.model.plan import Nominate, Place, Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode, StartForecast
@@ -139,8 +139,8 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
         raise PhalanxError(f"you may not see what is in namespace {namespace}. Nothing was shown.")
     if partial:  # of what he may not see besides, he knows
         logging.getLogger("phalanx.kube").setLevel(logging.ERROR)
-    await _require_queues(connection)
-    settings = await _settings(connection)
+    await require_queues(connection)
+    settings = await settings_of_leader(connection)
     policy = settings.policy
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group, namespace=namespace if partial else "")
@@ -150,16 +150,34 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
             async with asyncio.timeout(_LISTING_S):
                 await world.sync()
         except TimeoutError as error:
-            raise PhalanxError(
-                f"{connection.server} did not list pods, Jobs, nodes and queues within {_LISTING_S:g} s, so there is "
-                "nothing to show. May you list them all? (kubectl auth can-i list pods -A)"
-            ) from error
-        snapshot = think(world, informers, time.time(), policy, _past_runs(ledger))
+            raise not_listed(connection, _LISTING_S) from error
+        snapshot = think(world, informers, time.time(), policy, past_runs_of(ledger))
         informers.stop()
     return replace(snapshot, partial=partial)
 
 
-def _past_runs(ledger: str | None) -> Sequence[RunTold]:
+def not_listed(connection: Connection, after_s: float) -> PhalanxError:
+    """Return the error for a server that did not list everything in that time."""
+    return PhalanxError(
+        f"{connection.server} did not list pods, Jobs, nodes and queues within {after_s:g} s, so there is nothing to "
+        "show. May you list them all? (kubectl auth can-i list pods -A)"
+    )
+
+
+async def seen_namespace(connection: Connection, namespace: str) -> str:
+    """Return "" for who may list the jobs of all namespaces, else `namespace`. Raises PhalanxError if neither may be
+    listed."""
+    if await _may_see(connection, ""):
+        return ""
+    if namespace and await _may_see(connection, namespace):
+        return namespace
+    raise PhalanxError(
+        f"you may list jobs neither in all namespaces nor in {namespace or 'the one that is named'}. Nothing "
+        "was shown. Name a namespace that you may see with -n."
+    )
+
+
+def past_runs_of(ledger: str | None) -> Sequence[RunTold]:
     """A ledger that cannot be read now is done without: expected starts are those of the objects."""
     try:
         if ledger is None:
@@ -186,7 +204,7 @@ async def _may_see(connection: Connection, namespace: str) -> bool:
     return True
 
 
-async def _settings(connection: Connection) -> Policies:
+async def settings_of_leader(connection: Connection) -> Policies:
     """How the scheduler that leads decides: it says so on its Lease."""
     try:
         lease = await connection.get(LEASES, NAME, NAMESPACE)
@@ -201,11 +219,16 @@ def think(
     now_s: float,
     policy: Policy | None = None,
     runs: Sequence[RunTold] = (),
+    usage: Sequence[Event] = (),
+    *,
+    partial: bool = False,
 ) -> Snapshot:
-    """Fold what the world sees, with what is known of past runs besides, and decide on it. The world's writes are never
-    sent: its writer does not run."""
+    """Fold the events of the world, with past runs and the past usage besides, and decide on the result. The world's
+    writes are never sent: its writer does not run."""
     cluster, policy = Cluster(), policy or Policy()
-    events = tuple(with_past_runs(world.events(), runs))
+    told = list(world.events())
+    known = max((at for at, event in enumerate(told, 1) if isinstance(event, QueueSeen)), default=0)
+    events = tuple(with_past_runs([*told[:known], *usage, *told[known:]], runs))
     fold(cluster, (PolicySeen(policy), Ticked(now_s), *events))
     plan = decide(cluster, policy, now_s)
     kinds = (JOBS, PODS, NODES, QUEUES, *sorted(world.caches.served, key=lambda kind: kind.plural))
@@ -217,10 +240,11 @@ def think(
         objects={kind: dict(informers(kind).objects) for kind in kinds},
         wrong=dict(world.queues.wrong),
         now_s=now_s,
+        partial=partial,
     )
 
 
-async def _require_queues(connection: Connection) -> None:
+async def require_queues(connection: Connection) -> None:
     try:
         await connection.list(QUEUES)
     except ApiRefusal as error:

@@ -59,6 +59,7 @@ COMMANDS = {
     "explain": ("status", "Why a job waits, in full."),
     "history": ("status", "What ran: jobs that are over too, and what each user took."),
     "ledger": ("status", "The ledger as files: exported, archived, purged."),
+    "dashboard": ("status", "A page that shows all of this in a browser."),
     "nodes": ("status", "What each node has, and who uses it."),
     "queues": ("status", "The queues, and what is in them."),
     "replay": ("study", "Go through a recording of a scheduler, decision by decision."),

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import os
 import sys
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +22,7 @@ from cyclopts.validators import Number
 from phalanx.cli.local.data_directory import DataDirectory, chosen_directory
 from phalanx.cli.local.local_cluster import LocalCluster, Machines, free_port, running
 from phalanx.cli.local.local_pods import cordon, running_pods
+from phalanx.cli.local.supervisor import Child, Program
 from phalanx.cli.terminal.output import counted
 from phalanx.cli.terminal.stopping import StopWish, stop_wish
 from phalanx.client.connection import ApiError, Connection
@@ -34,6 +37,28 @@ _ENFORCED = (
 )  # conditions of a node of this machine
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageOptions:
+    """The options of the page in the browser."""
+
+    dashboard: bool = False
+    """Serve the page of `phalanx dashboard`, too, and print its link."""
+
+    dashboard_port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0
+    """The port of that page; 0 takes any free one."""
+
+    def required_port(self) -> int | None:
+        """Return the port; None: no page is wanted. Raises PhalanxError if its libraries cannot be had: that is said
+        before anything starts."""
+        if not self.dashboard:
+            return None
+        from phalanx.dashboard.libraries import require
+
+        require(_say)
+        return self.dashboard_port
+
+
 async def up(
     *,
     data: Path | None = None,
@@ -45,6 +70,7 @@ async def up(
     stop_pods: bool = False,
     detach: Annotated[bool, Parameter(alias="-d", negative=())] = False,
     accept_loss: Annotated[bool, Parameter(negative=())] = False,
+    page: PageOptions | None = None,
 ) -> None:
     """Start a Kubernetes on this machine, with Phalanx as its scheduler. Ctrl-C stops it.
 
@@ -58,6 +84,7 @@ async def up(
         phalanx up --data ./cluster --port 7443
         phalanx up --simulate-nodes 100 --node-cpu 100 --node-gpu 8
         phalanx up --detach && phalanx status && phalanx down
+        phalanx up --dashboard
         phalanx up --shared --data /var/lib/phalanx
 
     Parameters
@@ -85,10 +112,11 @@ async def up(
     if detach:
         _detach(directory)
         return
+    page_port = (page or PageOptions()).required_port()
     metrics = None if metrics_address is None else _chosen(metrics_address)
     options = _options(policy, record, metrics)
     cluster = running(directory, port, machines or Machines(), _say, options, accept_loss=accept_loss)
-    await _attend(directory, cluster, metrics, stop_pods)
+    await _attend(directory, cluster, metrics, stop_pods, page_port)
 
 
 async def _attend(
@@ -96,11 +124,12 @@ async def _attend(
     cluster: AbstractAsyncContextManager[LocalCluster],
     metrics: tuple[str, int] | None,
     stop_pods: bool,
+    page_port: int | None,
 ) -> None:
     """Run the cluster until a stop is wished."""
     with stop_wish() as wish:
         ready = asyncio.Event()
-        serving = asyncio.create_task(_serve(directory, cluster, metrics, ready, wish, stop_pods))
+        serving = asyncio.create_task(_serve(directory, cluster, metrics, ready, wish, stop_pods, page_port))
         stopping = asyncio.create_task(wish.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -155,10 +184,11 @@ async def _serve(
     ready: asyncio.Event,
     wish: StopWish,
     stop_pods: bool,
+    page_port: int | None,
 ) -> None:
     _say(f"phalanx up: starting in {directory.path}")
-    async with starting as cluster:
-        _greet(cluster, metrics, await _unenforced(cluster))
+    async with starting as cluster, _page(directory, page_port) as link:
+        _greet(cluster, metrics, link, await _unenforced(cluster))
         ready.set()
         await wish.wait()
         _say("stopping")
@@ -178,9 +208,34 @@ async def _unenforced(cluster: LocalCluster) -> str:
     return "".join(f"\n  not enforced: {text}" for text in told)
 
 
-def _greet(cluster: LocalCluster, metrics: tuple[str, int] | None, unenforced: str) -> None:
+@asynccontextmanager
+async def _page(directory: DataDirectory, port: int | None) -> AsyncIterator[str]:
+    """Inside, the page is served; its link. Without a port it is not, and there is none."""
+    if port is None:
+        yield ""
+        return
+    program = Program(
+        name="dashboard",
+        argv=(
+            *(sys.executable, "-m", "phalanx.cli.app", "dashboard"),
+            *("--kubeconfig", str(directory.kubeconfig), "--port", str(port)),
+        ),
+        log=directory.log("dashboard"),
+    )
+    child = Child(program, lambda text: _say(f"{text}: {child.said}" if text.endswith("is back") else text))
+    await child.start()
+    keeping = asyncio.create_task(child.keep())
+    try:
+        yield child.said
+    finally:
+        keeping.cancel()
+        await child.stop()
+
+
+def _greet(cluster: LocalCluster, metrics: tuple[str, int] | None, link: str, unenforced: str) -> None:
     kubeconfig = cluster.directory.kubeconfig
     also = _metrics_line(metrics) if metrics is not None else ""
+    also += f"\n  page        {link}" if link else ""
     _say(
         f"""ready
 
@@ -193,6 +248,7 @@ Try, in another terminal:
   kubectl get nodes
   phalanx run -- echo hello
   phalanx jobs
+  phalanx dashboard --open
 
 Ctrl-C stops it; running pods go on, and the next `phalanx up` finds them."""
     )

@@ -1,0 +1,8 @@
+"""What the page of `phalanx dashboard` shows, made from a snapshot.
+
+future      when waiting jobs are expected to start, and where: the cycle, played forward
+rows        a snapshot as rows
+past        the ledger as rows
+sooner      changes that could start a job sooner, each played forward
+following   the cluster, followed by watch
+"""

@@ -1,0 +1,232 @@
+"""The cluster, followed by watch, as the source of the page.
+
+The caches follow the API server. When something has changed, the state is made anew from them: the objects are read and
+folded by the code that schedules, and the same pure `decide` runs on the copy. That costs what there are jobs and
+nodes, so it happens in a thread, at most once a second, and never for more than a part of the time: a large cluster is
+shown a little later, and the machine is left to others. The forecast takes longer and has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from phalanx.cli.cluster import live_state
+from phalanx.cli.cluster.informers import Informers
+from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.files.policy_file import Settings as Policies
+from phalanx.cli.views.page import past, sooner
+from phalanx.cli.views.page.future import Outlook, outlook
+from phalanx.cli.views.page.rows import Unit, state_of
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import LEASES, Kind
+from phalanx.client.moment import MomentError, read_moment
+from phalanx.dashboard.rows import Facts, PastRow, State
+from phalanx.kube.leader.lease import NAME, NAMESPACE
+from phalanx.kube.routing.caches import REQUIRED, ObjectCaches
+from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.status.usage import load_usage
+from phalanx.kube.world import KubeWorld
+from phalanx.ledger.store import LedgerError
+from phalanx.model.event import Event, RunTold
+
+log = logging.getLogger(__name__)
+
+_PAUSE_S = 1.0  # between two states
+_IDLE_S = 10.0  # a state is made so often though nothing changed: times pass, and leases are renewed
+_STATE_PART = 0.5  # of the time, at most, a state is being made
+_FORECAST_S = 30.0  # between two forecasts
+_FORECAST_PART = 0.2
+_LISTING_S = 120.0
+_RELOAD_S = 60.0  # between two readings of what is not watched: run times, past usage, the policy
+
+T = TypeVar("T")
+Publish = Callable[[State], None]
+
+
+class Following:
+    """The cluster of one connection. `namespace`: the only one that may be seen; "": all of them."""
+
+    def __init__(self, connection: Connection, facts: Facts, namespace: str = "", ledger: str | None = None) -> None:
+        self._connection, self._facts, self._namespace, self._ledger = connection, facts, namespace, ledger
+        self._kinds: tuple[Kind, ...] = ()
+        self._news = asyncio.Event()
+        self._policies: Policies | None = None
+        self._usage: Sequence[Event] = ()
+        self._runs: Sequence[RunTold] = ()
+        self._reloaded_s = float("-inf")
+        self._outlook: Outlook | None = None
+        self._snapshot: Snapshot | None = None
+        self._stating, self._playing = ThreadPoolExecutor(1, "state"), ThreadPoolExecutor(1, "forecast")
+        self._foreseen: asyncio.Task[None] | None = None
+        self._foresee_s = 0.0  # the loop's time of the next forecast
+
+    async def run(self, publish: Publish) -> None:
+        """Follow until cancelled, and publish every state. Raises PhalanxError."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                informers = Informers(self._connection, group, namespace=self._namespace)
+                await self._sync(informers)
+                for kind in self._kinds:
+                    informers(kind).subscribe(self._changed)
+                while True:
+                    await self._once(informers, publish)
+        finally:
+            if self._foreseen is not None:
+                self._foreseen.cancel()
+            self._stating.shutdown(wait=False, cancel_futures=True)
+            self._playing.shutdown(wait=False, cancel_futures=True)
+
+    # --- Source -----------------------------------------------------------------------------------------------------
+
+    async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
+        snapshot, url = self._snapshot, self._ledger
+        if url is None or snapshot is None:
+            return ()
+        unit = Unit(node for node in snapshot.cluster.columns.nodes if node is not None)
+        try:
+            return await asyncio.to_thread(past.read_past, url, unit, from_s, to_s)
+        except LedgerError as error:
+            log.warning("the past is not shown: %s", error)
+            return ()
+
+    async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.partial:
+            return {"start_s": None, "until_s": time.time(), "victims": [], "changes": []}
+        reason = snapshot.reasons.get(job)
+        return await self._in(self._playing, sooner.answer, snapshot.cluster, job, change, reason, snapshot.now_s)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _changed(self, _: Change) -> None:
+        self._news.set()
+
+    async def _sync(self, informers: Informers) -> None:
+        await live_state.require_queues(self._connection)
+        self._policies = await live_state.settings_of_leader(self._connection)
+        caches = ObjectCaches(informers, self._settings())
+        try:
+            async with asyncio.timeout(_LISTING_S):
+                await caches.sync(self._connection)
+        except TimeoutError as error:
+            raise live_state.not_listed(self._connection, _LISTING_S) from error
+        self._kinds = (*REQUIRED, *sorted(caches.served, key=lambda kind: kind.plural))
+
+    def _settings(self) -> KubeSettings:
+        assert self._policies is not None
+        policies = self._policies
+        return KubeSettings(default_queue=policies.policy.default_queue, dialects=policies.dialects, patient=False)
+
+    async def _once(self, informers: Informers, publish: Publish) -> None:
+        """Make a state, publish it, and wait until the next one is due."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        self._news.clear()
+        await self._reload(began_s)
+        facts = await self._alive()
+        objects = {kind: dict(informers(kind).objects) for kind in self._kinds}
+        self._snapshot, state = await self._in(self._stating, self._made, objects, facts, time.time())
+        publish(state)
+        self._foresee(loop.time())
+        took_s = loop.time() - began_s
+        await asyncio.sleep(max(_PAUSE_S, took_s / _STATE_PART - took_s))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_IDLE_S):
+                await self._news.wait()
+
+    def _made(self, objects: Mapping[Kind, Mapping[str, Object]], facts: Facts, now_s: float) -> tuple[Snapshot, State]:
+        """Return the snapshot of these objects, and the page's state. Runs in a thread."""
+        assert self._policies is not None
+        snapshot = snapshot_of(
+            objects, self._settings(), self._policies, now_s, self._usage, self._runs, partial=bool(self._namespace)
+        )
+        return snapshot, state_of(snapshot, self._outlook, facts)
+
+    async def _reload(self, at_s: float) -> None:
+        if at_s - self._reloaded_s < _RELOAD_S:
+            return
+        self._reloaded_s = at_s
+        with contextlib.suppress(ApiError):  # what was read before holds until the server answers
+            self._policies = await live_state.settings_of_leader(self._connection)
+        with contextlib.suppress(ApiError):
+            self._usage = await load_usage(self._connection)
+        self._runs = await asyncio.to_thread(live_state.past_runs_of, self._ledger)
+
+    async def _alive(self) -> Facts:
+        """Return the facts, with when the scheduler that leads renewed its lease last."""
+        try:
+            lease = await self._connection.get(LEASES, NAME, NAMESPACE)
+            alive_s = read_moment((lease.get("spec") or {}).get("renewTime") or "")
+        except (ApiRefusal, MomentError):  # nobody leads, or the lease may not be read
+            alive_s = None
+        except ApiError:
+            return self._facts
+        self._facts = replace(self._facts, alive_s=alive_s)
+        return self._facts
+
+    def _foresee(self, now_s: float) -> None:
+        """Begin a forecast, if one is due and none is being made."""
+        snapshot = self._snapshot
+        busy = self._foreseen is not None and not self._foreseen.done()
+        if busy or snapshot is None or snapshot.partial or now_s < self._foresee_s:
+            return
+
+        async def foresee() -> None:
+            began_s = asyncio.get_running_loop().time()
+            try:
+                self._outlook = await self._in(self._playing, outlook, snapshot.cluster, snapshot.now_s)
+                self._news.set()
+            except Exception:  # a defect of the play must not end what else is shown
+                log.exception("the expected starts could not be found")
+            took_s = asyncio.get_running_loop().time() - began_s
+            self._foresee_s = began_s + took_s + max(_FORECAST_S, took_s / _FORECAST_PART - took_s)
+
+        self._foreseen = asyncio.create_task(foresee())
+
+    async def _in(self, pool: ThreadPoolExecutor, work: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+
+
+def snapshot_of(
+    objects: Mapping[Kind, Mapping[str, Object]],
+    settings: KubeSettings,
+    policies: Policies,
+    now_s: float,
+    usage: Sequence[Event] = (),
+    runs: Sequence[RunTold] = (),
+    *,
+    partial: bool = False,
+) -> Snapshot:
+    """Return the cluster of these objects, and what would be decided. `partial`: only one namespace may be seen."""
+    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # nothing is ever sent
+    caches = {kind: Informer(nowhere, kind) for kind in objects}
+    with _quiet(partial):
+        for kind, each in objects.items():
+            for obj in each.values():
+                caches[kind].observe(obj)
+        world = KubeWorld(nowhere, caches.__getitem__, settings, lambda: now_s)
+        world.caches.look_up([kind for kind in objects if kind not in REQUIRED])
+        return live_state.think(world, caches.__getitem__, now_s, policies.policy, runs, usage, partial=partial)
+
+
+@contextmanager
+def _quiet(partial: bool) -> Iterator[None]:
+    """Inside, nothing is logged of what a user of one namespace may not see: it is known."""
+    logger = logging.getLogger("phalanx.kube")
+    level = logger.level
+    if partial:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

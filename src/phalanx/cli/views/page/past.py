@@ -1,0 +1,61 @@
+"""The ledger as rows of the page: the starts of jobs that are over."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from phalanx.cli.views.page.rows import Unit
+from phalanx.dashboard.rows import PastRow
+from phalanx.ledger.entry import JobEntry, StartEntry, State
+from phalanx.ledger.selection import Selection
+from phalanx.ledger.store import Ledger
+
+MOST = 20_000  # starts of one answer
+_PREEMPTOR = re.compile(r"^Preempted: (?:gives way to|was preempted by|is preempted by) (\S+/\S+) ")
+
+
+def read_past(url: str, unit: Unit, from_s: float, to_s: float) -> list[PastRow]:
+    """Return the starts that went on between these times and are over, the latest first. Raises LedgerError."""
+    with Ledger.open(url, read_only=True) as ledger:
+        found = list(rows(ledger.jobs(Selection(since_s=from_s, until_s=to_s)), unit, from_s, to_s))
+    return sorted(found, key=lambda row: -row.end_s)[:MOST]
+
+
+def rows(entries: Iterable[JobEntry], unit: Unit, from_s: float, to_s: float) -> Iterator[PastRow]:
+    for entry in entries:
+        for start in entry.starts:
+            end_s = start.end_s if start.end_s is not None else entry.end_s
+            if end_s is None or end_s < from_s or start.at_s > to_s:
+                continue
+            yield PastRow(
+                job=entry.job,
+                user=entry.user,
+                queue=entry.queue,
+                units=unit.of(start.allocated),
+                submitted_s=entry.submit_s,
+                start_s=start.at_s,
+                end_s=end_s,
+                outcome=str(start.state),
+                why=_why(entry, start),
+                by=preemptor(start),
+                places=_places(start, unit),
+            )
+
+
+def preemptor(start: StartEntry) -> str:
+    """Return the job that preempted this start; empty: no job did."""
+    found = _PREEMPTOR.match(start.reason) if start.state is State.PREEMPTED else None
+    return found[1] if found else ""
+
+
+def _why(entry: JobEntry, start: StartEntry) -> str:
+    last = bool(entry.starts) and start is entry.starts[-1] and start.state is not State.COMPLETED
+    return start.reason.partition(": ")[2] or (entry.cause if last else "")
+
+
+def _places(start: StartEntry, unit: Unit) -> tuple[tuple[str, float], ...]:
+    """Return what the start held on each node, where all of its pods are taken for equal."""
+    each = unit.of(start.allocated) / len(start.nodes) if start.nodes else 0
+    return tuple((node, round(each * count, 3)) for node, count in sorted(Counter(start.nodes).items()))

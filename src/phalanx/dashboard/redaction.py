@@ -1,0 +1,127 @@
+"""The state without names that a viewer may not see.
+
+A viewer who may not list the jobs of a namespace sees their queues, amounts and times. Names, users, arrays and
+messages are left out, and each job gets a stand-in that holds for one session only. Names are replaced where they are
+values. The sentence of a reason may contain any name, so a sentence that could is written again from the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from msgspec.structs import replace
+
+from phalanx.dashboard.rows import Facts, JobRow, PastRow, PlayedRow, ReasonRow, ReservationRow, State
+
+OTHER = "other"  # the namespace of every stand-in
+
+# Codes whose sentences name no job but that of the reason, and no user but its own.
+_OWN = {
+    *("NeverFits", "NoNodeMatches", "WaitingForMembers", "NamespaceQuota", "Held", "QueueHeld", "QueueClosed"),
+    *("NeverWithinLimit", "BeginTime", "DeadlineMissed", "ArrayLimit", "QueueUnknown", "Backoff", "Invalid"),
+    *("WaitingForVolumes", "Unsupported", "QueueMisconfigured"),
+}
+_SENTENCES: Mapping[str, str] = {
+    "NoRoom": "not enough is free on the nodes that it may use",
+    "NoDomain": "no topology domain has enough free nodes",
+    "QueueLimit": "its queue, or one above, is at its limit",
+    "QueueQuota": "its queue uses all that it is guaranteed, and there is nothing to borrow",
+    "UserLimit": "its user, or group, is at a limit",
+    "BehindHead": "its queue is strict, and an earlier job of it waits",
+    "Reserved": "the nodes that would do are reserved for an earlier job",
+    "Dependency": "another job that it depends on is not over",
+    "DependencyNeverSatisfied": "the job that it depends on ended otherwise",
+    "Preempting": "it is nominated to nodes that other jobs are leaving",
+    "Preempted": "it was preempted by another job",
+}
+_UNNAMED = "it waits; the sentence names jobs that you may not list"
+# Numbers that are amounts, times or resources. All others could be names.
+_PLAIN = {
+    *("placed", "pods", "resource", "asked_per_pod", "left_on_one_node", "asked", "free", "enough_s"),
+    *("held_by_others", "until_s", "start_s", "limit_s", "begin_s", "deadline_s", "latest_start_s", "cap", "attempt"),
+    *("not_before_s", "used", "allowed", "flavor", "queue", "rule", "fit", "hold", "nodes", "state", "since_s"),
+}
+_NAMES = ("holders", "jobs", "queues", "waits_for", "for", "job", "by", "head", "circle")
+
+
+class Redaction:
+    """The redaction of one session. `visible`: whether the viewer may list the jobs of a namespace. `salt`: makes the
+    stand-ins of one session; the same job has another one in the next."""
+
+    def __init__(self, visible: Callable[[str], bool], salt: bytes) -> None:
+        self._visible, self._salt = visible, salt
+
+    def name(self, job: str) -> str:
+        """Return the job's id, or its stand-in."""
+        if not job or self._visible(job.partition("/")[0]):
+            return job
+        digest = blake2b(job.encode(errors="replace"), key=self._salt, digest_size=4).hexdigest()
+        return f"{OTHER}/job-{digest}"
+
+    def state(self, state: State) -> State:
+        """Return the state as the viewer may see it."""
+        own = {row.reason for row in state.jobs.values() if row.reason and self._sees(row.id)}
+        shared = {row.reason for row in state.jobs.values() if row.reason and not self._sees(row.id)}
+        reasons = {f"{key}-other": self.reason(row, own=False) for key, row in state.reasons.items() if key in shared}
+        reasons |= {key: self.reason(row, own=True) for key, row in state.reasons.items() if key in own}
+        jobs = {self.name(key): self.job(row) for key, row in state.jobs.items()}
+        played = {self.name(key): self.played(row) for key, row in state.played.items()}
+        booked = {key: self.reservation(row) for key, row in state.reservations.items()}
+        return State(
+            facts=self.facts(state.facts),
+            jobs=jobs,
+            queues=state.queues,
+            nodes=state.nodes,
+            reasons=reasons,
+            reservations=booked,
+            played=played,
+        )
+
+    def facts(self, facts: Facts) -> Facts:
+        return replace(facts, head=self.name(facts.head))
+
+    def job(self, row: JobRow) -> JobRow:
+        by = self.name(row.preempted_by)
+        if self._sees(row.id):
+            return replace(row, preempted_by=by)
+        reason = f"{row.reason}-other" if row.reason else ""
+        bare: dict[str, Any] = {"user": "", "array": "", "array_cap": None, "message": ""}
+        return replace(row, id=self.name(row.id), preempted_by=by, reason=reason, **bare)
+
+    def played(self, row: PlayedRow) -> PlayedRow:
+        return replace(row, job=self.name(row.job))
+
+    def reservation(self, row: ReservationRow) -> ReservationRow:
+        """Return the reservation; for whom it is may name users."""
+        return replace(row, whom="some jobs" if row.whom and not row.whom.startswith("queue ") else row.whom)
+
+    def past(self, row: PastRow) -> PastRow:
+        by = self.name(row.by)
+        if self._sees(row.job):
+            return replace(row, by=by, why="" if by != row.by else row.why)
+        return replace(row, job=self.name(row.job), user="", why="", by=by)
+
+    def reason(self, row: ReasonRow, *, own: bool) -> ReasonRow:
+        """Return the reason, with stand-ins. `own`: it is the reason of a job that the viewer may list."""
+        numbers = {key: value for key, value in row.numbers.items() if key in _PLAIN}
+        numbers |= {key: self._renamed(value) for key, value in row.numbers.items() if key in _NAMES}
+        if own and row.code in _OWN:
+            return replace(row, numbers=numbers)
+        return replace(row, text=_SENTENCES.get(row.code, _UNNAMED), numbers=numbers)
+
+    def _sees(self, job: str) -> bool:
+        return self._visible(job.partition("/")[0])
+
+    def _renamed(self, value: Any) -> Any:
+        """Return the value with a stand-in for every job id: a string with a slash, alone, in a list, or as a key."""
+        match value:
+            case str():
+                return self.name(value) if "/" in value else ""
+            case Mapping():
+                return {self._renamed(key): amount for key, amount in value.items()}
+            case list() | tuple():
+                return [self._renamed(each) for each in value]
+            case _:
+                return value

@@ -1,0 +1,182 @@
+"""The state of a cluster as the page gets it: rows by key, so that a change is the rows that differ.
+
+All times are seconds since the epoch. Amounts of the *unit* are what the page draws: GPUs where a node has any, else
+CPU cores. Fields that have their default value are not sent. A reason stands in a table of its own, because equal jobs
+share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job that waits, runs, or is over and not deleted yet.
+
+    `state`: as `phalanx jobs` has it.
+    `units`, `each`: the amount of the unit that all pods request, and that one pod of the largest role requests.
+    `cpu`, `memory`: cores and GiB that all pods request.
+    `places`: (node, amount of the unit) for each node of its pods; of a nominated job the nodes that it is nominated
+    to.
+    `end_s`: when it is expected to end, by how long such jobs run.
+    `reason`: the key of its reason.
+    `start_s`: the expected start: earlier with a probability of 5, 25, 50, 75 and 95 %, and the latest one; None:
+        beyond what was played forward.
+    `position`: its place among those that wait in its queue.
+    `soon`: the next cycle starts it."""
+
+    id: str
+    user: str = ""
+    queue: str = ""
+    state: str = "queued"
+    units: float = 0
+    each: float = 0
+    pods: int = 0
+    placed: int = 0
+    cpu: float = 0
+    memory: float = 0
+    flavors: tuple[str, ...] = ()
+    priority: int = 0
+    submitted_s: float = 0
+    since_s: float = 0
+    limit_s: float | None = None
+    end_s: float | None = None
+    places: tuple[tuple[str, float], ...] = ()
+    array: str = ""
+    array_cap: int | None = None
+    reason: str = ""
+    start_s: tuple[float | None, ...] = ()
+    position: int = 0
+    preempted: int = 0
+    preempted_by: str = ""
+    message: str = ""
+    soon: bool = False
+
+
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node. `group`: the rack, or else the pool, that it belongs to. `state`: ready, cordoned or not ready. `cpu`,
+    `memory`: used and allocatable, in cores and GiB. `units`: allocatable, of the unit. `foreign`: the amount of the
+    unit that pods of other schedulers hold."""
+
+    name: str
+    group: str = ""
+    flavor: str = ""
+    state: str = "ready"
+    units: float = 0
+    foreign: float = 0
+    cpu: tuple[float, float] = (0, 0)
+    memory: tuple[float, float] = (0, 0)
+
+
+class QueueRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A queue, with amounts of the unit. `guaranteed`, `limit`: None: not bounded. `share`: its weighted dominant
+    share; None: beyond all others. `fault`: why it starts nothing."""
+
+    name: str
+    parent: str = ""
+    depth: int = 0
+    used: float = 0
+    guaranteed: float | None = None
+    limit: float | None = None
+    running: int = 0
+    waiting: int = 0
+    share: float | None = 0
+    weight: float = 1
+    order: str = ""
+    state: str = "open"
+    fault: str = ""
+
+
+class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A reason why jobs wait. `never`: only the job, the settings or the nodes can mend it."""
+
+    code: str
+    text: str
+    numbers: Mapping[str, Any] = {}
+    never: bool = False
+
+
+class ReservationRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An advance reservation. `whom`: in words; empty: no job, for maintenance."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    start_s: float = 0
+    end_s: float = 0
+    whom: str = ""
+
+
+class PlayedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An expected run of a waiting job, in the play in which every job runs for its median run time."""
+
+    job: str
+    start_s: float
+    end_s: float
+    places: tuple[tuple[str, float], ...] = ()
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The facts that the page shows of the whole cluster.
+
+    `at_s`: the moment of the state.
+    `unit`: the resource that is drawn.
+    `namespaces`: those that may be seen; None: all.
+    `alive_s`: when the scheduler was last seen at work; None: that is not known.
+    `forecast_s`: the moment of the forecast; None: there is none.
+    `head`, `head_s`: the job for which nodes are reserved first, and its latest start.
+    `past`: whether there is a ledger to read.
+    `terminal`: how commands name the cluster (`--kubeconfig FILE`)."""
+
+    at_s: float = 0
+    cluster: str = ""
+    version: str = ""
+    unit: str = "cpu"
+    user: str = ""
+    namespaces: tuple[str, ...] | None = None
+    alive_s: float | None = None
+    forecast_s: float | None = None
+    head: str = ""
+    head_s: float | None = None
+    past: bool = False
+    terminal: str = ""
+
+
+class PastRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A start of a job that is over. `outcome`: as the ledger has it (COMPLETED, FAILED, TIMEOUT, CANCELLED, PREEMPTED,
+    REQUEUED, LAUNCH_FAILED). `why`: in words; `by`: the preemptor. `places`: (node, amount of the unit)."""
+
+    job: str
+    user: str
+    queue: str
+    units: float
+    submitted_s: float
+    start_s: float
+    end_s: float
+    outcome: str
+    why: str = ""
+    by: str = ""
+    places: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The state of a cluster at one moment, by section of the page's model."""
+
+    facts: Facts
+    jobs: Mapping[str, JobRow] = field(default_factory=dict)
+    queues: Mapping[str, QueueRow] = field(default_factory=dict)
+    nodes: Mapping[str, NodeRow] = field(default_factory=dict)
+    reasons: Mapping[str, ReasonRow] = field(default_factory=dict)
+    reservations: Mapping[str, ReservationRow] = field(default_factory=dict)
+    played: Mapping[str, PlayedRow] = field(default_factory=dict)
+
+    def sections(self) -> dict[str, Mapping[str, msgspec.Struct]]:
+        """Return the rows by section."""
+        return {name: getattr(self, name) for name in SECTIONS}
+
+
+SECTIONS = ("queues", "nodes", "reasons", "jobs", "reservations", "played")

@@ -1,0 +1,259 @@
+"""The routes of the page: its files, the state, the past, what would be, and one stream of changes.
+
+A stream sends at most one change a second, and a comment every 15 s, so that proxies and the page notice a dead one. A
+page that comes back names the last state that it has, and gets what changed since, or the word to get all again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from aiohttp import web
+
+from phalanx.dashboard.access import HEADERS, MOST_STREAMS, SESSION, Doorkeeper, Session, guard, page
+from phalanx.dashboard.changes import Board
+from phalanx.dashboard.rows import PastRow, State
+from phalanx.errors import PhalanxError
+
+log = logging.getLogger(__name__)
+
+STATIC = Path(__file__).parent / "static"
+_MOST_BYTES = 16 * 1024  # of a question
+_QUIET_S = 15.0
+_PAUSE_S = 1.0  # between two changes
+_ANSWER_S = 60.0  # so long is an answer kept
+_MOST_ANSWERS = 200
+_MOST_PAST_S = 31 * 86_400.0
+_SMALL = 1024  # an answer that is shorter is not compressed
+_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".woff2": "font/woff2",
+    ".svg": "image/svg+xml",
+}
+_NAME = re.compile(r"[\w-]+(?:/[\w-]+)*(?:\.[\w-]+)+")
+
+
+class Source(Protocol):
+    """The source of what the page shows."""
+
+    async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
+        """Return the starts that were going on between these times and are over."""
+
+    async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
+        """Return what a change would do for the job; without a change: what could be changed. Raises PhalanxError."""
+
+
+class Question(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST /whatif."""
+
+    job: str
+    change: str = ""
+
+
+@dataclass(slots=True)
+class Page:
+    """The server of one page. `board`: for viewers who see everything."""
+
+    source: Source
+    doorkeeper: Doorkeeper
+    files: Mapping[str, Path]
+    board: Board
+    state: State | None = None
+    pause_s: float = _PAUSE_S
+
+    def publish(self, state: State) -> None:
+        """Show the state to everybody, each as the viewer may see it."""
+        self.state = state
+        self.board.publish(state)
+        for session in self.doorkeeper.sessions:
+            if session.board is not None:
+                session.board.publish(session.redaction.state(_seen_by(state, session)))
+
+    def board_of(self, session: Session) -> Board:
+        """Return the board that the session may read."""
+        if session.viewer.namespaces is None:
+            return self.board
+        if session.board is None:
+            session.board = Board()
+            if self.state is not None:
+                session.board.publish(session.redaction.state(_seen_by(self.state, session)))
+        return session.board
+
+    # --- routes -----------------------------------------------------------------------------------------------------
+
+    async def open(self, request: web.Request) -> web.StreamResponse:
+        secret = self.doorkeeper.enter(request.query.get("word", ""))
+        if secret is None:
+            if self.doorkeeper.session(request) is not None:
+                raise web.HTTPSeeOther("/")
+            return page(
+                403,
+                "This link was used before",
+                "Each link opens one session, within ten minutes. If you did not open it, somebody else may have. "
+                "Start <code>phalanx dashboard</code> again: it prints a new link, and the old session ends.",
+            )
+        answer = web.HTTPSeeOther("/")
+        answer.set_cookie(self.doorkeeper.cookie, secret, httponly=True, samesite="Strict", path="/")
+        raise answer
+
+    async def file(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info.get("name", "") or "index.html"
+        path = self.files.get(name) if _NAME.fullmatch(name) else None
+        if path is None:
+            raise web.HTTPNotFound(text="there is no such file\n")
+        content = await asyncio.to_thread(path.read_bytes)
+        etag = f'"{path.stat().st_mtime_ns:x}-{len(content):x}"'
+        headers = {"Cache-Control": "no-cache", "ETag": etag}
+        if request.headers.get("If-None-Match") == etag:
+            return web.Response(status=304, headers=headers)
+        return _packed(request, content, _TYPES[path.suffix], headers)
+
+    async def whole(self, request: web.Request) -> web.StreamResponse:
+        board = self.board_of(request[SESSION])
+        if board.empty:
+            return web.json_response({"waiting": True}, status=503, headers={"Retry-After": "1"})
+        return _packed(request, board.whole(), "application/json", {"Cache-Control": "no-store"})
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        session = request[SESSION]
+        if session.streams >= MOST_STREAMS:
+            raise web.HTTPTooManyRequests(text=f"a session follows at most {MOST_STREAMS} streams\n")
+        headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        answer = web.StreamResponse(headers={**headers, **HEADERS})
+        await answer.prepare(request)
+        session.streams += 1
+        try:
+            known = request.headers.get("Last-Event-ID") or request.query.get("since", "")
+            await self._follow(self.board_of(session), known, answer)
+        finally:
+            session.streams -= 1
+        return answer
+
+    async def _follow(self, board: Board, known: str, answer: web.StreamResponse) -> None:
+        await answer.write(b"retry: 2000\n\n")
+        while True:
+            news = asyncio.ensure_future(board.changed())
+            try:
+                changes = board.since(known)
+                if changes is None:
+                    await answer.write(b"event: reset\ndata: {}\n\n")
+                    return
+                for before, known, body in changes:
+                    leads = b'{"from":"%s","to":"%s",' % (before.encode(), known.encode())
+                    await answer.write(b"id: %s\ndata: %s%s\n\n" % (known.encode(), leads, body[1:]))
+                await asyncio.wait({news}, timeout=_QUIET_S)
+                if not news.done():
+                    await answer.write(b": still here\n\n")
+                else:
+                    await asyncio.sleep(self.pause_s)
+            finally:
+                news.cancel()
+
+    async def past(self, request: web.Request) -> web.StreamResponse:
+        session = request[SESSION]
+        try:
+            from_s, to_s = float(request.query["from"]), float(request.query["to"])
+        except (KeyError, ValueError):
+            raise web.HTTPBadRequest(text="say from and to, in seconds since the epoch\n") from None
+        if not 0 <= to_s - from_s <= _MOST_PAST_S:
+            raise web.HTTPBadRequest(text="from must be before to, by at most 31 days\n")
+        rows = [session.redaction.past(row) for row in await self.source.past(from_s, to_s)]
+        return _packed(request, msgspec.json.encode(rows), "application/json", {"Cache-Control": "no-store"})
+
+    async def whatif(self, request: web.Request) -> web.StreamResponse:
+        session = request[SESSION]
+        try:
+            asked = msgspec.json.decode(await request.read(), type=Question)
+        except msgspec.MsgspecError as error:
+            raise web.HTTPBadRequest(text=f"the question cannot be read: {error}\n") from None
+        if not session.viewer.sees(asked.job.partition("/")[0]):
+            raise web.HTTPNotFound(text="there is no such job\n")
+        key = msgspec.json.encode(asked)
+        now_s = time.monotonic()
+        session.answers = {key: one for key, one in session.answers.items() if now_s - one[0] < _ANSWER_S}
+        if key not in session.answers:
+            if session.asking or len(session.answers) >= _MOST_ANSWERS:
+                raise web.HTTPTooManyRequests(text="another question is being answered\n", headers={"Retry-After": "2"})
+            session.asking = True
+            try:
+                found = await self.source.whatif(asked.job, asked.change)
+            except PhalanxError as error:
+                raise web.HTTPNotFound(text=f"{error}\n") from None
+            finally:
+                session.asking = False
+            session.answers[key] = time.monotonic(), msgspec.json.encode(_without_names(found, session))
+        return _packed(request, session.answers[key][1], "application/json", {"Cache-Control": "no-store"})
+
+
+def _without_names(found: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+    """Return the answer with stand-ins for victims that the viewer may not list."""
+    if "victims" not in found:
+        return found
+    return {**found, "victims": [session.redaction.name(job) for job in found["victims"]]}
+
+
+def _seen_by(state: State, session: Session) -> State:
+    viewer = session.viewer
+    spaces = None if viewer.namespaces is None else tuple(sorted(viewer.namespaces))
+    facts = msgspec.structs.replace(state.facts, user=viewer.name, namespaces=spaces)
+    return State(**{"facts": facts, **state.sections()})  # type: ignore[arg-type]  # sections are the other fields
+
+
+def _packed(request: web.Request, content: bytes, content_type: str, headers: Mapping[str, str]) -> web.StreamResponse:
+    """Return the content, compressed for who takes that."""
+    if "gzip" in request.headers.get("Accept-Encoding", "") and len(content) > _SMALL and "font" not in content_type:
+        content = gzip.compress(content, 5, mtime=0)
+        headers = {**headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    charset = None if "font" in content_type else "utf-8"
+    return web.Response(body=content, content_type=content_type, charset=charset, headers=headers)
+
+
+def served_files(static: Path = STATIC) -> dict[str, Path]:
+    """Return the files of the page by their names in its addresses."""
+    found = (path for path in static.rglob("*") if path.is_file() and path.suffix in _TYPES)
+    return {str(path.relative_to(static)): path for path in found}
+
+
+@asynccontextmanager
+async def serving(served: Page, port: int) -> AsyncIterator[None]:
+    """Inside, the page is served at a port of the loopback address (0: any free one). Raises PhalanxError if another
+    program has it."""
+    app = web.Application(client_max_size=_MOST_BYTES, middlewares=[guard(served.doorkeeper)])
+    routes: Sequence[tuple[str, str, Callable[[web.Request], Awaitable[web.StreamResponse]]]] = (
+        ("GET", "/open", served.open),
+        ("GET", "/state", served.whole),
+        ("GET", "/events", served.events),
+        ("GET", "/past", served.past),
+        ("POST", "/whatif", served.whatif),
+        ("GET", "/", served.file),
+        ("GET", "/{name:.+}", served.file),
+    )
+    for method, path, handler in routes:
+        app.router.add_route(method, path, handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+        except OSError as error:
+            raise PhalanxError(
+                f"cannot listen on 127.0.0.1 port {port}: {error.strerror or error}. Nothing was started. Name another "
+                "port with --port, or 0 for any free one."
+            ) from error
+        served.doorkeeper.listen(int(runner.addresses[0][1]))
+        yield
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,112 @@
+"""A page that is served, and a state to show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientSession, CookieJar
+from msgspec.structs import replace
+
+from phalanx.dashboard.access import Doorkeeper, Viewer
+from phalanx.dashboard.changes import Board
+from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PastRow, QueueRow, ReasonRow, State
+from phalanx.dashboard.serving import Page, served_files, serving
+from phalanx.errors import PhalanxError
+
+T0 = 1_781_618_520.0
+EVERYTHING = Viewer(name="ana")
+OF_VISION = Viewer(name="ivo", namespaces=frozenset({"vision"}))
+
+
+def state(*jobs: JobRow, at_s: float = T0, **facts: Any) -> State:
+    """A cluster of one node and one queue, with these jobs."""
+    reasons = {
+        "r1": ReasonRow(
+            code="NoRoom",
+            text="placed 0 of 2 pods; speech/train holds 8 nvidia.com/gpu",
+            numbers={"placed": 0, "pods": 2, "holders": {"speech/train": 8, "vision/seg": 4}, "whose": "sofia"},
+        )
+    }
+    return State(
+        facts=Facts(at_s=at_s, cluster="atlas", unit="nvidia.com/gpu", past=True, **facts),
+        jobs={job.id: job for job in jobs},
+        queues={"default": QueueRow(name="default")},
+        nodes={"gpu-1": NodeRow(name="gpu-1", units=8)},
+        reasons=reasons,
+    )
+
+
+SEG = JobRow(id="vision/seg", user="ivo", queue="default", state="queued", units=4, reason="r1")
+TRAIN = JobRow(
+    id="speech/train",
+    user="sofia",
+    queue="default",
+    state="running",
+    units=8,
+    array="sofias-sweep",
+    message="sofia was here",
+    places=(("gpu-1", 8),),
+)
+
+
+class Recorded:
+    """A source of one past start, and of answers that count how often they were asked for."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.hold = asyncio.Event()
+        self.hold.set()
+
+    async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
+        return [
+            PastRow(
+                job="speech/old",
+                user="sofia",
+                queue="default",
+                units=8,
+                submitted_s=from_s,
+                start_s=from_s,
+                end_s=to_s,
+                outcome="PREEMPTED",
+                why="was preempted by vision/seg",
+                by="vision/seg",
+            )
+        ]
+
+    async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
+        self.asked += 1
+        await self.hold.wait()
+        if job != "vision/seg":
+            raise PhalanxError(f"there is no waiting job {job}")
+        return {"start_s": T0 + 60, "until_s": T0 + 600, "victims": ["speech/train"]}
+
+
+@asynccontextmanager
+async def shown(first: State | None, viewer: Viewer = EVERYTHING, files: Path | None = None) -> AsyncIterator[Page]:
+    """A page at a free port, which shows `first`."""
+    clock = asyncio.get_running_loop().time
+    page = Page(Recorded(), Doorkeeper(viewer, clock), served_files(*([files] if files else [])), Board(), pause_s=0)
+    if first is not None:
+        page.publish(first)
+    async with serving(page, 0):
+        yield page
+
+
+@asynccontextmanager
+async def visitor(page: Page, *, enters: bool = True) -> AsyncIterator[ClientSession]:
+    """A browser; it has opened the link."""
+    address = f"http://127.0.0.1:{page.doorkeeper.port}"
+    async with ClientSession(address, cookie_jar=CookieJar(unsafe=True)) as browser:
+        if enters:
+            async with browser.get(page.doorkeeper.link.removeprefix(address), allow_redirects=False) as answer:
+                assert answer.status == 303, await answer.text()
+        yield browser
+
+
+def later(before: State, **facts: Any) -> State:
+    """The same state at a later moment."""
+    return State(facts=replace(before.facts, **facts), **before.sections())  # type: ignore[arg-type]  # the others
