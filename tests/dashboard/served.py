@@ -26,6 +26,7 @@ def state(*jobs: JobRow, at_s: float = T0, **facts: Any) -> State:
     """A cluster of one node and one queue, with these jobs."""
     reasons = {
         "r1": ReasonRow(
+            key="r1",
             code="NoRoom",
             text="placed 0 of 2 pods; speech/train holds 8 nvidia.com/gpu",
             numbers={"placed": 0, "pods": 2, "holders": {"speech/train": 8, "vision/seg": 4}, "whose": "sofia"},

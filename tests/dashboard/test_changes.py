@@ -19,8 +19,8 @@ def applied(model: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     for name, section in change.items():
         if name in ("facts", "from", "to"):
             continue
-        key = {"jobs": "id", "played": "job"}.get(name, "name")
-        rows = {row[key]: row for row in model[name]} if name != "reasons" else dict(enumerate(model[name]))
+        key = {"jobs": "id", "played": "job", "reasons": "key"}.get(name, "name")
+        rows = {row[key]: row for row in model[name]}
         rows |= {row[key]: row for row in section["set"]}
         model[name] = [row for known, row in rows.items() if known not in section["gone"]]
     return model

@@ -57,7 +57,7 @@ def test_of_every_code_a_sentence_of_others_is_written_again() -> None:
     redaction = Redaction(OF_VISION.sees, b"salt")
     for code in ReasonCode:
         row = ReasonRow(
-            code=str(code), text="sofia's speech/train", numbers={"new-key": "sofia", "jobs": ["speech/train"]}
+            key="r", code=str(code), text="sofia's speech/train", numbers={"new-key": "sofia", "jobs": ["speech/train"]}
         )
         found = msgspec.json.encode(redaction.reason(row, own=False)).decode()
         assert [secret for secret in SECRETS if secret in found] == [], code

@@ -64,7 +64,7 @@ class Redaction:
         """Return the state as the viewer may see it."""
         own = {row.reason for row in state.jobs.values() if row.reason and self._sees(row.id)}
         shared = {row.reason for row in state.jobs.values() if row.reason and not self._sees(row.id)}
-        reasons = {f"{key}-other": self.reason(row, own=False) for key, row in state.reasons.items() if key in shared}
+        reasons = {_of_others(key): self.reason(row, own=False) for key, row in state.reasons.items() if key in shared}
         reasons |= {key: self.reason(row, own=True) for key, row in state.reasons.items() if key in own}
         jobs = {self.name(key): self.job(row) for key, row in state.jobs.items()}
         played = {self.name(key): self.played(row) for key, row in state.played.items()}
@@ -86,7 +86,7 @@ class Redaction:
         by = self.name(row.preempted_by)
         if self._sees(row.id):
             return replace(row, preempted_by=by)
-        reason = f"{row.reason}-other" if row.reason else ""
+        reason = _of_others(row.reason) if row.reason else ""
         bare: dict[str, Any] = {"user": "", "array": "", "array_cap": None, "message": ""}
         return replace(row, id=self.name(row.id), preempted_by=by, reason=reason, **bare)
 
@@ -107,9 +107,10 @@ class Redaction:
         """Return the reason, with stand-ins. `own`: it is the reason of a job that the viewer may list."""
         numbers = {key: value for key, value in row.numbers.items() if key in _PLAIN}
         numbers |= {key: self._renamed(value) for key, value in row.numbers.items() if key in _NAMES}
+        key = row.key if own else _of_others(row.key)
         if own and row.code in _OWN:
             return replace(row, numbers=numbers)
-        return replace(row, text=_SENTENCES.get(row.code, _UNNAMED), numbers=numbers)
+        return replace(row, key=key, text=_SENTENCES.get(row.code, _UNNAMED), numbers=numbers)
 
     def _sees(self, job: str) -> bool:
         return self._visible(job.partition("/")[0])
@@ -125,3 +126,8 @@ class Redaction:
                 return [self._renamed(each) for each in value]
             case _:
                 return value
+
+
+def _of_others(key: str) -> str:
+    """Return the key of a reason as jobs have it that the viewer may not list."""
+    return f"{key}-other"

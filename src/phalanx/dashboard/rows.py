@@ -94,6 +94,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A reason why jobs wait. `never`: only the job, the settings or the nodes can mend it."""
 
+    key: str
     code: str
     text: str
     numbers: Mapping[str, Any] = {}

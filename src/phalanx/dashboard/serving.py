@@ -1,6 +1,6 @@
 """The routes of the page: its files, the state, the past, what would be, and one stream of changes.
 
-A stream sends at most one change a second, and a comment every 15 s, so that proxies and the page notice a dead one. A
+A stream sends at most one change a second, and a word every 15 s, so that proxies and the page notice a dead one. A
 page that comes back names the last state that it has, and gets what changed since, or the word to get all again.
 """
 
@@ -156,7 +156,7 @@ class Page:
                     await answer.write(b"id: %s\ndata: %s%s\n\n" % (known.encode(), leads, body[1:]))
                 await asyncio.wait({news}, timeout=_QUIET_S)
                 if not news.done():
-                    await answer.write(b": still here\n\n")
+                    await answer.write(b"event: still\ndata: {}\n\n")
                 else:
                     await asyncio.sleep(self.pause_s)
             finally:

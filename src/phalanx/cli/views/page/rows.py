@@ -156,7 +156,9 @@ def reason_key(reason: Reason) -> str:
 
 def _reason(reason: Reason) -> ReasonRow:
     numbers = msgspec.json.decode(msgspec.json.encode(dict(reason.numbers), enc_hook=float))
-    return ReasonRow(code=str(reason.code), text=reason.text, numbers=numbers, never=reason.code in _CANNOT)
+    return ReasonRow(
+        key=reason_key(reason), code=str(reason.code), text=reason.text, numbers=numbers, never=reason.code in _CANNOT
+    )
 
 
 def _sum(roles: Iterable[Role]) -> Counter[str]:

@@ -1,0 +1,50 @@
+// The history of a job, as facts in the order of time: what is known, now, and what is expected. Pure.
+
+/** @typedef {{ at: number, kind: string, now?: boolean, future?: boolean, [more: string]: any }} Line */
+
+/** @param {any} job @param {any} model @returns {Line[]} */
+export function history(job, model) {
+  const lines = [];
+  const runs = model.gone.get(job.id)?.runs ?? [];
+  if (job.submitted !== undefined) lines.push({ at: job.submitted, kind: "submitted" });
+  for (const run of runs) {
+    lines.push({ at: run.start, kind: "start", places: run.places });
+    if (run.outcome === "preempted")
+      lines.push({ at: run.end, kind: "preempted", by: run.by, ran: run.end - run.start, why: run.why });
+    else lines.push({ at: run.end, kind: "end", outcome: run.outcome, ran: run.end - run.start, why: run.why });
+  }
+  if (job.runs && !runs.some((run) => Math.abs(run.start - job.start) < 0.05))
+    lines.push({ at: job.start, kind: "start", places: job.places });
+  if (job.over && !runs.length)
+    lines.push({
+      at: job.since,
+      kind: "end",
+      outcome: job.state,
+      ran: Math.max(0, job.since - job.submitted),
+      why: job.message,
+    });
+  const made = model.kills.filter((kill) => kill.by === job.id);
+  if (made.length) {
+    const hours = made.reduce((n, kill) => n + (kill.units * kill.ran) / 60, 0);
+    lines.push({
+      at: made.at(-1).at,
+      kind: "made",
+      victims: made.map((kill) => kill.victim),
+      units: made.reduce((n, kill) => n + kill.units, 0),
+      hours,
+    });
+  }
+  lines.sort((a, b) => a.at - b.at || (a.kind === "submitted" ? -1 : 0));
+  if (job.state === "stopping")
+    lines.push({ at: 0, kind: "preempted", by: job.preemptedBy, ran: -job.start, now: true });
+  else if (job.runs) lines.push({ at: 0, kind: "runs", now: true });
+  if (job.waits) lines.push({ at: 0, kind: "waits", now: true });
+  if (job.runs && job.state !== "stopping") {
+    if (job.expectedEnd && job.end !== null) lines.push({ at: job.end, kind: "will end", future: true });
+    if (job.limit !== null && !(job.expectedEnd && job.end !== null && Math.abs(job.start + job.limit - job.end) < 1))
+      lines.push({ at: job.start + job.limit, kind: "limit", future: true });
+  }
+  if (job.waits && job.expected && job.expected[2] !== null && !job.reason?.never)
+    lines.push({ at: job.expected[2], kind: "will start", future: true });
+  return lines;
+}
