@@ -17,13 +17,14 @@ setup: .venv/.ready  ## make .venv with the pinned requirements (about a minute 
 demo: setup      ## six applications at once, first pod by pod, then as gangs (under two minutes)
 	@$(BIN)/phalanx demo --timeline out/demo.svg
 
-page: setup      ## install the libraries of `phalanx dashboard` (npm packages; a few seconds)
+page: setup      ## the libraries of the page of `phalanx dashboard` (npm packages; a few seconds)
 	@$(BIN)/python -m phalanx.dashboard.libraries
 
 check: setup     ## style, types, house rules and the fast tests (about a minute and a half)
 	@$(MAKE) --no-print-directory --jobs 2 style types fast
 
 test: setup      ## everything `make check` does, and the slow tests (ten to fifteen minutes on two cores)
+	-@$(MAKE) --no-print-directory page
 	@$(MAKE) --no-print-directory --jobs 2 style types all
 
 style: setup

@@ -73,6 +73,14 @@ def install(say: Say, checkout: Path = CHECKOUT, static: Path = STATIC) -> None:
         _copy(Path(folder) / "node_modules", static)
 
 
+def install_all(say: Say, checkout: Path = CHECKOUT, static: Path = STATIC) -> None:
+    """Install the libraries, and in the checkout itself what the tests of the page need. Raises PhalanxError."""
+    say("installing the libraries of the page, and what its tests need (npm packages, pinned in package-lock.json)")
+    with tempfile.TemporaryDirectory(prefix="phalanx-page-") as folder:
+        _run([*_npm(say, Path(folder)), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], checkout)
+    _copy(checkout / "node_modules", static)
+
+
 def _npm(say: Say, folder: Path) -> list[str]:
     """Return how to run npm: the machine's, else that of a package of PyPI, installed for this once."""
     if (found := shutil.which("npm")) and shutil.which("node"):
@@ -133,6 +141,6 @@ def _relative(text: str) -> str:
 
 if __name__ == "__main__":
     try:
-        install(print)
+        install_all(print)
     except PhalanxError as failure:
         sys.exit(f"page: {failure}")

@@ -20,12 +20,15 @@ from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger
 from phalanx.cli.terminal.output import note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.cli.views.page.following import Following
-from phalanx.client.connection import Connection
+from phalanx.client.connection import ApiError, Connection
+from phalanx.client.kind import Kind
 from phalanx.dashboard.access import Doorkeeper, Viewer
 from phalanx.dashboard.changes import Board
 from phalanx.dashboard.libraries import require
 from phalanx.dashboard.rows import Facts
 from phalanx.dashboard.serving import Page, served_files, serving
+
+_SELF = Kind(group="authentication.k8s.io", plural="selfsubjectreviews", name="SelfSubjectReview", namespaced=False)
 
 
 async def dashboard(
@@ -61,9 +64,10 @@ async def dashboard(
     async with connected(target) as connection:
         namespace = await seen_namespace(connection, (space or Namespace()).namespace)
         url = ledger or find_ledger_of(target, os.environ)
-        facts = Facts(cluster=_cluster(connection), past=url is not None, terminal=_terminal(target))
+        user = await _user(connection)
+        facts = Facts(cluster=_cluster(connection), user=user, past=url is not None, terminal=_terminal(target))
         following = Following(connection, facts, namespace, url)
-        viewer = Viewer(name=getpass.getuser(), namespaces=frozenset({namespace}) if namespace else None)
+        viewer = Viewer(name=user, namespaces=frozenset({namespace}) if namespace else None)
         page = Page(following, Doorkeeper(viewer, time.monotonic), served_files(), Board())
         async with serving(page, port):
             link = page.doorkeeper.link
@@ -73,6 +77,15 @@ async def dashboard(
                 note("no browser could be started; open the link by hand")
             with contextlib.suppress(asyncio.CancelledError):
                 await until_stopped(following.run(page.publish))
+
+
+async def _user(connection: Connection) -> str:
+    """Return the name under which the cluster knows this user; else that of this machine."""
+    try:
+        answer = await connection.create(_SELF, {"apiVersion": _SELF.api_version, "kind": _SELF.name})
+        return str(answer["status"]["userInfo"]["username"])
+    except (ApiError, KeyError, TypeError):
+        return getpass.getuser()
 
 
 def _cluster(connection: Connection) -> str:

@@ -44,7 +44,8 @@ log = logging.getLogger(__name__)
 _PAUSE_S = 1.0  # between two states
 _IDLE_S = 10.0  # a state is made so often though nothing changed: times pass, and leases are renewed
 _STATE_PART = 0.5  # of the time, at most, a state is being made
-_FORECAST_S = 30.0  # between two forecasts
+_FORECAST_S = 30.0  # between two forecasts, unless they are cheap
+_CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # so much later, after one that took no longer
 _FORECAST_PART = 0.2
 _LISTING_S = 120.0
 _RELOAD_S = 60.0  # between two readings of what is not watched: run times, past usage, the policy
@@ -189,7 +190,8 @@ class Following:
             except Exception:  # a defect of the play must not end what else is shown
                 log.exception("the expected starts could not be found")
             took_s = asyncio.get_running_loop().time() - began_s
-            self._foresee_s = began_s + took_s + max(_FORECAST_S, took_s / _FORECAST_PART - took_s)
+            pause_s = _CHEAP_FORECAST_S if took_s < _CHEAP_S else _FORECAST_S
+            self._foresee_s = began_s + took_s + max(pause_s, took_s / _FORECAST_PART - took_s)
 
         self._foreseen = asyncio.create_task(foresee())
 

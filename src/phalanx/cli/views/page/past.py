@@ -52,7 +52,10 @@ def preemptor(start: StartEntry) -> str:
 
 def _why(entry: JobEntry, start: StartEntry) -> str:
     last = bool(entry.starts) and start is entry.starts[-1] and start.state is not State.COMPLETED
-    return start.reason.partition(": ")[2] or (entry.cause if last else "")
+    text = start.reason.partition(": ")[2]
+    if start.state is State.PREEMPTED:
+        text = text.partition("): ")[2] or text  # the preemptor is told by its name
+    return text or (entry.cause if last else "")
 
 
 def _places(start: StartEntry, unit: Unit) -> tuple[tuple[str, float], ...]:

@@ -124,7 +124,7 @@ export function modelOf(rows, past) {
   const jobs = new Map();
   for (const row of sections.jobs.values()) jobs.set(row.id, jobOf(row, minutes, placed, sections.reasons));
   const list = [...jobs.values()];
-  const gone = goneOf(past, minutes, placed);
+  const gone = goneOf(past, minutes, placed, jobs);
   const bars = laid(barsOf(list, past, [...sections.played.values()], jobs, minutes, placed), nodes);
   hold(nodes, list);
   const { queues, tree, leaves } = treeOf([...sections.queues.values()]);
@@ -292,9 +292,12 @@ export function holderOf(node, square) {
   return found;
 }
 
-function goneOf(past, minutes, placed) {
+/** Jobs of the ledger by name, with their runs. A name may be given again: of a job that is there, only its own runs count. */
+function goneOf(past, minutes, placed, jobs) {
   const gone = new Map();
   for (const row of [...past].sort((a, b) => a.start_s - b.start_s)) {
+    const there = jobs.get(row.job);
+    if (there && Math.abs(there.submitted - minutes(row.submitted_s)) > 0.1) continue;
     if (!gone.has(row.job))
       gone.set(row.job, {
         id: row.job,

@@ -40,7 +40,7 @@ function Blockers({ job }) {
     most = Math.max(...rows.map(([, n]) => n), 1);
   const inUnits = (n) =>
     resource === "cpu"
-      ? `${count(n / 1000)} CPUs`
+      ? plural(n / 1000, "CPU")
       : resource === "memory"
         ? `${count(n / 2 ** 30)} GiB`
         : resource === "nvidia.com/gpu"
@@ -54,7 +54,7 @@ function Blockers({ job }) {
     if (other.runs) return other.limit === null ? "no time limit" : `ends by ${moment(other.start + other.limit)}`;
     return other.expected ? `expected ${expectedText(other.expected)}` : "";
   };
-  return html`<div class="holders"><h3 class="dim">${title}</h3>${rows.map(([id, n]) => {
+  return html`<div class="holders"><h2 class="dim">${title}</h2>${rows.map(([id, n]) => {
     const other = model.jobs.get(id);
     return html`<div class="row" key=${id}>${other ? html`<${JobLink} id=${id} />` : html`<span><bdi>${id}</bdi></span>`}<span class="small">${other && html`<${Queue} name=${other.queue} />`}</span>
       <span class="amount">${resource && n > 0 && html`<span class="hb" style=${{ flex: `0 0 ${Math.max(2, (n / most) * 62)}%`, "--c": other ? colour(other.queue) : "var(--track)" }}></span>`}${resource && n > 0 ? inUnits(n) : other?.units ? units(other.units) : ""}</span>
@@ -75,6 +75,8 @@ function Pods({ job }) {
 
 function When({ job }) {
   const x = job.expected;
+  const { forecast } = state.value;
+  if (!x && (forecast === null || forecast < job.since)) return html`<p class="dim" role="status">The cluster is being played forward…</p>`;
   if (!x) return html`<p class="dim">That is not known: neither run times nor time limits tell.</p>`;
   if (x[1] === null) return html`<p class="dim">Later than was played forward.</p>`;
   const known = x.filter((v) => v !== null),

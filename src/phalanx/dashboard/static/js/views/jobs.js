@@ -57,16 +57,17 @@ function Start({ job }) {
 }
 
 function Row({ job, more, at, sel, model, height }) {
-  return html`<a class=${`gr${sel ? " sel" : ""}`} role="row" id=${`row-${at}`} aria-rowindex=${at + 2} href=${more ? jobsHref(`array:${job.array}`) : jobHref(job.id)} style=${{ transform: `translateY(${at * height}px)`, height: `${height}px` }}>
+  const href = more ? jobsHref(`array:${job.array}`) : jobHref(job.id);
+  return html`<div class=${`gr${sel ? " sel" : ""}`} role="row" id=${`row-${at}`} aria-rowindex=${at + 2} style=${{ transform: `translateY(${at * height}px)`, height: `${height}px` }}>
     <span role="cell"><${State} of=${job.state} word=${false} /></span>
-    <span role="cell" class="jn" title=${job.id}><span>${job.namespace}/</span><bdi>${job.name}</bdi>${more > 0 && html`<em title="of the same array; Enter shows them">+${count(more)}</em>`}</span>
+    <span role="cell" class="jn" title=${job.id}><a href=${href}><span>${job.namespace}/</span><bdi>${job.name}</bdi></a>${more > 0 && html`<em title="of the same array; Enter shows them">+${count(more)}</em>`}</span>
     <span role="cell"><${Queue} name=${job.queue} link=${false} /></span>
     <span role="cell" class="dim"><bdi>${job.user}</bdi></span>
     <span role="cell" class="num">${job.units ? html`${count(job.units)}<span class="unit"> ${job.units === 1 ? unitWord() : unitsWord()}</span>` : html`<span class="faint">–</span>`}</span>
     <span role="cell" class="num dim">${span(-job.since)}</span>
     <span role="cell" class="small">${where(job, model)}</span>
     <span role="cell" class="xs"><${Start} job=${job} /></span>
-  </a>`;
+  </div>`;
 }
 
 /** The rows to show. While the reader is in the table they keep their places; what changed is counted. */
@@ -172,16 +173,13 @@ function useScroll(box, phone) {
   return view;
 }
 
-function useChoice(box, rows, height, sel, setSel) {
+/** The keys of the table. `live`: what is shown and chosen now, which a key may follow faster than the page is drawn. */
+function useChoice(box, live, setSel) {
   useEffect(() => {
     const key = (event) => {
-      if (
-        (event.target.closest?.("input, dialog") && event.key !== "Escape") ||
-        event.ctrlKey ||
-        event.metaKey ||
-        event.altKey
-      )
-        return;
+      const { rows, height, sel } = live.current;
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.target.closest?.("input, dialog") && event.key !== "Escape") return;
       if (!shortcuts.value && event.key.length === 1) return;
       if (event.key === "Escape" && event.target.closest?.(".filter")) {
         event.target.blur();
@@ -190,20 +188,22 @@ function useChoice(box, rows, height, sel, setSel) {
       const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
       if (step && rows.length) {
         event.preventDefault();
-        const now = Math.max(0, Math.min(rows.length - 1, sel + step)),
-          area = box.current;
+        const now = Math.max(0, Math.min(rows.length - 1, sel + step));
+        const area = box.current;
         if (now * height < area.scrollTop) area.scrollTop = now * height;
         if ((now + 1) * height > area.scrollTop + area.clientHeight)
           area.scrollTop = (now + 1) * height - area.clientHeight;
         hovered.value = rows[now]?.[0].id ?? "";
+        live.current.sel = now;
         setSel(now);
       }
-      if (event.key === "Enter" && sel >= 0 && rows[sel] && !event.target.closest?.("a, button"))
-        location.hash = rows[sel][1] ? jobsHref(`array:${rows[sel][0].array}`) : jobHref(rows[sel][0].id);
+      const chosen = event.key === "Enter" && sel >= 0 ? rows[sel] : null;
+      if (chosen && !event.target.closest?.("a, button"))
+        location.hash = chosen[1] ? jobsHref(`array:${chosen[0].array}`) : jobHref(chosen[0].id);
     };
     addEventListener("keydown", key);
     return () => removeEventListener("keydown", key);
-  }, [rows, sel]);
+  }, []);
 }
 
 export function Jobs() {
@@ -237,7 +237,9 @@ export function Jobs() {
   );
   const [rows, changes, takeIn] = useSteadyRows(sorted, `${query}|${sort}|${fold}`, inside);
   const view = useScroll(box, phone);
-  useChoice(box, rows, height, sel, setSel);
+  const live = useRef({ rows, height, sel });
+  live.current = { rows, height, sel };
+  useChoice(box, live, setSel);
   const first = Math.max(0, Math.floor(view.top / height) - 8),
     last = Math.min(rows.length, Math.ceil((view.top + view.height) / height) + 8);
   const held = found.reduce((n, job) => n + (job.runs ? job.units : 0), 0),

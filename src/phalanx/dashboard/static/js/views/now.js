@@ -117,6 +117,7 @@ function Queues() {
       Math.max(queue.used, queue.guaranteed ?? Math.min(model.units, queue.limit ?? model.units)),
     ),
   );
+  const bounded = model.tree.some((queue) => queue.guaranteed !== null || queue.limit !== null);
   const hidden = (queue) => {
     for (let at = model.queues.get(queue.parent), n = 0; at && n < 50; at = model.queues.get(at.parent), n++)
       if (closed.has(at.name)) return true;
@@ -129,7 +130,7 @@ function Queues() {
       return next;
     });
   return html`<section aria-labelledby="h-queues">
-    <div class="section-head"><h2 id="h-queues">Queues</h2><span class="say">${unitsWord()} in use, against what each is guaranteed</span></div>
+    <div class="section-head"><h2 id="h-queues">Queues</h2><span class="say">${unitsWord()} in use${bounded ? ", against what each is guaranteed" : ""}</span></div>
     <div role="table" aria-label="Queues">
       <div class="qrow head" role="row"><span role="columnheader">queue</span><span role="columnheader"><span class="sr">bar</span></span><span role="columnheader" class="num">in use</span><span role="columnheader"><span class="sr">balance</span></span><span role="columnheader" class="num">running</span><span role="columnheader" class="num">waiting</span></div>
       ${model.tree
@@ -143,11 +144,11 @@ function Queues() {
           <span class="num rn dim" role="cell">${count(queue.running)}</span><span class="num wt dim" role="cell">${count(queue.waiting)}</span></div>`,
         )}
     </div>
-    <div class="legend gap-s">
+    ${bounded && html`<div class="legend gap-s">
       <span><svg width="22" height="12"><rect width="22" height="12" rx="2" fill="var(--track)" /><rect width="14" height="12" fill="var(--accent)" /><line x1="21" x2="21" y1="0" y2="12" stroke="var(--ink)" stroke-width="1.5" /></svg>in use, within its guarantee</span>
       <span><svg width="22" height="12"><line x1="3" x2="3" y1="0" y2="12" stroke="var(--ink)" stroke-width="1.5" /><rect x="4" y="2.5" width="18" height="7" fill="var(--accent)" /></svg>borrowed</span>
       <span><svg width="8" height="12"><path d="M4 0v12" stroke="var(--bad)" stroke-width="1.5" stroke-dasharray="2 2" /></svg>limit</span>
-    </div>
+    </div>`}
   </section>`;
 }
 
@@ -155,16 +156,17 @@ function Queues() {
 
 /** The first jobs by their median start; of an array the first speaks for those behind it. */
 function nextRows(model) {
-  const seen = new Map();
-  for (const job of model.waiting
-    .filter((one) => one.expected?.[2] != null || one.soon)
-    .sort((a, b) => (a.expected?.[2] ?? 0) - (b.expected?.[2] ?? 0))) {
-    const key = job.array ? `${job.namespace}/${job.array}` : job.id;
-    if (seen.has(key)) seen.get(key).more++;
-    else seen.set(key, { job, more: 0 });
-    if (seen.size > 24) break;
+  const keyOf = (job) => (job.array ? `${job.namespace}/${job.array}` : job.id);
+  const all = new Map();
+  for (const job of model.waiting) all.set(keyOf(job), (all.get(keyOf(job)) ?? 0) + 1);
+  const first = new Map();
+  const known = model.waiting.filter((job) => job.expected?.[2] != null || job.soon);
+  for (const job of known.sort((a, b) => (a.expected?.[2] ?? 0) - (b.expected?.[2] ?? 0))) {
+    const key = keyOf(job);
+    if (!first.has(key)) first.set(key, { job, more: all.get(key) - 1 });
+    if (first.size === 8) break;
   }
-  return [...seen.values()].slice(0, 8);
+  return [...first.values()];
 }
 
 function Next() {
