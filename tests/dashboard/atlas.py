@@ -172,6 +172,29 @@ def _start(minutes: float) -> tuple[float | None, ...]:
     return tuple(NOW_S + minutes * 60 * part for part in parts)
 
 
+def _array(jobs: dict[str, JobRow]) -> None:
+    """Sixty jobs of one array, of which four run at a time."""
+    for number in range(60):
+        jobs[f"vision/sweep-aug-{number:03}"] = JobRow(
+            id=f"vision/sweep-aug-{number:03}",
+            user="hana",
+            queue="vision",
+            units=1,
+            each=1,
+            pods=1,
+            cpu=12,
+            memory=96,
+            array="sweep-aug",
+            array_cap=4,
+            submitted_s=NOW_S - 3000,
+            since_s=NOW_S - 3000,
+            limit_s=3600,
+            reason="array",
+            start_s=_start(6 + number * 9),
+            position=10 + number,
+        )
+
+
 def _waiting(rng, jobs, name, user) -> None:  # type: ignore[no-untyped-def]  # a step of `atlas`
     jobs["language/data-mix-9"] = JobRow(
         id="language/data-mix-9",
@@ -201,25 +224,7 @@ def _waiting(rng, jobs, name, user) -> None:  # type: ignore[no-untyped-def]  # 
         reason="never",
         position=9,
     )
-    for number in range(60):
-        jobs[f"vision/sweep-aug-{number:03}"] = JobRow(
-            id=f"vision/sweep-aug-{number:03}",
-            user="hana",
-            queue="vision",
-            units=1,
-            each=1,
-            pods=1,
-            cpu=12,
-            memory=96,
-            array="sweep-aug",
-            array_cap=4,
-            submitted_s=NOW_S - 3000,
-            since_s=NOW_S - 3000,
-            limit_s=3600,
-            reason="array",
-            start_s=_start(6 + number * 9),
-            position=10 + number,
-        )
+    _array(jobs)
     for number in range(24):
         leaf = rng.choice([one for one in LEAVES if one != "ci"])
         job, gpus = name(leaf), rng.choice((1, 2, 4, 8))
