@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from PIL import Image
 
 from phalanx.dashboard.rows import JobRow, State
 from tests.dashboard.atlas import NOW_S
@@ -296,3 +299,28 @@ def test_times_are_of_the_browsers_zone_or_utc(browser: Any, server: Server, zon
         assert f"live, {zone[1]}" in one.text
         one.page.click(".live")
         one.page.wait_for_selector("text=live, 14:02 UTC")
+
+
+# --- the pictures of the guide ----------------------------------------------------------------------------------------
+
+DOCS = Path(__file__).parents[2] / "docs"
+PICTURES = {
+    "dashboard-now.png": "#/now",
+    "dashboard-job.png": "#/job/language/llm-3b-abl-1",
+    "dashboard-time.png": "#/time",
+}
+
+
+def test_the_pictures_of_the_guide(browser: Any, server: Server) -> None:
+    """`PHALANX_REWRITE=1 pytest tests/dashboard/test_browser.py -k pictures` takes them anew."""
+    with tab(browser, server, viewport={"width": 1280, "height": 900}) as one:
+        for name, route in PICTURES.items():
+            one.open(route)
+            one.page.wait_for_function("() => document.fonts.status === 'loaded'")
+            one.page.wait_for_selector(".joblink, .gscroll")
+            taken = one.page.screenshot()
+            if os.environ.get("PHALANX_REWRITE"):
+                small = Image.open(io.BytesIO(taken)).convert("RGB").quantize(160)
+                small.save(DOCS / name, optimize=True)
+            with Image.open(DOCS / name) as kept:
+                assert kept.size == Image.open(io.BytesIO(taken)).size

@@ -222,15 +222,16 @@ def think(
     usage: Sequence[Event] = (),
     *,
     partial: bool = False,
+    decides: bool = True,
 ) -> Snapshot:
     """Fold the events of the world, with past runs and the past usage besides, and decide on the result. The world's
-    writes are never sent: its writer does not run."""
+    writes are never sent: its writer does not run. `decides` False: nothing is decided, and the snapshot is partial."""
     cluster, policy = Cluster(), policy or Policy()
     told = list(world.events())
     known = max((at for at, event in enumerate(told, 1) if isinstance(event, QueueSeen)), default=0)
     events = tuple(with_past_runs([*told[:known], *usage, *told[known:]], runs))
     fold(cluster, (PolicySeen(policy), Ticked(now_s), *events))
-    plan = decide(cluster, policy, now_s)
+    plan = decide(cluster, policy, now_s) if decides else Plan()
     kinds = (JOBS, PODS, NODES, QUEUES, *sorted(world.caches.served, key=lambda kind: kind.plural))
     return Snapshot(
         cluster=cluster,
@@ -240,7 +241,7 @@ def think(
         objects={kind: dict(informers(kind).objects) for kind in kinds},
         wrong=dict(world.queues.wrong),
         now_s=now_s,
-        partial=partial,
+        partial=partial or not decides,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,8 +29,9 @@ from phalanx.cli.views.page.future import Outlook, outlook
 from phalanx.cli.views.page.rows import Unit, state_of
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
-from phalanx.client.kind import LEASES, Kind
+from phalanx.client.kind import JOBS, LEASES, Kind
 from phalanx.client.moment import MomentError, read_moment
+from phalanx.core.decide import decide
 from phalanx.dashboard.rows import Facts, PastRow, State
 from phalanx.kube.leader.lease import NAME, NAMESPACE
 from phalanx.kube.routing.caches import REQUIRED, ObjectCaches
@@ -43,7 +45,8 @@ log = logging.getLogger(__name__)
 
 _PAUSE_S = 1.0  # between two states
 _IDLE_S = 10.0  # a state is made so often though nothing changed: times pass, and leases are renewed
-_STATE_PART = 0.5  # of the time, at most, a state is being made
+_STATE_PART = 0.25  # of the time, at most, a state is being made
+MANY_JOBS = 1000  # of more, not every state is decided on: the reasons are those of the last forecast
 _FORECAST_S = 30.0  # between two forecasts, unless they are cheap
 _CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # so much later, after one that took no longer
 _FORECAST_PART = 0.2
@@ -67,6 +70,7 @@ class Following:
         self._reloaded_s = float("-inf")
         self._outlook: Outlook | None = None
         self._snapshot: Snapshot | None = None
+        self._thought: Snapshot | None = None  # of many jobs: the last one on which was decided
         self._stating, self._playing = ThreadPoolExecutor(1, "state"), ThreadPoolExecutor(1, "forecast")
         self._foreseen: asyncio.Task[None] | None = None
         self._foresee_s = 0.0  # the loop's time of the next forecast
@@ -102,9 +106,9 @@ class Following:
 
     async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
         snapshot = self._snapshot
-        if snapshot is None or snapshot.partial:
+        if snapshot is None or self._namespace:
             return {"start_s": None, "until_s": time.time(), "victims": [], "changes": []}
-        reason = snapshot.reasons.get(job)
+        reason = (snapshot if self._thought is None or not snapshot.partial else self._thought).reasons.get(job)
         return await self._in(self._playing, sooner.answer, snapshot.cluster, job, change, reason, snapshot.now_s)
 
     # --- inside -----------------------------------------------------------------------------------------------------
@@ -148,10 +152,19 @@ class Following:
     def _made(self, objects: Mapping[Kind, Mapping[str, Object]], facts: Facts, now_s: float) -> tuple[Snapshot, State]:
         """Return the snapshot of these objects, and the page's state. Runs in a thread."""
         assert self._policies is not None
+        partial, few = bool(self._namespace), len(objects[JOBS]) <= MANY_JOBS
         snapshot = snapshot_of(
-            objects, self._settings(), self._policies, now_s, self._usage, self._runs, partial=bool(self._namespace)
+            objects, self._settings(), self._policies, now_s, self._usage, self._runs, partial=partial, decides=few
         )
-        return snapshot, state_of(snapshot, self._outlook, facts)
+        thought = self._thought if not few and not partial else None
+        return snapshot, state_of(snapshot, self._outlook, facts, thought)
+
+    def _think(self, snapshot: Snapshot) -> Outlook:
+        """Look ahead, and first decide where that was too much to do for every state. Runs in a thread."""
+        if snapshot.partial:
+            plan = decide(snapshot.cluster.copy(), snapshot.cluster.policy, snapshot.now_s)
+            self._thought = dataclasses.replace(snapshot, plan=plan, partial=False)
+        return outlook(snapshot.cluster, snapshot.now_s)
 
     async def _reload(self, at_s: float) -> None:
         if at_s - self._reloaded_s < _RELOAD_S:
@@ -179,13 +192,13 @@ class Following:
         """Begin a forecast, if one is due and none is being made."""
         snapshot = self._snapshot
         busy = self._foreseen is not None and not self._foreseen.done()
-        if busy or snapshot is None or snapshot.partial or now_s < self._foresee_s:
+        if busy or snapshot is None or self._namespace or now_s < self._foresee_s:
             return
 
         async def foresee() -> None:
             began_s = asyncio.get_running_loop().time()
             try:
-                self._outlook = await self._in(self._playing, outlook, snapshot.cluster, snapshot.now_s)
+                self._outlook = await self._in(self._playing, self._think, snapshot)
                 self._news.set()
             except Exception:  # a defect of the play must not end what else is shown
                 log.exception("the expected starts could not be found")
@@ -208,8 +221,10 @@ def snapshot_of(
     runs: Sequence[RunTold] = (),
     *,
     partial: bool = False,
+    decides: bool = True,
 ) -> Snapshot:
-    """Return the cluster of these objects, and what would be decided. `partial`: only one namespace may be seen."""
+    """Return the cluster of these objects, and what would be decided. `partial`: only one namespace may be seen.
+    `decides` False: nothing is decided, and reasons are those that the scheduler wrote."""
     nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # nothing is ever sent
     caches = {kind: Informer(nowhere, kind) for kind in objects}
     with _quiet(partial):
@@ -218,7 +233,9 @@ def snapshot_of(
                 caches[kind].observe(obj)
         world = KubeWorld(nowhere, caches.__getitem__, settings, lambda: now_s)
         world.caches.look_up([kind for kind in objects if kind not in REQUIRED])
-        return live_state.think(world, caches.__getitem__, now_s, policies.policy, runs, usage, partial=partial)
+        return live_state.think(
+            world, caches.__getitem__, now_s, policies.policy, runs, usage, partial=partial, decides=decides
+        )
 
 
 @contextmanager

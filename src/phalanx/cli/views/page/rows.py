@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from hashlib import blake2b
 from math import inf, isfinite
@@ -54,14 +55,18 @@ class Unit:
         return _number(amounts.get(self.resource, 0) / (1000 if self.resource == CPU else 1))
 
 
-def state_of(snapshot: Snapshot, outlook: Outlook | None, facts: Facts) -> State:
-    """Return the state that the page shows. `facts`: what is known besides the snapshot."""
+def state_of(snapshot: Snapshot, outlook: Outlook | None, facts: Facts, thought: Snapshot | None = None) -> State:
+    """Return the state that the page shows. `facts`: what is known besides the snapshot. `thought`: an earlier snapshot
+    on which was decided, where nothing was decided on this one."""
     nodes = [node for node in snapshot.cluster.columns.nodes if node is not None]
     unit = Unit(nodes)
     found = job_view.views(snapshot, finished=True)
+    if thought is not None:
+        found = list(_with_reasons(found, thought))
     reasons = {reason_key(view.reason): view.reason for view in found if view.reason is not None}
-    jobs = {row.id: row for row in _jobs(snapshot, found, unit, outlook)}
-    head, head_s = _head(snapshot)
+    places = {} if (thought or snapshot).partial else _positions(thought or snapshot)
+    jobs = {row.id: row for row in _jobs(snapshot, found, unit, outlook, places)}
+    head, head_s = _head(thought or snapshot)
     return State(
         facts=msgspec.structs.replace(
             facts,
@@ -84,8 +89,20 @@ def state_of(snapshot: Snapshot, outlook: Outlook | None, facts: Facts) -> State
 # --- jobs -----------------------------------------------------------------------------------------------------------
 
 
-def _jobs(snapshot: Snapshot, found: Iterable[JobView], unit: Unit, outlook: Outlook | None) -> Iterator[JobRow]:
-    places = {} if snapshot.partial else _positions(snapshot)
+def _with_reasons(found: Iterable[JobView], thought: Snapshot) -> Iterator[JobView]:
+    """Yield the jobs with the reasons for which they were found to wait, and nominated as they were."""
+    reasons, nominated = thought.reasons, thought.nominated
+    for view in found:
+        if view.state != "queued":
+            yield view
+        else:
+            state = "promised" if view.id in nominated else view.state
+            yield replace(view, state=state, reason=reasons.get(view.id, view.reason))
+
+
+def _jobs(
+    snapshot: Snapshot, found: Iterable[JobView], unit: Unit, outlook: Outlook | None, places: Mapping[str, int]
+) -> Iterator[JobRow]:
     for view in found:
         record = snapshot.cluster.jobs.get(view.id)
         job = record.job if record is not None else None

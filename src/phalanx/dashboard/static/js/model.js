@@ -116,17 +116,17 @@ export function modelOf(rows, past) {
   const minutes = (seconds) => (seconds - now) / 60;
   setMoment(now);
   setUnit(facts.unit ?? "cpu");
-  const nodes = [...sections.nodes.values()]
-    .map(nodeOf)
-    .sort((a, b) => byName(a.group, b.group) || byName(a.name, b.name));
+  if (!ordered.has(sections.nodes)) ordered.set(sections.nodes, inOrder([...sections.nodes.values()]));
+  const nodes = ordered.get(sections.nodes).map(nodeOf);
   const nodeAt = new Map(nodes.map((node, at) => [node.name, at]));
   const placed = (places) => (places ?? []).map(([name, amount]) => [nodeAt.get(name) ?? -1, amount]);
   const jobs = new Map();
   for (const row of sections.jobs.values()) jobs.set(row.id, jobOf(row, minutes, placed, sections.reasons));
   const list = [...jobs.values()];
   const gone = goneOf(past, minutes, placed, jobs);
-  const bars = laid(barsOf(list, past, [...sections.played.values()], jobs, minutes, placed), nodes);
-  hold(nodes, list);
+  const played = () => [...sections.played.values()];
+  const bars = once(() => laid(barsOf(list, past, played(), jobs, minutes, placed), nodes));
+  const filled = once(() => hold(nodes, list));
   const { queues, tree, leaves } = treeOf([...sections.queues.values()]);
   const waiting = list.filter((job) => job.waits);
   const kills = killsOf(past, list, minutes);
@@ -136,7 +136,14 @@ export function modelOf(rows, past) {
     jobs,
     list,
     gone,
-    bars,
+    /** What ran, runs and is expected to run, with the lanes of each; made when a view first asks for it. */
+    get bars() {
+      return bars();
+    },
+    /** The nodes, with the jobs that hold them; made when a view first asks for it. */
+    get filled() {
+      return filled();
+    },
     kills,
     queues,
     tree,
@@ -166,12 +173,24 @@ export function modelOf(rows, past) {
   };
 }
 
+/** A value that is made when it is first asked for. @template T @param {() => T} make @returns {() => T} */
+function once(make) {
+  let found;
+  return () => (found ??= make());
+}
+
 const sum = (items, of) => {
   let total = 0;
   for (const item of items) total += of(item);
   return Math.round(total * 1000) / 1000;
 };
-const byName = (a, b) => a.localeCompare(b, "en", { numeric: true });
+const byName = new Intl.Collator("en", { numeric: true }).compare;
+const ordered = new WeakMap(); // a section -> its nodes in order: nodes seldom change
+
+/** By rack, and then by name. */
+function inOrder(rows) {
+  return rows.sort((a, b) => byName(a.group ?? "", b.group ?? "") || byName(a.name, b.name));
+}
 
 function nodeOf(row) {
   const units = row.units ?? 0;
@@ -273,6 +292,7 @@ function hold(nodes, list) {
       if (node >= 0 && amount > 0) nodes[node].held.push({ job, pieces: lanes[node].take(amount) });
   for (const job of list)
     if (job.state === "promised") for (const [node] of job.places) if (node >= 0) nodes[node].coming.push(job);
+  return nodes;
 }
 
 /** The holder of a square: of those that hold a part of it, the one with the largest part. @param {any} node @param {number} square */

@@ -260,7 +260,7 @@ function GroupBar({ name, nodes }) {
 function Nodes() {
   const model = state.value,
     [by, setBy] = useState("queue"),
-    shown = model.nodes.filter((node) => node.units > 0),
+    shown = model.filled.filter((node) => node.units > 0),
     without = model.nodes.length - shown.length;
   if (!shown.length) return null;
   const groups = new Map(),
