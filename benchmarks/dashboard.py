@@ -37,6 +37,9 @@ class Source:
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
         return ()
 
+    async def history(self, job: str) -> Sequence[tuple[float, str]]:
+        return ()
+
     async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
         return {}
 

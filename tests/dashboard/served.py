@@ -78,6 +78,9 @@ class Recorded:
             )
         ]
 
+    async def history(self, job: str) -> Sequence[tuple[float, str]]:
+        return ((T0 - 3000, "NoRoom"), (T0 - 1200, "Reserved")) if job == "speech/train" else ()
+
     async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
         self.asked += 1
         await self.hold.wait()

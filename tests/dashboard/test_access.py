@@ -8,7 +8,7 @@ import pytest
 
 from tests.dashboard.served import OF_VISION, SEG, TRAIN, Recorded, shown, state, visitor
 
-ROUTES = ("/", "/state", "/events", "/past?from=0&to=9", "/index.html", "/js/main.js")
+ROUTES = ("/", "/state", "/events", "/past?from=0&to=9", "/history?job=speech/train", "/index.html", "/js/main.js")
 
 
 async def test_without_a_session_nothing_is_shown() -> None:
@@ -158,4 +158,8 @@ async def test_a_viewer_of_one_namespace_asks_about_his_own_jobs_only() -> None:
             assert answer.status == 404
         async with browser.post("/whatif", json={"job": "vision/seg"}, headers=own) as answer:
             [victim] = (await answer.json())["victims"]
-            assert victim.startswith("other/job-")
+        for job, status in (("speech/train", 404), ("vision/seg", 200)):
+            async with browser.get("/history", params={"job": job}) as answer:
+                assert answer.status == status
+                assert "NoRoom" not in await answer.text()
+        assert victim.startswith("other/job-")

@@ -280,6 +280,13 @@ def test_what_would_start_it_sooner(browser: Any, server: Server) -> None:
         assert "preempts ci/gpu-test-1" in one.page.inner_text(".wi")
 
 
+def test_the_history_has_each_change_of_the_reason(browser: Any, server: Server) -> None:
+    with tab(browser, server) as one:
+        one.open("#/job/language/data-mix-9")
+        one.page.wait_for_selector(".story li:has-text('13:12') >> text=Waited for capacity")
+        one.page.wait_for_selector(".story li:has-text('13:42') >> text=Waited so as not to delay another")
+
+
 def test_the_theme_and_the_zone_are_kept(browser: Any, server: Server) -> None:
     with tab(browser, server, color_scheme="light") as one:
         one.open()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from phalanx.ledger.accountant import GANG, Accountant, Facts
-from phalanx.ledger.entry import JobEntry, State
+from phalanx.ledger.entry import MOST_REASONS, JobEntry, State
 from phalanx.ledger.usage import By, total
 from phalanx.model.event import Adopted, Event, Finished, QueueSeen, Refused, Started, Submitted
 from phalanx.model.job import Dependency, Job, Outcome, Phase, Placement, Role
@@ -98,6 +98,32 @@ def test_a_start_that_came_to_nothing_a_preemption_and_a_third() -> None:
         (State.COMPLETED, 150.0),
     ]
     assert ended.held_s(999.0) == 2 + 10 + 10
+
+
+def test_the_preemptor_and_the_rule_of_a_preemption_are_fields() -> None:
+    books = Books()
+    books.hear(100.0, Submitted(JOB))
+    books.plan(Start("ns/train", 1, NODES, at_s=110.0))
+    books.hear(111.0, Started("ns/train", 1))
+    rule = replace(WHY, code=ReasonCode.PREEMPTED, numbers={"rule": "reclaim"})
+    books.plan(Preempt("ns/train", 1, "ns/big", rule))
+    [start] = books.hear(130.0, Refused("ns/train", 1, rule)).starts
+    assert (start.by, start.rule) == ("ns/big", "reclaim")
+    books.plan(Start("ns/train", 2, NODES, at_s=140.0))
+    again = books.hear(141.0, Refused("ns/train", 2, WHY)).starts[-1]
+    assert (again.by, again.rule) == ("", ""), "this start was not preempted"
+
+
+def test_each_change_of_the_reason_has_its_time_and_the_last_are_kept() -> None:
+    books = Books()
+    books.hear(100.0, Submitted(JOB))
+    codes = [ReasonCode.NO_ROOM, ReasonCode.RESERVED] * MOST_REASONS
+    for books.now_s, code in enumerate(codes, 101):
+        entry = books.plan(Wait("ns/train", replace(WHY, code=code)))
+    assert [change.code for change in entry.reasons] == [str(code) for code in codes[-MOST_REASONS:]]
+    assert [change.at_s for change in entry.reasons][-2:] == [199.0, 200.0]
+    books.accountant.planned([Wait("ns/train", replace(WHY, code=codes[-1], text="other numbers"))])
+    assert books.accountant.take() == [], "the same reason, with other numbers, is no change"
 
 
 def test_it_is_eligible_when_only_room_is_missing() -> None:

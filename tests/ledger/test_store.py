@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.errors import PhalanxError
-from phalanx.ledger.entry import JobEntry, StartEntry, State
+from phalanx.ledger.entry import JobEntry, ReasonEntry, StartEntry, State
 from phalanx.ledger.schema import MIGRATIONS
 from phalanx.ledger.selection import Selection
 from phalanx.ledger.store import Ledger, LedgerError, url_of
@@ -179,6 +179,23 @@ def test_a_ledger_of_before_causes_were_kept_gets_them(tmp_path: Path) -> None:
         assert list(ledger.jobs()) == [JOB]
         ledger.put([replace(ENDED, cause="exit code 3")])
         assert [one.cause for one in ledger.jobs()] == ["exit code 3"]
+
+
+def test_a_ledger_of_before_reasons_were_kept_gets_them(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite3"
+    with Ledger.open(url_of(file)) as ledger:
+        ledger.put([JOB])
+    with sqlite3.connect(file) as connection:
+        for table, column in (("job", "reasons"), ("start", "preemptor"), ("start", "rule")):
+            connection.execute(f"ALTER TABLE ledger_{table} DROP COLUMN {column}")
+        connection.execute("UPDATE ledger_version SET version = 3")
+    reasons = (ReasonEntry(at_s=1.0, code="NoRoom"), ReasonEntry(at_s=2.0, code="Reserved"))
+    start = StartEntry(at_s=3.0, state=State.PREEMPTED, end_s=4.0, by="ns/big", rule="reclaim")
+    with Ledger.open(url_of(file)) as ledger:
+        assert list(ledger.jobs()) == [JOB]
+        ledger.put([replace(JOB, reasons=reasons, starts=(start,))])
+        [found] = ledger.jobs()
+        assert (found.reasons, found.starts[-1]) == (reasons, start)
 
 
 def test_a_ledger_of_before_groups_were_indexed_gets_its_index(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Who may ask: sessions, and the checks of every request.
+"""Access to the page: sessions, and the checks of every request.
 
 The address that the command prints has a one-time word. The first request with it gets a session, as a cookie that
 scripts cannot read and that other sites cannot send; afterwards the word is worth nothing. Every request must name the
@@ -19,7 +19,7 @@ from phalanx.dashboard.changes import Board
 from phalanx.dashboard.redaction import Redaction
 
 _WORD_S = 600.0  # so long is the first word good
-_IDLE_S = 7 * 86_400.0  # a session that nobody used for so long is over
+_IDLE_S = 7 * 86_400.0  # a session without a request for this time ends
 _MOST_SESSIONS = 200
 MOST_STREAMS = 16  # of a session
 
@@ -39,7 +39,7 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """A viewer. `namespaces`: those whose jobs may be listed; None: all of them."""
+    """A viewer. `namespaces`: the namespaces whose jobs the viewer may list; None: all namespaces."""
 
     name: str
     namespaces: frozenset[str] | None = None
@@ -51,7 +51,8 @@ class Viewer:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """A session. `board`: its own state, for a viewer who may not see all names. `streams`: how many it follows.
+    """A session. `board`: the state of this session, if its viewer may not see all names. `streams`: how many it
+    follows.
     `asking`: a question about what would be is being answered."""
 
     viewer: Viewer
@@ -67,8 +68,8 @@ SESSION = web.RequestKey("session", Session)
 
 
 class Doorkeeper:
-    """The doorkeeper of one server. `hosts`: the names by which browsers reach it, with the port. `viewer`: who has the
-    one-time word."""
+    """The doorkeeper of one server. `hosts`: the names by which browsers reach it, with the port. `viewer`: the owner
+    of the one-time word."""
 
     def __init__(self, viewer: Viewer, clock: Callable[[], float]) -> None:
         self.hosts: frozenset[str] = frozenset()
@@ -94,7 +95,7 @@ class Doorkeeper:
         return f"phalanx-{self.port}"
 
     def enter(self, word: str) -> str | None:
-        """Return the secret of a new session; None: the word was used, is too old, or is another one."""
+        """Return the secret of a new session. Return None for a word that was used, is too old, or is wrong."""
         good = secrets.compare_digest(word.encode(), self._word.encode()) and self._clock() <= self._word_until_s
         if not good:
             return None
@@ -125,7 +126,7 @@ class Doorkeeper:
 
 
 def refused(request: web.Request, hosts: frozenset[str]) -> str:
-    """Return why the request is refused, whoever sent it; empty: it is not."""
+    """Return the cause for which the request is refused before its session counts; empty: no cause."""
     if request.headers.get("Host", "") not in hosts:
         return "the request names another host than this server"
     origins = {f"http://{host}" for host in hosts}

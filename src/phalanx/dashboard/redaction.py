@@ -94,7 +94,7 @@ class Redaction:
         return replace(row, job=self.name(row.job))
 
     def reservation(self, row: ReservationRow) -> ReservationRow:
-        """Return the reservation; for whom it is may name users."""
+        """Return the reservation without the names of users."""
         return replace(row, whom="some jobs" if row.whom and not row.whom.startswith("queue ") else row.whom)
 
     def past(self, row: PastRow) -> PastRow:

@@ -102,7 +102,7 @@ class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReservationRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An advance reservation. `whom`: in words; empty: no job, for maintenance."""
+    """An advance reservation. `whom`: its users, groups or queues; empty: maintenance."""
 
     name: str
     nodes: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `at_s`: the moment of the state.
     `unit`: the resource that is drawn.
-    `namespaces`: those that may be seen; None: all.
+    `namespaces`: the namespaces that the viewer may see; None: all namespaces.
     `alive_s`: when the scheduler was last seen at work; None: that is not known.
     `forecast_s`: the moment of the forecast; None: there is none.
     `head`, `head_s`: the job for which nodes are reserved first, and its latest start.

@@ -52,8 +52,12 @@ class Source(Protocol):
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
         """Return the starts that were going on between these times and are over."""
 
+    async def history(self, job: str) -> Sequence[tuple[float, str]]:
+        """Return the changes of the reason for which the job waited: since when, and the code."""
+
     async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
-        """Return what a change would do for the job; without a change: what could be changed. Raises PhalanxError."""
+        """Return the start of the job with a change; without a change: its start, and the possible changes. Raises
+        PhalanxError."""
 
 
 class Question(msgspec.Struct, forbid_unknown_fields=True):
@@ -173,6 +177,13 @@ class Page:
         rows = [session.redaction.past(row) for row in await self.source.past(from_s, to_s)]
         return _packed(request, msgspec.json.encode(rows), "application/json", {"Cache-Control": "no-store"})
 
+    async def history(self, request: web.Request) -> web.StreamResponse:
+        job = request.query.get("job", "")
+        if not request[SESSION].viewer.sees(job.partition("/")[0]):
+            raise web.HTTPNotFound(text="there is no such job\n")
+        body = msgspec.json.encode(await self.source.history(job))
+        return _packed(request, body, "application/json", {"Cache-Control": "no-store"})
+
     async def whatif(self, request: web.Request) -> web.StreamResponse:
         session = request[SESSION]
         try:
@@ -237,6 +248,7 @@ async def serving(served: Page, port: int) -> AsyncIterator[None]:
         ("GET", "/state", served.whole),
         ("GET", "/events", served.events),
         ("GET", "/past", served.past),
+        ("GET", "/history", served.history),
         ("POST", "/whatif", served.whatif),
         ("GET", "/", served.file),
         ("GET", "/{name:.+}", served.file),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from phalanx.ledger.entry import JobEntry, StartEntry, State
+from phalanx.ledger.entry import MOST_REASONS, JobEntry, ReasonEntry, StartEntry, State
 from phalanx.model.event import Adopted, Event, Finished, QueueGone, QueueSeen, Refused, Started, Submitted
 from phalanx.model.job import Job, Outcome, Phase, Placement
 from phalanx.model.plan import Action, Place, Preempt, Start, Wait
@@ -61,7 +61,7 @@ class Accountant:
         self.live: dict[str, JobEntry] = {entry.job: entry for entry in known}
         self._inherited = set(self.live)
         self._sizes: dict[str, tuple[Mapping[str, int], ...]] = {}  # job id -> the requests of one pod, by role
-        self._preempted: set[str] = set()
+        self._preempted: dict[str, tuple[str, str]] = {}  # job id -> its preemptor, and the rule
         self._parents: dict[str, str] = {}
         self._changed: dict[str, JobEntry] = {}  # by uid
 
@@ -111,7 +111,7 @@ class Accountant:
                 case Place():
                     self._place(action.job, action.placements)
                 case Preempt():
-                    self._preempted.add(action.job)
+                    self._preempted[action.job] = action.by, str(action.reason.numbers.get("rule", ""))
                 case Wait():
                     self._waits(action)
         return starts
@@ -148,10 +148,10 @@ class Accountant:
         state = State.REQUEUED if ran else State.LAUNCH_FAILED
         if event.job in self._preempted or event.reason.code is ReasonCode.PREEMPTED:
             state = State.PREEMPTED
-        self._preempted.discard(event.job)
+        by, rule = self._preempted.pop(event.job, ("", ""))
         why = f"{event.reason.code}: {event.reason.text}"
-        entry = _ended_start(entry, state, self._now_s(), why)
-        self._keep(replace(entry, state=State.PENDING, waits_for=str(event.reason.code)))
+        entry = _ended_start(entry, state, self._now_s(), why, by, rule)
+        self._keep(self._waiting(replace(entry, state=State.PENDING), event.reason.code))
 
     def _finished(self, job: str, outcome: Outcome) -> None:
         entry = self.live.get(job)
@@ -191,7 +191,12 @@ class Accountant:
         eligible_s = entry.eligible_s
         if eligible_s is None and code not in _NOT_ELIGIBLE:
             eligible_s = self._now_s()
-        self._keep(replace(entry, waits_for=str(code), eligible_s=eligible_s))
+        self._keep(self._waiting(replace(entry, eligible_s=eligible_s), code))
+
+    def _waiting(self, entry: JobEntry, code: ReasonCode) -> JobEntry:
+        """Return the entry, which waits for that reason from now on."""
+        reasons = (*entry.reasons, ReasonEntry(at_s=self._now_s(), code=str(code)))[-MOST_REASONS:]
+        return replace(entry, waits_for=str(code), reasons=reasons)
 
     # --- entries ----------------------------------------------------------------------------------------------------
 
@@ -256,7 +261,7 @@ class Accountant:
         self._keep(replace(entry, state=state, end_s=end_s, exact_end=exact))
         self.live.pop(entry.job, None)
         self._sizes.pop(entry.job, None)
-        self._preempted.discard(entry.job)
+        self._preempted.pop(entry.job, None)
 
     def _gone(self, entry: JobEntry) -> None:
         self._end(entry, Outcome.DELETED, None, exact=False)
@@ -273,8 +278,9 @@ def _is(entry: JobEntry, facts: Facts) -> bool:
     return entry.uid == facts.uid or entry.kind == facts.kind == GANG
 
 
-def _ended_start(entry: JobEntry, state: State, end_s: float, why: str) -> JobEntry:
-    start = replace(entry.starts[-1], state=state, end_s=max(end_s, entry.starts[-1].at_s), reason=why)
+def _ended_start(entry: JobEntry, state: State, end_s: float, why: str, by: str = "", rule: str = "") -> JobEntry:
+    last = entry.starts[-1]
+    start = replace(last, state=state, end_s=max(end_s, last.at_s), reason=why, by=by, rule=rule)
     return replace(entry, starts=(*entry.starts[:-1], start))
 
 

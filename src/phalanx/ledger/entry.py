@@ -32,14 +32,24 @@ class State(StrEnum):
 OBJECT = (
     "object"  # among the words of a job: KIND.GROUP/NAME of the object that its user made, if `job` has another name
 )
+MOST_REASONS = 50  # of a job
 LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonEntry:
+    """A change of the reason why a job waits: from `at_s` (seconds since the epoch) on it is the one with this code."""
+
+    at_s: float
+    code: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEntry:
     """A start of a job. `at_s`, `end_s`: seconds since the epoch; `end_s` is None while the start lasts. `nodes`: the
     node of each pod, sorted. `allocated`: the requests of all its pods (cpu in millicores, other resources in whole
-    units)."""
+    units). `by`, `rule`: the job that preempted it, and the rule that allowed that; empty: it was not preempted, or
+    that is not known."""
 
     at_s: float
     state: State
@@ -47,6 +57,8 @@ class StartEntry:
     nodes: tuple[str, ...] = ()
     allocated: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""  # why the start was taken back: `Code: text`
+    by: str = ""
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +76,7 @@ class JobEntry:
     `exact_end`: False if the job ended while no scheduler ran; then `end_s` is the time at which this was noticed.
     `number`: Slurm's job number, if the job has one.
     `words`: further facts from its submitter (partition, comment, command line), by name.
+    `reasons`: the last changes of its reason to wait, at most `MOST_REASONS`, in order.
     `starts`: its starts in order; the last one is the present or final start."""
 
     uid: str
@@ -89,6 +102,7 @@ class JobEntry:
     cause: str = ""
     number: int | None = None
     words: Mapping[str, str] = field(default_factory=dict)
+    reasons: tuple[ReasonEntry, ...] = ()
     starts: tuple[StartEntry, ...] = ()
 
     @property

@@ -62,6 +62,7 @@ JOBS = Table(
     Column("cause", Text, nullable=False, server_default=""),
     Column("number", BigInteger),
     Column("words", Text, nullable=False),
+    Column("reasons", Text, nullable=False, server_default="[]"),
     Index("ledger_job_user", "user_name", "submit_s"),
     Index("ledger_job_end", "end_s"),
     Index("ledger_job_submit", "submit_s"),
@@ -78,6 +79,8 @@ STARTS = Table(
     Column("nodes", Text, nullable=False),
     Column("allocated", Text, nullable=False),
     Column("reason", Text, nullable=False),
+    Column("preemptor", Text, nullable=False, server_default=""),
+    Column("rule", Text, nullable=False, server_default=""),
 )
 
 
@@ -97,7 +100,14 @@ def _index_groups(connection: Connection) -> None:
         next(index for index in JOBS.indexes if index.name == "ledger_job_group").create(connection)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create, _add_cause, _index_groups)
+def _add_reasons(connection: Connection) -> None:
+    """Add the changes of a job's reason, and for whom and by which rule a start was preempted."""
+    for table, name, default in ((JOBS, "reasons", "[]"), (STARTS, "preemptor", ""), (STARTS, "rule", "")):
+        if name not in {column["name"] for column in inspect(connection).get_columns(table.name)}:
+            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {name} TEXT NOT NULL DEFAULT '{default}'"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create, _add_cause, _index_groups, _add_reasons)
 
 
 def upgrade(connection: Connection) -> None:

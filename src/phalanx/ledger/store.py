@@ -33,12 +33,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from phalanx.errors import PhalanxError
-from phalanx.ledger.entry import LIVE, OBJECT, JobEntry, StartEntry, State
+from phalanx.ledger.entry import LIVE, OBJECT, JobEntry, ReasonEntry, StartEntry, State
 from phalanx.ledger.schema import JOBS, STARTS, upgrade
 from phalanx.ledger.selection import Selection
 
 FILE = "ledger.sqlite3"  # in a data directory
 _AT_ONCE = 500  # jobs per statement
+_RENEWED = ("state", "end_s", "nodes", "allocated", "reason", "preemptor", "rule")  # of a start that goes on
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
 
@@ -96,7 +97,7 @@ class Ledger:
         starts = [_start_row(ids[entry.uid], start) for entry in entries for start in entry.starts]
         if starts:
             begun = self._insert(STARTS).values(starts)
-            renewed = {name: begun.excluded[name] for name in ("state", "end_s", "nodes", "allocated", "reason")}
+            renewed = {name: begun.excluded[name] for name in _RENEWED}
             key, ongoing = ["job_id", "at_s"], STARTS.c.end_s.is_(None)
             connection.execute(begun.on_conflict_do_update(index_elements=key, set_=renewed, where=ongoing))
 
@@ -190,6 +191,7 @@ def _job_row(entry: JobEntry) -> dict[str, Any]:
         "state": str(entry.state),
         "requested": _json(entry.requested),
         "words": _json(entry.words),
+        "reasons": _json(entry.reasons),
     }
 
 
@@ -203,6 +205,7 @@ def _job(row: Row[Any], starts: Iterable[StartEntry]) -> JobEntry:
             "state": State(row.state),
             "requested": msgspec.json.decode(row.requested),
             "words": msgspec.json.decode(row.words),
+            "reasons": msgspec.json.decode(row.reasons, type=tuple[ReasonEntry, ...]),
             "starts": tuple(starts),
         }
     )
@@ -217,6 +220,8 @@ def _start_row(job: int, start: StartEntry) -> dict[str, Any]:
         "nodes": _json(start.nodes),
         "allocated": _json(start.allocated),
         "reason": start.reason,
+        "preemptor": start.by,
+        "rule": start.rule,
     }
 
 
@@ -228,6 +233,8 @@ def _start(row: Row[Any]) -> StartEntry:
         nodes=tuple(msgspec.json.decode(row.nodes)),
         allocated=msgspec.json.decode(row.allocated),
         reason=row.reason,
+        by=row.preemptor,
+        rule=row.rule,
     )
 
 

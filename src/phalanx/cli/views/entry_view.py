@@ -84,6 +84,7 @@ def record(entry: JobEntry, now_s: float) -> dict[str, Any]:
         "nodes": list(entry.nodes),
         "cpu_hours": round(entry.resource_seconds("cpu", now_s) / 3.6e6, 6),
         "gpu_hours": round(entry.resource_seconds("nvidia.com/gpu", now_s) / 3600, 6),
+        "reasons": [{"at": iso_time(change.at_s), "code": change.code} for change in entry.reasons],
         "starts": [_start(start) for start in entry.starts],
         "words": dict(entry.words),
     }
@@ -97,6 +98,8 @@ def _start(start: StartEntry) -> dict[str, Any]:
         "nodes": list(start.nodes),
         "allocated": dict(start.allocated),
         "reason": start.reason,
+        "preempted_by": start.by,
+        "rule": start.rule,
     }
 
 
@@ -108,10 +111,25 @@ def flat(record: Mapping[str, Any]) -> dict[str, Any]:
             case Mapping():
                 found[name] = " ".join(f"{key}={each}" for key, each in value.items())
             case list():
-                found[name] = len(value) if name == "starts" else " ".join(map(str, value))
+                found[name] = len(value) if name in ("starts", "reasons") else " ".join(map(str, value))
             case _:
                 found[name] = value
     return found
+
+
+_CHANGES_SHOWN = 10
+
+
+def changes(entry: JobEntry) -> list[str]:
+    """Return the last changes of the reason for which the job waited, and its preemptions, a line for each."""
+    reasons = [(change.at_s, change.code) for change in entry.reasons]
+    preemptions = [
+        (start.end_s, f"preempted by {start.by}" + (f" ({start.rule})" if start.rule else ""))
+        for start in entry.starts
+        if start.by and start.end_s is not None
+    ]
+    lines = sorted([*reasons, *preemptions])[-_CHANGES_SHOWN:]
+    return [f"{local_time(at_s)}  {text}" for at_s, text in lines]
 
 
 def page(entry: JobEntry, now_s: float) -> str:

@@ -14,10 +14,12 @@ from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, kind_word, record
 from phalanx.cli.cluster.live_state import Snapshot, look
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import counted, print_json
+from phalanx.cli.views.entry_view import changes, record
 from phalanx.cli.views.entry_view import page as page_of
-from phalanx.cli.views.entry_view import record
 from phalanx.cli.views.job_view import JobView, page, views, whole_record
+from phalanx.cli.views.page.past import last_entry
 from phalanx.client.kind import PODS
+from phalanx.client.moment import write_moment
 from phalanx.dialects.enabled import DIALECTS
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
@@ -72,10 +74,14 @@ async def explain(
         return
     if len(found.members) > 1 and view.id != found.id and not json:
         print(_array_line(found, snapshot))
+    before = _before(ledger, view.id)
     if json:
-        print_json(whole_record(view, snapshot))
+        reasons = [{"at": write_moment(change.at_s), "code": change.code} for change in before.reasons]
+        print_json({**whole_record(view, snapshot), "reasons_before": reasons})
     else:
         print(page(view, snapshot))
+        if told := changes(before):
+            print("before\n  " + "\n  ".join(told))
         if unused := without_effect(view, snapshot):
             print("without effect\n  " + "\n  ".join(unused))
         if peer is not None and view.reason is not None:
@@ -92,6 +98,14 @@ def _array_line(found: FoundJob, snapshot: Snapshot) -> str:
     )
     said = ", ".join(f"{count} {state}" for state, count in states.items())
     return f"{found.kind} {found.id}, {counted(len(names), 'task')}: {said}\n"
+
+
+def _before(ledger: str | None, job: str) -> JobEntry:
+    """Return what the ledger has of the job; nothing, if it cannot be read now."""
+    with suppress(LedgerError):
+        if ledger is not None and (found := last_entry(ledger, job)) is not None:
+            return found
+    return JobEntry(uid="", job=job)
 
 
 def without_effect(view: JobView, snapshot: Snapshot) -> list[str]:

@@ -36,7 +36,7 @@ ledger = App(
 )
 _AT_ONCE, _DAY_S = 10_000, 86_400.0
 _TIMES = ("submitted", "eligible", "started", "ended")
-_WHOLE = ("number", "priority", "exit_code", "signal", "pods", "starts")
+_WHOLE = ("number", "priority", "exit_code", "signal", "pods", "reasons", "starts")
 _FLOATS = ("elapsed_s", "time_limit_s", "cpu_hours", "gpu_hours")
 _NOBODY = JobEntry(uid="", job="/")
 _One = TypeVar("_One")

@@ -1,9 +1,9 @@
 """The cluster, followed by watch, as the source of the page.
 
-The caches follow the API server. When something has changed, the state is made anew from them: the objects are read and
-folded by the code that schedules, and the same pure `decide` runs on the copy. That costs what there are jobs and
-nodes, so it happens in a thread, at most once a second, and never for more than a part of the time: a large cluster is
-shown a little later, and the machine is left to others. The forecast takes longer and has a thread of its own.
+The caches follow the API server. After a change the state is made again from the caches: the code that schedules reads
+and folds the objects, and the same pure `decide` runs on the copy. The cost grows with the number of jobs and nodes.
+So a thread makes at most one state a second, and works for at most a quarter of the time. The page of a large cluster
+is therefore some seconds old. The forecast takes longer and has a thread of its own.
 """
 
 from __future__ import annotations
@@ -103,6 +103,16 @@ class Following:
         except LedgerError as error:
             log.warning("the past is not shown: %s", error)
             return ()
+
+    async def history(self, job: str) -> Sequence[tuple[float, str]]:
+        if self._ledger is None:
+            return ()
+        try:
+            entry = await asyncio.to_thread(past.last_entry, self._ledger, job)
+        except LedgerError as error:
+            log.warning("the history of a job is not shown: %s", error)
+            return ()
+        return [(change.at_s, change.code) for change in entry.reasons] if entry is not None else ()
 
     async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
         snapshot = self._snapshot

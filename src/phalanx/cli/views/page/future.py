@@ -1,7 +1,7 @@
 """When waiting jobs are expected to start, and on which nodes: the cycle, played forward.
 
 The page shows two things. The expected start of each job is a forecast with its uncertainty (`report.forecast`). The
-picture of what runs when is one play, in which every job runs for its median run time.
+picture of coming runs is one play. In it every job runs for its median run time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class PlayedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """The future as it was expected at `at_s`. `ends_s`: of running jobs, by their median run time."""
+    """The future as it was expected at `at_s`. `ends_s`: the expected ends of running jobs, by their median run
+    time."""
 
     at_s: float
     starts: Mapping[str, StartForecast] = field(default_factory=dict)

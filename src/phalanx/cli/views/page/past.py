@@ -23,6 +23,13 @@ def read_past(url: str, unit: Unit, from_s: float, to_s: float) -> list[PastRow]
     return sorted(found, key=lambda row: -row.end_s)[:MOST]
 
 
+def last_entry(url: str, job: str) -> JobEntry | None:
+    """Return the latest entry of the ledger for the job with that id. Raises LedgerError."""
+    with Ledger.open(url, read_only=True) as ledger:
+        found = list(ledger.jobs(Selection(jobs=(job,))))
+    return found[-1] if found else None
+
+
 def rows(entries: Iterable[JobEntry], unit: Unit, from_s: float, to_s: float) -> Iterator[PastRow]:
     for entry in entries:
         for start in entry.starts:
@@ -46,7 +53,9 @@ def rows(entries: Iterable[JobEntry], unit: Unit, from_s: float, to_s: float) ->
 
 def preemptor(start: StartEntry) -> str:
     """Return the job that preempted this start; empty: no job did."""
-    found = _PREEMPTOR.match(start.reason) if start.state is State.PREEMPTED else None
+    if start.by:
+        return start.by
+    found = _PREEMPTOR.match(start.reason) if start.state is State.PREEMPTED else None  # an older ledger has it so
     return found[1] if found else ""
 
 
@@ -59,6 +68,6 @@ def _why(entry: JobEntry, start: StartEntry) -> str:
 
 
 def _places(start: StartEntry, unit: Unit) -> tuple[tuple[str, float], ...]:
-    """Return what the start held on each node, where all of its pods are taken for equal."""
+    """Return the amount on each node. All pods of the start count as equal."""
     each = unit.of(start.allocated) / len(start.nodes) if start.nodes else 0
     return tuple((node, round(each * count, 3)) for node, count in sorted(Counter(start.nodes).items()))

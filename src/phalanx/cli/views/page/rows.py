@@ -56,8 +56,8 @@ class Unit:
 
 
 def state_of(snapshot: Snapshot, outlook: Outlook | None, facts: Facts, thought: Snapshot | None = None) -> State:
-    """Return the state that the page shows. `facts`: what is known besides the snapshot. `thought`: an earlier snapshot
-    on which was decided, where nothing was decided on this one."""
+    """Return the state that the page shows. `facts`: facts that the snapshot does not have. `thought`: an earlier
+    snapshot on which was decided, where nothing was decided on this one."""
     nodes = [node for node in snapshot.cluster.columns.nodes if node is not None]
     unit = Unit(nodes)
     found = job_view.views(snapshot, finished=True)
@@ -279,7 +279,7 @@ def _played(snapshot: Snapshot, outlook: Outlook, unit: Unit) -> Iterator[Played
 
 
 def _shares(job: Job, run: PlayedRun, unit: Unit) -> tuple[tuple[str, float], ...]:
-    """Return what the job holds on each node, where all of its pods are taken for equal."""
+    """Return the amount on each node. All pods of the job count as equal."""
     pods = sum(role.count for role in job.roles) or 1
     each = unit.of(_sum(job.roles)) / pods
     return tuple((node, _number(each * count)) for node, count in sorted(run.pods.items()))

@@ -85,7 +85,7 @@ def played(cluster: Cluster, job: str, change: Alteration | None, now_s: float) 
 
 
 class _Started:
-    """A question to the play: has the job started? What comes after is not asked."""
+    """A check that ends the play as soon as the job has started."""
 
     def __init__(self, book: Cluster, job: str) -> None:
         self._book, self._job = book, job
@@ -192,8 +192,8 @@ def _delete_and(job: Job, then: str) -> str:
 
 
 def answer(cluster: Cluster, job: str, change: str, reason: Reason | None, now_s: float) -> dict[str, Any]:
-    """Return what the change with that key would do; without one: when the job starts as it is, and what could be
-    changed. Raises PhalanxError."""
+    """Return the start of the job with the change of that key. Without a key, return its start as it is, and the
+    changes that could be tried. Raises PhalanxError."""
     found: Sequence[Alteration] = alterations(cluster, job, reason, now_s)
     if not change:
         offered = [{"key": one.key, "what": one.what, "command": one.command} for one in found]

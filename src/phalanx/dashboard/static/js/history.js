@@ -2,8 +2,8 @@
 
 /** @typedef {{ at: number, kind: string, now?: boolean, future?: boolean, [more: string]: any }} Line */
 
-/** @param {any} job @param {any} model @returns {Line[]} */
-export function history(job, model) {
+/** `reasons`: the changes of its reason, as the ledger has them. @param {any} job @param {any} model @param {[number, string][]} reasons @returns {Line[]} */
+export function history(job, model, reasons = []) {
   const lines = [];
   const runs = model.gone.get(job.id)?.runs ?? [];
   if (job.submitted !== undefined) lines.push({ at: job.submitted, kind: "submitted" });
@@ -34,6 +34,7 @@ export function history(job, model) {
       hours,
     });
   }
+  for (const [at, code] of reasons) lines.push({ at: (at - model.facts.at_s) / 60, kind: "reason", code });
   lines.sort((a, b) => a.at - b.at || (a.kind === "submitted" ? -1 : 0));
   if (job.state === "stopping")
     lines.push({ at: 0, kind: "preempted", by: job.preemptedBy, ran: -job.start, now: true });

@@ -87,6 +87,16 @@ export async function loadPast() {
   }
 }
 
+/** The changes of the reason for which a job waited: `[seconds since the epoch, code]`. @param {string} job */
+export async function reasonsOf(job) {
+  try {
+    const answer = await fetch(`history?job=${encodeURIComponent(job)}`, { cache: "no-store" });
+    return answer.ok ? await answer.json() : [];
+  } catch {
+    return [];
+  }
+}
+
 /** Ask what a change would do. @param {string} job @param {string} change */
 export async function whatif(job, change = "") {
   for (let tries = 0; ; tries++) {

@@ -16,7 +16,7 @@ import {
   unitsWord,
 } from "../format.js";
 import { history as historyOf } from "../history.js";
-import { route, state, whatif } from "../store.js";
+import { reasonsOf, route, state, whatif } from "../store.js";
 import { Copy, Empty, Icon, JobLink, Queue, State, colour, html, jobsHref, linked } from "../ui.js";
 import { CODE_WORDS, adviceOf, blockers } from "../words.js";
 
@@ -198,6 +198,8 @@ function told(one, job, model) {
         : html`<b>${{ failed: "Failed", timeout: "It reached its time limit and was ended", cancelled: "Cancelled", requeued: "It was stopped and waited again", "launch failed": "It could not be started" }[one.outcome] ?? one.outcome}</b> after ${span(one.ran)}${one.why ? `: ${one.why.split("\n")[0]}` : ""}`;
     case "made":
       return html`${one.victims.length === 1 ? html`<${JobLink} id=${one.victims[0]} /> was` : html`<b>${plural(one.victims.length, "job")}</b> were`} preempted for it: ${units(one.units)}, ${unitHours(one.hours)} to run again`;
+    case "reason":
+      return html`Waited ${CODE_WORDS[one.code] ?? ""} <span class="faint">(${one.code})</span>`;
     case "waits":
       return html`${job.reason?.never ? html`<b>Can never start as it is:</b> ` : "Waits "}${CODE_WORDS[job.reason?.code] ?? ""} <span class="faint">(${job.reason?.code ?? "starts in a moment"})</span>`;
     case "runs":
@@ -217,6 +219,7 @@ const ICONS = {
   preempted: "kill",
   made: "promised",
   waits: "wait",
+  reason: "wait",
   runs: "run",
   "will end": "done",
   limit: "stop",
@@ -224,8 +227,17 @@ const ICONS = {
 };
 
 function History({ job }) {
-  const model = state.value,
-    lines = historyOf(job, model);
+  const model = state.value;
+  const [reasons, setReasons] = useState([]);
+  const code = job.reason?.code ?? job.state;
+  useEffect(() => {
+    let here = true; // the page may be another one when the answer comes
+    if (model.facts.past && job.namespace !== "other") reasonsOf(job.id).then((found) => here && setReasons(found));
+    return () => {
+      here = false;
+    };
+  }, [job.id, code]);
+  const lines = historyOf(job, model, reasons);
   return html`<section class="section" aria-labelledby="h-story"><div class="section-head"><h2 id="h-story">Its history</h2></div>
     <ol class="story">${lines.map((one, at) => {
       const bad = one.kind === "preempted" || (one.kind === "end" && one.outcome !== "complete");
