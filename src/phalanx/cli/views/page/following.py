@@ -51,6 +51,7 @@ _FORECAST_S = 30.0  # between two forecasts, unless they are cheap
 _CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # so much later, after one that took no longer
 _FORECAST_PART = 0.2
 _LISTING_S = 120.0
+_ANSWER_S = 10.0  # so long is waited for an answer of the API server
 _RELOAD_S = 60.0  # between two readings of what is not watched: run times, past usage, the policy
 
 T = TypeVar("T")
@@ -150,9 +151,12 @@ class Following:
         await self._reload(began_s)
         facts = await self._alive()
         objects = {kind: dict(informers(kind).objects) for kind in self._kinds}
-        self._snapshot, state = await self._in(self._stating, self._made, objects, facts, time.time())
-        publish(state)
-        self._foresee(loop.time())
+        try:
+            self._snapshot, state = await self._in(self._stating, self._made, objects, facts, time.time())
+            publish(state)
+            self._foresee(loop.time())
+        except Exception:  # an object that brings out a defect must not end the page: the last state stays
+            log.exception("no state could be made of the cluster's objects; it is tried again")
         took_s = loop.time() - began_s
         await asyncio.sleep(max(_PAUSE_S, took_s / _STATE_PART - took_s))
         with contextlib.suppress(TimeoutError):
@@ -182,8 +186,9 @@ class Following:
         self._reloaded_s = at_s
         with contextlib.suppress(ApiError):  # what was read before holds until the server answers
             self._policies = await live_state.settings_of_leader(self._connection)
-        with contextlib.suppress(ApiError):
-            self._usage = await load_usage(self._connection)
+        with contextlib.suppress(ApiError, TimeoutError):
+            async with asyncio.timeout(_ANSWER_S):  # past usage is asked for until the server answers
+                self._usage = await load_usage(self._connection)
         self._runs = await asyncio.to_thread(live_state.past_runs_of, self._ledger)
 
     async def _alive(self) -> Facts:
