@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Images of Python often set it, and then each of the hundreds of processes that tests start compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo page check test style types fast all fuzz examples lock audit bench tables clean
+.PHONY: help setup demo page check test style types script fast all fuzz examples lock audit bench tables clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -21,11 +21,11 @@ page: setup      ## the libraries of the page of `phalanx dashboard` (npm packag
 	@$(BIN)/python -m phalanx.dashboard.libraries
 
 check: setup     ## style, types, house rules and the fast tests (about a minute and a half)
-	@$(MAKE) --no-print-directory --jobs 2 style types fast
+	@$(MAKE) --no-print-directory --jobs 2 style types script fast
 
 test: setup      ## everything `make check` does, and the slow tests (ten to fifteen minutes on two cores)
 	-@$(MAKE) --no-print-directory page
-	@$(MAKE) --no-print-directory --jobs 2 style types all
+	@$(MAKE) --no-print-directory --jobs 2 style types script all
 
 style: setup
 	$(BIN)/ruff format --check .
@@ -33,6 +33,13 @@ style: setup
 
 types: setup
 	$(BIN)/mypy
+
+# The page's modules, where there is Node; eslint too, where `make page` has installed it.
+script:
+	@if ! command -v node > /dev/null; then echo "script: there is no Node; the page's modules are not checked"; else \
+	    mkdir -p out; node --test tests/dashboard/page.test.js > out/page-test.log 2>&1 || { cat out/page-test.log; exit 1; }; \
+	    if [ -x node_modules/.bin/eslint ]; then node_modules/.bin/eslint src/phalanx/dashboard tests/dashboard; fi; \
+	fi
 
 fast: setup
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"

@@ -76,7 +76,8 @@ function Pods({ job }) {
 function When({ job }) {
   const x = job.expected;
   const { forecast } = state.value;
-  if (!x && (forecast === null || forecast < job.since)) return html`<p class="dim" role="status">The cluster is being played forward…</p>`;
+  if (!x && (forecast === null || forecast < job.since))
+    return html`<p class="dim" role="status">The cluster is being played forward…</p>`;
   if (!x) return html`<p class="dim">That is not known: neither run times nor time limits tell.</p>`;
   if (x[1] === null) return html`<p class="dim">Later than was played forward.</p>`;
   const known = x.filter((v) => v !== null),

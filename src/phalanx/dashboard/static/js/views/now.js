@@ -144,11 +144,14 @@ function Queues() {
           <span class="num rn dim" role="cell">${count(queue.running)}</span><span class="num wt dim" role="cell">${count(queue.waiting)}</span></div>`,
         )}
     </div>
-    ${bounded && html`<div class="legend gap-s">
+    ${
+      bounded &&
+      html`<div class="legend gap-s">
       <span><svg width="22" height="12"><rect width="22" height="12" rx="2" fill="var(--track)" /><rect width="14" height="12" fill="var(--accent)" /><line x1="21" x2="21" y1="0" y2="12" stroke="var(--ink)" stroke-width="1.5" /></svg>in use, within its guarantee</span>
       <span><svg width="22" height="12"><line x1="3" x2="3" y1="0" y2="12" stroke="var(--ink)" stroke-width="1.5" /><rect x="4" y="2.5" width="18" height="7" fill="var(--accent)" /></svg>borrowed</span>
       <span><svg width="8" height="12"><path d="M4 0v12" stroke="var(--bad)" stroke-width="1.5" stroke-dasharray="2 2" /></svg>limit</span>
-    </div>`}
+    </div>`
+    }
   </section>`;
 }
 
