@@ -37,6 +37,9 @@ class Source:
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
         return ()
 
+    async def output(self, job: str, since: str) -> Sequence[tuple[str, str, str]]:
+        return ()
+
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         return ()
 

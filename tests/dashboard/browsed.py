@@ -18,6 +18,7 @@ from phalanx.dashboard.changes import Board
 from phalanx.dashboard.libraries import missing
 from phalanx.dashboard.rows import PastRow, State
 from phalanx.dashboard.serving import Page, served_files, serving
+from phalanx.errors import PhalanxError
 from tests.dashboard.atlas import NOW_S, Atlas, atlas
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +49,12 @@ class Answers:
 
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
         return self._past
+
+    async def output(self, job: str, since: str) -> Sequence[tuple[str, str, str]]:
+        lines = [("2026-06-16T14:00:01Z", "0", "epoch 1"), ("2026-06-16T14:00:02Z", "1", "<b>loss</b> 0.5")]
+        if job == "ci/silent":
+            raise PhalanxError("the pods of ci/silent are gone, and their output with them")
+        return [line for line in lines if line[0] > since]
 
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         return ((NOW_S - 3000, "NoRoom"), (NOW_S - 1200, "Reserved")) if job == "language/data-mix-9" else ()

@@ -8,7 +8,16 @@ import pytest
 
 from tests.dashboard.served import OF_VISION, SEG, TRAIN, Recorded, shown, state, visitor
 
-ROUTES = ("/", "/state", "/events", "/past?from=0&to=9", "/history?job=speech/train", "/index.html", "/js/main.js")
+ROUTES = (
+    "/",
+    "/state",
+    "/events",
+    "/past?from=0&to=9",
+    "/history?job=speech/train",
+    "/output?job=speech/train",
+    "/index.html",
+    "/js/main.js",
+)
 
 
 async def test_without_a_session_nothing_is_shown() -> None:
@@ -133,6 +142,13 @@ async def test_a_body_is_bounded() -> None:
                 assert answer.status == 400, body
 
 
+@pytest.mark.parametrize("since", ["yesterday", "2026-06-16T14:00:00Z&follow=true", "2026-06-16"])
+async def test_a_time_that_is_none_is_refused(since: str) -> None:
+    asked = {"job": "speech/train", "since": since}
+    async with shown(state(TRAIN)) as page, visitor(page) as browser, browser.get("/output", params=asked) as answer:
+        assert answer.status == 400
+
+
 async def test_one_question_at_a_time_and_its_answer_is_kept() -> None:
     async with shown(state(SEG, TRAIN)) as page, visitor(page) as browser:
         source, own = page.source, {"Origin": f"http://127.0.0.1:{page.doorkeeper.port}"}
@@ -158,8 +174,14 @@ async def test_a_viewer_of_one_namespace_asks_about_his_own_jobs_only() -> None:
             assert answer.status == 404
         async with browser.post("/whatif", json={"job": "vision/seg"}, headers=own) as answer:
             [victim] = (await answer.json())["victims"]
-        for job, status in (("speech/train", 404), ("vision/seg", 200)):
-            async with browser.get("/history", params={"job": job}) as answer:
+        for route, job, status in (
+            ("/history", "speech/train", 404),
+            ("/history", "vision/seg", 200),
+            ("/output", "speech/train", 404),
+            ("/output", "vision/seg", 200),
+        ):
+            async with browser.get(route, params={"job": job}) as answer:
                 assert answer.status == status
                 assert "NoRoom" not in await answer.text()
+                assert "was here" not in await answer.text()
         assert victim.startswith("other/job-")

@@ -287,6 +287,27 @@ def test_the_history_has_each_change_of_the_reason(browser: Any, server: Server)
         one.page.wait_for_selector(".story li:has-text('13:42') >> text=Waited so as not to delay another")
 
 
+def test_the_output_of_a_job_is_shown_as_text(browser: Any, server: Server) -> None:
+    with tab(browser, server) as one:
+        server.show(changed(server, NEW))
+        one.open("#/job/vision/new-one")
+        assert "epoch 1" not in one.text, "it is read on demand"
+        one.page.click("text=Show the output")
+        one.page.wait_for_selector(".output >> text=epoch 1")
+        assert "<b>loss</b> 0.5" in one.page.inner_text(".output")
+        one.page.evaluate(AXE.read_text())
+        assert axe(one) == []
+
+
+def test_why_there_is_no_output_is_said(browser: Any, server: Server) -> None:
+    with tab(browser, server) as one:
+        server.show(changed(server, replace(NEW, id="ci/silent", state="complete")))
+        one.open("#/job/ci/silent")
+        one.page.click("text=Show the output")
+        one.page.wait_for_selector("text=the pods of ci/silent are gone")
+        one.wrong.clear()  # the browser says that the answer was 404
+
+
 def test_the_theme_and_the_zone_are_kept(browser: Any, server: Server) -> None:
     with tab(browser, server, color_scheme="light") as one:
         one.open()

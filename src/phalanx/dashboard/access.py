@@ -53,7 +53,7 @@ class Viewer:
 class Session:
     """A session. `board`: the state of this session, if its viewer may not see all names. `streams`: how many it
     follows.
-    `asking`: a question about what would be is being answered."""
+    `reading`: output of a job is being read. `asking`: a question about what would be is being answered."""
 
     viewer: Viewer
     used_s: float
@@ -61,6 +61,7 @@ class Session:
     board: Board | None = None
     streams: int = 0
     asking: bool = False
+    reading: bool = False
     answers: dict[bytes, tuple[float, bytes]] = field(default_factory=dict)
 
 

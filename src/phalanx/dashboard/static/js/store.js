@@ -97,6 +97,15 @@ export async function reasonsOf(job) {
   }
 }
 
+/** What the job's containers wrote since a time, or the last of it: `[time, pod, text]`. @param {string} job @param {string} since @returns {Promise<[string, string, string][]>} */
+export async function outputOf(job, since) {
+  const more = since ? `&since=${encodeURIComponent(since)}` : "";
+  const answer = await fetch(`output?job=${encodeURIComponent(job)}${more}`, { cache: "no-store" });
+  if (answer.status === 429) return [];
+  if (!answer.ok) throw new Error((await answer.text()).trim() || answer.statusText);
+  return answer.json();
+}
+
 /** Ask what a change would do. @param {string} job @param {string} change */
 export async function whatif(job, change = "") {
   for (let tries = 0; ; tries++) {

@@ -19,6 +19,7 @@ import { history as historyOf } from "../history.js";
 import { reasonsOf, route, state, whatif } from "../store.js";
 import { Copy, Empty, Icon, JobLink, Queue, State, colour, html, jobsHref, linked } from "../ui.js";
 import { CODE_WORDS, adviceOf, blockers } from "../words.js";
+import { Output } from "./output.js";
 
 /** What follows from the reason. If a reservation is the cause: the limit with which the job would start at once. */
 function advice(job, model) {
@@ -374,6 +375,7 @@ export function Job() {
       ${job.runs && html`<${Runs} job=${job} />`}
       ${reason && !reason.never && html`<section class="section" aria-labelledby="h-when"><div class="section-head"><h2 id="h-when">When it is expected to start</h2></div><${When} job=${job} /></section>`}
       ${reason && job.state === "queued" && ns !== "other" && html`<${Sooner} job=${job} />`}
+      ${(job.runs || job.over) && ns !== "other" && html`<${Output} job=${job} />`}
       <${History} job=${job} />
     </div><${Facts} job=${job} /></div>`;
 }
