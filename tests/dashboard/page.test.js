@@ -234,7 +234,15 @@ test("a history has both sides of a preemption, and the changes of the reason", 
     past,
   );
   const told = (id, reasons) => history(model.jobs.get(id), model, reasons).map((line) => line.kind);
-  assert.deepEqual(told("a/x", [[NOW - 8900, "NoRoom"]]), ["submitted", "reason", "start", "preempted", "waits"]);
+  assert.deepEqual(told("a/x", [[NOW - 8900, "NoRoom"]]), ["submitted", "start", "preempted", "waits"]);
+  assert.deepEqual(
+    told("a/x", [
+      [NOW - 8900, "Reserved"],
+      [NOW - 500, "Preempted"],
+      [NOW - 400, "NoRoom"],
+    ]),
+    ["submitted", "reason", "start", "preempted", "waits"],
+  );
   assert.ok(told("b/big").includes("made"));
 });
 

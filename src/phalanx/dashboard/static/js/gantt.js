@@ -347,7 +347,7 @@ function drawAxis({ ctx, X, view, colours, width, height, step, first, font }) {
   ctx.fillRect(0, 0, width, AXIS);
   ctx.textBaseline = "middle";
   for (let t = first; t < view.to; t += step) {
-    if (X(t) < GUTTER || X(t) > width - 22 || Math.abs(X(t) - X(0)) < 46) continue;
+    if (X(t) < GUTTER || X(t) > width - 22 || Math.abs(X(t) - X(0)) < 54) continue;
     const midnight = clock(t) === "00:00";
     ctx.textAlign = "center";
     font(11.5, midnight ? 600 : 400);

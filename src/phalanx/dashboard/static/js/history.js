@@ -34,12 +34,14 @@ export function history(job, model, reasons = []) {
       hours,
     });
   }
-  for (const [at, code] of reasons) lines.push({ at: (at - model.facts.at_s) / 60, kind: "reason", code });
+  const changes = reasons.map(([at, code]) => ({ at: (at - model.facts.at_s) / 60, kind: "reason", code }));
+  const present = job.waits && changes.at(-1)?.code === job.reason?.code ? changes.pop() : null; // the line of now has it
+  lines.push(...changes.filter((change) => change.code !== "Preempted")); // the preemption has a line of its own
   lines.sort((a, b) => a.at - b.at || (a.kind === "submitted" ? -1 : 0));
   if (job.state === "stopping")
     lines.push({ at: 0, kind: "preempted", by: job.preemptedBy, ran: -job.start, now: true });
   else if (job.runs) lines.push({ at: 0, kind: "runs", now: true });
-  if (job.waits) lines.push({ at: 0, kind: "waits", now: true });
+  if (job.waits) lines.push({ at: 0, kind: "waits", now: true, since: present?.at });
   if (job.runs && job.state !== "stopping") {
     if (job.expectedEnd && job.end !== null) lines.push({ at: job.end, kind: "will end", future: true });
     if (job.limit !== null && !(job.expectedEnd && job.end !== null && Math.abs(job.start + job.limit - job.end) < 1))

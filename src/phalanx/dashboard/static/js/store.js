@@ -8,7 +8,8 @@ import { changed, modelOf, rowsOf } from "./model.js";
 const LONGEST_WAIT_S = 30;
 const SILENT_MS = 40_000; // a stream sends something every 15 s
 const PAST_S = 86_400;
-const PAST_EVERY_MS = 30_000;
+const PAST_EVERY_MS = 60_000;
+const PAST_SOON_MS = 1500; // after a run is over
 
 /** The rows as the server sent them; null before the first answer. */
 const rows = signal(null);
@@ -129,12 +130,31 @@ let stream = null,
   retry = 0,
   release = null;
 
+/** Whether a run is over with a change: then the ledger has more to tell. */
+function ended(known, { jobs }) {
+  if (!jobs) return false;
+  const ran = (id) => ["running", "stopping"].includes(known.sections.jobs.get(id)?.state);
+  return (
+    jobs.gone.some(ran) || jobs.set.some((row) => ran(row.id) && row.state !== "running" && row.state !== "stopping")
+  );
+}
+
+let reading = 0;
+/** Ask for the past in a moment: many runs may be over at once. */
+function soon() {
+  reading ||= setTimeout(() => {
+    reading = 0;
+    loadPast();
+  }, PAST_SOON_MS);
+}
+
 /** Take in a change; if it does not follow on what is known, ask for everything. */
 function take(change) {
   if (!rows.value) return;
   if (change.to === rows.value.id) return;
   const start = performance.now();
   const next = changed(rows.value, change);
+  if (next && ended(rows.value, change)) soon();
   if (next) rows.value = next;
   else load();
   requestAnimationFrame(() => {

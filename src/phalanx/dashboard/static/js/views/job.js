@@ -186,7 +186,7 @@ function told(one, job, model) {
       ? ` on ${names.slice(0, 4).join(", ")}${names.length > 4 ? ` and ${names.length - 4} more` : ""}`
       : "";
   };
-  const lost = (run) => (job.units ? `: ${unitHours((job.units * run) / 60)} run again` : "");
+  const lost = (run) => (job.units * run >= 3 ? `: ${unitHours((job.units * run) / 60)} run again` : "");
   switch (one.kind) {
     case "submitted":
       return html`${job.user ? html`<bdi>${job.user}</bdi> submitted it` : "Submitted"}${job.pods ? `: ${plural(job.pods, "pod")}${job.each ? ` of ${units(job.each)}` : ""}${job.pods > 1 ? " that start together" : ""}` : ""}${job.limit != null ? `, at most ${span(job.limit)}` : ""}`;
@@ -203,7 +203,7 @@ function told(one, job, model) {
     case "reason":
       return html`Waited ${CODE_WORDS[one.code] ?? ""} <span class="faint">(${one.code})</span>`;
     case "waits":
-      return html`${job.reason?.never ? html`<b>Can never start as it is:</b> ` : "Waits "}${CODE_WORDS[job.reason?.code] ?? ""} <span class="faint">(${job.reason?.code ?? "starts in a moment"})</span>`;
+      return html`${job.reason?.never ? html`<b>Can never start as it is:</b> ` : "Waits "}${CODE_WORDS[job.reason?.code] ?? ""} <span class="faint">(${job.reason?.code ?? "starts in a moment"})</span>${one.since === undefined ? "" : html`, since ${moment(one.since)}`}`;
     case "runs":
       return html`<b>Runs</b> for ${span(-job.start)}`;
     case "will end":
@@ -295,7 +295,7 @@ function Facts({ job }) {
     resource = (n) => Math.round((n / (job.pods || 1)) * 10) / 10;
   const each = [
     unitsWord() === "GPUs" && job.each ? units(job.each) : "",
-    job.cpu ? `${count(resource(job.cpu))} CPUs` : "",
+    job.cpu ? plural(resource(job.cpu), "CPU") : "",
     job.memory ? `${count(resource(job.memory))} GiB` : "",
   ]
     .filter(Boolean)
