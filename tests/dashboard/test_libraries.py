@@ -96,3 +96,10 @@ def test_who_cannot_install_them_is_told_why_and_what_to_do(tmp_path: Path, done
 def test_an_installed_phalanx_without_them_is_installed_again(tmp_path: Path) -> None:
     with pytest.raises(PhalanxError, match="from a wheel"):
         install(lambda text: None, checkout=tmp_path, static=tmp_path)
+
+
+def test_the_page_loads_all_of_its_modules_at_once() -> None:
+    static = libraries.STATIC
+    own = {str(path.relative_to(static)) for path in (static / "js").rglob("*.js")}
+    named = set(re.findall(r'(?:href|src)="([^"]+\.m?js)"', (static / "index.html").read_text()))
+    assert named == own | {name for name in FILES if name.endswith(".mjs")}
