@@ -287,6 +287,19 @@ def test_the_history_has_each_change_of_the_reason(browser: Any, server: Server)
         one.page.wait_for_selector(".story li:has-text('13:42') >> text=Waited so as not to delay another")
 
 
+def test_a_job_that_holds_nodes_and_waits_for_more_says_both(browser: Any, server: Server) -> None:
+    """Pod by pod, jobs hold what other jobs wait for."""
+    half = replace(NEW, state="starting", pods=3, placed=1, reason="room")
+    with tab(browser, server) as one:
+        server.show(changed(server, half))
+        one.open("#/jobs?q=new-one")
+        one.page.wait_for_selector(".gr >> text=1 of 3 pods")
+        one.route("#/job/vision/new-one")
+        one.page.wait_for_selector("text=It holds nodes for 1 of its 3 pods")
+        assert "NoRoom" in one.text
+        assert "Jobs that hold most of it" in one.text
+
+
 def test_the_output_of_a_job_is_shown_as_text(browser: Any, server: Server) -> None:
     with tab(browser, server) as one:
         server.show(changed(server, NEW))

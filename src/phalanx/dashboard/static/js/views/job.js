@@ -252,13 +252,17 @@ function Runs({ job }) {
     part = job.limit === null ? null : Math.min(1, -job.start / job.limit),
     nodes = job.places.filter(([node]) => node >= 0);
   const stopping = job.state === "stopping";
+  const lacks = !stopping && job.reason !== null && job.placed < job.pods;
   return html`<div class="section"><p class="why">${
     stopping
       ? html`It is being preempted${job.preemptedBy ? html` by <${JobLink} id=${job.preemptedBy} />` : ""}: its pods are ending, and then it waits again with its age.`
-      : job.state === "starting"
-        ? html`It starts: its nodes are decided, and its pods are bound together when all of them exist.`
-        : html`It runs for <b>${span(-job.start)}</b>${job.units ? html` with <b>${units(nodes.reduce((n, [, amount]) => n + amount, 0) || job.units)}</b>` : ""} on ${plural(nodes.length, "node")}.${job.expectedEnd && job.end !== null ? html` Such jobs end at about <b>${moment(job.end)}</b>${job.limit === null ? "." : ";"}` : ""}${job.limit !== null ? html` Its time limit ends it at <b>${moment(job.start + job.limit)}</b>.` : ""}`
+      : lacks
+        ? html`It holds nodes for <b>${job.placed} of its ${plural(job.pods, "pod")}</b>, and the others wait. <b>${job.reason.code}</b>: ${linked(brief(job.reason.text), job.id)}.`
+        : job.state === "starting"
+          ? html`It starts: its nodes are decided, and its pods are bound together when all of them exist.`
+          : html`It runs for <b>${span(-job.start)}</b>${job.units ? html` with <b>${units(nodes.reduce((n, [, amount]) => n + amount, 0) || job.units)}</b>` : ""} on ${plural(nodes.length, "node")}.${job.expectedEnd && job.end !== null ? html` Such jobs end at about <b>${moment(job.end)}</b>${job.limit === null ? "." : ";"}` : ""}${job.limit !== null ? html` Its time limit ends it at <b>${moment(job.start + job.limit)}</b>.` : ""}`
   }</p>
+    ${lacks && html`<${Blockers} job=${job} />`}
     ${
       part !== null &&
       html`<div class="progress" role="img" aria-label=${`${Math.round(part * 100)} % of its time limit`}><span style=${{ inset: `0 ${100 - part * 100}% 0 0`, background: colour(job.queue) }}></span>${job.expectedEnd && job.end !== null && html`<span class="mark" style=${{ left: `${Math.min(100, ((job.end - job.start) / job.limit) * 100)}%` }}></span>`}</div>

@@ -31,7 +31,7 @@ function where(job, model) {
     return html`<span class="y" title=${job.reason?.text ?? ""}><b>${job.reason?.code ?? ""}</b>${job.reason ? brief(job.reason.text) : job.soon ? "there is capacity; it starts in a moment" : ""}</span>`;
   if (job.over) return html`<span class="y">${job.message.split("\n")[0] || job.state}</span>`;
   const nodes = job.places.map(([node]) => model.nodes[node]?.name ?? "").filter(Boolean);
-  return html`<span class="y">${nodes.slice(0, 4).join(", ")}${nodes.length > 4 ? ` and ${nodes.length - 4} more` : ""}${job.state === "stopping" ? html`<span class="bad"> · is being preempted${job.preemptedBy ? ` by ${job.preemptedBy}` : ""}</span>` : ""}</span>`;
+  return html`<span class="y">${nodes.slice(0, 4).join(", ")}${nodes.length > 4 ? ` and ${nodes.length - 4} more` : ""}${job.reason && job.placed < job.pods ? html` · ${job.placed} of ${job.pods} pods · <b>${job.reason.code}</b>${brief(job.reason.text)}` : ""}${job.state === "stopping" ? html`<span class="bad"> · is being preempted${job.preemptedBy ? ` by ${job.preemptedBy}` : ""}</span>` : ""}</span>`;
 }
 
 function Start({ job }) {
