@@ -361,7 +361,7 @@ def test_the_pictures_of_the_guide(browser: Any, server: Server) -> None:
             one.page.wait_for_selector(".joblink, .gscroll")
             taken = one.page.screenshot()
             if os.environ.get("PHALANX_REWRITE"):
-                small = Image.open(io.BytesIO(taken)).convert("RGB").quantize(160)
+                small = Image.open(io.BytesIO(taken)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
                 small.save(DOCS / name, optimize=True)
             with Image.open(DOCS / name) as kept:
                 assert kept.size == Image.open(io.BytesIO(taken)).size
