@@ -1,7 +1,7 @@
 """Each package has a ceiling for its share of sentences that are hard to read. A ceiling only falls, towards 2 %.
 
 The checker (`plain_english.py`) sees about half of the hard sentences. So a package below its ceiling still needs
-readers; docs/decisions/0066-plain-english.md describes how a sample is drawn and judged.
+readers; docs/decisions/0067-plain-english.md describes how a sample is drawn and judged.
 """
 
 from __future__ import annotations
