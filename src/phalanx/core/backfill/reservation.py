@@ -121,6 +121,7 @@ class BackfillForecast:
         self.reservations: list[BackfillReservation] = []
         self.failed = 0  # requests whose start could not be foreseen
         self.moves = 0
+        self.is_broken = False  # the first does not fit any more where it was
         self.kept_out: set[Gang] = set()
         easy = policy.backfill is Backfill.EASY
         if policy.backfill is Backfill.CONSERVATIVE:
@@ -247,11 +248,22 @@ class BackfillForecast:
                 self.foresee(change)
             held = all(self.has_room(change) for change in changes if change.sign < 0)
             moved = not held and self.may_move and self.rehouse()
+            self.is_broken = self.is_broken or not (guarded or held or moved or self.profile)
             if guarded and not (held or moved):
                 for change in changes:
                     self.foresee(change._replace(sign=-change.sign))
                 return False
         self.given.append((request, gang, placements))
+        return True
+
+    def renew_first(self) -> bool:
+        """Make the first reservation again at its new earliest time, if a job that need not respect it has taken its
+        nodes; return whether that was so."""
+        if not self.is_broken:
+            return False
+        first = self.reservations.pop(0)
+        self.is_broken, self.free, self.open = False, {}, True
+        self.hold(first.request, first.gang)
         return True
 
     def leave(self, job: str, slots: Sequence[Slot] = ()) -> None:

@@ -45,6 +45,7 @@ from phalanx.model.reason import ALONE, NEVER, SHORT, Reason
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.cell_queue import KEPT, ROOM, UNTOLD, CellKey, CellQueue, Kind, QueuedRequest, Request
 
+CELLS_OF_EFFORT = 256  # so many cells, ordered again, cost as much as a search for victims
 FEW_QUEUES = 64  # with more that wait, what they take part with is looked at once a cycle
 Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason
 
@@ -135,7 +136,10 @@ class Cycle:
             return True
         if entry.request.job in self.state.stopped or not self.candidates.may_come_up(line):
             return True  # it is passed over when it comes up
-        has_room = self.state.blocked.counted(self.state.draft, found.number, self.state.grants)
+        if not self.weeded and not self.pending.capacity.behind:
+            has_room = bool(self.state.blocked.open[line.cls])  # counted when the cycle began
+        else:
+            has_room = self.state.blocked.counted(self.state.draft, found.number, self.state.grants)
         if has_room and self.is_sure_to_start(line):
             return True
         offers = self.state.offers(line.key, entry.request)
@@ -307,11 +311,9 @@ class Cycle:
         again = [cell for cell in self.state.turn if over[cell] and preempting.may_try_again(cell, across)]
         if across and not again:
             return
-        if across and not self.state.is_small:
-            self.preempting.put_off = True  # they search in the next cycle, which follows at once
-            return
         for cell in again:
             over[cell] = 0
+        self.preempting.effort += len(self.pending.lines) // CELLS_OF_EFFORT
         self.candidates.draw()  # shares have changed, too
 
     def deny(

@@ -7,8 +7,9 @@ for victims.
 - A failed search is remembered with the version of all that runs (`Pending.changes`) and with the reservation that it
   had to respect. It would fail again as long as both are the same, unless this cycle has decided something before it,
   or time makes a victim available (a minimum run time, or a budget's hour, passes).
-- A cycle makes at most `SEARCHES` searches. The next cycle follows at once and makes the others.
-- A successful search is kept until anything is decided, so that it is not made again when the request's turn comes.
+- The searches of a cycle cost at most `EFFORT`, where each costs more the more jobs run. The next cycle follows at once
+  and makes the others.
+- The result of a search is kept until anything is decided, so that it is not made again when the request's turn comes.
 - If a search fails, a nomination of a job with lower priority in the same queue may be handed over (rule R23)."""
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from phalanx.state.pending.cell_queue import CellKey, Kind, Request
 from phalanx.state.pending.pending import Search
 from phalanx.state.pending.timers import NEVER_S
 
-SEARCHES = 64
+EFFORT = 256
+JOBS_OF_EFFORT = 128  # so many running jobs add 1 to what a search costs
 DELAYED = -1  # in place of what had changed: its queue's delay is not over
 
 
@@ -47,10 +49,11 @@ class CyclePreemption:
     """The preemption of one cycle.
 
     `actions`: what was decided so far. `told`: the victims, whole or in part. `kept`: jobs whose nominations stand;
-    `withdrawn`: jobs whose nominations do not. `searches`: how many were made. `found`: the last successful search,
-    after how many decisions it was made, and whether beside a reservation. `searched`: by cell, a search that failed.
+    `withdrawn`: jobs whose nominations do not. `effort`: what all searches cost so far. `known`: their results
+    since the last decision; `known_at`: how many were decided then, and whether a reservation had to be respected.
+    `searched`: by cell, a search that failed.
     `put_off`: the next cycle must follow at once. `has_taken_back`: pods that this cycle had placed for victims are
-    taken back."""
+    taken back, or the reservation is another, so that any request may start now."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
@@ -59,8 +62,9 @@ class CyclePreemption:
         self.told: dict[str, None] = {}
         self.kept: list[str] = []
         self.withdrawn = state.withdrawn
-        self.searches = 0
-        self.found: tuple[Request, tuple[int, bool], Found] | None = None
+        self.effort = 0
+        self.known: dict[tuple[Request, tuple[tuple[str, ...], ...]], Found | None] = {}
+        self.known_at: tuple[int, bool] | None = None
         self.searched: dict[CellKey, Search] = {}
         self.put_off = self.has_taken_back = False
         self.reserved: object = None  # what searches were not to delay
@@ -136,9 +140,9 @@ class CyclePreemption:
             return False
         found = self.search(key, request, offers, forecast)
         if found is not None:
-            self.carry_out(key, request, found)
+            self.carry_out(key, request, found, forecast)
             return True
-        if self.put_off and self.searches >= SEARCHES:
+        if self.is_spent():
             return False
         if any(isinstance(action, Shrink) for action in self.actions):
             self.put_off = True  # who gives up pods is asked once a cycle, and may have more to give
@@ -159,7 +163,7 @@ class CyclePreemption:
         """Return whether a search of the cell failed, in this cycle or before, and another may be made. `across`: only
         if the cell's requests may preempt jobs of other queues."""
         line = self.pending.cells.lines[cell]
-        if line is None or self.searches >= SEARCHES:
+        if line is None or self.is_spent():
             return False
         search = self.searched.get(line.key) or self.pending.searched.get(line.key)
         if search is None or search.changes == DELAYED:
@@ -177,23 +181,29 @@ class CyclePreemption:
         """Return how other jobs may make room for the request; None: they cannot. Nothing is decided yet."""
         is_bound = forecast is not None and bool(forecast.reservations)
         decided = self.state.grants + len(self.actions), is_bound
-        if self.found is not None and self.found[:2] == (request, decided):
-            return self.found[2]
-        if self.searches >= SEARCHES:
+        if self.known_at != decided:
+            self.known, self.known_at = {}, decided
+        asked = request, tuple(offer.flavors for offer in offers)
+        if asked in self.known:
+            return self.known[asked]
+        if self.is_spent():
             self.put_off = True
             return None
-        self.searches += 1
+        self.effort += 1 + len(residents(self.cluster).number_of) // JOBS_OF_EFFORT
         context, record = self.context, self.cluster.jobs[request.job]
         aside = guard.ReservationGuard(forecast, context, record, offers[0].charge.cost)
         plan = aside.find(context, offers, rights_of(key))
         found = None if plan is None else Found(plan, None)
         if found is None and key.kind == Kind.JOB:
             found = self.take_over(record, offers, aside)
-        if found is not None:
-            self.found = request, decided, found
+        self.known[asked] = found
         return found
 
-    def carry_out(self, key: CellKey, request: Request, found: Found) -> None:
+    def is_spent(self) -> bool:
+        """Return whether no further search may be made in this cycle."""
+        return self.effort >= EFFORT
+
+    def carry_out(self, key: CellKey, request: Request, found: Found, forecast: BackfillForecast | None) -> None:
         """Preempt the victims, and nominate the request to their nodes, or start it."""
         context, plan, mark = self.context, found.plan, self.ledger.mark()
         if found.instead_of is not None:
@@ -203,6 +213,8 @@ class CyclePreemption:
         self.has_taken_back |= any(not each.slots and each.job in self.state.places for each in plan.victims)
         is_free = evict.settle(context, self.actions, request, plan, asks)
         self.state.charge_preemptor(mark, plan.offer.charge)
+        if forecast is not None and forecast.renew_first():
+            self.has_taken_back = True
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
         self.put_off = self.put_off or (is_free and not plan.at_once)  # the next cycle starts it, if it can
         self.searched.pop(key, None)
