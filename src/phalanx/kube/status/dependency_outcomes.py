@@ -68,7 +68,11 @@ class DependencyOutcomes:
             if gang is None or not gang.waits or (member := _member(gang)) is None:
                 continue
             before, needs = _read(member), self._needs.get(name, {})
-            known = {need: STARTED for need, kind in needs.items() if kind is DependencyType.START and self._runs(need)}
+            known = {
+                need: STARTED
+                for need, kind in needs.items()
+                if kind is DependencyType.START and self._has_started(need)
+            }
             known |= {need: str(self._outcomes[need]) for need in needs if need in self._outcomes}
             if (now := {**before, **known}) != before:
                 self._annotate(member, AFTER_OUTCOMES, msgspec.json.encode(now).decode())
@@ -81,7 +85,7 @@ class DependencyOutcomes:
         needs = self._needs[job.id] = {each.job: each.after for each in job.after}
         for need in needs:
             self._dependents.setdefault(need, {})[job.id] = None
-        if any(need in self._outcomes or self._runs(need) for need in needs):
+        if any(need in self._outcomes or self._has_started(need) for need in needs):
             self._due[job.id] = None
         gang = self._gangs.get(job.id)
         if job.id not in self._begun and gang is not None and (member := _member(gang)) is not None:
@@ -90,9 +94,10 @@ class DependencyOutcomes:
         left = tuple(one for one in job.after if one.after is not DependencyType.START or one.job not in begun)
         return replace(job, after=() if job.requires_any and len(left) < len(job.after) else left)
 
-    def _runs(self, name: str) -> bool:
+    def _has_started(self, name: str) -> bool:
+        """Return whether the gang runs, or ran and its pods are ending."""
         gang = self._gangs.get(name)
-        return gang is not None and gang.stage is Stage.RUNNING
+        return gang is not None and gang.stage in (Stage.RUNNING, Stage.LEAVING)
 
     def _noted(self, job: Job) -> Iterator[Event]:
         """Yield what stands on the job's object of jobs of which nothing else is known."""
