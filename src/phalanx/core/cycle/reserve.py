@@ -78,6 +78,8 @@ class Reserving:
 
     def hold(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """The request cannot start for want of room: whether it is given a reservation."""
+        if entry.request in self.reserved:
+            return True  # it was tried again, and keeps its reservation
         if not self.may_reserve or line.key.kind == Kind.GROWTH or not self.state.draft.free:
             return False  # growth has none, nor has anybody where no node was ever known
         if not self.is_affordable(line, entry):

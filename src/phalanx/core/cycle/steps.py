@@ -131,7 +131,7 @@ class Cycle:
         """Return whether the request can start, finds victims, or would get the reservation."""
         found = self.state.class_of(line)
         if line.strict:
-            return not self.telling.never_starts(found)
+            return self.state.is_behind_withdrawn(line, entry) or not self.telling.never_starts(found)
         if self.reserving.by_estimate or self.reserving.was_denied(line):
             return True
         if entry.request.job in self.state.stopped or not self.candidates.may_come_up(line):
@@ -179,6 +179,9 @@ class Cycle:
         """Return whether the request is to be tried, or to be told anything. If not, it has lost."""
         if self.reserving.was_denied(line):
             self.give_way(line, entry)
+            return False
+        if line.strict and self.state.is_behind_withdrawn(line, entry):
+            self.lose(line, holds_up=False)
             return False
         found, its_turn = self.state.class_of(line), line.cell in self.state.turn
         its_turn = its_turn and self.preempting.may_search(line.key, self.reserving.mark())
