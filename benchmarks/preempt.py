@@ -16,9 +16,9 @@ import json
 import time
 from collections.abc import Iterator
 
-from phalanx.core.cycle import preempt as cycle_preemption
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold
+from phalanx.core.preemption import guard
 from phalanx.core.preemption import search as victim_search
 from phalanx.model.event import Adopted, Finished, NodeSeen, QueueSeen, Submitted, Ticked
 from phalanx.model.job import Job, Phase, Placement, Role
@@ -71,7 +71,7 @@ class Stopwatch:
     def __init__(self) -> None:
         self.took_s = 0.0
         self._search = victim_search.find_victims
-        cycle_preemption.preempt.find_victims = self.search
+        guard.find_victims = self.search
 
     def search(self, *args: object) -> object:
         begin = time.process_time()
@@ -80,7 +80,7 @@ class Stopwatch:
         return found
 
     def stop(self) -> None:
-        cycle_preemption.preempt.find_victims = self._search
+        guard.find_victims = self._search
 
 
 def measure(node_count: int, size: tuple[int, int], case: str, repeat: int) -> dict[str, object]:

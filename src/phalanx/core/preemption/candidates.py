@@ -80,7 +80,8 @@ class VictimCandidates:
             may[residents.number_of[name]] = False
         alive = (entry("pods") > 0) & (entry("leaving") == 0)
         entries, ties = (alive & may[entry("job")]).nonzero()[0], residents.of_jobs("tie")
-        entries = entries[np.lexsort((entry("row")[entries], entry("role")[entries], ties[entry("job")[entries]]))]
+        order = (ties[entry("job")[entries]] << 31) | (entry("row")[entries] << 7) | (entry("role")[entries] & 127)
+        entries = entries[order.argsort()]
         runs = np.zeros(len(may), np.bool_)
         runs[entry("job")[entries]] = True
         placed = [residents.number_of[job] for job in self.placed if job in residents.number_of]

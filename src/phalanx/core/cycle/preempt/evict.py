@@ -110,10 +110,12 @@ def take_back(context: PreemptionContext, actions: list[Action], record: JobReco
     """Take back what this cycle has given the job, which is now preempted: it has no growth and no nomination any more
     (rule R24)."""
     job = record.job.id
-    actions[:] = [action for action in actions if not (isinstance(action, Nominate) and action.job == job)]
-    rows = context.cluster.columns.row_of
-    position_of = positions(context.draft)
-    for placement in context.placed.pop(job, ()):
+    if record.open:  # else it has no growth
+        actions[:] = [action for action in actions if not (isinstance(action, Nominate) and action.job == job)]
+    if not (placed := context.placed.pop(job, ())):
+        return
+    rows, position_of = context.cluster.columns.row_of, positions(context.draft)
+    for placement in placed:
         context.draft.vacate(position_of[rows[placement.node]], record.gang.demands[placement.role], placement.devices)
 
 
