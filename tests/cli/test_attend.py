@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from phalanx.cli.cluster.jobs.finding import Finder, FoundJob
+from phalanx.cli.cluster.jobs.following import Followed
+from phalanx.client.connection import Connection
 from tests.cli.upstart import Up, started, until
 
 pytestmark = pytest.mark.slow
@@ -112,6 +116,26 @@ def test_wait_ends_with_the_exit_code_of_the_job(up: Up) -> None:
     assert "is deleted" in up.phalanx("wait", "long").stderr
     up.kubectl("delete", "job", "bad")
     until(lambda: up.phalanx("wait", "bad").returncode == 7)
+
+
+def test_a_job_deleted_before_the_watch_began_is_over(up: Up) -> None:
+    async def found() -> FoundJob:
+        async with await Connection.open(up.data / "kubeconfig") as connection:
+            return await Finder(connection, "default").one("brief")
+
+    async def is_over(job: FoundJob) -> bool:
+        async with (
+            await Connection.open(up.data / "kubeconfig") as connection,
+            asyncio.timeout(60),
+            Followed(connection, job) as followed,
+        ):
+            return followed.standing.over
+
+    ok(up, "submit", "--name", "brief", "--hold", "--", "true")
+    job = asyncio.run(found())
+    ok(up, "cancel", "brief")
+    until(lambda: up.kubectl("get", "job", "brief", "--ignore-not-found", "-o", "name") == "")
+    assert asyncio.run(is_over(job))
 
 
 def test_cancel_takes_out_what_is_chosen_and_nothing_else(up: Up) -> None:

@@ -45,6 +45,9 @@ class Followed:
                 f"{self._connection.server} did not list the objects of {self.job.id} within {_SYNC_S:g} s. "
                 f"May you list them? (kubectl auth can-i list pods -n {self.job.namespace})"
             ) from None
+        listed = {obj["metadata"]["uid"] for informer in self._informers for obj in informer.objects.values()}
+        for uid in self._members.keys() - listed:
+            del self._members[uid]  # it was deleted before the watch began, so no change will tell
         return self
 
     async def __aexit__(
