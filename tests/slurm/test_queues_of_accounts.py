@@ -141,6 +141,9 @@ def test_own_accounts_and_queues_of_no_account_are_open(clients: dict[str, Clien
     clients["bob"].create(JOBS, job("no-account", {QUEUE: "open"}))
     clients["bob"].create(PODS, pod_of("own", {QUEUE: "chem"}))
     clients["root"].create(JOBS, job("by-root", {QUEUE: "lab"}))
+    taken = {"own": "chem", "no-account": "open", "by-root": "lab"}
+    made = {name: clients["root"].get(f"{JOBS}/{name}") for name in taken}
+    assert {name: each["metadata"]["labels"][QUEUE] for name, each in made.items()} == taken
 
 
 @pytest.mark.parametrize("how", ["labels", "notes"])
