@@ -9,6 +9,7 @@ server: the part of one core that it takes for 50 streams while 100 jobs change 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import random
 import shutil
@@ -103,7 +104,7 @@ def changed(state: State, number: int) -> State:
         name = names[(number * CHANGES + at) % len(names)]
         rows[name] = replace(rows[name], priority=number + 1)
     facts = replace(state.facts, at_s=state.facts.at_s + 1, alive_s=state.facts.at_s)
-    return State(**{**state.sections(), "facts": facts, "jobs": rows})  # type: ignore[arg-type]  # the other sections
+    return dataclasses.replace(state, facts=facts, jobs=rows)
 
 
 async def streams(page: Page, state: State) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,11 +65,11 @@ def reaches_python() -> bool:
     return all(part.stat().st_mode & 0o005 == 0o005 for path in paths for part in (path, *path.parents))
 
 
-def command(installed: Path, *words: str) -> tuple[list[str], dict[str, object]]:
+def command(installed: Path, *words: str) -> tuple[list[str], dict[str, Any]]:
     """Return the command line of `phalanx WORDS`, and how it is started: in an empty home, not as root if possible."""
     home = installed / "home"
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(installed / "site")}
-    how: dict[str, object] = {"cwd": home, "env": environment}
+    how: dict[str, Any] = {"cwd": home, "env": environment}
     if os.geteuid() == 0 and reaches_python():
         how |= {"user": NOBODY, "group": NOBODY, "extra_groups": []}
     return [sys.executable, "-m", "phalanx.cli.app", *words], how
@@ -76,7 +77,7 @@ def command(installed: Path, *words: str) -> tuple[list[str], dict[str, object]]
 
 def phalanx(installed: Path, *words: str, text: str = "") -> str:
     line, how = command(installed, *words)
-    done = subprocess.run(line, input=text, capture_output=True, text=True, timeout=240, check=False, **how)  # type: ignore[call-overload]  # options by name
+    done = subprocess.run(line, input=text, capture_output=True, text=True, timeout=240, check=False, **how)
     assert done.returncode == 0, done.stderr
     return str(done.stdout)
 
@@ -100,7 +101,7 @@ def test_the_wheel_has_its_examples_and_manifests(installed: Path) -> None:
 @pytest.mark.slow
 def test_the_readme_works_in_an_empty_directory(installed: Path) -> None:
     line, how = command(installed, "up", "--data", "data", "--port", "0", "--local-cpu", "4")
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)  # type: ignore[call-overload]  # options by name
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
     with process:
         assert process.stdout is not None
         try:

@@ -4,7 +4,9 @@ the same one, so that pictures of it can be compared."""
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from phalanx.dashboard.rows import (
     Facts,
@@ -32,6 +34,7 @@ LEAVES = {
 }
 PARENTS = {"research": "", "language": "research", "product": "", "commons": ""}
 SIZES = (1, 1, 2, 2, 4, 8)
+Named: TypeAlias = Callable[[str], str]  # leaf queue -> a name of a job or a user of it
 
 
 @dataclass(slots=True)
@@ -85,7 +88,9 @@ def _lanes(rng: random.Random) -> list[int]:
     return found
 
 
-def _fill(rng, node, gpus, past, jobs, name, user) -> None:  # type: ignore[no-untyped-def]  # a step of `atlas`
+def _fill(
+    rng: random.Random, node: str, gpus: int, past: list[PastRow], jobs: dict[str, JobRow], name: Named, user: Named
+) -> None:
     at_s = NOW_S - DAY_S - rng.random() * 3600
     while at_s < NOW_S:
         leaf = _leaf(rng, gpus)
@@ -195,7 +200,7 @@ def _array(jobs: dict[str, JobRow]) -> None:
         )
 
 
-def _waiting(rng, jobs, name, user) -> None:  # type: ignore[no-untyped-def]  # a step of `atlas`
+def _waiting(rng: random.Random, jobs: dict[str, JobRow], name: Named, user: Named) -> None:
     jobs["language/data-mix-9"] = JobRow(
         id="language/data-mix-9",
         user="yusuf",

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, overload
 
-Value = TypeVar("Value")
+
+class Row(Protocol):
+    """A value that is a row of a table."""
+
+    def cells(self) -> Mapping[str, str]:
+        """Return column -> text."""
+
+
+Value = TypeVar("Value", bound=Row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +151,7 @@ class Table(Sequence[Value], Generic[Value]):
         return f"[{', '.join(map(repr, self._items))}]"
 
     def _repr_html_(self) -> str:
-        return as_html([item.cells() for item in self._items])  # type: ignore[attr-defined]  # every value has cells
+        return as_html([item.cells() for item in self._items])
 
 
 def as_html(rows: Sequence[Mapping[str, str]]) -> str:

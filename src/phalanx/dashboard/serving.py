@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -243,7 +243,7 @@ def _seen_by(state: State, session: Session) -> State:
     viewer = session.viewer
     spaces = None if viewer.namespaces is None else tuple(sorted(viewer.namespaces))
     facts = msgspec.structs.replace(state.facts, user=viewer.name, namespaces=spaces)
-    return State(**{"facts": facts, **state.sections()})  # type: ignore[arg-type]  # sections are the other fields
+    return replace(state, facts=facts)
 
 
 def _packed(request: web.Request, content: bytes, content_type: str, headers: Mapping[str, str]) -> web.StreamResponse:

@@ -154,10 +154,11 @@ class ForecastRun:
         now_s: float,
         jobs: Iterable[str],
         run_time_s: RunTime,
-        later: Iterator[Job] = iter(()),  # noqa: B008 (an empty iterator has no state)
+        later: Iterable[Job] = (),
     ) -> None:
         self.book, self.policy, self.now_s, self.run_time_s = book, policy, now_s, run_time_s
-        self.later, self.coming = later, next(later, None)
+        self.later = iter(later)
+        self.coming = next(self.later, None)
         self.asked = set(jobs)
         self.found: dict[str, tuple[float, str]] = {}
         self.ended = ""
