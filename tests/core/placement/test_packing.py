@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from phalanx.core.backfill.reservation import limited_to
+from phalanx.core.backfill.shadow_time import limited_to
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.node_order import Column
 from phalanx.core.placement.packing import PackedPods, fill

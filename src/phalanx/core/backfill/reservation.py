@@ -20,19 +20,17 @@ counts is when its job starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from heapq import merge
 from itertools import islice
-from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.backfill import advance, beside
+from phalanx.core.backfill.ends import INFINITE_S, NOTHING, CycleEnds
 from phalanx.core.backfill.one_node import OneNode, alone
 from phalanx.core.backfill.one_node_profile import OneNodeProfile
 from phalanx.core.backfill.profile import CapacityProfile, PlannedRun
@@ -43,29 +41,22 @@ from phalanx.core.backfill.shadow_time import (
     ReleaseTimeline,
     draft_over,
     free_by_row,
-    held_by_job,
     held_by_placements,
-    held_by_slots,
-    held_without,
+    limited_to,
 )
 from phalanx.core.placement import gang as gangs
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.gang import PlacementShortfall
-from phalanx.model.job import Job, Phase, Placement, Slot
+from phalanx.model.job import Job, Placement
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.reason import Reason, ReasonCode, format_time
 from phalanx.state.classes import Gang
-from phalanx.state.cluster import Cluster, JobRecord, minimum_gang, nominated_placements, time_limit_s
+from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
 from phalanx.state.pending.cell_queue import Request
-from phalanx.state.running import LEAVING_S
 
 TRIES = 64  # times at which counting finds room, tried for one gang
 UNFORESEEN = 8  # requests of which that is tried in vain in one cycle of EASY; then nobody has a reservation in it
 MOVES = 8  # how often in a cycle the first is given other nodes so that another can start
-
-INFINITE_S = float("inf")
-WHEN = itemgetter(0)
-NOTHING = HeldCapacity(np.zeros(0, np.intp), {})
 
 
 class WouldDelayReservation(NamedTuple):
@@ -107,17 +98,12 @@ class BackfillForecast:
     """The cycle's reservations, and the forecast that they are made in. It is made when the first job of a cycle is to
     be placed.
 
-    `reservations`: made in this cycle, in order; `wanted`: how many there are to be.
-    `given`: what the cycle has granted since, and what jobs are nominated for.
-    `leaving`: jobs that are preempted for that; `shrunk`: slots that running jobs give up for that."""
+    `reservations`: made in this cycle, in order; `wanted`: how many there are to be. `ends`: when what runs, and what
+    the cycle has granted, is over."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft) -> None:
         self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
-        self.given = [*nominated_gangs(cluster)]
-        self.leaving: dict[str, None] = {}
-        self.shrunk: dict[str, list[Slot]] = {}
-        self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
-        self._foreseen = False  # when some of these are over
+        self.ends = CycleEnds(cluster, now_s)
         self.reservations: list[BackfillReservation] = []
         self.failed = 0  # requests whose start could not be foreseen
         self.moves = 0
@@ -136,14 +122,14 @@ class BackfillForecast:
     def is_alone(self) -> bool:
         """Return whether the cluster is one node, which is never closed, and no running job gives up a part of its
         pods."""
-        return not self.cluster.reservations and alone(self.cluster, self.draft) and not self.partly_leaving()
+        return not self.cluster.reservations and alone(self.cluster, self.draft) and not self.ends.partly_leaving()
 
     def place(self, request: Request, gang: Gang) -> PlacementOutcome:
         """Return the gang's placements, taken from the draft, if that delays no reservation; else why not."""
         if not self.reservations and not self.cluster.reservations:
             return gangs.place(self.draft, gang)
         record = self.cluster.jobs[request.job]
-        end_s = self.ends(record, request)
+        end_s = self.ends.of(record, request)
         if (enough := self.counted(gang, end_s)) is not None:
             return gangs.place(self.draft, gang) if enough else self.beyond(record, gang, end_s)
         kept = self.kept(record.job, end_s)
@@ -156,7 +142,7 @@ class BackfillForecast:
     def placer(self, record: JobRecord, request: Request) -> Placer | None:
         """Return what places gangs of a job that searches for victims beside the reservations; None: nothing is kept
         from it."""
-        kept = self.kept(record.job, self.ends(record, request))
+        kept = self.kept(record.job, self.ends.of(record, request))
         return None if kept is None else partial(self.place_after, kept)
 
     def place_after(
@@ -205,10 +191,10 @@ class BackfillForecast:
 
     def grant(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> None:
         """Enter what the cycle granted a job in the forecast too."""
-        self.given.append((request, gang, placements))
+        self.ends.given.append((request, gang, placements))
         if self.profile is None and not self.reservations:
             return  # when it ends is asked if somebody is to have a reservation
-        end_s, _, _ = self.granted[-1]
+        end_s, _, _ = self.ends.granted[-1]
         if self.profile is not None:
             self.profile.change(held_by_placements(self.cluster.columns, gang, placements), self.now_s, end_s, -1)
         elif end_s <= self.reservations[0].run.start_s:
@@ -217,17 +203,6 @@ class BackfillForecast:
             self.one.take(gang, placements)
         else:
             held_by_placements(self.cluster.columns, gang, placements).add_to(self.free, -1)
-
-    @property
-    def granted(self) -> list[tuple[float, Gang, Sequence[Placement]]]:
-        """Return what the cycle has granted, and when each is over."""
-        known, jobs = self._granted, self.cluster.jobs
-        if len(known) < len(self.given):
-            new = self.given[len(known) :]
-            ends = [(self.ends(jobs[request.job], request), gang, placements) for request, gang, placements in new]
-            self._foreseen = self._foreseen or any(end_s < INFINITE_S for end_s, _, _ in ends)
-            known += ends
-        return known
 
     def displace(
         self,
@@ -241,7 +216,7 @@ class BackfillForecast:
         """Enter a nomination and what its victims give back in the forecast; return whether it may be.
 
         `guarded`: it may only be if every reservation still holds."""
-        end_s = self.ends(self.cluster.jobs[request.job], request)
+        end_s = self.ends.of(self.cluster.jobs[request.job], request)
         if self.reservations or self.profile is not None:
             changes = [*changes, CapacityChange(end_s, held_by_placements(self.cluster.columns, gang, placements), -1)]
             for change in changes:
@@ -253,7 +228,7 @@ class BackfillForecast:
                 for change in changes:
                     self.foresee(change._replace(sign=-change.sign))
                 return False
-        self.given.append((request, gang, placements))
+        self.ends.given.append((request, gang, placements))
         return True
 
     def renew_first(self) -> bool:
@@ -265,21 +240,6 @@ class BackfillForecast:
         self.is_broken, self.free, self.open = False, {}, True
         self.hold(first.request, first.gang)
         return True
-
-    def leave(self, job: str, slots: Sequence[Slot] = ()) -> None:
-        """Note that the job is preempted, so it ends as soon as it can; or that these slots of it are."""
-        if slots:
-            self.shrunk.setdefault(job, []).extend(slots)
-        else:
-            self.leaving[job] = None
-
-    def partly_leaving(self) -> dict[str, set[Slot]]:
-        """Return the terminating pods of jobs that run on without them. They end now (rule R13)."""
-        jobs = self.cluster.jobs
-        found = {job: set(jobs[job].leaving) for job in self.cluster.leaving if jobs[job].phase is not Phase.STOPPING}
-        for job, slots in self.shrunk.items():
-            found.setdefault(job, set()).update(slots)
-        return found
 
     def foresee(self, change: CapacityChange) -> None:
         """Enter the change in the forecast."""
@@ -305,14 +265,14 @@ class BackfillForecast:
 
     def hold(self, request: Request, gang: Gang) -> BackfillReservation | None:
         """Return the job's reservation, if it is to have one and its start can be foreseen; else None."""
-        if not self.open or not self.anyone_ends():
+        if not self.open or not self.ends.anyone_ends():
             return None
         record = self.cluster.jobs[request.job]
         if any(role.minimum for role in gang.roles):
             gang = minimum_gang(self.cluster, gang)
-        runs_s = self.ends(record, request) - self.now_s
+        runs_s = self.ends.of(record, request) - self.now_s
         run = self.earliest_run(record.job, gang, runs_s)
-        if run is None or (run.start_s <= self.now_s and not self.anyone_leaves_now()):
+        if run is None or (run.start_s <= self.now_s and not self.ends.anyone_leaves_now()):
             self.failed += 1
             self.open = self.failed < self.patience
             return None
@@ -326,32 +286,11 @@ class BackfillForecast:
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
         """Return the gang's earliest run; None if its start cannot be foreseen."""
         if self.one is not None:
-            found = self.one.find(gang, self.ends_in_order(), self.granted)
+            found = self.one.find(gang, self.ends.in_order(), self.ends.granted)
             return PlannedRun(self.one.shadow_s, self.one.shadow_s + runs_s, NOTHING) if found else None
         if self.policy.backfill is Backfill.CONSERVATIVE:
             return self.in_profile(job, gang, runs_s)
         return self.shadow(job, gang, runs_s)
-
-    def anyone_ends(self) -> bool:
-        """Return whether any end can be foreseen. Where no job states a limit this is all that backfill costs."""
-        if self.cluster.ends.order or self.cluster.reservations or self.cluster.leaving:
-            return True
-        return bool(self.granted) and self._foreseen
-
-    def anyone_leaves_now(self) -> bool:
-        """Return whether the forecast has more capacity now than there is. If not, and yet it finds capacity for a job
-        that found none, then what keeps the job out is no amount and cannot be foreseen."""
-        leaving = self.cluster.ends.order[:1]
-        return bool(self.cluster.leaving) or (bool(leaving) and leaving[0][0] <= self.now_s)
-
-    def ends(self, record: JobRecord, request: Request) -> float:
-        """Return when the job would be over if it started now (seconds since the epoch)."""
-        limit_s = record.job.limit_s
-        if limit_s is None and (limit_s := time_limit_s(self.cluster, record.job)) is None:
-            return INFINITE_S
-        since_s = self.now_s if request.slot is None else record.started_s
-        end_s = since_s + limit_s
-        return end_s if end_s > self.now_s else self.now_s
 
     def kept(self, job: Job, end_s: float) -> Free | None:
         """Return, by row, what is left for the job from now until `end_s`; None: all that is free."""
@@ -393,7 +332,7 @@ class BackfillForecast:
         if self.may_move or self.cluster.reservations or len(gang.roles) != 1 or not gang.simple:
             return False
         demand, minimum = gang.demands[0], gang.minimums[0]
-        end_s = self.ends(self.cluster.jobs[request.job], request)
+        end_s = self.ends.of(self.cluster.jobs[request.job], request)
         first = self.first_before(end_s)
         if first is None or not self.draft.ordinary(demand):
             return False
@@ -417,7 +356,7 @@ class BackfillForecast:
     def shuts_out(self, request: Request, gang: Gang) -> bool:
         """Return whether by counting the reservations that there are leave too little for the gang to start now, under
         CONSERVATIVE."""
-        end_s = self.ends(self.cluster.jobs[request.job], request)
+        end_s = self.ends.of(self.cluster.jobs[request.job], request)
         return self.profile is not None and self.profile.is_short(gang, end_s)
 
     @property
@@ -511,13 +450,13 @@ class BackfillForecast:
         """Return whether the forecast follows from the state alone, so that it is the same as long as nothing there
         changes, though time passes."""
         overdue = any(end_s <= self.now_s for end_s, _ in self.cluster.ends.order[:1])
-        changed = overdue or self.given or self.leaving or self.cluster.reservations or self.cluster.leaving
+        changed = overdue or self.ends.given or self.ends.leaving or self.cluster.reservations or self.cluster.leaving
         return not changed and self.draft.untouched
 
     def find_start(self, job: Job, gang: Gang, runs_s: float) -> EarliestStart | None:
         """Return the earliest start with what runs and what this cycle has granted; None if it cannot be foreseen."""
         columns = self.cluster.columns
-        timeline = ReleaseTimeline(columns, self.now_s, free_by_row(self.draft), self.releases())
+        timeline = ReleaseTimeline(columns, self.now_s, free_by_row(self.draft), self.ends.releases())
         for start_s, free in islice(timeline.starts(gang), TRIES):
             found = gangs.place(self.without_closed(free, job, start_s, start_s + runs_s), gang)
             if isinstance(found, list):
@@ -538,54 +477,5 @@ class BackfillForecast:
         if self.profile is None:
             kind = OneNodeProfile if self.is_alone() else CapacityProfile
             free = free_by_row(self.draft)
-            self.profile = kind(self.cluster, self.draft, self.now_s, free, list(self.releases()))
+            self.profile = kind(self.cluster, self.draft, self.now_s, free, list(self.ends.releases()))
         return self.profile.earliest_run(job, gang, runs_s)
-
-    def ends_in_order(self) -> Sequence[tuple[float, str]]:
-        """Return (expected end in seconds since the epoch, job) of the running jobs, sorted."""
-        order, leaving = self.cluster.ends.order, self.leaving
-        if not leaving:
-            return order
-        return [(LEAVING_S, job) for job in leaving] + [each for each in order if each[1] not in leaving]
-
-    def releases(self) -> Iterator[Release]:
-        """Yield what is released when, sorted: by running jobs, by what this cycle has granted, and at the boundaries
-        of advance reservations."""
-        cluster, known, partly = self.cluster, self.cluster.ends.derived, self.partly_leaving()
-        found = (
-            (end_s, held_without(cluster, job, partly[job]))
-            if job in partly
-            else (end_s, known.get(job) or held_by_job(cluster, job))
-            for end_s, job in self.ends_in_order()
-        )
-        more = [(LEAVING_S, held_by_slots(cluster, job, slots)) for job, slots in partly.items()]
-        more += [
-            (end_s, held_by_placements(cluster.columns, gang, placements))
-            for end_s, gang, placements in self.granted
-            if end_s < INFINITE_S
-        ]
-        more += [(at_s, NOTHING) for at_s in advance.boundaries_s(cluster, self.now_s)]
-        return merge(found, sorted(more, key=WHEN), key=WHEN) if more else found
-
-
-def nominated_gangs(cluster: Cluster) -> Iterator[tuple[Request, Gang, Sequence[Placement]]]:
-    """Yield (job, gang, placements) of the nominations, which count as if they ran."""
-    for job in cluster.nominated:
-        record = cluster.jobs[job]
-        slot = None if record.phase is Phase.QUEUED else next(iter(record.nominated))
-        yield Request(job, slot), record.gang, nominated_placements(record)
-
-
-@contextmanager
-def limited_to(draft: Draft, kept: Free) -> Iterator[None]:
-    """Return a context in which the draft has no more capacity than that."""
-    less = {}
-    for name, column in draft.free.items():
-        less[name] = np.maximum(column - kept[name][draft.rows], 0)
-        column -= less[name]
-    try:
-        yield
-    finally:
-        for name, column in less.items():
-            draft.free[name] += column
-        draft.node_order.loosened += 1

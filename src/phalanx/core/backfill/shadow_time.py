@@ -11,6 +11,7 @@ Only amounts are foreseen: pod affinity and named devices are as they are now.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -249,3 +250,18 @@ class ReleaseBlock:
         gained[by_row] = np.where(allowed[rows], pods - before, 0)
         entries = int(gained.cumsum().searchsorted(missing)) + 1
         return int(self.ends.searchsorted(entries)) + 1 if entries <= len(rows) else None
+
+
+@contextmanager
+def limited_to(draft: Draft, kept: Free) -> Iterator[None]:
+    """Return a context in which the draft has no more capacity than that."""
+    less = {}
+    for name, column in draft.free.items():
+        less[name] = np.maximum(column - kept[name][draft.rows], 0)
+        column -= less[name]
+    try:
+        yield
+    finally:
+        for name, column in less.items():
+            draft.free[name] += column
+        draft.node_order.loosened += 1

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from phalanx.core.backfill import advance, reservation
+from phalanx.core.backfill.ends import INFINITE_S
 from phalanx.core.backfill.reservation import BackfillForecast, CapacityChange
 from phalanx.core.backfill.shadow_time import held_by_job, held_by_placements
 from phalanx.core.preemption import consolidation
@@ -88,9 +89,9 @@ class ReservationGuard:
         if not forecast.displace(self.request, found.offer.gang, found.placements, changes, guarded=self.guarded):
             return False
         for victim in found.victims:
-            forecast.leave(victim.job, victim.slots)
+            forecast.ends.leave(victim.job, victim.slots)
             if victim.place:
-                forecast.given.append((Request(victim.job), forecast.cluster.jobs[victim.job].gang, victim.place))
+                forecast.ends.given.append((Request(victim.job), forecast.cluster.jobs[victim.job].gang, victim.place))
         return True
 
 
@@ -110,12 +111,12 @@ def may_preempt_if_it_ran(
 def released_by(forecast: BackfillForecast, victim: Victim) -> Iterator[CapacityChange]:
     """Yield what the victim gives back in the forecast; and what it takes, if it is moved."""
     cluster, record = forecast.cluster, forecast.cluster.jobs[victim.job]
-    ends_s = cluster.ends.of.get(victim.job, reservation.INFINITE_S)
+    ends_s = cluster.ends.of.get(victim.job, INFINITE_S)
     if victim.slots:
         gone = [Placement(slot.role, slot.ordinal, record.placements[slot]) for slot in victim.slots]
         yield CapacityChange(ends_s, held_by_placements(cluster.columns, record.gang, gone), 1)
     else:
         yield CapacityChange(ends_s, held_by_job(cluster, victim.job), 1)
     if victim.place:
-        anew_s = forecast.ends(record, Request(victim.job))  # it starts from the beginning
+        anew_s = forecast.ends.of(record, Request(victim.job))  # it starts from the beginning
         yield CapacityChange(anew_s, held_by_placements(cluster.columns, record.gang, victim.place), -1)

@@ -1,0 +1,128 @@
+"""The ends that the reservations of a cycle are made from: when what runs, and what the cycle has granted, is over.
+
+A running job ends when its time limit is over, a preempted one as soon as it can, a job without a limit never. What a
+job is nominated for counts as if it ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from operator import itemgetter
+
+import numpy as np
+
+from phalanx.core.backfill import advance
+from phalanx.core.backfill.shadow_time import (
+    HeldCapacity,
+    Release,
+    held_by_job,
+    held_by_placements,
+    held_by_slots,
+    held_without,
+)
+from phalanx.model.job import Phase, Placement, Slot
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time_limit_s
+from phalanx.state.pending.cell_queue import Request
+from phalanx.state.running import LEAVING_S
+
+INFINITE_S = float("inf")
+WHEN = itemgetter(0)
+NOTHING = HeldCapacity(np.zeros(0, np.intp), {})
+
+
+class CycleEnds:
+    """When what runs, and what the cycle has granted, is over.
+
+    `given`: what the cycle has granted, and what jobs are nominated for. `leaving`: jobs that are preempted for that;
+    `shrunk`: slots that running jobs give up for that."""
+
+    def __init__(self, cluster: Cluster, now_s: float) -> None:
+        self.cluster, self.now_s = cluster, now_s
+        self.given = [*nominated_gangs(cluster)]
+        self.leaving: dict[str, None] = {}
+        self.shrunk: dict[str, list[Slot]] = {}
+        self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
+        self._foreseen = False  # when some of these are over
+
+    @property
+    def granted(self) -> list[tuple[float, Gang, Sequence[Placement]]]:
+        """Return what the cycle has granted, and when each is over."""
+        known, jobs = self._granted, self.cluster.jobs
+        if len(known) < len(self.given):
+            new = self.given[len(known) :]
+            ends = [(self.of(jobs[request.job], request), gang, placements) for request, gang, placements in new]
+            self._foreseen = self._foreseen or any(end_s < INFINITE_S for end_s, _, _ in ends)
+            known += ends
+        return known
+
+    def leave(self, job: str, slots: Sequence[Slot] = ()) -> None:
+        """Note that the job is preempted, so it ends as soon as it can; or that these slots of it are."""
+        if slots:
+            self.shrunk.setdefault(job, []).extend(slots)
+        else:
+            self.leaving[job] = None
+
+    def partly_leaving(self) -> dict[str, set[Slot]]:
+        """Return the terminating pods of jobs that run on without them. They end now (rule R13)."""
+        jobs = self.cluster.jobs
+        found = {job: set(jobs[job].leaving) for job in self.cluster.leaving if jobs[job].phase is not Phase.STOPPING}
+        for job, slots in self.shrunk.items():
+            found.setdefault(job, set()).update(slots)
+        return found
+
+    def anyone_ends(self) -> bool:
+        """Return whether any end can be foreseen. Where no job states a limit this is all that backfill costs."""
+        if self.cluster.ends.order or self.cluster.reservations or self.cluster.leaving:
+            return True
+        return bool(self.granted) and self._foreseen
+
+    def anyone_leaves_now(self) -> bool:
+        """Return whether the forecast has more capacity now than there is. If not, and yet it finds capacity for a job
+        that found none, then what keeps the job out is no amount and cannot be foreseen."""
+        leaving = self.cluster.ends.order[:1]
+        return bool(self.cluster.leaving) or (bool(leaving) and leaving[0][0] <= self.now_s)
+
+    def of(self, record: JobRecord, request: Request) -> float:
+        """Return when the job would be over if it started now (seconds since the epoch)."""
+        limit_s = record.job.limit_s
+        if limit_s is None and (limit_s := time_limit_s(self.cluster, record.job)) is None:
+            return INFINITE_S
+        since_s = self.now_s if request.slot is None else record.started_s
+        end_s = since_s + limit_s
+        return end_s if end_s > self.now_s else self.now_s
+
+    def in_order(self) -> Sequence[tuple[float, str]]:
+        """Return (expected end in seconds since the epoch, job) of the running jobs, sorted."""
+        order, leaving = self.cluster.ends.order, self.leaving
+        if not leaving:
+            return order
+        return [(LEAVING_S, job) for job in leaving] + [each for each in order if each[1] not in leaving]
+
+    def releases(self) -> Iterator[Release]:
+        """Yield what is released when, sorted: by running jobs, by what this cycle has granted, and at the boundaries
+        of advance reservations."""
+        cluster, known, partly = self.cluster, self.cluster.ends.derived, self.partly_leaving()
+        found = (
+            (end_s, held_without(cluster, job, partly[job]))
+            if job in partly
+            else (end_s, known.get(job) or held_by_job(cluster, job))
+            for end_s, job in self.in_order()
+        )
+        more = [(LEAVING_S, held_by_slots(cluster, job, slots)) for job, slots in partly.items()]
+        more += [
+            (end_s, held_by_placements(cluster.columns, gang, placements))
+            for end_s, gang, placements in self.granted
+            if end_s < INFINITE_S
+        ]
+        more += [(at_s, NOTHING) for at_s in advance.boundaries_s(cluster, self.now_s)]
+        return merge(found, sorted(more, key=WHEN), key=WHEN) if more else found
+
+
+def nominated_gangs(cluster: Cluster) -> Iterator[tuple[Request, Gang, Sequence[Placement]]]:
+    """Yield (job, gang, placements) of the nominations, which count as if they ran."""
+    for job in cluster.nominated:
+        record = cluster.jobs[job]
+        slot = None if record.phase is Phase.QUEUED else next(iter(record.nominated))
+        yield Request(job, slot), record.gang, nominated_placements(record)
