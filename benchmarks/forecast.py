@@ -44,8 +44,8 @@ TRACE = ROOT / "benchmarks" / "traces" / "KTH-SP2-filtered.swf.gz"
 
 @dataclass(slots=True)
 class Asking:
-    """The scheduler; of the jobs that wait when they are submitted, every `every`th is forecast. `left`: so many jobs
-    are submitted before."""
+    """The scheduler, which also forecasts every `every`th job that waits when it is submitted. `left`: the number
+    of submitted jobs that it passes over first."""
 
     every: int
     plays: int | None
