@@ -4,6 +4,7 @@ configuration_file  a queue configuration of YuniKorn, or the ConfigMap that hol
 placed_file         YAML or JSON, with the line of everything in it
 policy_file         the settings of the whole cluster
 setup_file          a policy and its queues
+rendezvous          how the pods of one job find each other
 manifest            Kubernetes objects, from files or from a command line
 shipped             the files that come with Phalanx
 recording           what a scheduler was told and what it decided, step by step

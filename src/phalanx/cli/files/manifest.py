@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from phalanx.cli.files.rendezvous import add_rendezvous
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.errors import PhalanxError
@@ -162,10 +163,11 @@ class Request:
     environment: tuple[tuple[str, str], ...] = ()
     retries: int = 0
     keep_s: int | None = None  # deleted so long after its end
+    chance: int = 0  # a random number: with several pods the port of their rendezvous
 
 
 def job(request: Request) -> Object:
-    """The Job: `pods` pods of the same command that start together, numbered by JOB_COMPLETION_INDEX.
+    """The Job: `pods` pods of the same command that start together, with numbers, names and a rendezvous.
 
     Raises PhalanxError: no command, or a name or quantity that cannot be."""
     _check(request)
@@ -185,12 +187,15 @@ def job(request: Request) -> Object:
     }
     if request.keep_s is not None:
         spec["ttlSecondsAfterFinished"] = request.keep_s
-    return {
+    found: Object = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": request.name, "namespace": request.namespace, "labels": {QUEUE: request.queue}},
         "spec": spec,
     }
+    if request.pods > 1:
+        add_rendezvous(found, request.chance, request.gpu)
+    return found
 
 
 def name_of(command: Sequence[str], suffix: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import deepcopy
 
+from phalanx.cli.files.rendezvous import rename
 from phalanx.client.connection import Object
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import ARRAY, ARRAY_CAP
@@ -43,7 +44,7 @@ def tasks_of(job: Object, text: str) -> Iterator[Object]:
 def _task(job: Object, name: str, task: int, cap: int) -> Object:
     found = deepcopy(job)
     meta = found["metadata"]
-    meta["name"] = f"{name}-{task}"
+    rename(found, f"{name}-{task}")
     meta["labels"] = {**(meta.get("labels") or {}), ARRAY: name}
     if cap:
         meta["annotations"] = {**(meta.get("annotations") or {}), ARRAY_CAP: str(cap)}

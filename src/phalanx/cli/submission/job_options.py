@@ -29,7 +29,8 @@ class JobOptions:
     """The Job's name. [default: the program's, and five letters]"""
 
     pods: Annotated[int, Parameter(alias="-p")] = 1
-    """Pods that run the command at once and start together; each has its number in JOB_COMPLETION_INDEX."""
+    """Pods that run the command at once and start together. Each has a name, NAME-INDEX.NAME, and RANK, WORLD_SIZE,
+    MASTER_ADDR and MASTER_PORT, as torchrun and torch.distributed read them."""
 
     cpu: str = "1"
     """CPU of each pod: 2, 500m."""
@@ -74,6 +75,7 @@ class JobOptions:
             environment=environment(self.env),
             keep_s=_length_s(self.ttl) if self.ttl else keep_s,
             retries=self.retries,
+            chance=secrets.randbelow(1 << 30),
         )
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-from phalanx.cli.files.manifest import Document, refusal
-from phalanx.cli.terminal.output import amounts_text
-from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
-from phalanx.client.kind import JOBS, NODES, PODS, PRIORITY_CLASSES, Kind
+from phalanx.cli.files.manifest import Document, is_job, refusal
+from phalanx.cli.files.rendezvous import has_rendezvous, service_of
+from phalanx.cli.terminal.output import amounts_text, note
+from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Connection, Object
+from phalanx.client.kind import JOBS, NODES, PODS, PRIORITY_CLASSES, SERVICES, Kind
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.spec.job_options import dependencies
 from phalanx.kube.install.definitions import QUEUES
@@ -33,9 +34,10 @@ async def create(connection: Connection, obj: Object, namespace: str) -> Object:
 
 
 async def create_document(connection: Connection, document: Document, obj: Object, namespace: str) -> Object:
-    """As `create`; a refusal names file and line, and so does an answer that did not come."""
+    """As `create`, with the service by which the pods of the Job find each other. A refusal names file and line, and so
+    does an answer that did not come."""
     try:
-        return await create(connection, obj, namespace)
+        made = await create(connection, obj, namespace)
     except ApiRefusal as error:
         raise refusal(document, error) from error
     except ApiUnknown as error:
@@ -43,6 +45,24 @@ async def create_document(connection: Connection, document: Document, obj: Objec
             f"{document.place()}: {error}. Whether this one was created is not known, and nothing was from here on. "
             "`phalanx jobs` shows what is there; to submit the same again says which names are taken."
         ) from error
+    if is_job(made) and has_rendezvous(made):
+        await create_service(connection, made)
+    return made
+
+
+async def create_service(connection: Connection, job: Object) -> None:
+    """Create the service by which the pods of a created Job find each other. If that fails, the Job stays, with a
+    warning."""
+    service = service_of(job)
+    try:
+        await connection.create(SERVICES, service, service["metadata"]["namespace"])
+    except ApiError as error:
+        if isinstance(error, ApiRefusal) and error.reason == "AlreadyExists":
+            return
+        note(
+            f"phalanx: warning: the service {service['metadata']['name']} was not created ({error}), so the pods of "
+            f"job {job['metadata']['name']} do not find each other by name"
+        )
 
 
 async def require_queues(connection: Connection, named: Iterable[tuple[str, str]]) -> list[str]:

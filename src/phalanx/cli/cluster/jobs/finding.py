@@ -35,7 +35,7 @@ _SLURM = "slurm.phalanx.dev/"
 _SLURM_ID = re.compile(r"(\d{1,10})(?:_(\d{1,7}))?")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _OPERATORS: tuple[Kind, ...] = (VOLCANO_JOBS, *FRAMEWORK_KINDS)
-_ARRAY, _GANG = "array", "gang"  # words for jobs of several objects
+ARRAY_OF_JOBS, _GANG = "array", "gang"  # words for jobs of several objects
 # The label by which the pods of an object are found, by the kind of the object (`kind_text`).
 _POD_LABELS: Mapping[str, str] = {
     "Job": JOB_NAME,
@@ -178,11 +178,11 @@ class Finder:
             named = replace(reading, name=f"slurm-{reading.name}-{int(reading.part):07}", part="")
             obj = await self._get(JOBS, named)
             return None if obj is None else _single(Member(kind=JOBS, obj=obj), named)
-        for label, kind in ((f"{_SLURM}array", _ARRAY), (f"{_SLURM}number", "job")):
+        for label, kind in ((f"{_SLURM}array", ARRAY_OF_JOBS), (f"{_SLURM}number", "job")):
             items = await self._listed(JOBS, reading.namespace, labelSelector=f"{label}={reading.name}")
             if items:
                 members = tuple(Member(kind=JOBS, obj=obj) for obj in items)
-                name = reading.name if kind == _ARRAY else members[0].name
+                name = reading.name if kind == ARRAY_OF_JOBS else members[0].name
                 return FoundJob(kind=kind, namespace=reading.namespace, name=name, members=members)
         return None
 
@@ -375,7 +375,7 @@ def _task_of(array: tuple[Member, ...], reading: _Reading) -> FoundJob | None:
     """Return the array, or the task of it that is meant; None if it has no such task."""
     if not reading.part:
         ordered = tuple(sorted(array, key=lambda one: _natural(one.name)))
-        return FoundJob(kind=_ARRAY, namespace=reading.namespace, name=reading.name, members=ordered)
+        return FoundJob(kind=ARRAY_OF_JOBS, namespace=reading.namespace, name=reading.name, members=ordered)
     name = f"{reading.name}-{reading.part}"
     task = next((one for one in array if one.name == name), None)
     return None if task is None else FoundJob(kind="job", namespace=reading.namespace, name=name, members=(task,))

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from math import inf
 
-from phalanx.cli.cluster.jobs.finding import FoundJob, parts_of
+from phalanx.cli.cluster.jobs.finding import ARRAY_OF_JOBS, FoundJob, parts_of
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import PODS
 from phalanx.kube.read.labels import COMPLETION_INDEX, JOB, JOB_NAME, option
@@ -54,15 +54,15 @@ class LogWishes:
 Line = tuple[str, Source, str]  # its time (RFC 3339), where it is from, its text
 
 
-def sources_of(pods: Iterable[Object], container: str = "") -> list[Source]:
-    """Return the logs of pods that exist: of each container, or of the one with that name."""
+def sources_of(pods: Iterable[Object], job: FoundJob, container: str = "") -> list[Source]:
+    """Return the logs of pods of the job that exist: of each container, or of the one with that name."""
     return [
         Source(
             namespace=pod["metadata"]["namespace"],
             pod=pod["metadata"]["name"],
             uid=pod["metadata"]["uid"],
             container=name,
-            label=_label(pod["metadata"], name if len(names) > 1 else ""),
+            label=_label(pod["metadata"], job, name if len(names) > 1 else ""),
             started_s=epoch_s((pod.get("status") or {}).get("startTime") or pod["metadata"].get("creationTimestamp")),
         )
         for pod in pods
@@ -87,7 +87,7 @@ async def kept_sources(connection: Connection, job: FoundJob, container: str = "
             pod=item["pod"],
             uid=item["uid"],
             container=name,
-            label=_label(_as_meta(item), name if len(item["containers"]) > 1 else ""),
+            label=_label(_as_meta(item), job, name if len(item["containers"]) > 1 else ""),
             started_s=item["started_s"],
             ended_s=item["ended_s"],
             kept=True,
@@ -185,8 +185,10 @@ def _is_of(item: Object, job: FoundJob) -> bool:
     return owned or item["pod"] == job.name or job.name in said or labels.get("volcano.sh/job-name") == job.name
 
 
-def _label(meta: Object, container: str) -> str:
-    """Return what tells the pod from its siblings: its index, or its name."""
+def _label(meta: Object, job: FoundJob, container: str) -> str:
+    """Return the text that tells the pod from its siblings: its index, with the name of its Job if there are several,
+    or its own name."""
     index, member = option(meta, COMPLETION_INDEX), option(meta, JOB_NAME) or ""
-    found = str(meta["name"]) if index is None else f"{member}/{index}" if option(meta, JOB) else index
+    has_several_jobs = job.kind == ARRAY_OF_JOBS or option(meta, JOB)
+    found = str(meta["name"]) if index is None else f"{member}/{index}" if has_several_jobs else index
     return f"{found} {container}" if container else found

@@ -120,7 +120,7 @@ async def logs(
 
 async def log_sources(connection: Connection, found: FoundJob, container: str, previous: bool) -> list[Source]:
     """Return the logs of the attempt that is meant: of the last one, or of the one before."""
-    live = sources_of(await pods_of(connection, found), container) if found.members else []
+    live = sources_of(await pods_of(connection, found), found, container) if found.members else []
     uids = {source.uid for source in live}
     kept = [source for source in await kept_sources(connection, found, container) if source.uid not in uids]
     tries = attempts([*live, *kept], single=_is_single(found))
@@ -213,7 +213,7 @@ async def follow_output(connection: Connection, found: FoundJob, lines: LineOpti
         try:
             while True:
                 standing = job.standing
-                for source in sources_of(job.pods.values(), lines.container):
+                for source in sources_of(job.pods.values(), found, lines.container):
                     key = (source.uid, source.container)
                     if key not in followed and _has_started(job.pods[source.uid], source.container):
                         followed[key] = asyncio.create_task(_copy(connection, source, wishes, write))

@@ -12,8 +12,9 @@ from typing import Any
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, Member
 from phalanx.cli.cluster.jobs.standing import OVER, state_of
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
+from phalanx.cli.files.rendezvous import has_rendezvous, rename
 from phalanx.cli.submission.job_options import SUFFIX_LETTERS
-from phalanx.cli.submission.sending import create
+from phalanx.cli.submission.sending import create, create_service
 from phalanx.cli.terminal.output import print_json
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import JOBS, PODS
@@ -67,6 +68,8 @@ async def rerun(
         obj = copy_of(member, name or f"{stem}-{suffix}")
         try:
             made = await create(connection, obj, found.namespace)
+            if member.kind is JOBS and has_rendezvous(made):
+                await create_service(connection, made)
         except ApiRefusal as error:
             raise PhalanxError(f"{job} cannot be submitted again: {error.message}. Nothing was created.") from error
     if json:
@@ -98,16 +101,17 @@ def copy_of(member: Member, name: str) -> Object:
     obj, meta = deepcopy(member.obj), member.obj["metadata"]
     obj.pop("status", None)
     obj |= {"apiVersion": member.kind.api_version, "kind": member.kind.name}
-    obj["metadata"] = {key: meta[key] for key in _META if meta.get(key)} | {"name": name}
+    obj["metadata"] = {key: meta[key] for key in _META if meta.get(key)}
     for field in ("labels", "annotations"):
         if field in obj["metadata"]:
             obj["metadata"][field] = _own(obj["metadata"][field])
-    if member.kind is PODS:
-        if obj["spec"].get("schedulerName") in OURS:
-            obj["spec"].pop("nodeName", None)
-        return obj
     if member.kind is JOBS:
         obj["spec"] = _job_spec(meta, obj["spec"])
+        rename(obj, name)
+    else:
+        obj["metadata"]["name"] = name
+    if member.kind is PODS and obj["spec"].get("schedulerName") in OURS:
+        obj["spec"].pop("nodeName", None)
     return obj
 
 

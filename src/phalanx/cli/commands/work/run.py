@@ -49,7 +49,8 @@ async def run(
     For example:
 
         phalanx run -- echo hello
-        phalanx run --pods 4 --cpu 2 --memory 4Gi --gpu 1 --env EPOCHS=3 -- python train.py
+        phalanx run --cpu 2 --memory 4Gi --gpu 1 --env EPOCHS=3 -- python train.py
+        phalanx run --pods 4 --gpu 8 -- torchrun train.py
         phalanx run --time-limit 30m --after prepare:ok -- python train.py
         phalanx run --detach --queue research -- sh -c 'sort words | uniq -c > counts'
 

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.cluster.target import Namespace, Target, connected
 from phalanx.cli.files.manifest import Document, is_job, job, queued, read_files
+from phalanx.cli.files.rendezvous import has_rendezvous, service_of
 from phalanx.cli.submission.arrays import tasks_of
 from phalanx.cli.submission.job_options import JobOptions, given
 from phalanx.cli.submission.scheduling_options import WishOptions
@@ -57,7 +58,7 @@ async def submit(
         phalanx submit train.yaml
         phalanx submit server.yaml workers/ --queue research
         phalanx submit --array 1-1000%20 --name sweep -- sh -c 'python train.py --seed $PHALANX_ARRAY_TASK_ID'
-        phalanx submit --name train --pods 4 --cpu 8 --gpu 1 --time-limit 8h -- python train.py
+        phalanx submit --name train --pods 4 --cpu 8 --gpu 1 --time-limit 8h -- torchrun train.py
         phalanx submit --name report --after train:ok -- python report.py
         phalanx submit --dry-run -- python train.py > train.yaml
 
@@ -84,7 +85,7 @@ async def submit(
         raise PhalanxError(f"{option} is for Jobs, and there is none in {documents[0].file}. Nothing was created.")
     objects = [(document, queued(document, queue, said, wishes.priority)) for document in documents]
     if dry_run:
-        _print([obj for _, obj in objects], json)
+        _print([each for _, obj in objects for each in _with_service(obj)], json)
         return
     async with connected(target) as connection:
         warnings = await _look(connection, objects, wishes, namespace)
@@ -101,6 +102,11 @@ def _print(objects: Sequence[Object], json: bool) -> None:
         print_json(objects)
     else:
         print(yaml.safe_dump_all(objects, sort_keys=False), end="")
+
+
+def _with_service(obj: Object) -> list[Object]:
+    """Return the object, with the service by which its pods find each other."""
+    return [service_of(obj), obj] if is_job(obj) and has_rendezvous(obj) else [obj]
 
 
 def split(words: Sequence[str], line: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:

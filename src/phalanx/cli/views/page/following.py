@@ -114,7 +114,7 @@ class Following:
     async def output(self, job: str, since: str) -> Sequence[tuple[str, str, str]]:
         namespace, _, name = job.partition("/")
         found = await Finder(self._connection, namespace, self._ledger).one(f"{namespace}/{name.removeprefix('pod:')}")
-        sources = sources_of(await pods_of(self._connection, found)) if found.members else []
+        sources = sources_of(await pods_of(self._connection, found), found) if found.members else []
         if not sources:
             kept = attempts(await kept_sources(self._connection, found), single=False)
             sources = kept[-1] if kept else []

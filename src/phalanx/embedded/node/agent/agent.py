@@ -183,6 +183,7 @@ class Agent:
         return total
 
     def _keep(self, pod: Object, record: PodRecord) -> None:
+        self.around.naming.give(record.uid, record.pod_ip)
         kept = self.pods[record.uid] = Pod(pod, record, self.around, self._forget)
         self._spawn(kept.run())
 

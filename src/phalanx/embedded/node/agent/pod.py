@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_S = 0.5  # after a call whose answer did not come
 _FORCED_GRACE_S = 1.0  # for a pod whose object is gone already
+_PEERS_S, _PEERS_AGAIN_S = 1.0, 0.02  # so long does a pod wait for the addresses of its peers; between two looks
 _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
@@ -51,6 +52,8 @@ class Pod:
         self._delete_sent = False
         self._written: dict[str, Any] | None = None
         self._volumes_ready = False
+        self._is_among_peers = False
+        self._alone_from_s = time.monotonic() + _PEERS_S
         self._tokens = token_files(pod, around.pod_dir(record.uid) / VOLUMES)
         self.containers: dict[str, Container] = {}
         self._take_in_containers()
@@ -116,6 +119,8 @@ class Pod:
         self._check_deadline(now_s)
         found = self._steps(now_s)
         dues = [found.wake_s, self._deadline_s(), *self._stop(found)]
+        if found.start and self._awaits_peers():
+            return now_s + _PEERS_AGAIN_S
         if found.start and not await self._set_up_volumes():
             dues.append(now_s + self._around.settings.patience.config_retry_s)
         elif found.start:
@@ -127,6 +132,13 @@ class Pod:
         if not (found.start and self._wake.is_set()):  # a turn that goes on at once reports once, at its end
             await self._report(found)
         return min((due for due in dues if due is not None), default=None)
+
+    def _awaits_peers(self) -> bool:
+        """Return True while the pods of its job get their addresses: a program looks for its peers when it starts."""
+        if self._is_among_peers or time.monotonic() >= self._alone_from_s:
+            return False
+        self._is_among_peers = self._around.naming.knows_peers(self.pod)
+        return not self._is_among_peers
 
     def _steps(self, now_s: float) -> Steps:
         stopping = self._is_stopping()

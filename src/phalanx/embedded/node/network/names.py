@@ -19,7 +19,7 @@ from phalanx.embedded.node.network.addresses import Networks
 Object = Mapping[str, Any]
 ZONE = "cluster.local"
 _LABEL_MOST = 63  # of a host name; the kernel allows 64
-_TERMINAL = ("Succeeded", "Failed")
+TERMINAL = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def endpoints(service: Object, pods: Sequence[tuple[Object, str]]) -> Iterator[t
     for pod, address in pods if selector else ():
         meta, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
         chosen = selector.items() <= (meta.get("labels") or {}).items()
-        if meta["namespace"] != space or not chosen or phase in _TERMINAL:
+        if meta["namespace"] != space or not chosen or phase in TERMINAL:
             continue
         if early or (_is_ready(pod) and "deletionTimestamp" not in meta):
             yield pod, address

@@ -18,7 +18,7 @@ from phalanx.embedded.node.network import hosts_file
 from phalanx.embedded.node.network.addresses import Networks
 from phalanx.embedded.node.network.fence import Fence
 from phalanx.embedded.node.network.forward import Forwarder, Targets
-from phalanx.embedded.node.network.names import Object, Record, endpoints, own_lines, records
+from phalanx.embedded.node.network.names import TERMINAL, Object, Record, endpoints, own_lines, records
 from phalanx.embedded.node.network.redirect import Place
 
 log = logging.getLogger(__name__)
@@ -44,11 +44,35 @@ class Naming:
         self._node, self._home, self._server, self._pods_dir = node, home, urlsplit(server), pods_dir
         self._services = services
         self._redirect = fence.redirect if fence is not None and not fence.refusal else None
+        self._pods = pods
         self._mine: dict[str, Object] = {}  # uid -> pod
+        self._given: dict[str, str] = {}  # uid -> address, before the status says it
         self._shown: dict[str, tuple[str, ...]] = {}  # uid -> lines of its file
         self._changed = asyncio.Event()
         pods.subscribe(self._take)
         services.subscribe(lambda change: self._changed.set())
+
+    def give(self, uid: str, address: str) -> None:
+        """Note the address of a pod that the node has admitted. Its names are known from now on."""
+        self._given[uid] = address
+        self._changed.set()
+
+    def knows_peers(self, pod: Object) -> bool:
+        """Return True if the names below the pod's `subdomain` are known: its service, and an address for each pod of
+        the same controller that this node runs, or may run yet."""
+        meta, domain = pod["metadata"], pod["spec"].get("subdomain")
+        controller = _controller(meta)
+        if not domain or not controller:
+            return True
+        if f"{meta['namespace']}/{domain}" not in self._services.objects:
+            return False
+        return all(
+            one["metadata"]["uid"] in self._given
+            for one in self._pods.objects.values()
+            if _controller(one["metadata"]) == controller
+            and one["spec"].get("nodeName") in (None, "", self._node)
+            and (one.get("status") or {}).get("phase") not in TERMINAL
+        )
 
     def hosts(self, pod: Object) -> Path:
         """The pod's hosts file, made if it is not there. Raises OSError."""
@@ -87,10 +111,13 @@ class Naming:
         else:
             self._mine.pop(uid, None)
             self._shown.pop(uid, None)
+            self._given.pop(uid, None)
         self._changed.set()
 
     def _addressed(self) -> list[tuple[Object, str]]:
-        both = ((pod, (pod.get("status") or {}).get("podIP") or "") for pod in self._mine.values())
+        both = (
+            (pod, (pod.get("status") or {}).get("podIP") or self._given.get(uid, "")) for uid, pod in self._mine.items()
+        )
         return [(pod, address) for pod, address in both if address]
 
     def _records(self) -> list[Record]:
@@ -125,6 +152,11 @@ class Naming:
                     if (port.get("protocol") or "TCP") == "TCP":
                         found[address, port["port"]] = _targets(port, behind)
         return found | {(self._home.api_address, _HTTPS): (api,)}  # whatever address a service was given once
+
+
+def _controller(meta: Mapping[str, Any]) -> str:
+    owners = meta.get("ownerReferences") or ()
+    return next((str(one["uid"]) for one in owners if one.get("controller")), "")
 
 
 def _targets(port: Mapping[str, Any], behind: Sequence[tuple[Object, str]]) -> Targets:
