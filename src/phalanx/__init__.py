@@ -19,11 +19,17 @@ if TYPE_CHECKING:
     from phalanx.api.blocking import simulate as simulate
     from phalanx.api.blocking import submit as submit
     from phalanx.api.blocking import wait as wait
+    from phalanx.api.values import WaitingJob as WaitingJob
     from phalanx.errors import PhalanxError as PhalanxError
 
 __version__ = "0.1.0"
 _CALLS = dict.fromkeys(("explain", "jobs", "logs", "queues", "simulate", "submit", "wait"), "phalanx.api.blocking")
-_FOUND = {**_CALLS, "Cluster": "phalanx.api.aio", "PhalanxError": "phalanx.errors"}
+_FOUND = {
+    **_CALLS,
+    "Cluster": "phalanx.api.aio",
+    "PhalanxError": "phalanx.errors",
+    "WaitingJob": "phalanx.api.values",
+}
 
 
 def __getattr__(name: str) -> Any:

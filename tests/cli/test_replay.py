@@ -186,7 +186,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_scheduling(tmp_path: Path) -
 
 def test_a_file_that_cannot_be_made_is_said_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(PhalanxError, match="cannot be recorded to: No such file or directory"):
-        require_recordable(tmp_path / "nowhere" / "x.jsonl")
+        require_recordable(tmp_path / "nowhere" / "x.jsonl", Policy())
 
 
 def test_one_difference_is_one_though_others_follow_from_it(

@@ -260,7 +260,7 @@ def test_results_as_csv_and_parquet(tmp_path: Path, capsys) -> None:
         ([KTH, "--policy", "best"], "there is no policy 'best'"),
         ([KTH, "--policy"], "--policy names none; leave it out, or say for instance --policy easy fifo"),
         ([KTH, "--estimates"], "--estimates names none; leave it out, or say for instance --estimates user exact"),
-        ([KTH, "--policy", DATA / "philly.csv"], "philly.csv': a file of one ends in .yaml, .yml or .json"),
+        ([KTH, "--policy", DATA / "philly.csv"], "philly.csv': a file of one ends in .yaml, .yml, .json or .py"),
         ([KTH, "--policy", "nothing.yaml"], "nothing.yaml: No such file"),
         ([KTH, "--estimates", "guess"], "--estimates guess: not one of"),
         ([KTH, "--fault", "flood=1"], "there is no fault 'flood'"),

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Generic, Protocol, TypeVar, overload
 
+from phalanx.model.policy import WaitingJob as WaitingJob  # for files of `phalanx simulate --policy NAME.py`
+
 
 class Row(Protocol):
     """A value that is a row of a table."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from phalanx.model.node import Topology
 from phalanx.model.pod import Shape
@@ -69,6 +71,38 @@ class FairShareFormula(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingJob:
+    """A waiting job, as a priority function sees it.
+
+    `id`: `namespace/name`. `qos`, `nice`: Slurm's. `priority`: the value of the job's priority class.
+    `pods`: the pods of its minimum.
+    `requests`: resource -> what these pods request together: cores of `cpu`, bytes of `memory`, other resources as
+    numbers.
+    `waited_s`: how long the job could have started by its begin time (seconds).
+    `limit_s`: the time limit, of the job or its queue; None: no limit.
+    `estimate_s`: the expected run time, else the limit; None: neither is known."""
+
+    id: str
+    queue: str
+    user: str
+    group: str
+    priority: int
+    nice: int
+    qos: str
+    pods: int
+    requests: Mapping[str, float]
+    waited_s: float
+    limit_s: float | None
+    estimate_s: float | None
+
+
+class PriorityFunction(Protocol):
+    """A priority in Python: higher is sooner. The same job must always get the same priority."""
+
+    def __call__(self, job: WaitingJob, /) -> float: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The policy of the whole cluster.
 
@@ -76,6 +110,7 @@ class Policy:
     `backfill_depth`: the most reservations of conservative backfill in a cycle.
     `typical`: expected pod shapes with their frequencies, for scores by fragmentation; empty: those of the known jobs.
     `factors`: the weights of `MULTIFACTOR` queues.
+    `priority_function`: the priorities of `MULTIFACTOR` queues, in place of the weighted sum of factors.
     `half_life_s`: the time after which past usage counts half; 0: usage never decays.
     `billing`: the price of one unit of a resource per second, for usage."""
 
@@ -87,6 +122,7 @@ class Policy:
     typical: tuple[tuple[Shape, float], ...] = ()
     topologies: tuple[Topology, ...] = ()
     factors: PriorityWeights = PriorityWeights()
+    priority_function: PriorityFunction | None = None
     fair_share: FairShareFormula = FairShareFormula.FAIR_TREE
     half_life_s: float = 7 * 86400.0
     billing: Weights = (("cpu", 0.001),)

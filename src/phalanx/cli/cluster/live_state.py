@@ -142,6 +142,12 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
     await require_queues(connection)
     settings = await settings_of_leader(connection)
     policy = settings.policy
+    if settings.function:
+        logging.getLogger(__name__).warning(
+            "the scheduler computes priorities with %s, which this command cannot call: in queues ordered by "
+            "multifactor, positions and expected starts may differ",
+            settings.function,
+        )
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group, namespace=namespace if partial else "")
         how = KubeSettings(default_queue=policy.default_queue, dialects=settings.dialects, patient=False)

@@ -1,15 +1,16 @@
-"""`--policy FILE`: the settings of the whole cluster, from YAML, with errors that name the line."""
+"""`--policy FILE`: the settings of the whole cluster, from YAML or Python, with errors that name the line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
+from phalanx.cli.files.priority_file import SUFFIX, Tolerant, read_priority_file
 from phalanx.dialects.enabled import DIALECTS as FRAMED
 from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
 from phalanx.dialects.schema.fields import Misread
@@ -20,36 +21,51 @@ from phalanx.model.policy import Policy
 
 DIALECTS = frozenset({KUBEFLOW, *FRAMED})
 _DIALECTS = "dialects"  # beside the policy, in the text for others
+_FUNCTION = "priorityFunction"  # the same
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`policy`, and the same as it was written. `dialects`: whose pods and kinds are served besides our own."""
+    """`policy`, and the same as it was written. `dialects`: whose pods and kinds are served besides our own.
+    `function`: the name of the file whose Python computes priorities; only the scheduler that read it can call it."""
 
     policy: Policy
     values: Mapping[str, Any]
     dialects: frozenset[str] = frozenset()
+    function: str = ""
 
     def text(self) -> str:
-        """For whoever is to decide alike (`settings_from`); empty where nothing is said."""
-        said = {**self.values, **({_DIALECTS: sorted(self.dialects)} if self.dialects else {})}
+        """Return the settings for other processes (`settings_from`); empty if all are the defaults."""
+        said = dict(self.values)
+        if self.dialects:
+            said[_DIALECTS] = sorted(self.dialects)
+        if self.function:
+            said[_FUNCTION] = self.function
         return msgspec.json.encode(said).decode() if said else ""
 
 
 def settings_of(file: Path | None, default_queue: str | None = None) -> Settings:
     """Return the settings of the file, or the defaults; `default_queue` wins over the file's. Raises PhalanxError."""
-    values = dict({} if file is None else _values(file))
+    found = None if file is None or file.suffix != SUFFIX else read_priority_file(file)
+    values = dict({} if file is None else _values(file) if found is None else found.policy)
     if default_queue is not None:
         values["defaultQueue"] = default_queue
-    return Settings(read_policy(values), values)
+    if found is None:
+        return Settings(read_policy(values), values)
+    try:
+        policy = replace(read_policy(values), priority_function=Tolerant(found.function))
+    except Misread as misread:
+        raise PhalanxError(f"{file}: policy: {misread}") from None
+    return Settings(policy, values, function=file.name if file is not None else "")
 
 
 def settings_from(text: str) -> Settings:
-    """Return the settings that another process said (`Settings.text`); the defaults where it cannot be read."""
+    """Return the settings of another process (`Settings.text`); the defaults if the text cannot be read."""
     try:
         values = msgspec.json.decode(text or "{}", type=dict[str, Any])
         dialects = frozenset(map(str, values.pop(_DIALECTS, ())))
-        return Settings(read_policy(values), values, dialects)
+        function = str(values.pop(_FUNCTION, ""))
+        return Settings(read_policy(values), values, dialects, function)
     except (msgspec.MsgspecError, Misread):
         return Settings(Policy(), {})
 

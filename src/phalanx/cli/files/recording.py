@@ -137,8 +137,13 @@ def open_private(file: Path) -> int:
     return descriptor
 
 
-def require_recordable(file: Path) -> None:
-    """Raises PhalanxError if it cannot be recorded to."""
+def require_recordable(file: Path, policy: Policy) -> None:
+    """Check that the file can be written, and the policy replayed. Raises PhalanxError."""
+    if policy.priority_function is not None:
+        raise PhalanxError(
+            f"{file}: a recording holds the policy, and a priority in Python cannot be written down. "
+            "Leave out --record, or give a policy in YAML."
+        )
     os.close(open_private(file))
 
 

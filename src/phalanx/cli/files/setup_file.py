@@ -7,15 +7,18 @@ may be one of `queues`. With `flat: true` all jobs go into the policy's default 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from phalanx.cli.files import priority_file
 from phalanx.cli.files.placed_file import read_placed
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.dialects.schema.policy import read_policy
 from phalanx.dialects.schema.queue import read_queue
+from phalanx.errors import PhalanxError
 from phalanx.model.queue import Queue
-from phalanx.simulator.run.setup import Setup, built_in
+from phalanx.simulator.run.setup import ONE, Setup, built_in
 
 Read = TypeVar("Read")
 
@@ -23,9 +26,24 @@ SUFFIXES = {".yaml", ".yml", ".json"}
 
 
 def setup_of(name: str) -> Setup:
-    """A built-in name, or a file. Raises PhalanxError."""
+    """Return the setup of a built-in name or a file. Raises PhalanxError."""
     file = Path(name)
+    if file.suffix == priority_file.SUFFIX:
+        return _in_python(file)
     return read_placed(file, lambda said: _setup(said, file.stem)) if file.suffix in SUFFIXES else built_in(name)
+
+
+def _in_python(file: Path) -> Setup:
+    """Return the setup of a file with a priority function: one queue by that priority, unless the file has queues."""
+    read = priority_file.read_priority_file(file)
+    said: dict[str, Any] = {"policy": read.policy}
+    said["queues"] = [{"name": ONE, "order": "multifactor"}] if read.queues is None else read.queues
+    said["flat"] = read.queues is None
+    try:
+        setup = _setup(Fields(said), file.stem)
+    except Misread as misread:
+        raise PhalanxError(f"{file}: {misread}") from None
+    return replace(setup, policy=replace(setup.policy, priority_function=read.function))
 
 
 def _setup(said: Fields, stem: str) -> Setup:

@@ -34,6 +34,8 @@ def cell_of(
             *record.open[slot], request
         )
     terms = terms_of(job, branch, by_person=bool(cluster.reservations))
+    if branch.by_factors and cluster.policy.priority_function is not None:
+        terms = terms._replace(job=job.id)  # a priority function may tell any two jobs apart
     if not cluster.reservations:  # which may be for some queues only
         queue = branch.cells
     if slot is None or slots is None:

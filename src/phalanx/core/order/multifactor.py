@@ -13,6 +13,8 @@ which `displayed_priority` does; for ordering it is left as it is, so that weigh
 A job asks pods, not nodes: its nodes are the fewest that its minimum could need, by the largest amount of each resource
 that any node has.
 
+With a priority function (`Policy.priority_function`) the function's value takes the place of the sum.
+
 `MultifactorPriority` serves one cycle. Fair shares are found when the first job with a weight on them is ranked, and
 once; what ranks no job by factors pays nothing."""
 
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 from phalanx.core.order import fair_tree
 from phalanx.model.job import Job
 from phalanx.model.pod import CPU
-from phalanx.model.policy import Policy, PriorityWeights
+from phalanx.model.policy import Policy, PriorityWeights, WaitingJob
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
 
@@ -95,6 +97,8 @@ class MultifactorPriority:
     def of(self, record: JobRecord) -> float:
         """Return the job's priority; higher is sooner."""
         job = record.job
+        if self.policy.priority_function is not None:
+            return self.policy.priority_function(self.waiting_job(record))
         return weighted_sum(self.parts(record), self.policy.factors, own=job.priority, nice=job.nice)
 
     def parts(self, record: JobRecord) -> PriorityFactors:
@@ -111,10 +115,31 @@ class MultifactorPriority:
             resources=asked,
         )
 
+    def waiting_job(self, record: JobRecord) -> WaitingJob:
+        """Return what a priority function sees of the job."""
+        job, limit_s = record.job, time_limit_s(self.cluster, record.job)
+        return WaitingJob(
+            id=job.id,
+            queue=self.cluster.queue_of(job),
+            user=job.user,
+            group=job.group,
+            priority=job.priority,
+            nice=job.nice,
+            qos=job.qos,
+            pods=sum(record.gang.minimums),
+            requests={name: part / 1000 if name == CPU else part for name, part in record.gang.asked().items()},
+            waited_s=self.now_s - max(job.submitted_s, job.begin_s or 0.0),
+            limit_s=limit_s,
+            estimate_s=limit_s if job.estimate_s is None else job.estimate_s,
+        )
+
     def of_cells(self, cells: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Of the first of each cell: the same sum, to the bit, by columns."""
+        """Return the priority of the first of each cell: the same sum, to the bit, by columns."""
         pending, factors = self.cluster.pending, self.policy.factors
         columns = pending.cells
+        if self.policy.priority_function is not None:
+            firsts = [line.first().request.job for cell in cells.tolist() if (line := columns.lines[cell]) is not None]
+            return np.array([self.of(self.cluster.jobs[job]) for job in firsts], np.float64)
         eligible_s = self._eligible_s(cells)
         if factors.max_age_s <= 0:
             ages = np.ones(len(cells))

@@ -134,6 +134,6 @@ def built_in(name: str) -> Setup:
     if setup is None:
         known = ", ".join(BUILT_IN)
         raise TraceError(
-            f"there is no policy {name!r}: a file of one ends in .yaml, .yml or .json; built in are {known}"
+            f"there is no policy {name!r}: a file of one ends in .yaml, .yml, .json or .py; built in are {known}"
         )
     return setup

@@ -72,7 +72,8 @@ def scheduler(
     default_queue
         The queue of jobs that name none. [default: what the policy says, else default]
     policy
-        How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
+        How to decide: YAML with backfill, scores, topologies, factors (docs/guide/kubernetes.md has every field), or
+        Python that computes priorities (docs/guide/simulate.md).
     dialect
         Take the place of this scheduler, which itself must not run: answer to its scheduler name, read its kinds, which
         are defined where they are absent, and write their status. kubeflow: training jobs (PyTorchJob, TFJob and
@@ -92,7 +93,7 @@ def scheduler(
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     settings = replace(settings_of(policy, default_queue), dialects=frozenset(dialect))
     if record is not None:
-        require_recordable(record)
+        require_recordable(record, settings.policy)
     where = None if metrics_address is None else address(metrics_address)
     if ledger is not None:
         Ledger.open(ledger).close()  # what is wrong with it is said before anything starts

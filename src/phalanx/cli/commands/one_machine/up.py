@@ -94,7 +94,8 @@ async def up(
     port
         The port of the API; 0 takes any free one.
     policy
-        How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
+        How to decide: YAML with backfill, scores, topologies, factors (docs/guide/kubernetes.md has every field), or
+        Python that computes priorities (docs/guide/simulate.md).
     record
         Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
     metrics_address
@@ -149,14 +150,15 @@ def _detach(directory: DataDirectory) -> None:
 
 def _check(policy: Path | None, record: Path | None) -> None:
     """Raises PhalanxError for a file that the control plane would stop at: it is said before anything starts."""
-    if policy is not None:
-        from phalanx.cli.files.policy_file import settings_of
+    if policy is None and record is None:
+        return
+    from phalanx.cli.files.policy_file import settings_of
 
-        settings_of(policy)
+    settings = settings_of(policy)
     if record is not None:
         from phalanx.cli.files.recording import require_recordable
 
-        require_recordable(record)
+        require_recordable(record, settings.policy)
 
 
 def _chosen(metrics_address: str) -> tuple[str, int]:

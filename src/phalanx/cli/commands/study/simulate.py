@@ -66,6 +66,7 @@ def simulate(
         phalanx simulate KTH-SP2-1996-2.1-cln.swf --policy fifo easy easy-sjbf
         phalanx simulate philly.csv --cluster 128x8 --policy fair
         phalanx simulate mine.yaml --policy mine-today.yaml mine-tomorrow.yaml --seeds 10
+        phalanx simulate mine.yaml --policy easy wfp3.py
         phalanx simulate mine.swf --tune best.yaml --trials 100 --max-wait 3d
 
     Parameters
@@ -73,7 +74,8 @@ def simulate(
     traces
         Logs and workloads.
     policy
-        Built-in (easy, fair and others; an unknown name lists them all) or files with a policy and queues.
+        Built-in (easy, fair and others; an unknown name lists them all), or files: a policy with queues in YAML, or
+        priorities in Python.
     estimates
         What the scheduler knows of run times: user, exact, last-two, x2 (twice the user's) or exact-x2.
     processes
