@@ -236,6 +236,23 @@ def test_pods_of_a_job_find_each_other_when_they_start_and_so_do_those_of_tasks_
     until(lambda: "\nmeet\n" not in up.kubectl("get", "services", "-o", "custom-columns=:metadata.name"))
 
 
+def test_queues_are_made_changed_drained_and_deleted(up: Up) -> None:
+    assert ok(up, "queue", "create", "lab", "--guaranteed", "cpu=1", "--limit", "cpu=1") == "queue lab created\n"
+    ok(up, "submit", "--queue", "lab", "--time-limit", "10m", "--name", "first", "--", "sleep", "600")
+    until(lambda: state(up, "first") == "running")
+    ok(up, "submit", "--queue", "lab", "--name", "second", "--time-limit", "5m", "--", "sleep", "300")
+    told = ok(up, "queue", "edit", "lab", "--limit", "cpu=2", "--dry-run")
+    assert told.splitlines()[:2] == ["queue lab would be changed", "  quotas[all nodes].limit.cpu: 1 -> 2"]
+    assert "stopped: no job\nearlier: 1 job\n  default/second: -" in told
+    assert json.loads(ok(up, "queue", "delete", "lab", "--dry-run", "--json"))["never"][0]["job"] == "default/second"
+    assert "Did you mean lab?" in refused(up, "queue", "edit", "lob", "--limit", "cpu=2")
+    assert "1 queued, 1 running" in refused(up, "queue", "delete", "lab")
+    assert ok(up, "queue", "drain", "lab").startswith("queue lab is draining\n")
+    ok(up, "cancel", "--queue", "lab")
+    until(lambda: state(up, "first") == "gone")
+    assert ok(up, "queue", "delete", "lab") == "queue lab deleted\n"
+
+
 def test_a_job_that_can_never_start_is_told_so_when_it_is_submitted(up: Up) -> None:
     told = up.phalanx("submit", "--name", "wide", "--pods", "100", "--", "true").stderr
     assert "its 100 pods (1 cpu each) start together, and all nodes together have room for 4" in told

@@ -24,6 +24,11 @@ async def test_commands_and_options_need_no_cluster(monkeypatch: pytest.MonkeyPa
     assert {"--follow", "--since", "--namespace"} <= await candidates(["logs", "train", "--"])
     assert await candidates(["logs", "tr"]) == set()
     assert await candidates(["submit", "tr"]) == set()
+    assert await candidates(["queue", "e"]) == {"create", "edit", "drain", "delete"}
+    assert {"--limit", "--dry-run"} <= await candidates(["queue", "edit", "research", "--"])
+    assert await candidates(["queue", "edit", "research", "--state", ""]) == {"open", "held", "draining", "closed"}
+    assert {"running", "failed"} <= await candidates(["jobs", "--state", "r"])
+    assert await candidates(["run", "--", "ls", "--"]) == set()
     assert await candidates(["nonsense", "tr"]) == set()
 
 
@@ -40,6 +45,10 @@ async def test_names_of_jobs_and_queues_are_those_of_the_cluster(
         await connection.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **job}, "completed")
     assert await candidates(["logs", "tr"]) == {"train"}
     assert await candidates(["cancel", "train", ""]) == {"train"}
+    assert await candidates(["logs", "-n", "default", "tr"]) == set()
+    assert "completed" in await candidates(["logs", "-n", "com"])
+    assert await candidates(["submit", "--after", "tr"]) == {"train"}
+    assert await candidates(["queue", "drain", "d"]) == {"default"}
     assert "default" in await candidates(["submit", "-q", "d"])
 
 

@@ -9,4 +9,5 @@ attend        jobs that exist: their output and their end
 inside        inside the pods of jobs
 status        what runs, what waits, and why
 study         what would be
+administer    queues, and the health of a cluster
 """

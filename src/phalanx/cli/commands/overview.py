@@ -13,6 +13,7 @@ TITLES = {
     "inside": "Inside a job",
     "status": "What runs, what waits, and why",
     "study": "Planning and simulation",
+    "administer": "Administration",
 }
 ABOUT = "A batch scheduler: a job starts whole or not at all."
 _EXAMPLES = """For example:
@@ -67,6 +68,7 @@ COMMANDS = {
     "snapshot": ("study", "Write down what a cluster is now."),
     "migrate": ("study", "See what the queues of another scheduler become here."),
     "import": ("study", "Take over the site of another scheduler: Slurm's."),
+    "queue": ("administer", "Create, edit, drain or delete a queue."),
     "simulate": ("study", "Play traces in virtual time, and compare policies."),
 }
 

@@ -87,8 +87,8 @@ async def require_queues(connection: Connection, named: Iterable[tuple[str, str]
             raise PhalanxError(
                 f"{where}: there is no queue {queue!r}; the job would wait for ever, so nothing was created. "
                 + (f"Did you mean {near[0]!r}? " if near else "")
-                + f"Queues: {', '.join(known) or 'none'}. Make one: kubectl create -f - with kind: Queue, "
-                "apiVersion: phalanx.dev/v1, spec: {gang: true}."
+                + f"Queues: {', '.join(known) or 'none'}. Make one: "
+                f"phalanx queue create {queue}"
             )
     specs = {queue["metadata"]["name"]: queue.get("spec") or {} for queue in listing["items"]}
     return [text for queue in sorted({queue for queue, _ in wanted}) if (text := shut(queue, specs))]

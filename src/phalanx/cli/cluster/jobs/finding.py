@@ -259,7 +259,7 @@ class Finder:
         pods = [pod for pod in await self._listed(PODS, namespace) if not controller_of(pod)]
         operators = [await self._listed(kind, namespace) for kind in await self.served()]
         named = [obj["metadata"] for items in (jobs, pods, *operators) for obj in items]
-        gangs = [name for meta in named if (name := option(meta, JOB))]
+        gangs = [name for meta in named for label in (JOB, ARRAY) if (name := option(meta, label))]
         return list(dict.fromkeys([*(meta["name"] for meta in named), *gangs]))
 
 

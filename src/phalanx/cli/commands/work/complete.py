@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from phalanx.cli.cluster.jobs.finding import Finder
 from phalanx.cli.cluster.target import Target, current_namespace, find_kubeconfig
 from phalanx.cli.commands.overview import COMMANDS, import_path
 from phalanx.client.connection import Connection
+from phalanx.client.kind import NAMESPACES, NODES
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
 
+if TYPE_CHECKING:
+    from cyclopts import App
+
 _OF_JOBS = frozenset(
     {
-        "logs",
-        "wait",
-        "cancel",
-        "hold",
-        "release",
-        "rerun",
-        "attach",
-        "shell",
-        "cp",
-        "port-forward",
-        "explain",
-        "history",
+        *("logs", "wait", "cancel", "hold", "release", "rerun", "attach", "shell", "cp", "port-forward"),
+        *("explain", "history", "jobs"),
     }
 )
-_OF_QUEUES = frozenset({"-q", "--queue"})  # options
+_OF_QUEUES = frozenset({"edit", "drain", "delete"})  # of `phalanx queue`
 _PATIENCE_S = 2.0  # a user has pressed a key and waits
+_NAMESPACE = ("-n", "--namespace")
 
 
 async def complete(*words: str) -> None:
@@ -52,35 +49,93 @@ async def candidates(words: Sequence[str]) -> set[str]:
     if len(words) <= 1:
         return set(COMMANDS)
     command, before, last = words[0], words[-2], words[-1]
-    if command not in COMMANDS:
+    if command not in COMMANDS or "--" in words[:-1]:
         return set()
-    if before in _OF_QUEUES:
-        return await _live_names(queues=True)
+    if before in _VALUES:
+        return await _ask(lambda connection: _VALUES[before](connection, _namespace(words)))
+    if before.startswith("-") and (choices := _choices(words)):
+        return choices
     if last.startswith("-"):
-        return _options(command)
-    return await _live_names() if command in _OF_JOBS else set()
+        return _options(words)
+    if command == "queue" and words[1] in _OF_QUEUES and len(words) > 2:
+        return await _ask(lambda connection: _queues(connection, ""))
+    if command in _OF_JOBS:
+        return await _ask(lambda connection: _jobs(connection, _namespace(words)))
+    return _subcommands(command) if len(words) == 2 else set()
 
 
-def _options(command: str) -> set[str]:
+# --- what the command line knows --------------------------------------------------------------------------------------
+
+
+def _app(words: Sequence[str]) -> App:
+    """Return the command, or the subcommand, of the line."""
+    from cyclopts import App, Parameter
+
+    app = App(default_parameter=Parameter(negative=()))
+    app.command(import_path(words[0]), name=words[0])
+    found = app[words[0]]
+    return found[words[1]] if len(words) > 2 and words[1] in set(found) else found
+
+
+def _options(words: Sequence[str]) -> set[str]:
+    found = _app(words).assemble_argument_collection()
+    return {name for one in found for name in one.names if name.startswith("--")}
+
+
+def _choices(words: Sequence[str]) -> set[str]:
+    """Return the values that the option before the last word takes, if it takes one of a few."""
+    found = (one for one in _app(words).assemble_argument_collection() if words[-2] in one.names)
+    return {choice for one in found for choice in one.get_choices() or ()}
+
+
+def _subcommands(command: str) -> set[str]:
     from cyclopts import App
 
-    app = App()
+    app = App(help_flags=(), version_flags=())
     app.command(import_path(command), name=command)
-    found = app[command].assemble_argument_collection()
-    return {name for one in found for name in one.names if name.startswith("--") and not name.startswith("--no-")}
+    return {name for name in app[command] if not name.startswith("-")}
 
 
-async def _live_names(*, queues: bool = False) -> set[str]:
-    """Return the names of jobs of the current namespace, or of queues; none if no cluster answers at once."""
-    names: list[str] = []
+def _namespace(words: Sequence[str]) -> str:
+    """Return the namespace that the line names, else the current one."""
+    said = [value for option, value in pairwise(words[:-1]) if option in _NAMESPACE]
+    return said[-1] if said else current_namespace(os.environ)
+
+
+# --- what the cluster knows -------------------------------------------------------------------------------------------
+
+
+async def _ask(asked: Callable[[Connection], Awaitable[set[str]]]) -> set[str]:
+    """Return the answer of the cluster; nothing if none answers at once."""
     with suppress(PhalanxError, TimeoutError, OSError):
         async with (
             asyncio.timeout(_PATIENCE_S),
             await Connection.open(find_kubeconfig(Target(), os.environ)) as connection,
         ):
-            if queues:
-                names = [queue["metadata"]["name"] for queue in (await connection.list(QUEUES))["items"]]
-            else:
-                namespace = current_namespace(os.environ)
-                names = await Finder(connection, namespace).names(namespace)
-    return set(names)
+            return await asked(connection)
+    return set()
+
+
+async def _jobs(connection: Connection, namespace: str) -> set[str]:
+    return set(await Finder(connection, namespace).names(namespace))
+
+
+async def _queues(connection: Connection, namespace: str) -> set[str]:
+    return {one["metadata"]["name"] for one in (await connection.list(QUEUES))["items"]}
+
+
+async def _namespaces(connection: Connection, namespace: str) -> set[str]:
+    return {one["metadata"]["name"] for one in (await connection.list(NAMESPACES))["items"]}
+
+
+async def _nodes(connection: Connection, namespace: str) -> set[str]:
+    return {one["metadata"]["name"] for one in (await connection.list(NODES))["items"]}
+
+
+# option -> the names that may be its value, of a connection and a namespace
+_VALUES: Mapping[str, Callable[[Connection, str], Awaitable[set[str]]]] = {
+    **dict.fromkeys(("-q", "--queue", "--parent"), _queues),
+    **dict.fromkeys(_NAMESPACE, _namespaces),
+    **dict.fromkeys(("--after", "--depends-on"), _jobs),
+    "--like": _nodes,
+}

@@ -18,7 +18,8 @@ _phalanx() {
     found=("${(@f)$(phalanx complete -- "${words[@]:1:$((CURRENT - 1))}" 2> /dev/null)}")
     if [[ -n "$found" ]]; then compadd -- "${found[@]}"; else _files; fi
 }
-compdef _phalanx phalanx
+# A file of $fpath is the body of the function at its first call; otherwise this file was sourced.
+if [[ "$funcstack[1]" == _phalanx ]]; then _phalanx "$@"; else compdef _phalanx phalanx; fi
 """,
     "fish": """complete --command phalanx --arguments \\
     '(phalanx complete -- (commandline -opc)[2..-1] (commandline -ct) 2> /dev/null)'

@@ -99,7 +99,15 @@ def expected_start(job: str, outlook: Outlook) -> str:
 
 
 def notes(outlook: Outlook) -> Iterator[str]:
-    """Return what a reader of the table should know."""
+    """Yield the notes below the table: the assumptions, and why jobs do not start."""
+    yield from assumptions(outlook)
+    for each in outlook.prospects():
+        if each.after is not None and each.after.wait_s is None:
+            yield f"{each.job} does not start within {duration(outlook.horizon_s)}{because(each.after.reason)}"
+
+
+def assumptions(outlook: Outlook) -> Iterator[str]:
+    """Yield what was assumed, and which jobs are not listed."""
     if others := outlook.untouched():
         yield f"{counted(others, 'running job')} not listed: nobody makes {'it' if others == 1 else 'them'} give way."
     if unlimited := outlook.after.unlimited:
@@ -112,9 +120,6 @@ def notes(outlook: Outlook) -> Iterator[str]:
     if outlook.after.until_s < outlook.now_s + outlook.horizon_s:
         played = duration(outlook.after.until_s - outlook.now_s)
         yield f"So much happens that only the next {played} were played; what starts later is shown as never."
-    for each in outlook.prospects():
-        if each.after is not None and each.after.wait_s is None:
-            yield f"{each.job} does not start within {duration(outlook.horizon_s)}{because(each.after.reason)}"
 
 
 def because(reason: Reason | None) -> str:

@@ -1,0 +1,4 @@
+"""Commands of administrators.
+
+queue   create, edit, drain and delete queues
+"""

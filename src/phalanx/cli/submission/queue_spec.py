@@ -1,0 +1,99 @@
+"""The spec of a queue, made or changed by the options of a command line. Pure: a spec in, another one out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from phalanx.dialects.schema.fields import Misread
+from phalanx.dialects.schema.queue import read_queue
+from phalanx.errors import PhalanxError
+
+Spec = dict[str, Any]
+BOUNDS = ("guaranteed", "limit", "lend")
+
+
+def changed(
+    spec: Mapping[str, Any], fields: Mapping[str, Any], bounds: Mapping[str, Sequence[str]], flavor: str
+) -> Spec:
+    """Return the spec with these changes. `fields`: a field of the spec, with a dot if it is in another, and its value;
+    None leaves the field, "" removes it. `bounds`: guaranteed, limit or lend -> RESOURCE=AMOUNT; no amount removes the
+    bound. Raises PhalanxError."""
+    found = deepcopy(dict(spec))
+    for path, value in fields.items():
+        if value is not None:
+            _set(found, path.split("."), value)
+    pairs = [(name, resource, text) for name in BOUNDS for resource, text in _pairs(name, bounds.get(name, ()))]
+    for name, resource, text in pairs:
+        _set(_quota(found, flavor), [name, resource], text)
+    quotas = [one for one in found.get("quotas") or () if any(one.get(name) for name in BOUNDS)]
+    found.pop("quotas", None)
+    return {**found, "quotas": quotas} if quotas else found
+
+
+def require_valid(name: str, spec: Mapping[str, Any]) -> None:
+    """Raises PhalanxError for a spec that no queue can have."""
+    try:
+        read_queue(name, spec)
+    except Misread as error:
+        raise PhalanxError(f"queue {name}: {error}. Nothing was changed.") from None
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return the changed fields: `quotas.cpu.limit: 8 -> 4`."""
+    old, new = dict(_leaves(before)), dict(_leaves(after))
+    return [
+        f"{path}: {old.get(path, 'not set')} -> {new.get(path, 'not set')}"
+        for path in sorted({*old, *new})
+        if old.get(path) != new.get(path)
+    ]
+
+
+def _set(spec: Spec, path: Sequence[str], value: Any) -> None:
+    *above, last = path
+    for step in above:
+        spec = spec.setdefault(step, {})
+    if value == "":
+        spec.pop(last, None)
+    else:
+        spec[last] = value
+
+
+def _quota(spec: Spec, flavor: str) -> Spec:
+    """Return the entry of that flavor, a new one if there is none."""
+    quotas: list[Spec] = spec.setdefault("quotas", [])
+    found = next((one for one in quotas if (one.get("flavor") or "") == flavor), None)
+    if found is None:
+        found = {"flavor": flavor} if flavor else {}
+        quotas.append(found)
+    return found
+
+
+def _pairs(option: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for text in (part for each in texts for part in each.split(",")):
+        resource, equals, amount = text.partition("=")
+        if not resource or not equals:
+            raise PhalanxError(
+                f"--{option} {text!r} is not RESOURCE=AMOUNT. Write for instance --{option} cpu=64,nvidia.com/gpu=8, "
+                f"or --{option} cpu= for no bound. Nothing was changed."
+            )
+        yield resource, amount
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    match value:
+        case Mapping():
+            for key, inner in value.items():
+                yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+        case list():
+            for number, inner in enumerate(value):
+                if isinstance(inner, Mapping):  # an entry is known by its flavor
+                    own = {key: one for key, one in inner.items() if key != "flavor"}
+                    yield from _leaves(own, f"{path}[{inner.get('flavor') or 'all nodes'}]")
+                else:
+                    yield from _leaves(inner, f"{path}[{number}]")
+        case bool():
+            yield path, str(value).lower()
+        case _:
+            yield path, str(value)
