@@ -38,9 +38,6 @@ class Source:
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
         return ()
 
-    async def output(self, job: str, since: str) -> Sequence[tuple[str, str, str]]:
-        return ()
-
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         return ()
 
@@ -109,12 +106,12 @@ def changed(state: State, number: int) -> State:
 
 async def streams(page: Page, state: State) -> dict[str, Any]:
     """The processor time of the server, with what its own clients take counted as well: both are in this process."""
-    address = f"http://127.0.0.1:{page.doorkeeper.port}"
+    address = f"http://127.0.0.1:{page.door.port}"
     heard = [0] * TABS
 
     async def tab(at: int) -> None:
         async with ClientSession(address, cookie_jar=CookieJar(unsafe=True)) as browser:
-            browser.cookie_jar.update_cookies({page.doorkeeper.cookie: page.doorkeeper.begin(Viewer(name="ana"))})
+            browser.cookie_jar.update_cookies({page.door.cookie: page.door.begin(Viewer(name="ana"))})
             async with browser.get("/events", params={"since": page.board.id}) as stream:
                 async for line in stream.content:
                     heard[at] += line.startswith(b"data")
@@ -136,14 +133,14 @@ async def streams(page: Page, state: State) -> dict[str, Any]:
 def browsed(page: Page, state: State, loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
     from playwright.sync_api import sync_playwright
 
-    address = f"http://127.0.0.1:{page.doorkeeper.port}"
+    address = f"http://127.0.0.1:{page.door.port}"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--enable-precise-memory-info"]
         )
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         secret = asyncio.run_coroutine_threadsafe(begun(page), loop).result()
-        context.add_cookies([{"name": page.doorkeeper.cookie, "value": secret, "url": address}])
+        context.add_cookies([{"name": page.door.cookie, "value": secret, "url": address}])
         tab = context.new_page()
         tab.goto(f"{address}/#/now")
         tab.wait_for_selector("main")
@@ -192,7 +189,7 @@ FRAME = """async () => {
 
 
 async def begun(page: Page) -> str:
-    return page.doorkeeper.begin(Viewer(name="ana"))
+    return page.door.begin(Viewer(name="ana"))
 
 
 async def shown(page: Page, state: State) -> None:

@@ -165,6 +165,8 @@ def test_hold_and_release(up: Up) -> None:
     ok(up, "submit", "--name", "kept", "--hold", "--", "true")
     assert ok(up, "hold", "kept") == "job default/kept held\n"
     assert state(up, "kept") == "queued"
+    assert ok(up, "nice", "kept", "--value", "-5") == "job default/kept has the nice value -5\n"
+    assert up.kubectl("get", "job", "kept", "-o", "jsonpath={.metadata.annotations.phalanx\\.dev/nice}") == "-5"
     assert ok(up, "release", "kept") == "job default/kept released\n"
     assert up.phalanx("wait", "kept").returncode == 0
     assert "default/kept is complete: it cannot be held. Nothing was changed." in refused(up, "hold", "kept")

@@ -11,7 +11,7 @@ HEAVY = ("numpy", "phalanx.core", "phalanx.state", "sqlalchemy")
 
 
 COMMANDS = ["work.submit", "work.run", "one_machine.up", "one_machine.login"]
-COMMANDS += [f"attend.{name}" for name in ("logs", "wait", "cancel", "hold", "release", "rerun", "attach")]
+COMMANDS += [f"attend.{name}" for name in ("logs", "wait", "cancel", "hold", "release", "nice", "rerun", "attach")]
 COMMANDS += [f"inside.{name}" for name in ("shell", "cp", "port_forward")]
 
 

@@ -386,6 +386,28 @@ def test_a_client_certificate_is_shown_and_one_that_is_renewed_counts(tmp_path: 
     asyncio.run(scene())
 
 
+def test_a_connection_with_another_token_shows_no_certificate_of_this_one(tmp_path: Path) -> None:
+    """The API server would otherwise take the call for one of this process."""
+
+    async def scene() -> None:
+        ensure(tmp_path / "pki", "")
+        user = _by_files(tmp_path, "mine")
+        async with secure_server(tmp_path / "pki") as (url, seen):
+            words = f'{{server: "{url}", certificate-authority: {tmp_path}/pki/ca.crt}}'
+            async with await Connection.open(write(tmp_path / "config", user, words)) as connection:
+                async with connection.with_token("theirs") as other:
+                    await other.request("GET", "/a")
+                    assert other._identity.lines == "Authorization: Bearer theirs\r\n"  # type: ignore[union-attr]  # it has one
+                async with connection.acting_as("kim", ["research"]) as acting:
+                    await acting.request("GET", "/a")
+                    assert acting._head.endswith("impersonate-user: kim\r\nimpersonate-group: research\r\n")
+                with pytest.raises(PhalanxError, match="cannot be named"):
+                    connection.acting_as("kim\r\nimpersonate-group: system:masters", [])
+            assert seen == ["nobody", "mine"]
+
+    asyncio.run(scene())
+
+
 def _by_files(folder: Path, name: str) -> str:
     certificate, key = client_pair(folder / "pki", name)
     (folder / "client.crt").write_text(certificate)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from phalanx.dashboard.access import Doorkeeper, Viewer
+from phalanx.dashboard.access import Action, Doorkeeper, Viewer
 from phalanx.dashboard.changes import Board
 from phalanx.dashboard.libraries import missing
 from phalanx.dashboard.rows import PastRow, State
@@ -23,6 +23,7 @@ from tests.dashboard.atlas import NOW_S, Atlas, atlas
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SHOTS = ROOT / "out" / "page"
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 ANA = Viewer(name="ana")
 
@@ -41,11 +42,12 @@ def unavailable() -> str:
 
 
 class Answers:
-    """The source of a served atlas: its past, and what would start a job sooner."""
+    """The source of a served atlas: its past, and what would start a job sooner; and the agent of its viewers."""
 
     def __init__(self, past: Sequence[PastRow]) -> None:
         self._past = past
         self.asked = 0
+        self.acted: list[tuple[str, Action, int]] = []
 
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
         return self._past
@@ -55,6 +57,16 @@ class Answers:
         if job == "ci/silent":
             raise PhalanxError("the pods of ci/silent are gone, and their output with them")
         return [line for line in lines if line[0] > since]
+
+    async def sees(self, namespaces: Collection[str]) -> frozenset[str] | None:
+        return None
+
+    async def act(self, job: str, action: Action, value: int) -> str:
+        self.acted.append((job, action, value))
+        return f"{job}: {action}"
+
+    async def close(self) -> None:
+        pass
 
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         return ((NOW_S - 3000, "NoRoom"), (NOW_S - 1200, "Reserved")) if job == "language/data-mix-9" else ()
@@ -76,6 +88,8 @@ class Server:
     """A served page. Its methods may be called from the test's thread."""
 
     page: Page
+    door: Doorkeeper
+    source: Answers
     loop: asyncio.AbstractEventLoop
     stop: Callable[[], Coroutine[Any, Any, None]]
     start: Callable[[], Coroutine[Any, Any, None]]
@@ -83,7 +97,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.page.doorkeeper.port}"
+        return f"http://127.0.0.1:{self.door.port}"
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
@@ -98,9 +112,9 @@ class Server:
         """The cookie of a new session."""
 
         async def begin() -> str:
-            return self.page.doorkeeper.begin(viewer)
+            return self.door.begin(replace(viewer, agent=self.source))
 
-        return {"name": self.page.doorkeeper.cookie, "value": self.do(begin()), "url": self.address}
+        return {"name": self.door.cookie, "value": self.do(begin()), "url": self.address}
 
 
 @contextmanager
@@ -109,17 +123,19 @@ def served() -> Iterator[Server]:
     loop, at = asyncio.new_event_loop(), atlas()
     thread = threading.Thread(target=loop.run_forever, name="page", daemon=True)
     thread.start()
-    page = Page(Answers(at.past), Doorkeeper(ANA, loop.time), served_files(), Board(), pause_s=0)
+    source = Answers(at.past)
+    door = Doorkeeper(replace(ANA, agent=source), loop.time)
+    page = Page(source, door, served_files(), Board(), pause_s=0)
     running: list[Any] = []
 
     async def start() -> None:
-        running.append(serving(page, page.doorkeeper.port))
+        running.append(serving(page, door.port))
         await running[-1].__aenter__()
 
     async def stop() -> None:
         await running.pop().__aexit__(None, None, None)
 
-    server = Server(page, loop, stop, start, at)
+    server = Server(page, door, source, loop, stop, start, at)
     server.do(start())
     server.show(at.state)
     try:

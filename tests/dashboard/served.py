@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace as replace_field
 from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession, CookieJar
 from msgspec.structs import replace
 
-from phalanx.dashboard.access import Doorkeeper, Viewer
+from phalanx.dashboard.access import Action, Doorkeeper, Viewer
 from phalanx.dashboard.changes import Board
 from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PastRow, QueueRow, ReasonRow, State
 from phalanx.dashboard.serving import Page, served_files, serving
@@ -55,10 +56,11 @@ TRAIN = JobRow(
 
 
 class Recorded:
-    """A source of one past start, and of answers that count how often they were asked for."""
+    """A source of one past start, and an agent: answers count how often they were asked for."""
 
     def __init__(self) -> None:
         self.asked = 0
+        self.acted: list[tuple[str, Action, int]] = []
         self.hold = asyncio.Event()
         self.hold.set()
 
@@ -84,6 +86,18 @@ class Recorded:
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         return ((T0 - 3000, "NoRoom"), (T0 - 1200, "Reserved")) if job == "speech/train" else ()
 
+    async def sees(self, namespaces: Collection[str]) -> frozenset[str] | None:
+        return None
+
+    async def act(self, job: str, action: Action, value: int) -> str:
+        self.acted.append((job, action, value))
+        if job == "vision/gone":
+            raise PhalanxError("there is no job vision/gone")
+        return f"{action} {job}"
+
+    async def close(self) -> None:
+        pass
+
     async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
         self.asked += 1
         await self.hold.wait()
@@ -93,10 +107,13 @@ class Recorded:
 
 
 @asynccontextmanager
-async def shown(first: State | None, viewer: Viewer = EVERYTHING, files: Path | None = None) -> AsyncIterator[Page]:
+async def shown(
+    first: State | None, viewer: Viewer = EVERYTHING, files: Path | None = None, *, acts: bool = True
+) -> AsyncIterator[Page]:
     """A page at a free port, which shows `first`."""
-    clock = asyncio.get_running_loop().time
-    page = Page(Recorded(), Doorkeeper(viewer, clock), served_files(*([files] if files else [])), Board(), pause_s=0)
+    clock, source = asyncio.get_running_loop().time, Recorded()
+    door = Doorkeeper(replace_field(viewer, agent=source), clock)
+    page = Page(source, door, served_files(*([files] if files else [])), Board(), pause_s=0, acts=acts)
     if first is not None:
         page.publish(first)
     async with serving(page, 0):
@@ -106,10 +123,10 @@ async def shown(first: State | None, viewer: Viewer = EVERYTHING, files: Path | 
 @asynccontextmanager
 async def visitor(page: Page, *, enters: bool = True) -> AsyncIterator[ClientSession]:
     """A browser; it has opened the link."""
-    address = f"http://127.0.0.1:{page.doorkeeper.port}"
+    address = f"http://127.0.0.1:{page.door.port}"
     async with ClientSession(address, cookie_jar=CookieJar(unsafe=True)) as browser:
         if enters:
-            async with browser.get(page.doorkeeper.link.removeprefix(address), allow_redirects=False) as answer:
+            async with browser.get(page.door.link.removeprefix(address), allow_redirects=False) as answer:
                 assert answer.status == 303, await answer.text()
         yield browser
 

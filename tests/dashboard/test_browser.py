@@ -15,7 +15,7 @@ from PIL import Image
 
 from phalanx.dashboard.rows import JobRow, State
 from tests.dashboard.atlas import NOW_S
-from tests.dashboard.browsed import ANA, AXE, Server, Tab, chromium, needs_browser, served, tab, watched
+from tests.dashboard.browsed import ANA, AXE, SHOTS, Server, Tab, chromium, needs_browser, served, tab, watched
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -35,7 +35,6 @@ FACTS = {
     "time": ("Which job was preempted by which", "llm-3b-abl-1"),
     "shares": ("More, or less, than its guarantee", "borrowed", "yusuf"),
 }
-SHOTS = Path(__file__).parents[2] / "out" / "page"
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +259,7 @@ def test_tabs_share_one_stream(browser: Any, server: Server) -> None:
         other.open("#/jobs?q=new-one")
         for each in (one, other):
             following(each)
-        mine = max(server.page.doorkeeper.sessions, key=lambda session: session.used_s)
+        mine = max(server.door.sessions, key=lambda session: session.used_s)
         server.show(changed(server, NEW))
         for each in (one, other):
             each.page.wait_for_selector(".gr >> text=new-one")
@@ -310,6 +309,39 @@ def test_the_output_of_a_job_is_shown_as_text(browser: Any, server: Server) -> N
         assert "<b>loss</b> 0.5" in one.page.inner_text(".output")
         one.page.evaluate(AXE.read_text())
         assert axe(one) == []
+
+
+def test_a_job_is_changed_by_keys_after_a_question(browser: Any, server: Server) -> None:
+    state = server.at.state
+    queues = {**state.queues, "pretrain": replace(state.queues["pretrain"], order="multifactor")}
+    server.show(State(**{**state.sections(), "facts": state.facts, "queues": queues}))  # type: ignore[arg-type]  # the other sections
+    server.source.acted.clear()
+    with tab(browser, server, viewport={"width": 390, "height": 844}) as one:
+        one.open("#/job/language/data-mix-9")
+        press = one.page.keyboard.press
+        one.page.focus("text=Cancel…")
+        press("Enter")
+        one.page.wait_for_selector("dialog >> text=phalanx cancel language/data-mix-9")
+        one.page.evaluate(AXE.read_text())
+        assert axe(one) == []
+        press("Enter")  # what has the focus keeps the job
+        one.page.wait_for_selector("dialog", state="detached")
+        assert server.source.acted == []
+        one.page.focus("text=Priority…")
+        press("Enter")
+        one.page.fill("dialog input", "250")
+        one.page.wait_for_selector("dialog >> text=phalanx nice language/data-mix-9 --value 250")
+        press("Enter")
+        one.page.wait_for_selector("[role=status] >> text=language/data-mix-9: nice")
+        assert server.source.acted == [("language/data-mix-9", "nice", 250)]
+        one.page.screenshot(path=SHOTS / "actions-390.png", full_page=True)
+        server.page.acts = False
+        try:
+            one.page.reload()
+            one.page.wait_for_selector("text=The same in a terminal")
+            assert one.page.locator("text=Cancel…").count() == 0
+        finally:
+            server.page.acts = True
 
 
 def test_why_there_is_no_output_is_said(browser: Any, server: Server) -> None:

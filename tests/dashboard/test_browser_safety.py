@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from phalanx.dashboard.access import Viewer
 from phalanx.dashboard.rows import JobRow, State
-from tests.dashboard.browsed import Answers, Server, chromium, needs_browser, served, tab, watched
+from phalanx.dashboard.serving import Page, served_files, serving
+from phalanx.dashboard.sign_in import Credential, SignIn, Token
+from tests.dashboard.browsed import AXE, SHOTS, Server, chromium, needs_browser, served, tab, watched
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -32,7 +34,7 @@ def browser() -> Iterator[Any]:
 
 
 def test_the_link_opens_the_page_once(browser: Any, server: Server) -> None:
-    link = server.page.doorkeeper.link
+    link = server.door.link
     with tab(browser, server, None) as owner, tab(browser, server, None) as thief:
         owner.page.goto(link)
         owner.page.wait_for_selector("main")
@@ -44,6 +46,36 @@ def test_the_link_opens_the_page_once(browser: Any, server: Server) -> None:
         owner.page.reload()
         owner.page.wait_for_selector("main")
         thief.wrong.clear()  # the browser says that it was refused
+
+
+def test_in_a_cluster_a_viewer_signs_in_and_out(browser: Any, server: Server) -> None:
+    viewer = Viewer(name="ivo", agent=server.source)
+
+    async def admit(credential: Credential) -> Viewer | None:
+        return viewer if credential == Token("ivos-token") else None
+
+    door = SignIn(admit, server.loop.time, namespaces=lambda: ("vision",))
+    page = Page(server.source, door, served_files(), server.page.board, server.page.state)
+    serve = serving(page, 0)
+    address = f"http://127.0.0.1:{server.do(serve.__aenter__())}"
+    with tab(browser, server, None) as one:
+        one.page.goto(address)
+        one.page.evaluate(AXE.read_text())
+        assert one.page.evaluate("axe.run().then((found) => found.violations.map((each) => each.id))") == []
+        one.page.screenshot(path=SHOTS / "sign-in.png")
+        one.wrong.clear()  # the browser says that the answer was 401
+        one.page.fill("input", "another-token")
+        one.page.keyboard.press("Enter")
+        one.page.wait_for_selector("[role=alert] >> text=does not know this token")
+        one.wrong.clear()
+        one.page.fill("input", "ivos-token")
+        one.page.keyboard.press("Enter")
+        one.page.wait_for_selector("main#main")
+        assert "ivos-token" not in one.page.content() + one.page.url
+        one.page.click("[aria-label='Sign out']")
+        one.page.wait_for_selector("text=Sign in to Phalanx")
+        one.wrong.clear()
+    server.do(serve.__aexit__(None, None, None))
 
 
 ATTEMPTS = """async (address) => {
@@ -64,8 +96,7 @@ def test_another_site_gets_nothing_and_changes_nothing(browser: Any, server: Ser
     """Whoever has a session visits a hostile page, which tries what pages can: fetch, a form, a frame, an image."""
     with tab(browser, server) as one:
         one.open()
-        source = server.page.source
-        assert isinstance(source, Answers)
+        source = server.source
         asked = source.asked
         evil = watched(one.page.context, server)
         body = f"""<iframe id=frame src="{server.address}/"></iframe><img src="{server.address}/icon.svg">

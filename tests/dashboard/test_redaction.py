@@ -39,7 +39,7 @@ async def test_who_may_list_everything_reads_every_name() -> None:
 
 
 def test_the_holders_of_a_reason_have_the_stand_ins_of_their_jobs() -> None:
-    redaction = Redaction(OF_VISION.sees, b"salt")
+    redaction = Redaction({"vision"}.__contains__, b"salt")
     seen = redaction.state(state(SEG, TRAIN))
     [reason] = seen.reasons.values()
     stand_in = redaction.name("speech/train")
@@ -49,12 +49,12 @@ def test_the_holders_of_a_reason_have_the_stand_ins_of_their_jobs() -> None:
 
 
 def test_a_stand_in_holds_for_one_session() -> None:
-    names = {Redaction(OF_VISION.sees, salt).name("speech/train") for salt in (b"a", b"b", b"b")}
+    names = {Redaction({"vision"}.__contains__, salt).name("speech/train") for salt in (b"a", b"b", b"b")}
     assert len(names) == 2
 
 
 def test_of_every_code_a_sentence_of_others_is_written_again() -> None:
-    redaction = Redaction(OF_VISION.sees, b"salt")
+    redaction = Redaction({"vision"}.__contains__, b"salt")
     for code in ReasonCode:
         row = ReasonRow(
             key="r", code=str(code), text="sofia's speech/train", numbers={"new-key": "sofia", "jobs": ["speech/train"]}

@@ -39,6 +39,7 @@ from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED
 from phalanx.kube.status.usage import NAME as USAGE
 from phalanx.webhook.trust import CALLED_AS_WEBHOOK
+from tests.cli.upstart import phalanx
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -158,9 +159,11 @@ MADE_BY_THE_MANIFESTS = {
 
 IN_FRONT = DEPLOY / "overlays" / "webhook"
 PASSED_ON = DEPLOY / "components" / "kueue-visibility"  # has an account of its own
+PAGE, PAGE_BEHIND_PROXY = (DEPLOY / "components" / name for name in ("dashboard", "dashboard-proxy"))
+OTHER_ACCOUNTS = {PASSED_ON, PAGE, PAGE_BEHIND_PROXY}
 SCHEDULER = (
     DEPLOY / "base" / "rbac.yaml",
-    *(path for path in sorted(DEPLOY.glob("components/*/rbac.yaml")) if path.parent != PASSED_ON),
+    *(path for path in sorted(DEPLOY.glob("components/*/rbac.yaml")) if path.parent not in OTHER_ACCOUNTS),
 )
 
 
@@ -312,6 +315,47 @@ def test_api_servers_that_pass_requests_on_find_who_answers() -> None:
     assert pod["spec"]["securityContext"] == theirs["securityContext"]
     assert container["securityContext"] == theirs["containers"][0]["securityContext"]
     assert pod["spec"]["serviceAccountName"] != theirs["serviceAccountName"]
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_reads_what_it_follows_and_writes_nothing() -> None:
+    """Output of pods and Secrets are not among its rights: those are read with the credentials of a viewer."""
+    wanted = {(verb, kind.group, kind.plural) for kind in (*REQUIRED, *LOOKED_UP) for verb in ("list", "watch")}
+    wanted |= {("get", "coordination.k8s.io", "leases"), ("get", "", "configmaps")}
+    assert granted([PAGE / "rbac.yaml"]) == wanted
+    named = [tuple(rule["resourceNames"]) for rule in rules([PAGE / "rbac.yaml"]) if "resourceNames" in rule]
+    assert named == [(LEASE,), (USAGE,)]
+    assert granted([PAGE_BEHIND_PROXY / "rbac.yaml"]) == {("impersonate", "", one) for one in ("users", "groups")}
+
+
+def test_browsers_find_the_page_and_it_is_guarded_as_the_scheduler_is() -> None:
+    made = {each["kind"]: each for each in objects(PAGE / "dashboard.yaml")}
+    pod = made["Deployment"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    (port,) = made["Service"]["spec"]["ports"]
+    assert made["Service"]["spec"]["selector"] == pod["metadata"]["labels"]
+    assert made["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert made["NetworkPolicy"]["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": ports["https"]}]
+    assert f"$(POD_IP):{ports[port['targetPort']]}" in container["args"]
+    assert f"--host={made['Service']['metadata']['name']}.phalanx-system.svc" in container["args"]
+    theirs = one("scheduler.yaml", "Deployment")["spec"]["template"]["spec"]
+    assert pod["spec"]["securityContext"] == theirs["securityContext"]
+    assert container["securityContext"] == theirs["containers"][0]["securityContext"]
+    assert pod["spec"]["serviceAccountName"] == objects(PAGE / "rbac.yaml")[0]["metadata"]["name"]
+
+
+def test_the_arguments_of_the_page_are_options_of_the_command() -> None:
+    """A wrong one would be refused with another complaint than that about what is missing."""
+    (deployment,) = (each for each in objects(PAGE / "dashboard.yaml") if each["kind"] == "Deployment")
+    (patch,) = yaml.safe_load((PAGE_BEHIND_PROXY / "kustomization.yaml").read_text())["patches"]
+    more = [each["value"] for each in yaml.safe_load(patch["patch"]) if each["path"].endswith("/args/-")]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    words = [word.replace("$(POD_IP)", "127.0.0.1") for word in (*container["args"], *more)]
+    done = phalanx(*words, "--kubeconfig", "/nowhere/kubeconfig")
+    assert "there is no file /nowhere/kubeconfig" in done.stderr or "libraries of the page" in done.stderr, done.stderr
 
 
 # --- the rest --------------------------------------------------------------------------------------------------------

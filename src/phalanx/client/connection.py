@@ -84,13 +84,15 @@ class Connection:
         identity: Identity | None = None,
         server_name: str = "",
         proxy: Proxy | None = None,
+        acting: Sequence[str] = (),
     ) -> None:
-        """Make a connection. `headers`: sent with every call, together with the headers of `identity`."""
+        """Make a connection. `headers`: sent with every call, together with the headers of `identity`. `acting`: a
+        user and the user's groups to impersonate in every call. Raises PhalanxError if they cannot be named."""
         self.server = server.rstrip("/")
         self.tally = Tally()
         self.lists_by_watch = True  # until the server refuses a watch that begins with all objects (KEP-3157)
         common = {"accept": JSON, "user-agent": f"phalanx/{__version__}", **headers}
-        self._head = "".join(f"{name}: {value}\r\n" for name, value in common.items())
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in common.items()) + _impersonating(acting)
         self._identity = identity
         self._fence: Callable[[], float] | None = None
         self._tls, self._server_name, self._proxy = tls, server_name, proxy
@@ -113,6 +115,28 @@ class Connection:
             identity=identity,
             server_name=cluster.server_name,
             proxy=find_proxy(cluster.server, cluster.proxy, os.environ),
+        )
+
+    def with_token(self, token: str) -> Connection:
+        """Return a connection to the same server that has this bearer token, and no credentials of this connection."""
+        if self._identity is None:
+            raise PhalanxError(f"the connection to {self.server} has no credentials that a token could replace")
+        return self._copy(self._identity.with_token(token))
+
+    def acting_as(self, user: str, groups: Sequence[str]) -> Connection:
+        """Return a connection with the same credentials that impersonates this user with these groups. Raises
+        PhalanxError if they cannot be named in a header."""
+        return self._copy(self._identity, acting=(user, *groups))
+
+    def _copy(self, identity: Identity | None, acting: Sequence[str] = ()) -> Connection:
+        return Connection(
+            self.server,
+            headers={},
+            tls=identity.tls if identity is not None else self._tls,
+            identity=identity,
+            server_name=self._server_name,
+            proxy=self._proxy,
+            acting=acting,
         )
 
     def fence(self, until: Callable[[], float]) -> None:

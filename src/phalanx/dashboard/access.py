@@ -1,4 +1,4 @@
-"""Access to the page: sessions, and the checks of every request.
+"""Access to the page: viewers, sessions, the checks of every request, and the door of a server on one's own machine.
 
 The address that the command prints has a one-time word. The first request with it gets a session, as a cookie that
 scripts cannot read and that other sites cannot send; afterwards the word is worth nothing. Every request must name the
@@ -8,20 +8,24 @@ browser sends for another site is refused, whatever its cookie.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from phalanx.dashboard.changes import Board
 from phalanx.dashboard.redaction import Redaction
+from phalanx.errors import PhalanxError
 
 _WORD_S = 600.0  # so long is the first word good
 _IDLE_S = 7 * 86_400.0  # a session without a request for this time ends
 _MOST_SESSIONS = 200
 MOST_STREAMS = 16  # of a session
+_LOOKS = (".css", ".woff2", ".svg")  # how the page looks is no secret: the page of a closed door has it too
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -30,60 +34,176 @@ CSP = (
 HEADERS = {
     "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with `no-referrer` browsers send forms without their origin
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Frame-Options": "DENY",
 }
 
 
+Action: TypeAlias = Literal["cancel", "hold", "release", "nice"]
+
+
+class SessionEnded(PhalanxError):
+    """The viewer's credentials are not valid any more."""
+
+
+class Agent(Protocol):
+    """A viewer's agent in the cluster. Every call is made with the viewer's own credentials."""
+
+    async def sees(self, namespaces: Collection[str]) -> frozenset[str] | None:
+        """Return the part of the namespaces in which the viewer may list jobs; None: all namespaces. Raises
+        SessionEnded, or PhalanxError if the cluster does not answer."""
+
+    async def output(self, job: str, since: str) -> Sequence[tuple[str, str, str]]:
+        """Return the last lines that the job's containers wrote (time, label of the pod, text), or those since a time.
+        Raises PhalanxError."""
+
+    async def act(self, job: str, action: Action, value: int) -> str:
+        """Carry out an action on a job, and return a sentence that says so. `value`: the new nice value. Raises
+        PhalanxError."""
+
+    async def close(self) -> None:
+        """Give up the connection."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """A viewer. `namespaces`: the namespaces whose jobs the viewer may list; None: all namespaces."""
+    """A viewer. `namespaces`: the namespaces whose jobs the viewer may list; None: all namespaces. `agent`: None in
+    tests that need none."""
 
     name: str
     namespaces: frozenset[str] | None = None
+    agent: Agent | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """A session.
+
+    `namespaces`: the namespaces whose jobs the viewer may list now; None: all namespaces.
+    `reviewed_s`, `asked`: when that was asked last, and about which namespaces.
+    `board`: the state of this session, if its viewer may not see all names.
+    `streams`: how many streams it follows. `unseen`: how many states were published since it followed none.
+    `reading`: output of a job is being read. `asking`: a question about what would be is being answered. `acting`: an
+        action is being carried out."""
+
+    viewer: Viewer
+    used_s: float
+    namespaces: frozenset[str] | None
+    reviewed_s: float = float("-inf")
+    asked: frozenset[str] = frozenset()
+    salt: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    board: Board | None = None
+    streams: int = 0
+    unseen: int = 0
+    asking: bool = False
+    reading: bool = False
+    acting: bool = False
+    answers: dict[bytes, tuple[float, bytes]] = field(default_factory=dict)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def sees(self, namespace: str) -> bool:
         """Return whether the viewer may list the jobs of the namespace."""
         return self.namespaces is None or namespace in self.namespaces
 
-
-@dataclass(slots=True, kw_only=True)
-class Session:
-    """A session. `board`: the state of this session, if its viewer may not see all names. `streams`: how many it
-    follows.
-    `reading`: output of a job is being read. `asking`: a question about what would be is being answered."""
-
-    viewer: Viewer
-    used_s: float
-    redaction: Redaction
-    board: Board | None = None
-    streams: int = 0
-    asking: bool = False
-    reading: bool = False
-    answers: dict[bytes, tuple[float, bytes]] = field(default_factory=dict)
+    @property
+    def redaction(self) -> Redaction:
+        return Redaction(self.sees, self.salt)
 
 
 SESSION = web.RequestKey("session", Session)
+Route = tuple[str, str, Handler]
+
+
+class Door(Protocol):
+    """How viewers get a session, and which requests belong to one."""
+
+    @property
+    def sessions(self) -> list[Session]:
+        """All sessions."""
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """The routes by which viewers come and go. They need no session."""
+
+    def listen(self, port: int) -> None:
+        """Take note that the server answers at this port of the loopback address."""
+
+    def refused(self, request: web.Request) -> str:
+        """Return the cause for which the request is refused before its session counts; empty: no cause."""
+
+    def leaves(self, request: web.Request) -> bool:
+        """Return whether the viewer can end the session on the page."""
+
+    async def session(self, request: web.Request) -> Session | None:
+        """Return the session of the request. Raises PhalanxError if that cannot be found out now."""
+
+    async def review(self, session: Session) -> bool:
+        """Ask again what the viewer may list, if that is due. Return False if the session is over."""
+
+    def closed(self, request: web.Request) -> web.Response:
+        """Return the answer to a request without a session."""
+
+
+class Sessions:
+    """The sessions of a server, by a secret. The session that was used least recently makes place for a new one."""
+
+    def __init__(self, clock: Callable[[], float], idle_s: float = _IDLE_S) -> None:
+        self._clock, self._idle_s = clock, idle_s
+        self._known: dict[str, Session] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def begin(self, viewer: Viewer, secret: str = "") -> str:
+        """Return the secret of a new session of the viewer. `secret`: one that the viewer brings."""
+        now_s = self._clock()
+        for key in [key for key, one in self._known.items() if now_s - one.used_s >= self._idle_s]:
+            self.end(key)
+        while len(self._known) >= _MOST_SESSIONS:
+            self.end(min(self._known, key=lambda key: self._known[key].used_s))
+        secret = secret or secrets.token_urlsafe(32)
+        self._known[secret] = Session(viewer=viewer, used_s=now_s, namespaces=viewer.namespaces)
+        return secret
+
+    def find(self, secret: str) -> Session | None:
+        """Return the session of the secret."""
+        found = self._known.get(secret)
+        if found is not None:
+            found.used_s = self._clock()
+        return found
+
+    def end(self, secret: str) -> None:
+        """End the session of the secret, if there is one."""
+        found = self._known.pop(secret, None)
+        if found is not None and found.viewer.agent is not None:
+            task = asyncio.ensure_future(found.viewer.agent.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def secret_of(self, session: Session) -> str:
+        """Return the secret of this session; empty: it is over."""
+        return next((key for key, one in self._known.items() if one is session), "")
+
+    @property
+    def all(self) -> list[Session]:
+        return list(self._known.values())
 
 
 class Doorkeeper:
-    """The doorkeeper of one server. `hosts`: the names by which browsers reach it, with the port. `viewer`: the owner
-    of the one-time word."""
+    """The door of a server on one's own machine: a link with a one-time word opens one session of its `viewer`."""
 
     def __init__(self, viewer: Viewer, clock: Callable[[], float]) -> None:
-        self.hosts: frozenset[str] = frozenset()
         self.port = 0
+        self._hosts: frozenset[str] = frozenset()
         self._viewer, self._clock = viewer, clock
-        self._sessions: dict[str, Session] = {}
+        self._sessions = Sessions(clock)
         self._word = secrets.token_urlsafe(24)
         self._word_until_s = clock() + _WORD_S
 
     def listen(self, port: int) -> None:
         """Answer at this port of the loopback address."""
         self.port = port
-        self.hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
+        self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
 
     @property
     def link(self) -> str:
@@ -105,32 +225,57 @@ class Doorkeeper:
 
     def begin(self, viewer: Viewer) -> str:
         """Return the secret of a new session of the viewer."""
-        now_s = self._clock()
-        self._sessions = {key: one for key, one in self._sessions.items() if now_s - one.used_s < _IDLE_S}
-        while len(self._sessions) >= _MOST_SESSIONS:
-            del self._sessions[min(self._sessions, key=lambda key: self._sessions[key].used_s)]
-        secret = secrets.token_urlsafe(32)
-        redaction = Redaction(viewer.sees, secrets.token_bytes(16))
-        self._sessions[secret] = Session(viewer=viewer, used_s=now_s, redaction=redaction)
-        return secret
-
-    def session(self, request: web.Request) -> Session | None:
-        """Return the session of the request's cookie."""
-        found = self._sessions.get(request.cookies.get(self.cookie, ""))
-        if found is not None:
-            found.used_s = self._clock()
-        return found
+        return self._sessions.begin(viewer)
 
     @property
     def sessions(self) -> list[Session]:
-        return list(self._sessions.values())
+        return self._sessions.all
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        return (("GET", "/open", self._open),)
+
+    def refused(self, request: web.Request) -> str:
+        if request.headers.get("Host", "") not in self._hosts:
+            return "the request names another host than this server"
+        return foreign(request, {f"http://{host}" for host in self._hosts})
+
+    def leaves(self, request: web.Request) -> bool:
+        return False
+
+    async def session(self, request: web.Request) -> Session | None:
+        return self._sessions.find(request.cookies.get(self.cookie, ""))
+
+    async def review(self, session: Session) -> bool:
+        return True  # the cluster is followed with the viewer's own credentials: they show what the viewer may see
+
+    def closed(self, request: web.Request) -> web.Response:
+        return page(
+            401,
+            "This page needs its link",
+            "This browser has no session here. Open the link that <code>phalanx dashboard</code> printed. Each link "
+            "opens one session: if it was used before, start <code>phalanx dashboard</code> again for a new one.",
+        )
+
+    async def _open(self, request: web.Request) -> web.StreamResponse:
+        secret = self.enter(request.query.get("word", ""))
+        if secret is None:
+            if await self.session(request) is not None:
+                raise web.HTTPSeeOther("/")
+            return page(
+                403,
+                "This link was used before",
+                "Each link opens one session, within ten minutes. If you did not open it, somebody else may have. "
+                "Start <code>phalanx dashboard</code> again: it prints a new link, and the old session ends.",
+            )
+        answer = web.HTTPSeeOther("/")
+        answer.set_cookie(self.cookie, secret, httponly=True, samesite="Strict", path="/")
+        raise answer
 
 
-def refused(request: web.Request, hosts: frozenset[str]) -> str:
-    """Return the cause for which the request is refused before its session counts; empty: no cause."""
-    if request.headers.get("Host", "") not in hosts:
-        return "the request names another host than this server"
-    origins = {f"http://{host}" for host in hosts}
+def foreign(request: web.Request, origins: Collection[str]) -> str:
+    """Return the cause if the request comes from a page of another site; empty: it does not. `origins`: the origins of
+    this server."""
     origin = request.headers.get("Origin")
     if origin is not None and origin not in origins:
         return "the request comes from a page of another origin"
@@ -142,17 +287,21 @@ def refused(request: web.Request, hosts: frozenset[str]) -> str:
     return ""
 
 
-def guard(doorkeeper: Doorkeeper) -> Middleware:
+def guard(door: Door) -> Middleware:
     """Return the middleware that checks every request, and gives every answer its headers."""
+    free = {"/readyz", *(path for _, path, _ in door.routes)}
 
     @web.middleware
     async def checked(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if cause := refused(request, doorkeeper.hosts):
+        if cause := door.refused(request):
             raise web.HTTPForbidden(text=f"{cause}\n", headers=HEADERS)
-        if request.path != "/open":
-            session = doorkeeper.session(request)
+        if request.path not in free and not request.path.endswith(_LOOKS):
+            try:
+                session = await door.session(request)
+            except PhalanxError as error:
+                raise web.HTTPServiceUnavailable(text=f"{error}\n", headers=HEADERS) from error
             if session is None:
-                return _closed()
+                return door.closed(request)
             request[SESSION] = session
         try:
             answer = await handler(request)
@@ -166,18 +315,12 @@ def guard(doorkeeper: Doorkeeper) -> Middleware:
     return checked
 
 
-def _closed() -> web.Response:
-    """Return the page for who has no session."""
-    return page(
-        401,
-        "This page needs its link",
-        "This browser has no session here. Open the link that <code>phalanx dashboard</code> printed. Each link opens "
-        "one session: if it was used before, start <code>phalanx dashboard</code> again for a new one.",
-    )
-
-
 def page(status: int, title: str, text: str) -> web.Response:
-    """Return a page of text, without styles."""
-    body = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><h1>{title}</h1><p>{text}</p>'
+    """Return a page of text (HTML)."""
+    body = (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f'<meta name="color-scheme" content="light dark"><title>{title}</title><link rel="stylesheet" '
+        f'href="/css/app.css"><link rel="icon" href="/icon.svg"><main class="door"><h1>{title}</h1><p>{text}</p></main>'
+    )
     headers = {**HEADERS, "Cache-Control": "no-store"}
     return web.Response(status=status, text=body, content_type="text/html", headers=headers)

@@ -41,6 +41,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory: float = 0
     flavors: tuple[str, ...] = ()
     priority: int = 0
+    nice: int = 0
     submitted_s: float = 0
     since_s: float = 0
     limit_s: float | None = None
@@ -102,7 +103,7 @@ class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReservationRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An advance reservation. `whom`: its users, groups or queues; empty: maintenance."""
+    """An advance reservation. `whom`: the users, groups or queues that may use it; empty: maintenance."""
 
     name: str
     nodes: tuple[str, ...] = ()

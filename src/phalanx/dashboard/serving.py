@@ -10,17 +10,18 @@ import asyncio
 import gzip
 import logging
 import re
+import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
 
-from phalanx.dashboard.access import HEADERS, MOST_STREAMS, SESSION, Doorkeeper, Session, guard, page
+from phalanx.dashboard.access import HEADERS, MOST_STREAMS, SESSION, Action, Agent, Door, Route, Session, guard
 from phalanx.dashboard.changes import Board
 from phalanx.dashboard.rows import PastRow, State
 from phalanx.errors import PhalanxError
@@ -34,6 +35,8 @@ _PAUSE_S = 1.0  # between two changes
 _ANSWER_S = 60.0  # so long is an answer kept
 _MOST_ANSWERS = 200
 _MOST_PAST_S = 31 * 86_400.0
+MOST_NICE = 1_000_000
+_UNSEEN = 30  # states are published for a session that follows no stream
 _SMALL = 1024  # an answer that is shorter is not compressed
 _TYPES = {
     ".html": "text/html",
@@ -53,16 +56,20 @@ class Source(Protocol):
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
         """Return the starts that were going on between these times and are over."""
 
-    async def output(self, job: str, since: str) -> Sequence[tuple[str, str, str]]:
-        """Return the last lines that the job's containers wrote (time, label of the pod, text), or those since a time.
-        Raises PhalanxError."""
-
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         """Return the changes of the reason for which the job waited: since when, and the code."""
 
     async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
         """Return the start of the job with a change; without a change: its start, and the possible changes. Raises
         PhalanxError."""
+
+
+class Order(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST /act. `value`: the new nice value."""
+
+    job: str
+    action: Action
+    value: Annotated[int, msgspec.Meta(ge=-MOST_NICE, le=MOST_NICE)] = 0
 
 
 class Question(msgspec.Struct, forbid_unknown_fields=True):
@@ -74,26 +81,36 @@ class Question(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class Page:
-    """The server of one page. `board`: for viewers who see everything."""
+    """The server of one page. `board`: for viewers who see everything. `acts`: jobs may be changed."""
 
     source: Source
-    doorkeeper: Doorkeeper
+    door: Door
     files: Mapping[str, Path]
     board: Board
     state: State | None = None
     pause_s: float = _PAUSE_S
+    acts: bool = True
 
     def publish(self, state: State) -> None:
         """Show the state to everybody, each as the viewer may see it."""
         self.state = state
         self.board.publish(state)
-        for session in self.doorkeeper.sessions:
-            if session.board is not None:
+        for session in self.door.sessions:
+            session.unseen = 0 if session.streams else session.unseen + 1
+            if session.unseen > _UNSEEN:  # its browser is gone, or makes a new board when it is back
+                session.board = None
+            elif session.board is not None:
                 session.board.publish(session.redaction.state(_seen_by(state, session)))
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces in which there are jobs."""
+        jobs = self.state.jobs if self.state is not None else ()
+        return frozenset(job.partition("/")[0] for job in jobs)
 
     def board_of(self, session: Session) -> Board:
         """Return the board that the session may read."""
-        if session.viewer.namespaces is None:
+        if session.namespaces is None:
             return self.board
         if session.board is None:
             session.board = Board()
@@ -102,21 +119,6 @@ class Page:
         return session.board
 
     # --- routes -----------------------------------------------------------------------------------------------------
-
-    async def open(self, request: web.Request) -> web.StreamResponse:
-        secret = self.doorkeeper.enter(request.query.get("word", ""))
-        if secret is None:
-            if self.doorkeeper.session(request) is not None:
-                raise web.HTTPSeeOther("/")
-            return page(
-                403,
-                "This link was used before",
-                "Each link opens one session, within ten minutes. If you did not open it, somebody else may have. "
-                "Start <code>phalanx dashboard</code> again: it prints a new link, and the old session ends.",
-            )
-        answer = web.HTTPSeeOther("/")
-        answer.set_cookie(self.doorkeeper.cookie, secret, httponly=True, samesite="Strict", path="/")
-        raise answer
 
     async def file(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info.get("name", "") or "index.html"
@@ -129,6 +131,18 @@ class Page:
         if request.headers.get("If-None-Match") == etag:
             return web.Response(status=304, headers=headers)
         return _packed(request, content, _TYPES[path.suffix], headers)
+
+    async def ready(self, request: web.Request) -> web.StreamResponse:
+        """Say to the kubelet whether there is a state to show."""
+        ready = self.state is not None
+        return web.Response(status=200 if ready else 503, text="ok\n" if ready else "the cluster is being read\n")
+
+    async def me(self, request: web.Request) -> web.StreamResponse:
+        """Say what the page may offer this viewer."""
+        session = request[SESSION]
+        acts, leaves = self.acts and session.viewer.agent is not None, self.door.leaves(request)
+        found = {"user": session.viewer.name, "acts": acts, "leaves": leaves}
+        return web.json_response(found, headers={"Cache-Control": "no-store"})
 
     async def whole(self, request: web.Request) -> web.StreamResponse:
         board = self.board_of(request[SESSION])
@@ -146,14 +160,18 @@ class Page:
         session.streams += 1
         try:
             known = request.headers.get("Last-Event-ID") or request.query.get("since", "")
-            await self._follow(self.board_of(session), known, answer)
+            await self._follow(session, known, answer)
         finally:
             session.streams -= 1
         return answer
 
-    async def _follow(self, board: Board, known: str, answer: web.StreamResponse) -> None:
+    async def _follow(self, session: Session, known: str, answer: web.StreamResponse) -> None:
+        board = self.board_of(session)
         await answer.write(b"retry: 2000\n\n")
-        while True:
+        while await self._still(session):
+            if self.board_of(session) is not board:  # the viewer may list more, or less, than before
+                await answer.write(b"event: reset\ndata: {}\n\n")
+                return
             news = asyncio.ensure_future(board.changed())
             try:
                 changes = board.since(known)
@@ -171,6 +189,14 @@ class Page:
             finally:
                 news.cancel()
 
+    async def _still(self, session: Session) -> bool:
+        """Return whether the session goes on. Ask for the viewer's rights again if that is due."""
+        try:
+            return await self.door.review(session)
+        except PhalanxError as error:
+            log.warning("a stream of %s ends: %s", session.viewer.name, error)
+            return False
+
     async def past(self, request: web.Request) -> web.StreamResponse:
         session = request[SESSION]
         try:
@@ -185,7 +211,7 @@ class Page:
     async def output(self, request: web.Request) -> web.StreamResponse:
         session = request[SESSION]
         job, since = request.query.get("job", ""), request.query.get("since", "")
-        if not session.viewer.sees(job.partition("/")[0]):
+        if not session.sees(job.partition("/")[0]):
             raise web.HTTPNotFound(text="there is no such job\n")
         if since and not _MOMENT.fullmatch(since):
             raise web.HTTPBadRequest(text="since is no time\n")
@@ -193,27 +219,43 @@ class Page:
             raise web.HTTPTooManyRequests(text="other output is being read\n", headers={"Retry-After": "1"})
         session.reading = True
         try:
-            body = msgspec.json.encode(await self.source.output(job, since))
+            body = msgspec.json.encode(await _agent(session).output(job, since))
         except PhalanxError as error:
             raise web.HTTPNotFound(text=f"{error}\n") from None
         finally:
             session.reading = False
         return _packed(request, body, "application/json", {"Cache-Control": "no-store"})
 
+    async def act(self, request: web.Request) -> web.StreamResponse:
+        session = request[SESSION]
+        if not self.acts:
+            raise web.HTTPForbidden(text="this page changes nothing (--read-only)\n")
+        order = await _read(request, Order)
+        if not session.sees(order.job.partition("/")[0]):
+            raise web.HTTPNotFound(text="there is no such job\n")
+        if session.acting:
+            raise web.HTTPTooManyRequests(text="another action is being carried out\n", headers={"Retry-After": "1"})
+        session.acting = True
+        try:
+            done = await _agent(session).act(order.job, order.action, order.value)
+        except PhalanxError as error:
+            raise web.HTTPConflict(text=f"{error}\n") from None
+        finally:
+            session.acting = False
+        log.info("%s: %s %s", session.viewer.name, order.action, order.job)
+        return web.json_response({"done": done}, headers={"Cache-Control": "no-store"})
+
     async def history(self, request: web.Request) -> web.StreamResponse:
         job = request.query.get("job", "")
-        if not request[SESSION].viewer.sees(job.partition("/")[0]):
+        if not request[SESSION].sees(job.partition("/")[0]):
             raise web.HTTPNotFound(text="there is no such job\n")
         body = msgspec.json.encode(await self.source.history(job))
         return _packed(request, body, "application/json", {"Cache-Control": "no-store"})
 
     async def whatif(self, request: web.Request) -> web.StreamResponse:
         session = request[SESSION]
-        try:
-            asked = msgspec.json.decode(await request.read(), type=Question)
-        except msgspec.MsgspecError as error:
-            raise web.HTTPBadRequest(text=f"the question cannot be read: {error}\n") from None
-        if not session.viewer.sees(asked.job.partition("/")[0]):
+        asked = await _read(request, Question)
+        if not session.sees(asked.job.partition("/")[0]):
             raise web.HTTPNotFound(text="there is no such job\n")
         key = msgspec.json.encode(asked)
         now_s = time.monotonic()
@@ -232,6 +274,22 @@ class Page:
         return _packed(request, session.answers[key][1], "application/json", {"Cache-Control": "no-store"})
 
 
+Body = TypeVar("Body")
+
+
+async def _read(request: web.Request, form: type[Body]) -> Body:
+    try:
+        return msgspec.json.decode(await request.read(), type=form)
+    except msgspec.MsgspecError as error:
+        raise web.HTTPBadRequest(text=f"the request cannot be read: {error}\n") from None
+
+
+def _agent(session: Session) -> Agent:
+    if session.viewer.agent is None:
+        raise PhalanxError("this page has no connection to a cluster")
+    return session.viewer.agent
+
+
 def _without_names(found: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
     """Return the answer with stand-ins for victims that the viewer may not list."""
     if "victims" not in found:
@@ -240,9 +298,8 @@ def _without_names(found: Mapping[str, Any], session: Session) -> Mapping[str, A
 
 
 def _seen_by(state: State, session: Session) -> State:
-    viewer = session.viewer
-    spaces = None if viewer.namespaces is None else tuple(sorted(viewer.namespaces))
-    facts = msgspec.structs.replace(state.facts, user=viewer.name, namespaces=spaces)
+    spaces = None if session.namespaces is None else tuple(sorted(session.namespaces))
+    facts = msgspec.structs.replace(state.facts, user=session.viewer.name, namespaces=spaces)
     return replace(state, facts=facts)
 
 
@@ -262,34 +319,45 @@ def served_files(static: Path = STATIC) -> dict[str, Path]:
 
 
 @asynccontextmanager
-async def serving(served: Page, port: int) -> AsyncIterator[None]:
-    """Inside, the page is served at a port of the loopback address (0: any free one). Raises PhalanxError if another
-    program has it."""
-    app = web.Application(client_max_size=_MOST_BYTES, middlewares=[guard(served.doorkeeper)])
-    routes: Sequence[tuple[str, str, Callable[[web.Request], Awaitable[web.StreamResponse]]]] = (
-        ("GET", "/open", served.open),
+async def serving(
+    served: Page, port: int, public: tuple[str, int] | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Inside, the page is served at a port of the loopback address (0: any free one); yield the port. `public`: an
+    address where it is served as well, with `tls`. Raises PhalanxError if another program has a port."""
+    app = web.Application(client_max_size=_MOST_BYTES, middlewares=[guard(served.door)])
+    own: Sequence[Route] = (
+        ("GET", "/readyz", served.ready),
+        ("GET", "/me", served.me),
         ("GET", "/state", served.whole),
         ("GET", "/events", served.events),
         ("GET", "/past", served.past),
         ("GET", "/history", served.history),
         ("GET", "/output", served.output),
         ("POST", "/whatif", served.whatif),
+        ("POST", "/act", served.act),
         ("GET", "/", served.file),
         ("GET", "/{name:.+}", served.file),
     )
-    for method, path, handler in routes:
+    for method, path, handler in (*served.door.routes, *own):
         app.router.add_route(method, path, handler)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
     await runner.setup()
     try:
-        try:
-            await web.TCPSite(runner, "127.0.0.1", port).start()
-        except OSError as error:
-            raise PhalanxError(
-                f"cannot listen on 127.0.0.1 port {port}: {error.strerror or error}. Nothing was started. Name another "
-                "port with --port, or 0 for any free one."
-            ) from error
-        served.doorkeeper.listen(int(runner.addresses[0][1]))
-        yield
+        await _listen(web.TCPSite(runner, "127.0.0.1", port), "127.0.0.1", port, "--port")
+        found = int(runner.addresses[0][1])
+        served.door.listen(found)
+        if public is not None:
+            await _listen(web.TCPSite(runner, *public, ssl_context=tls), *public, "--address")
+        yield found
     finally:
         await runner.cleanup()
+
+
+async def _listen(site: web.TCPSite, host: str, port: int, option: str) -> None:
+    try:
+        await site.start()
+    except OSError as error:
+        raise PhalanxError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}. Nothing was started. Name another "
+            f"port with {option}, or 0 for any free one."
+        ) from error

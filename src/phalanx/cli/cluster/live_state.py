@@ -195,19 +195,22 @@ def past_runs_of(ledger: str | None) -> Sequence[RunTold]:
         return ()
 
 
-async def _may_see(connection: Connection, namespace: str) -> bool:
-    """Return whether pods and Jobs of the namespace, "" of all, may be listed. Who cannot say is taken to let us."""
+async def may_list(connection: Connection, namespace: str) -> bool:
+    """Return whether this user may list the pods and Jobs of the namespace, "" of all. Raises ApiError."""
     for kind in (PODS, JOBS):
         what = {"verb": "list", "group": kind.group, "resource": kind.plural, "namespace": namespace}
-        asked = {"resourceAttributes": what}
-        body = {"apiVersion": _ACCESS.api_version, "kind": _ACCESS.name, "spec": asked}
-        try:
-            answer = await connection.create(_ACCESS, body)
-        except ApiRefusal:
-            return True
-        if not (answer.get("status") or {}).get("allowed", True):
+        body = {"apiVersion": _ACCESS.api_version, "kind": _ACCESS.name, "spec": {"resourceAttributes": what}}
+        if (((await connection.create(_ACCESS, body)).get("status")) or {}).get("allowed") is not True:
             return False
     return True
+
+
+async def _may_see(connection: Connection, namespace: str) -> bool:
+    """As `may_list`. A server that cannot tell is asked for the lists all the same."""
+    try:
+        return await may_list(connection, namespace)
+    except ApiRefusal:
+        return True
 
 
 async def settings_of_leader(connection: Connection) -> Policies:

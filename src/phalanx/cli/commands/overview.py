@@ -49,6 +49,7 @@ COMMANDS = {
     "cancel": ("attend", "End jobs, or take them out of the queue."),
     "hold": ("attend", "Keep jobs queued."),
     "release": ("attend", "Let jobs start that are held."),
+    "nice": ("attend", "Change the place of jobs in a multifactor queue."),
     "rerun": ("attend", "Submit a job once more that is over."),
     "attach": ("attend", "Follow a job again, end with its exit code."),
     "shell": ("inside", "A shell in a pod of a job, or a command."),

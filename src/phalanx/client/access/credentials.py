@@ -67,6 +67,10 @@ class Identity:
         self.lines = ""
         self.tls = _tls_context(cluster)
 
+    def with_token(self, token: str) -> Identity:
+        """Return an identity at the same server that has this token, and nothing else."""
+        return Identity(self._cluster, User(token=token), self._clock)
+
     @property
     def fresh(self) -> bool:
         return self._clock() < self._until_s

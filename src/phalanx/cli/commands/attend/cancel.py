@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from phalanx.cli.cluster.jobs.changing import cancel_job, require_whole
 from phalanx.cli.cluster.jobs.choosing import Filters, chosen, for_each
-from phalanx.cli.cluster.jobs.finding import FoundJob, Member
-from phalanx.cli.cluster.jobs.standing import OVER, QUEUED, member_state, state_of
+from phalanx.cli.cluster.jobs.finding import FoundJob
+from phalanx.cli.cluster.jobs.standing import OVER, state_of
 from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import counted, note, print_json
-from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.errors import PhalanxError
 
 _UNASKED = 10  # more jobs are not cancelled without a question
@@ -64,7 +64,8 @@ async def cancel(
             find_ledger_of(target, os.environ),
             scope.all_namespaces,
         )
-        _require_whole(found)
+        for job in found:
+            require_whole(job, "end", "cancel")
         going = [job for job in found if state_of(job) not in OVER]
         if len(going) > _UNASKED and not yes and not dry_run:
             await _ask(going)
@@ -72,32 +73,6 @@ async def cancel(
         if not dry_run:
             await for_each(going, lambda job: cancel_job(connection, job))
     _tell(found, going, states, dry_run=dry_run, json=json)
-
-
-async def cancel_job(connection: Connection, job: FoundJob) -> None:
-    """Delete the objects of a job; of what runs they stay until its pods have ended. Raises ApiError."""
-    await asyncio.gather(*(_delete(connection, member) for member in job.members if member_state(member) not in OVER))
-
-
-async def _delete(connection: Connection, member: Member) -> None:
-    meta = member.obj["metadata"]
-    # What runs is there until its pods have ended: it holds its nodes, and its exit code is learnt.
-    policy = "Background" if member_state(member) == QUEUED else "Foreground"
-    body = {"propagationPolicy": policy, "preconditions": {"uid": meta["uid"]}}
-    try:
-        await connection.delete(member.kind, meta["name"], meta["namespace"], body)
-    except ApiRefusal as error:
-        if error.code not in {404, 409}:  # it is gone, or another has its name
-            raise
-
-
-def _require_whole(found: Sequence[FoundJob]) -> None:
-    """Raises PhalanxError for a part of a job: it starts whole, and it ends whole."""
-    for job in found:
-        if job.part:
-            raise PhalanxError(
-                f"{job} is a part of job {job.id}, and jobs end whole: cancel {job.id}. Nothing was done."
-            )
 
 
 async def _ask(going: Sequence[FoundJob]) -> None:

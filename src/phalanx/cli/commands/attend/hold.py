@@ -6,18 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from phalanx.cli.cluster.jobs.changing import require_changeable, set_hold
 from phalanx.cli.cluster.jobs.choosing import Filters, chosen, for_each
-from phalanx.cli.cluster.jobs.finding import FoundJob
-from phalanx.cli.cluster.jobs.standing import HELD, OVER, QUEUED, state_of
+from phalanx.cli.cluster.jobs.standing import HELD, QUEUED
 from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import note, print_json
-from phalanx.client.connection import Connection
-from phalanx.client.kind import JOBS, PODS
-from phalanx.errors import PhalanxError
-from phalanx.kube.read.labels import HOLD
-from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
-
-_KINDS = frozenset({JOBS, PODS, *FRAMEWORK_KINDS})
 
 
 async def hold(
@@ -53,8 +46,8 @@ async def change(
             connection, names, filters, scope.namespace, find_ledger_of(target, os.environ), scope.all_namespaces
         )
         for job in found:
-            _require_waiting(job, held=held)
-        await for_each(found, lambda job: _write(connection, job, held=held))
+            require_changeable(job, "held" if held else "released", waits=held)
+        await for_each(found, lambda job: set_hold(connection, job, held=held))
     now = HELD if held else QUEUED
     rows: list[dict[str, Any]] = [{"job": job.id, "kind": job.kind, "state": now} for job in found]
     if json:
@@ -64,27 +57,3 @@ async def change(
         print(f"{job.kind} {job.id} {'held' if held else 'released'}")
     if not found:
         note("no job is chosen by these options; nothing was changed")
-
-
-def _require_waiting(job: FoundJob, *, held: bool) -> None:
-    verb = "held" if held else "released"
-    if job.part:
-        raise PhalanxError(
-            f"{job} is a part of job {job.id}, and jobs start whole: name {job.id}. Nothing was changed."
-        )
-    if (state := state_of(job)) in OVER:
-        raise PhalanxError(f"{job.id} is {state}: it cannot be {verb}. Nothing was changed.")
-    if held and state not in {QUEUED, HELD}:
-        raise PhalanxError(f"{job.id} is {state}, and only jobs that wait can be held. Nothing was changed.")
-    if wrong := next((one for one in job.members if one.kind not in _KINDS), None):
-        raise PhalanxError(
-            f"{job.id} is a {wrong.kind.name} of {wrong.kind.group}, which has no word for it. Nothing was changed."
-        )
-
-
-async def _write(connection: Connection, job: FoundJob, *, held: bool) -> None:
-    for member in job.members:
-        meta: dict[str, Any] = {"annotations": {HOLD: "true" if held else None}}
-        if HOLD in (member.obj["metadata"].get("labels") or {}):  # a label counts before an annotation
-            meta["labels"] = {HOLD: None}
-        await connection.patch(member.kind, member.name, {"metadata": meta}, job.namespace)

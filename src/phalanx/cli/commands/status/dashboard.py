@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import getpass
+import logging
 import os
 import shlex
+import ssl
 import sys
 import time
 import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -17,38 +22,107 @@ from cyclopts.validators import Number
 
 from phalanx.cli.cluster.live_state import seen_namespace
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
-from phalanx.cli.terminal.output import note
+from phalanx.cli.terminal.output import log_to_stderr, note
 from phalanx.cli.terminal.stopping import until_stopped
+from phalanx.cli.views.page.agents import SELF, ClusterAgent, admitted
 from phalanx.cli.views.page.following import Following
 from phalanx.client.connection import ApiError, Connection
-from phalanx.client.kind import Kind
 from phalanx.dashboard.access import Doorkeeper, Viewer
 from phalanx.dashboard.changes import Board
 from phalanx.dashboard.libraries import require
 from phalanx.dashboard.rows import Facts
 from phalanx.dashboard.serving import Page, served_files, serving
+from phalanx.dashboard.sign_in import SignIn
+from phalanx.embedded.apiserver.auth.authority import make_authority, make_server
+from phalanx.errors import PhalanxError
+from phalanx.metrics import serving as addresses
+from phalanx.webhook.serving import Files, show, tls_context
 
-_SELF = Kind(group="authentication.k8s.io", plural="selfsubjectreviews", name="SelfSubjectReview", namespaced=False)
+_OWN_LIFE = dt.timedelta(days=365)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """Options of a page for many viewers."""
+
+    sign_in: bool = False
+    """Each viewer signs in with a bearer token of the cluster, and sees what that token may list."""
+
+    address: str | None = None
+    """HOST:PORT at which the page is also served, over TLS. Needs --sign-in."""
+
+    tls_cert: Path | None = None
+    """The certificate for --address, in PEM. It is read again when it changes. [default: the page makes one]"""
+
+    tls_key: Path | None = None
+    """The key of that certificate."""
+
+    host: tuple[str, ...] = ()
+    """A name by which browsers reach the page; may be given again. [default: localhost only]"""
+
+    proxy_ca: Path | None = None
+    """The authority that signed the client certificate of an authenticating proxy, in PEM."""
+
+    proxy_name: tuple[str, ...] = ()
+    """The common name of that certificate: X-Remote-User and X-Remote-Group of this proxy count."""
+
+    def public(self) -> tuple[str, int] | None:
+        """Return the address besides the loopback one. Raises PhalanxError for options that do not go together."""
+        if not self.sign_in and (self.address or self.host or self.proxy_ca or self.proxy_name):
+            raise PhalanxError(
+                "--address, --host, --proxy-ca and --proxy-name need --sign-in: without it the page has one viewer, "
+                "and that is you. Nothing was started."
+            )
+        if bool(self.proxy_ca) != bool(self.proxy_name) or (self.proxy_ca and not self.address):
+            raise PhalanxError("--proxy-ca, --proxy-name and --address go together. Nothing was started.")
+        if bool(self.tls_cert) != bool(self.tls_key) or (self.tls_cert and not self.address):
+            raise PhalanxError("--tls-cert, --tls-key and --address go together. Nothing was started.")
+        return None if self.address is None else addresses.address(self.address)
+
+    def tls(self) -> tuple[ssl.SSLContext, Files | None]:
+        """Return the TLS context of the address, and its files; without files it has a certificate of its own. Raises
+        PhalanxError if they cannot be used."""
+        context, files = tls_context(), None
+        if self.tls_cert is not None and self.tls_key is not None:
+            files = Files(context, self.tls_cert, self.tls_key)
+        else:
+            now = dt.datetime.now(dt.UTC)
+            authority = make_authority("phalanx-dashboard", now, _OWN_LIFE)
+            show(context, make_server(authority, "phalanx-dashboard", ["localhost", *self.host], now, _OWN_LIFE))
+        if self.proxy_ca is not None:
+            try:
+                context.load_verify_locations(self.proxy_ca)
+            except (OSError, ssl.SSLError) as error:
+                raise PhalanxError(
+                    f"--proxy-ca {self.proxy_ca} cannot be used: {error}. Nothing was started."
+                ) from error
+            context.verify_mode = ssl.CERT_OPTIONAL
+        return context, files
 
 
 async def dashboard(
     *,
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0,
     open: bool = False,
+    read_only: bool = False,
     target: Target | None = None,
     space: Namespace | None = None,
     ledger: str | None = None,
+    entrance: Entrance | None = None,
 ) -> None:
     """Serve a page that shows the cluster, until Ctrl-C: why each job waits, when it is expected to start, what would
     start it sooner, and which job preempted it.
 
     The page is for this machine only: it is served at 127.0.0.1. The printed link opens one session, in one browser.
-    The page shows what your kubeconfig may read, and changes nothing.
+    The page shows what your kubeconfig may read. You can cancel, hold and release jobs there, with your own rights.
+
+    With --sign-in the page is for all users of a cluster: deploy/components/dashboard runs it so.
 
     For example:
 
         phalanx dashboard --open
-        phalanx dashboard --kubeconfig ~/.kube/prod --port 8099
+        phalanx dashboard --kubeconfig ~/.kube/prod --port 8099 --read-only
 
     Parameters
     ----------
@@ -56,33 +130,64 @@ async def dashboard(
         The port; 0 takes any free one.
     open
         Open the page in this machine's browser.
+    read_only
+        Offer no actions: nobody can cancel, hold or release a job on the page.
     ledger
         The database of past jobs, for the views Time and Shares. [default: $PHALANX_LEDGER, else that beside the
         kubeconfig]
     """
+    entrance = entrance or Entrance()
+    entrance.public()
     require(note)
     async with connected(target) as connection:
-        namespace = await seen_namespace(connection, (space or Namespace()).namespace)
         url = ledger or find_ledger_of(target, os.environ)
-        user = await _user(connection)
-        facts = Facts(cluster=_cluster(connection), user=user, past=url is not None, terminal=_terminal(target))
+        facts = Facts(cluster=_cluster(connection), past=url is not None, terminal=_terminal(target))
+        if entrance.sign_in:
+            await _serve_all(connection, Following(connection, facts, "", url), url, port, entrance, acts=not read_only)
+            return
+        namespace = await seen_namespace(connection, (space or Namespace()).namespace)
+        seen, agent = frozenset({namespace}) if namespace else None, ClusterAgent(connection, url)
+        door = Doorkeeper(Viewer(name=await _user(connection), namespaces=seen, agent=agent), time.monotonic)
         following = Following(connection, facts, namespace, url)
-        viewer = Viewer(name=user, namespaces=frozenset({namespace}) if namespace else None)
-        page = Page(following, Doorkeeper(viewer, time.monotonic), served_files(), Board())
+        page = Page(following, door, served_files(), Board(), acts=not read_only)
         async with serving(page, port):
-            link = page.doorkeeper.link
-            print(link if not sys.stdout.isatty() else f"{link}\n\nOpen this link in a browser. Ctrl-C stops the page.")
-            sys.stdout.flush()
-            if open and not await asyncio.to_thread(webbrowser.open, link):
+            how = "\n\nOpen this link in a browser. Ctrl-C stops the page." if sys.stdout.isatty() else ""
+            print(f"{door.link}{how}", flush=True)
+            if open and not await asyncio.to_thread(webbrowser.open, door.link):
                 note("no browser could be started; open the link by hand")
             with contextlib.suppress(asyncio.CancelledError):
                 await until_stopped(following.run(page.publish))
 
 
+async def _serve_all(
+    connection: Connection, following: Following, ledger: str | None, port: int, entrance: Entrance, *, acts: bool
+) -> None:
+    """Serve the page to all users of the cluster, each by the user's own rights."""
+    log_to_stderr(logging.INFO)
+    door = SignIn(
+        lambda credential: admitted(connection, credential, ledger),
+        time.monotonic,
+        hosts=entrance.host,
+        proxies=entrance.proxy_name,
+    )
+    page = Page(following, door, served_files(), Board(), acts=acts)
+    door.namespaces = lambda: page.namespaces
+    public = entrance.public()
+    context, files = entrance.tls() if public is not None else (None, None)
+    async with serving(page, port, public, context) as local, asyncio.TaskGroup() as group:
+        where = f" and https://{addresses.place(public)}" if public is not None else ""
+        note(f"the page is at http://127.0.0.1:{local}{where}; Ctrl-C stops it")
+        renewing = group.create_task(files.keep()) if files is not None else None
+        with contextlib.suppress(asyncio.CancelledError):
+            await until_stopped(following.run(page.publish))
+        if renewing is not None:
+            renewing.cancel()
+
+
 async def _user(connection: Connection) -> str:
     """Return the name under which the cluster knows this user; else that of this machine."""
     try:
-        answer = await connection.create(_SELF, {"apiVersion": _SELF.api_version, "kind": _SELF.name})
+        answer = await connection.create(SELF, {"apiVersion": SELF.api_version, "kind": SELF.name})
         return str(answer["status"]["userInfo"]["username"])
     except (ApiError, KeyError, TypeError):
         return getpass.getuser()

@@ -5,4 +5,5 @@ rows        a snapshot as rows
 past        the ledger as rows
 sooner      changes that could start a job sooner, each played forward
 following   the cluster, followed by watch
+agents      what viewers do by their own credentials
 """

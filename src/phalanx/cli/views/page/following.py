@@ -13,7 +13,6 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,8 +22,6 @@ from msgspec.structs import replace
 
 from phalanx.cli.cluster import live_state
 from phalanx.cli.cluster.informers import Informers
-from phalanx.cli.cluster.jobs.finding import Finder, pods_of
-from phalanx.cli.cluster.jobs.output import LogWishes, attempts, kept_sources, read_lines, sources_of
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.files.policy_file import Settings as Policies
 from phalanx.cli.views.page import past, sooner
@@ -36,7 +33,6 @@ from phalanx.client.kind import JOBS, LEASES, Kind
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.core.decide import decide
 from phalanx.dashboard.rows import Facts, PastRow, State
-from phalanx.errors import PhalanxError
 from phalanx.kube.leader.lease import NAME, NAMESPACE
 from phalanx.kube.routing.caches import REQUIRED, ObjectCaches
 from phalanx.kube.routing.settings import KubeSettings
@@ -56,8 +52,6 @@ _CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # so much later, after one that took no 
 _FORECAST_PART = 0.2
 _LISTING_S = 120.0
 _ANSWER_S = 10.0  # so long is waited for an answer of the API server
-_TAIL, _MOST_LINES, _MOST_LOGS, _LINE_CHARS = 200, 2000, 64, 2000  # of what jobs write
-_READING_S = 20.0
 _RELOAD_S = 60.0  # between two readings of what is not watched: run times, past usage, the policy
 
 T = TypeVar("T")
@@ -110,24 +104,6 @@ class Following:
         except LedgerError as error:
             log.warning("the past is not shown: %s", error)
             return ()
-
-    async def output(self, job: str, since: str) -> Sequence[tuple[str, str, str]]:
-        namespace, _, name = job.partition("/")
-        found = await Finder(self._connection, namespace, self._ledger).one(f"{namespace}/{name.removeprefix('pod:')}")
-        sources = sources_of(await pods_of(self._connection, found), found) if found.members else []
-        if not sources:
-            kept = attempts(await kept_sources(self._connection, found), single=False)
-            sources = kept[-1] if kept else []
-        wishes = LogWishes(tail=None if since else _TAIL, since=since)
-        lines: deque[tuple[str, str, str]] = deque(maxlen=_MOST_LINES)
-        try:
-            async with asyncio.timeout(_READING_S):
-                async for stamp, source, text in read_lines(self._connection, sources[:_MOST_LOGS], wishes):
-                    if stamp > since:
-                        lines.append((stamp, source.label, text[:_LINE_CHARS]))
-        except TimeoutError as error:
-            raise PhalanxError(f"the output of {job} was not read within {_READING_S:g} s; try again") from error
-        return list(lines)
 
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         if self._ledger is None:

@@ -122,6 +122,7 @@ def _jobs(
             memory=_number(asked[MEMORY] / _GIB),
             flavors=tuple(dict.fromkeys(name for name in record.flavors if name)) if record is not None else (),
             priority=view.priority,
+            nice=job.nice if job is not None else 0,
             submitted_s=view.submitted_s,
             since_s=view.since_s,
             limit_s=view.limit_s,

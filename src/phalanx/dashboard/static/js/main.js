@@ -209,6 +209,7 @@ function Header({ model, view, lost, setOpen }) {
         <button class="icon-btn" type="button" onClick=${flipTheme} aria-label="Light or dark"><${Icon} name=${theme.value === "dark" ? "sun" : "moon"} /></button>
         <button class="icon-btn keys-btn" type="button" onClick=${() => setOpen("keys")} aria-label="Keys"><${Icon} name="keys" /></button>
         ${model.facts.user && html`<span class="me" title=${`${model.facts.user}; may list the jobs of ${model.facts.namespaces?.join(", ") ?? "all namespaces"}`}>${model.facts.user.slice(0, 2).toUpperCase()}</span>`}
+        ${model.facts.leaves && html`<form method="post" action="/sign-out"><button class="icon-btn" aria-label="Sign out" title="Sign out"><${Icon} name="back" /></button></form>`}
       </div>
     </header>`;
 }

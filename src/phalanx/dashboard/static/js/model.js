@@ -234,6 +234,7 @@ function jobOf(row, minutes, placed, reasons) {
     memory: row.memory ?? 0,
     flavors: row.flavors ?? [],
     priority: row.priority ?? 0,
+    nice: row.nice ?? 0,
     submitted: minutes(row.submitted_s ?? 0),
     since,
     start: runs ? since : null,

@@ -14,6 +14,8 @@ const PAST_SOON_MS = 1500; // after a run is over
 /** The rows as the server sent them; null before the first answer. */
 const rows = signal(null);
 const past = signal([]);
+/** The viewer: `user`, `acts` (jobs may be changed), `leaves` (the session can be ended on the page). */
+const me = signal({ user: "", acts: false, leaves: false });
 export const utc = signal(read("utc") === "on");
 export const failure = signal(""); // why there is no answer
 /** The connection: `since` is when it was lost (of the browser's clock, in ms); `again` when it is tried again. */
@@ -27,7 +29,8 @@ export const theme = signal(new URLSearchParams(location.search).get("theme") ??
 /** The whole model, or null before the first answer. */
 export const state = computed(() => {
   setUtc(utc.value);
-  return rows.value && modelOf(rows.value, past.value);
+  if (!rows.value) return null;
+  return modelOf({ ...rows.value, facts: { ...rows.value.facts, ...me.value } }, past.value);
 });
 
 function read(key) {
@@ -59,14 +62,19 @@ export function load() {
 
 async function ask() {
   try {
-    const answer = await fetch("state", { cache: "no-store" });
+    const [answer, viewer] = await Promise.all(["state", "me"].map((path) => fetch(path, { cache: "no-store" })));
     if (answer.status === 503) {
       setTimeout(load, 500);
       return;
     }
-    if (answer.status === 401) throw new Error("This session is over. Open the link that phalanx dashboard printed");
-    if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
-    rows.value = rowsOf(await answer.json());
+    if (answer.status === 401) {
+      if (me.value.leaves) location.reload(); // the page of the closed door asks for a token
+      throw new Error("This session is over. Open the link that phalanx dashboard printed");
+    }
+    if (!answer.ok || !viewer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
+    const [whole, who] = await Promise.all([answer.json(), viewer.json()]);
+    me.value = who;
+    rows.value = rowsOf(whole);
     failure.value = "";
   } catch (error) {
     if (!rows.value) {
@@ -119,6 +127,17 @@ export async function whatif(job, change = "") {
     if (answer.status !== 429 || tries > 20) throw new Error((await answer.text()).trim() || answer.statusText);
     await new Promise((done) => setTimeout(done, 1000));
   }
+}
+
+/** Carry out an action on a job; the server's sentence about it. @param {string} job @param {string} action @param {number} value @returns {Promise<string>} */
+export async function act(job, action, value) {
+  const answer = await fetch("act", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ job, action, value }),
+  });
+  if (!answer.ok) throw new Error((await answer.text()).trim() || answer.statusText);
+  return (await answer.json()).done;
 }
 
 // --- the stream -----------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import { history as historyOf } from "../history.js";
 import { reasonsOf, route, state, whatif } from "../store.js";
 import { Copy, Empty, Icon, JobLink, Queue, State, colour, html, jobsHref, linked } from "../ui.js";
 import { CODE_WORDS, adviceOf, blockers } from "../words.js";
+import { Actions } from "./actions.js";
 import { Output } from "./output.js";
 
 /** What follows from the reason. If a reservation is the cause: the limit with which the job would start at once. */
@@ -316,12 +317,13 @@ function Facts({ job }) {
     ${row("flavor", job.flavors?.length > 0 && job.flavors.join(", "))}
     ${row("array", job.array && html`<a href=${jobsHref(`array:${job.array}`)}>${job.array}</a>${job.arrayCap ? `, ${job.arrayCap} at a time` : ""}`)}
     ${row("time limit", job.limit != null && span(job.limit))}
-    ${row("priority", job.priority !== undefined && String(job.priority))}
+    ${row("priority", job.priority !== undefined && `${job.priority}${job.nice ? `, nice ${job.nice}` : ""}`)}
     ${row("submitted", job.submitted !== undefined && html`${moment(job.submitted)} <span class="faint">${span(-job.submitted)} ago</span>`)}
     ${row("preempted", job.preempted > 0 && plural(job.preempted, "time"))}
     ${row("took", hours > 0.05 && html`${unitHours(hours)}${lost > 0.05 ? html`<br /><span class="bad">${unitHours(lost)} lost to preemption</span>` : ""}`)}
   </dl>
-  ${!job.namespace.startsWith("other") && html`<div class="section"><h2>The same in a terminal</h2>${commands.map((text) => html`<div class="cmd" key=${text}><code>${text}</code><${Copy} text=${text} /></div>`)}</div>`}</aside>`;
+  <${Actions} job=${job} />
+  ${job.namespace !== "other" && html`<div class="section"><h2>The same in a terminal</h2>${commands.map((text) => html`<div class="cmd" key=${text}><code>${text}</code><${Copy} text=${text} /></div>`)}</div>`}</aside>`;
 }
 
 /** How its last run ended, first of all if it did not end by itself. */

@@ -1,0 +1,77 @@
+"""Change jobs that exist: end them, hold them, release them, and set their nice value.
+
+`phalanx cancel`, `phalanx hold`, `phalanx release`, `phalanx nice` and the page call this module. Each change goes to
+all objects of a job, because a job starts and ends whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from phalanx.cli.cluster.jobs.finding import FoundJob, Member
+from phalanx.cli.cluster.jobs.standing import HELD, OVER, QUEUED, member_state, state_of
+from phalanx.client.connection import ApiRefusal, Connection
+from phalanx.client.kind import JOBS, PODS
+from phalanx.errors import PhalanxError
+from phalanx.kube.read.labels import HOLD, NICE
+from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
+
+_KINDS = frozenset({JOBS, PODS, *FRAMEWORK_KINDS})
+MOST_NICE = 2**31 - 1
+
+
+def require_whole(job: FoundJob, does: str, name: str) -> None:
+    """Raises PhalanxError for a part of a job. `does`: what jobs do whole; `name`: what the user may do instead."""
+    if job.part:
+        raise PhalanxError(
+            f"{job} is a part of job {job.id}, and jobs {does} whole: {name} {job.id}. Nothing was done."
+        )
+
+
+async def cancel_job(connection: Connection, job: FoundJob) -> None:
+    """Delete the objects of a job; of what runs they stay until its pods have ended. Raises ApiError."""
+    await asyncio.gather(*(_delete(connection, member) for member in job.members if member_state(member) not in OVER))
+
+
+async def _delete(connection: Connection, member: Member) -> None:
+    meta = member.obj["metadata"]
+    # What runs is there until its pods have ended: it holds its nodes, and its exit code is learnt.
+    policy = "Background" if member_state(member) == QUEUED else "Foreground"
+    body = {"propagationPolicy": policy, "preconditions": {"uid": meta["uid"]}}
+    try:
+        await connection.delete(member.kind, meta["name"], meta["namespace"], body)
+    except ApiRefusal as error:
+        if error.code not in {404, 409}:  # it is gone, or another has its name
+            raise
+
+
+def require_changeable(job: FoundJob, verb: str, *, waits: bool) -> None:
+    """Raises PhalanxError if the job cannot be `verb` (a participle). `waits`: only a job that waits can be."""
+    require_whole(job, "start", "name")
+    if (state := state_of(job)) in OVER:
+        raise PhalanxError(f"{job.id} is {state}: it cannot be {verb}. Nothing was changed.")
+    if waits and state not in {QUEUED, HELD}:
+        raise PhalanxError(f"{job.id} is {state}, and only jobs that wait can be {verb}. Nothing was changed.")
+    if wrong := next((one for one in job.members if one.kind not in _KINDS), None):
+        raise PhalanxError(
+            f"{job.id} is a {wrong.kind.name} of {wrong.kind.group}, which has no word for it. Nothing was changed."
+        )
+
+
+async def set_hold(connection: Connection, job: FoundJob, *, held: bool) -> None:
+    """Hold a job, or release it. Raises ApiError."""
+    await _annotate(connection, job, HOLD, "true" if held else None)
+
+
+async def set_nice(connection: Connection, job: FoundJob, nice: int) -> None:
+    """Set the nice value of a job; 0 takes it away. Raises ApiError."""
+    await _annotate(connection, job, NICE, str(nice) if nice else None)
+
+
+async def _annotate(connection: Connection, job: FoundJob, key: str, value: str | None) -> None:
+    for member in job.members:
+        meta: dict[str, Any] = {"annotations": {key: value}}
+        if key in (member.obj["metadata"].get("labels") or {}):  # a label counts before an annotation
+            meta["labels"] = {key: None}
+        await connection.patch(member.kind, member.name, {"metadata": meta}, job.namespace)

@@ -1,0 +1,58 @@
+"""`phalanx nice JOB... --value N`: change the place of jobs in a queue with the order `multifactor`."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from phalanx.cli.cluster.jobs.changing import MOST_NICE, require_changeable, set_nice
+from phalanx.cli.cluster.jobs.choosing import Filters, chosen, for_each
+from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of
+from phalanx.cli.terminal.output import note, print_json
+
+
+async def nice(
+    *jobs: str,
+    value: Annotated[int, Parameter(validator=Number(gte=-MOST_NICE, lte=MOST_NICE))],
+    filters: Filters | None = None,
+    json: bool = False,
+    scope: Scope | None = None,
+    target: Target | None = None,
+) -> None:
+    """Set the nice value of jobs that wait. It is subtracted from their priority, so a higher value is a later place.
+
+    It counts in queues with the order `multifactor`. Elsewhere the priority of a job is that of its pods, which
+    Kubernetes does not change after the job was submitted.
+
+    For example:
+
+        phalanx nice sweep --value 500
+        phalanx nice urgent --value -1000
+
+    Parameters
+    ----------
+    jobs
+        The jobs: NAME, NAMESPACE/NAME or KIND/NAME; ARRAY or ARRAY/INDEX; a job number of Slurm.
+    value
+        The nice value; 0 takes it away.
+    json
+        Print JSON: job, kind, nice.
+    """
+    scope = scope or Scope()
+    async with connected(target) as connection:
+        ledger = find_ledger_of(target, os.environ)
+        found = await chosen(connection, jobs, filters or Filters(), scope.namespace, ledger, scope.all_namespaces)
+        for job in found:
+            require_changeable(job, "given another priority", waits=True)
+        await for_each(found, lambda job: set_nice(connection, job, value))
+    if json:
+        rows: list[dict[str, Any]] = [{"job": job.id, "kind": job.kind, "nice": value} for job in found]
+        print_json(rows)
+        return
+    for job in found:
+        print(f"{job.kind} {job.id} has the nice value {value}")
+    if not found:
+        note("no job is chosen by these options; nothing was changed")

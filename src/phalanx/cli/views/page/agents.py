@@ -1,0 +1,131 @@
+"""What viewers of the page do by their own credentials: list what they may list, read output, change jobs.
+
+On one's own machine the viewer has the credentials of the kubeconfig. In a cluster a viewer has a bearer token, or an
+identity that a proxy vouches for, which this process impersonates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Collection, Sequence
+
+from phalanx.cli.cluster.jobs.changing import cancel_job, require_changeable, require_whole, set_hold, set_nice
+from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, pods_of
+from phalanx.cli.cluster.jobs.output import LogWishes, attempts, kept_sources, read_lines, sources_of
+from phalanx.cli.cluster.jobs.standing import OVER, state_of
+from phalanx.cli.cluster.live_state import may_list
+from phalanx.client.connection import ApiRefusal, Connection
+from phalanx.client.kind import Kind
+from phalanx.dashboard.access import Action, SessionEnded, Viewer
+from phalanx.dashboard.sign_in import Credential, Token, Vouched
+from phalanx.errors import PhalanxError
+
+log = logging.getLogger(__name__)
+
+SELF = Kind(group="authentication.k8s.io", plural="selfsubjectreviews", name="SelfSubjectReview", namespaced=False)
+_TAIL, _MOST_LINES, _MOST_LOGS, _LINE_CHARS = 200, 2000, 64, 2000  # of what jobs write
+_READING_S = 20.0
+_AT_ONCE = 16  # questions about rights
+_ANONYMOUS = "system:anonymous"
+
+
+class ClusterAgent:
+    """The agent of one viewer. `connection`: with the viewer's credentials. `owned`: closed with the session.
+    `ledger`: the URL of a ledger in which jobs are found whose objects are gone."""
+
+    def __init__(self, connection: Connection, ledger: str | None = None, *, owned: bool = False) -> None:
+        self._connection, self._ledger, self._owned = connection, ledger, owned
+
+    async def sees(self, namespaces: Collection[str]) -> frozenset[str] | None:
+        turns = asyncio.Semaphore(_AT_ONCE)
+
+        async def listed(namespace: str) -> bool:
+            async with turns:
+                return await may_list(self._connection, namespace)
+
+        try:
+            if await listed(""):
+                return None
+            names = sorted(namespaces)
+            found = await asyncio.gather(*map(listed, names))
+        except ApiRefusal as error:
+            if error.code == 401:
+                raise SessionEnded("the cluster does not know these credentials any more") from error
+            raise
+        return frozenset(name for name, seen in zip(names, found, strict=True) if seen)
+
+    async def output(self, job: str, since: str) -> Sequence[tuple[str, str, str]]:
+        found = await self._found(job)
+        sources = sources_of(await pods_of(self._connection, found), found) if found.members else []
+        if not sources:
+            kept = attempts(await kept_sources(self._connection, found), single=False)
+            sources = kept[-1] if kept else []
+        wishes = LogWishes(tail=None if since else _TAIL, since=since)
+        lines: deque[tuple[str, str, str]] = deque(maxlen=_MOST_LINES)
+        try:
+            async with asyncio.timeout(_READING_S):
+                async for stamp, source, text in read_lines(self._connection, sources[:_MOST_LOGS], wishes):
+                    if stamp > since:
+                        lines.append((stamp, source.label, text[:_LINE_CHARS]))
+        except TimeoutError as error:
+            raise PhalanxError(f"the output of {job} was not read within {_READING_S:g} s; try again") from error
+        return list(lines)
+
+    async def act(self, job: str, action: Action, value: int) -> str:
+        found = await self._found(job)
+        match action:
+            case "cancel":
+                require_whole(found, "end", "cancel")
+                if (state := state_of(found)) in OVER:
+                    raise PhalanxError(f"{job} is {state} already. Nothing was done.")
+                await cancel_job(self._connection, found)
+                return f"{job} was cancelled"
+            case "hold" | "release":
+                held = action == "hold"
+                require_changeable(found, "held" if held else "released", waits=held)
+                await set_hold(self._connection, found, held=held)
+                return f"{job} was {'held' if held else 'released'}"
+            case "nice":
+                require_changeable(found, "given another priority", waits=True)
+                await set_nice(self._connection, found, value)
+                return f"{job} has the nice value {value}"
+
+    async def close(self) -> None:
+        if self._owned:
+            await self._connection.close()
+
+    async def _found(self, job: str) -> FoundJob:
+        namespace, _, name = job.partition("/")
+        named = f"pod/{name.removeprefix('pod:')}" if name.startswith("pod:") else f"{namespace}/{name}"
+        return await Finder(self._connection, namespace, self._ledger).one(named)
+
+
+async def admitted(connection: Connection, credential: Credential, ledger: str | None) -> Viewer | None:
+    """Return the viewer with that identity, by the API server's own answer; None: it knows no such user. `connection`:
+    that of this process. Raises PhalanxError if the API server does not answer."""
+    try:
+        match credential:
+            case Token(text):
+                own = connection.with_token(text)
+            case Vouched(user, groups):
+                own = connection.acting_as(user, groups)
+    except PhalanxError as error:
+        log.warning("an identity cannot be named in a request: %s", error)
+        return None
+    try:
+        answer = await own.create(SELF, {"apiVersion": SELF.api_version, "kind": SELF.name})
+        name = str(answer["status"]["userInfo"]["username"])
+    except ApiRefusal as error:
+        await own.close()
+        if not isinstance(credential, Token):
+            log.warning("%s, for whom the proxy vouches, is refused: %s", credential.user, error.message)
+        return None
+    except (PhalanxError, KeyError, TypeError):
+        await own.close()
+        raise
+    if name == _ANONYMOUS:
+        await own.close()
+        return None
+    return Viewer(name=name, namespaces=frozenset(), agent=ClusterAgent(own, ledger, owned=True))
