@@ -113,7 +113,6 @@ def test_each_object_of_kueues_and_what_it_becomes(
     said = capsys.readouterr().out.partition("\n\n")[0].splitlines()
     assert said == [
         "ResourceFlavor f: the flavor resourceflavor/f",
-        "    spec.nodeTaints has no effect: the taints that the nodes have keep pods away that do not tolerate them",
         "ClusterQueue a: the queue clusterqueue/a below cohort/all, by past usage",
         "    it admits nothing as it stands here: Can't admit new workloads: references missing ResourceFlavor(s): g.",
         "LocalQueue l: a name in its namespace for the queue clusterqueue/a",

@@ -34,7 +34,13 @@ EVERYTHING: dict[str, Any] = {
     "parent": "research",
     "gang": False,
     "quotas": [
-        {"flavor": "spot", "guaranteed": {"cpu": "4", "memory": "1Gi"}, "limit": {"cpu": 8}, "lend": {"cpu": "500m"}},
+        {
+            "flavor": "spot",
+            "group": "pods",
+            "guaranteed": {"cpu": "4", "memory": "1Gi"},
+            "limit": {"cpu": 8},
+            "lend": {"cpu": "500m"},
+        },
         {"limit": {"nvidia.com/gpu": 0}},
     ],
     "fungibility": {"borrowBeforeNext": False, "preemptBeforeNext": True, "preferPreemption": True},
@@ -79,6 +85,7 @@ def test_every_field_is_read() -> None:
         quotas=(
             Quota(
                 flavor="spot",
+                group="pods",
                 guaranteed=(("cpu", 4000), ("memory", 1 << 30)),
                 limit=(("cpu", 8000),),
                 lend=(("cpu", 500),),

@@ -83,6 +83,36 @@ def test_a_job_starts_within_its_cluster_queue_and_its_workload_says_so() -> Non
     play(scene())
 
 
+def test_pods_are_given_a_flavor_of_each_resource_group_and_all_their_selectors() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 8), node("n2", 8)], dialects=ON)
+        for name, arch in (("n1", "x86"), ("n2", "arm")):
+            stage.api.objects[NODES][name]["metadata"]["labels"] = {"arch": arch, "memory": "fast"}
+        stage.api.put(NAMESPACES, named("default"))
+        pools = {"x86": {"arch": "x86"}, "arm": {"arch": "arm"}, "fast": {"memory": "fast"}}
+        for name, labels in pools.items():
+            stage.api.put(kinds.RESOURCE_FLAVORS, named(name, spec={"nodeLabels": labels}))
+        groups = (group(x86={"cpu": 1}, arm={"cpu": 4}), group(fast={"memory": "8Gi"}))
+        stage.api.put(kinds.CLUSTER_QUEUES, cluster_queue("a", *groups))
+        stage.api.put(kinds.LOCAL_QUEUES, local_queue("l", "a"))
+        found = job("one", 2)
+        found["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1Gi"
+        stage.put(found)
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
+            (given,) = workload(stage, "one")["status"]["admission"]["podSetAssignments"]
+            assert given["flavors"] == {"cpu": "arm", "memory": "fast"}
+            template = stage.api.objects[JOBS]["default/one"]["spec"]["template"]
+            assert template["spec"]["nodeSelector"] == {"arch": "arm", "memory": "fast"}
+            await stage.until(lambda: usage(stage) == {"x86": "0", "arm": "2", "fast": "2Gi"})
+
+    def usage(stage: Stage) -> dict[str, str]:
+        status = stage.api.objects[kinds.CLUSTER_QUEUES]["a"].get("status") or {}
+        return {each["name"]: each["resources"][0]["total"] for each in status.get("flavorsUsage") or ()}
+
+    play(scene())
+
+
 def test_what_runs_gives_way_to_a_higher_class_and_its_workload_says_why() -> None:
     async def scene() -> None:
         stage = stage_with(2, preemption={"withinClusterQueue": "LowerPriority"})

@@ -1,13 +1,13 @@
 """The part of the scenario language that describes queues, flavors, reservations and the policy.
 
 queue NAME parent=up order=fair strict weight=2 weight:gpu=3 priority=1 borrow=none state=held since=40 gang=off
-      guaranteed:cpu=4 limit:cpu=8 lend:cpu=1       of all nodes; of a flavor's: spot/guaranteed:cpu=4 …
+      guaranteed:cpu=4 limit:cpu=8 lend:cpu=1       of all nodes; of a flavor's: spot/guaranteed:cpu=4 spot/group=a …
       next-before-borrowing preempt-before-next prefer-preemption      between flavors
       within=lower reclaim=any down-to=fair-share borrowing[=THRESHOLD] consolidate       what its jobs may preempt
       min-run=60 grace=30 budget=2 delay=10                            what protects those that run in it
       total:running=3 user:submitted=2 group:cpu=4 job:wall=600        limits
       shares:alice=3                                                   of users, for multifactor order (-1: PARENT)
-flavor NAME label:pool=spot tolerate:spot
+flavor NAME label:pool=spot tolerate:spot taint:spot=:NoSchedule
 reservation NAME from=100 to=200 nodes=a,b users=u groups=g queues=q magnetic
 policy backfill=easy backfill-order=shortest depth=10 score=spread levels=zone,rack,host half-life=3600
        formula=classic factor:age=1000 max-age=60 qos:high=10 factor:resource:cpu=5 small-first
@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from phalanx.client.quantity import amount
-from phalanx.model.node import Flavor, Reservation, Topology
+from phalanx.model.node import Flavor, Reservation, Taint, Topology
 from phalanx.model.policy import Backfill, BackfillOrder, FairShareFormula, Policy, PriorityWeights, ScoringStrategy
 from phalanx.model.queue import (
     BorrowingPolicy,
@@ -78,6 +78,8 @@ def queue(name: str, words: Words) -> Queue:
 def quotas(words: Words) -> tuple[Quota, ...]:
     """By flavor, in the order in which flavors are first named; without one comes first."""
     parts: dict[str, dict[str, dict[str, int]]] = {}
+    groups = {word.partition("/group=")[0]: word.partition("/group=")[2] for word in words.rest if "/group=" in word}
+    words.rest[:] = [word for word in words.rest if "/group=" not in word]
     for word in list(words.rest):
         left, _, value = word.partition("=")
         head, _, resource = left.partition(":")
@@ -86,7 +88,7 @@ def quotas(words: Words) -> tuple[Quota, ...]:
             words.rest.remove(word)
             parts.setdefault(flavor, {}).setdefault(part, {})[resource] = amount(resource, value)
     return tuple(
-        Quota(flavor=flavor, **{part: bounds(values) for part, values in named.items()})
+        Quota(flavor=flavor, group=groups.get(flavor, ""), **{part: bounds(values) for part, values in named.items()})
         for flavor, named in parts.items()
     )
 
@@ -173,6 +175,7 @@ def flavor(name: str, words: Words) -> Flavor:
         name=name,
         labels=tuple(pair(word) for word in words.all("label:")),
         tolerations=tuple(toleration(word) for word in words.all("tolerate:")),
+        taints=tuple(Taint(*word.replace("=", ":").split(":")) for word in words.all("taint:")),
     )
 
 

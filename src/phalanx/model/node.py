@@ -4,7 +4,8 @@
 level is the set of nodes with the same values of its key and of all coarser ones (Kueue's Topology-Aware Scheduling,
 KEP-2724).
 
-*Flavor.* A named class of nodes with quotas of its own (Kueue's ResourceFlavor).
+*Flavor.* A named class of nodes with quotas of its own (Kueue's ResourceFlavor). A pod whose queue has several resource
+groups is given one flavor of each; their names are then joined by `+`, which no object's name contains.
 
 *Reservation.* Nodes that are set aside for some time for certain jobs, or for maintenance (Slurm's advance
 reservations).
@@ -12,6 +13,7 @@ reservations).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,6 +31,11 @@ class Taint:
     value: str = ""
     effect: str = "NoSchedule"
     by_name: bool = False
+
+
+def taint_text(taint: Taint) -> str:
+    """Return the taint as `kubectl taint` writes it."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,16 +107,40 @@ class TopologyRequest:
     slices: tuple[SliceLayer, ...] = ()
 
 
+HARD = frozenset({"NoSchedule", "NoExecute"})  # effects of taints that keep pods off
+JOIN = "+"
+
+
+def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+    """Return whether one of the tolerations tolerates the taint, as Toleration.ToleratesTaint of k8s.io/api/core/v1."""
+    return any(
+        (not toleration.effect or toleration.effect == taint.effect)
+        and (toleration.key == taint.key or not (toleration.key or taint.by_name))
+        and (
+            toleration.operator == "Exists"
+            or (toleration.operator in {"", "Equal"} and toleration.value == taint.value)
+        )
+        for toleration in tolerations
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavor:
     """A flavor is the class of nodes that have all of `labels`.
 
     A pod with the flavor is placed on these nodes only. It gets `tolerations` in addition to its own, for the taints
-    that keep other pods off these nodes."""
+    that keep other pods off these nodes. `taints`: the flavor is given only to pods that tolerate them, whether its
+    nodes have them or not."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    taints: tuple[Taint, ...] = ()
+
+    def untolerated(self, shape: Shape) -> Taint | None:
+        """Return a taint for which the flavor is not given to pods of this shape; None if there is none."""
+        tolerations = (*shape.tolerations, *self.tolerations)
+        return next((each for each in self.taints if each.effect in HARD and not tolerates(tolerations, each)), None)
 
     def applied_to(self, shape: Shape) -> Shape:
         """Return the shape, restricted to the flavor's nodes."""
@@ -118,6 +149,28 @@ class Flavor:
             selector=tuple(sorted({*shape.selector, *self.labels})),
             tolerations=tuple(dict.fromkeys((*shape.tolerations, *self.tolerations))),
         )
+
+
+def joined_name(names: Iterable[str]) -> str:
+    """Return the name of these flavors together."""
+    return JOIN.join(names)
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """Return the names of the flavors that are joined in a name; none of an empty name."""
+    return tuple(name.split(JOIN)) if name else ()
+
+
+def joined_flavor(name: str, known: Mapping[str, Flavor]) -> Flavor | None:
+    """Return the flavor of that name; of joined flavors one whose nodes are of each. None: no flavor is known."""
+    found = [known[part] for part in parts_of(name) if part in known]
+    if len(found) < 2:
+        return found[0] if found else None
+    return Flavor(
+        name=name,
+        labels=tuple(sorted({pair for each in found for pair in each.labels})),
+        tolerations=tuple(dict.fromkeys(one for each in found for one in each.tolerations)),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,9 +145,14 @@ class BorrowingPolicy(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
     """The quota of a queue on the nodes of one flavor; on all nodes if `flavor` is empty. A guarantee of `MAX_AMOUNT`
-    covers every request."""
+    covers every request.
+
+    `group`: the resource group (Kueue's resourceGroups). A pod is given one flavor of each group of which it asks a
+    resource, and the flavor is charged with the resources that quotas of the group name. Flavors without a group are
+    for all resources."""
 
     flavor: str = ""
+    group: str = ""
     guaranteed: Bounds = ()
     limit: Bounds = ()
     lend: Bounds = ()  # the part of the unused guarantee that other queues may use; all of it if not named

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 from phalanx.model.job import GangSize, Job, Phase, Placement, Role, Slot, pods_by_role
-from phalanx.model.node import Flavor, Node, Reservation, Topology
+from phalanx.model.node import Flavor, Node, Reservation, Topology, joined_flavor
 from phalanx.model.pod import MAX_AMOUNT, Amounts, HostPort, bounded_amounts
 from phalanx.model.policy import Policy
 from phalanx.model.queue import ENTRY_S, Queue, QueueOrder
@@ -71,7 +71,7 @@ class JobRecord:
         `not_before_s` (seconds since the epoch).
     `started_s`: when it was last started (seconds since the epoch).
     `short_since_s`: since when it waits for capacity or quota.
-    `flavors`: the flavor of each role, if its queue names any.
+    `flavors`: the flavor of each role, joined if there are several, if its queue names any.
     `size`: how many pods of each role it has for good, if its size is fixed at its start.
     `placed`: how many pods of each role have a node.
     `charge`: what its queue is charged with for it."""
@@ -267,10 +267,10 @@ class Cluster:
         return 0.0
 
     def with_flavors(self, gang: Gang, flavors: tuple[str, ...]) -> Gang:
-        """Return the gang, each role restricted to the nodes of its flavor and tolerating what the flavor does."""
+        """Return the gang, each role restricted to the nodes of its flavors and tolerating what these do."""
         known = self.flavored_gangs.get((gang, flavors))
         if known is None:
-            named = [self.flavors.get(flavor) for flavor in flavors]
+            named = [joined_flavor(flavor, self.flavors) for flavor in flavors]
             roles = tuple(
                 replace(role, shape=each.applied_to(role.shape)) if each else role
                 for role, each in zip(gang.roles, named, strict=True)

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from phalanx.model.job import Job
+from phalanx.model.node import parts_of
 from phalanx.model.pod import MAX_AMOUNT, Amount, format_amount
 from phalanx.model.queue import (
     BorrowingPolicy,
@@ -31,6 +32,7 @@ from phalanx.model.queue import (
     Queue,
     QueueOrder,
     QueueState,
+    Quota,
     ReclaimWithinCohort,
     quota_errors,
 )
@@ -41,6 +43,16 @@ BY_HOLDINGS = frozenset({QueueOrder.FAIR, QueueOrder.USAGE})  # who is next depe
 
 Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor: of all nodes
 Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
+
+
+class ResourceGroup(NamedTuple):
+    """Flavors, in order, of which a pod is given one for these resources; for all resources if it names none."""
+
+    flavors: tuple[str, ...]
+    resources: frozenset[str] = frozenset()
+
+    def covers(self, resource: str) -> bool:
+        return not self.resources or resource in self.resources
 
 
 class Charge(NamedTuple):
@@ -139,11 +151,11 @@ class Branch:
     """A queue's place in the tree, and its settings by key. `queue` is None at the root. `states`: those of the queue
     and of all above that are not open, nearest first. `kept`, `guaranteed`: nothing is said of a key that is missing;
     `limit`: it is not bounded. `by_user`, `by_group`: somebody on the path limits users, groups; `by_factors`: or
-    orders by factors. `flavors`: those that its jobs may be given, in order: the queue's own, else those of the nearest
-    above that names any. `contested`: of what some child is guaranteed. `gated`: somebody on the path limits submitted
-    jobs. `unbounded`: nothing on the path bounds what starts here; `caps_jobs`: somebody there bounds what one job may
-    ask. `strict`: the highest strict queue on the path. `longest_s`: the longest time limit that the path allows a job
-    (seconds). `order`: of its jobs and children.
+    orders by factors. `flavors`: those that its jobs may be given, by resource group: the queue's own, else those of
+    the nearest above that names any. `contested`: of what some child is guaranteed. `gated`: somebody on the path
+    limits submitted jobs. `unbounded`: nothing on the path bounds what starts here; `caps_jobs`: somebody there bounds
+    what one job may ask. `strict`: the highest strict queue on the path. `longest_s`: the longest time limit that the
+    path allows a job (seconds). `order`: of its jobs and children.
 
     `charged`: the jobs of the queue itself that are charged to it, and with what.
 
@@ -204,8 +216,8 @@ class Branch:
         factors = queue is not None and queue.order is QueueOrder.MULTIFACTOR
         self.by_factors: bool = factors or (parent is not None and parent.by_factors)
         self.states: tuple[Queue, ...] = parent.states if parent else ()
-        named = tuple(quota.flavor for quota in queue.quotas if quota.flavor) if queue else ()
-        self.flavors: tuple[str, ...] = named or (parent.flavors if parent else ())
+        named = _resource_groups(queue) if queue else ()
+        self.flavors: tuple[ResourceGroup, ...] = named or (parent.flavors if parent else ())
         self.contested: set[Key] = set()
         stated = (queue.total, queue.per_user, queue.per_group) if queue else ()
         self.limits_submissions: bool = any(limits.submitted is not None for limits in stated) or bool(
@@ -414,6 +426,20 @@ def _at_least(floor: Amount, amount: Amount) -> Amount:
     return amount if amount > floor else floor
 
 
+def _resource_groups(queue: Queue) -> tuple[ResourceGroup, ...]:
+    found: dict[str, list[Quota]] = {}
+    for quota in queue.quotas:
+        if quota.flavor:
+            found.setdefault(quota.group, []).append(quota)
+    return tuple(
+        ResourceGroup(
+            tuple(quota.flavor for quota in each),
+            frozenset(name for quota in each for name, _ in (*quota.guaranteed, *quota.limit) if group),
+        )
+        for group, each in found.items()
+    )
+
+
 def _limits(limits: Limits) -> bool:
     return limits.running is not None or bool(limits.resources) or bool(limits.named)
 
@@ -537,15 +563,19 @@ def _sane(amount: int) -> int:
     return max(0, min(amount, MAX_AMOUNT))
 
 
-def gang_cost(gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = ()) -> Cost:
-    """Return what so many pods of each role cost, by key: of their flavor if they have one, and of all nodes."""
+def gang_cost(
+    gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = (), groups: tuple[ResourceGroup, ...] = ()
+) -> Cost:
+    """Return what so many pods of each role cost, by key: of all nodes, and of the flavor of each resource. `groups`:
+    the resource groups of the queue."""
     if not flavors and gang.minimums == tuple(pods):
         return gang.due()
     total: dict[Key, Amount] = {}
     for role, (demand, count) in enumerate(zip(gang.demands, pods, strict=True)):
-        named = {"", flavors[role]} if role < len(flavors) else {""}
+        given = parts_of(flavors[role]) if role < len(flavors) else ()
+        named = [(flavor, next((each for each in groups if flavor in each.flavors), None)) for flavor in given]
         for resource, amount in demand.costs if count else ():
-            for flavor in sorted(named):
+            for flavor in ("", *(flavor for flavor, group in named if group is None or group.covers(resource))):
                 total[flavor, resource] = total.get((flavor, resource), 0) + amount * count
     return tuple(sorted(total.items()))
 

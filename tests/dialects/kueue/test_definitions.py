@@ -11,7 +11,7 @@ from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.kueue.tree.claims import claim
 from phalanx.dialects.kueue.tree.configuration import START_TIMEOUT_S
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, weight_of
-from phalanx.model.node import Flavor
+from phalanx.model.node import Flavor, Taint
 from phalanx.model.pod import Amounts, Toleration, amounts
 from phalanx.model.queue import (
     FlavorFungibility,
@@ -37,7 +37,7 @@ def test_without_a_cohort_the_nominal_quota_is_the_limit() -> None:
     own = (("cpu", 4000), ("memory", 2**30))
     assert queue(found, "clusterqueue/a") == Queue(
         name="clusterqueue/a",
-        quotas=(Quota(flavor="resourceflavor/f", guaranteed=own, limit=own),),
+        quotas=(Quota(flavor="resourceflavor/f", group="0", guaranteed=own, limit=own),),
         preemption=QueuePreemption(victims=VictimOrder.CHEAPEST, strategy=Strategy.FINAL_THEN_INITIAL),
         start_timeout_s=START_TIMEOUT_S,
     )
@@ -52,10 +52,10 @@ def test_a_cohort_has_what_is_below_it_and_its_own() -> None:
         Quota(flavor="resourceflavor/f", guaranteed=(("cpu", 9000),), limit=(("cpu", 9000),)),
     )
     assert queue(found, "clusterqueue/a").quotas == (
-        Quota(flavor="resourceflavor/f", guaranteed=(("cpu", 4000),), lend=(("cpu", 1000),)),
+        Quota(flavor="resourceflavor/f", group="0", guaranteed=(("cpu", 4000),), lend=(("cpu", 1000),)),
     )
     assert queue(found, "clusterqueue/b").quotas == (
-        Quota(flavor="resourceflavor/f", guaranteed=(("cpu", 2000),), limit=(("cpu", 3000),)),
+        Quota(flavor="resourceflavor/f", group="0", guaranteed=(("cpu", 2000),), limit=(("cpu", 3000),)),
     )
     assert {queue(found, f"clusterqueue/{name}").parent for name in "ab"} == {"cohort/all"}
 
@@ -115,10 +115,13 @@ def test_a_weight_beyond_all_bounds_is_the_greatest() -> None:
 
 
 def test_a_flavor() -> None:
-    spec = {"nodeLabels": {"pool": "spot"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}
+    spec: dict[str, Any] = {"nodeLabels": {"pool": "spot"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}
+    spec["nodeTaints"] = [{"key": "dear", "value": "yes", "effect": "NoSchedule"}]
     found = defined(flavors=(), resource_flavors=[named("f", spec=spec)])
-    toleration = Toleration(key="spot", operator="Exists")
-    assert found.flavors == (Flavor(name="resourceflavor/f", labels=(("pool", "spot"),), tolerations=(toleration,)),)
+    toleration, taint = Toleration(key="spot", operator="Exists"), Taint("dear", "yes", "NoSchedule")
+    assert found.flavors == (
+        Flavor(name="resourceflavor/f", labels=(("pool", "spot"),), tolerations=(toleration,), taints=(taint,)),
+    )
 
 
 FAULTS: list[tuple[dict[str, Any], str, str]] = [
@@ -226,29 +229,3 @@ SELECTORS: list[tuple[Any, bool]] = [
 @pytest.mark.parametrize(("selector", "matches"), SELECTORS)
 def test_selectors(selector: Any, matches: bool) -> None:
     assert selects(selector, {"team": "a"}) is matches
-
-
-def test_groups_of_one_flavor_each_are_one_flavor_of_ours() -> None:
-    pools = [named("cpu", spec={"nodeLabels": {"a": "1"}}), named("gpu", spec={"nodeLabels": {"b": "2"}})]
-    groups = (group(cpu={"cpu": 4}), group(gpu={"nvidia.com/gpu": 2}))
-    found = defined(flavors=(), resource_flavors=pools, cluster_queues=[cluster_queue("a", *groups, cohortName="all")])
-    both = (("cpu", 4000), ("nvidia.com/gpu", 2))
-    assert queue(found, "clusterqueue/a").quotas == (Quota(flavor="resourceflavor/cpu+gpu", guaranteed=both),)
-    assert queue(found, "cohort/all").quotas == (Quota(flavor="resourceflavor/cpu+gpu", guaranteed=both, limit=both),)
-    assert found.flavors[-1] == Flavor(name="resourceflavor/cpu+gpu", labels=(("a", "1"), ("b", "2")))
-    node = found.cluster_queues["a"].node
-    assert [node.flavor_of("cpu+gpu", name) for name in ("cpu", "nvidia.com/gpu")] == ["cpu", "gpu"]
-
-
-def test_of_groups_with_several_flavors_a_job_may_ask_of_one() -> None:
-    groups = (group(x={"cpu": 4}, y={"cpu": 1}), group(gpu={"nvidia.com/gpu": 2}))
-    some = {"cluster_queues": [cluster_queue("a", *groups)], "local_queues": [local_queue("l", "a")]}
-    found = defined(flavors=("x", "y", "gpu"), **some)
-    assert claim(found, said(requests=asking("cpu"))).blocked is None  # type: ignore[union-attr]  # there is one
-    both = claim(found, said(requests=asking("cpu", "nvidia.com/gpu")))
-    assert both is not None
-    assert both.blocked is not None
-    assert both.blocked.code is ReasonCode.UNSUPPORTED
-    limits = {each.flavor: dict(each.limit) for each in queue(found, "clusterqueue/a").quotas}
-    assert limits["resourceflavor/x"] == {"cpu": 4000, "nvidia.com/gpu": 0}
-    assert limits["resourceflavor/gpu"] == {"cpu": 0, "nvidia.com/gpu": 2}

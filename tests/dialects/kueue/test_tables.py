@@ -59,9 +59,9 @@ def test_every_definition_has_a_table() -> None:
 
 
 def test_what_has_no_effect_is_said_of_the_object() -> None:
-    spec = {"nodeLabels": {"a": "b"}, "nodeTaints": [{"key": "gpu"}]}
-    assert list(notes("ResourceFlavor", {"metadata": {}, "spec": spec})) == [
-        "spec.nodeTaints has no effect: the taints that the nodes have keep pods away that do not tolerate them"
+    spec = {"cohortName": "all", "concurrentAdmissionPolicy": {}}
+    assert list(notes("ClusterQueue", {"metadata": {}, "spec": spec})) == [
+        "spec.concurrentAdmissionPolicy has no effect: an alpha feature of Kueue: flavors are chosen anew at each start"
     ]
     (said,) = notes("Workload", {"metadata": {}, "spec": {"preemptionGates": [{"name": "g"}]}})
     assert said.startswith("spec.preemptionGates has no effect: ")

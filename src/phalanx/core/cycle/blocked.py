@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.placement.draft import Draft
-from phalanx.core.quota import flavor_assignment
+from phalanx.core.quota import role_flavors
 from phalanx.state.classes import Gang, NodeConstraints
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.pending import Combination, Pending, PendingClass
@@ -209,6 +209,6 @@ def find_ways(cluster: Cluster, number: int) -> None:
     if found is None or found.ways or not found.combination.flavors or not found.combination.whole:
         return
     gang, counts = found.combination.gang, found.combination.counts
-    given = flavor_assignment.ways_to_give(found.combination.flavors, len(gang.roles))
+    given = role_flavors.combinations(cluster.flavors, found.combination.flavors, gang)
     gangs = (cluster.with_flavors(gang, flavors) for flavors in given)
     pending.give_ways(found, [Combination(each, counts=counts) for each in gangs])

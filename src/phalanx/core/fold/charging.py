@@ -194,7 +194,8 @@ def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
     else:
         return None
     job = record.job
-    return Charge(cluster.queue_of(job), job.user, job.group, gang_cost(record.gang, pods, record.flavors), 1, job.id)
+    cost = gang_cost(record.gang, pods, record.flavors, cluster.tree.branch(cluster.queue_of(job)).flavors)
+    return Charge(cluster.queue_of(job), job.user, job.group, cost, 1, job.id)
 
 
 def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:

@@ -90,7 +90,9 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
             cluster.flavors.pop(name, None)
     cluster.flavored_gangs.clear()
     cluster.tree.pool_stale = True  # it says what the nodes of each flavor have
-    cluster.tree.outdate()
+    cluster.tree.outdate(
+        *(queue.name for queue in cluster.queues.values() if any(quota.flavor for quota in queue.quotas))
+    )
     cluster.pending.look_at_all()
 
 

@@ -27,7 +27,7 @@ from phalanx.model.job import Placement, Slot, pods_by_role
 from phalanx.state import queue_tree
 from phalanx.state.classes import Demand
 from phalanx.state.cluster import JobRecord, spare_pods, with_their_members
-from phalanx.state.queue_tree import Charge, Key
+from phalanx.state.queue_tree import Charge, Cost, Key
 
 SURPLUS = -1  # the tier of pods above a minimum: before all gangs
 LIGHT = 1e-3  # what such a pod counts among the fewest candidates
@@ -247,15 +247,19 @@ class VictimCandidates:
         pods = [0] * len(record.job.roles)
         if not self.is_gang(candidate):
             pods[self.slot_of(candidate).role] = 1
-            return record.charge._replace(cost=queue_tree.gang_cost(record.gang, pods, record.flavors), jobs=0)
+            return record.charge._replace(cost=self._cost(record, pods), jobs=0)
         charge = self._whole_charge(candidate)
         assert charge is not None  # it is charged with something
         for role in range(len(pods)):
             pods[role] = self._spared.get((number, role), 0)
         if not any(pods):
             return charge
-        less = dict(queue_tree.gang_cost(record.gang, pods, record.flavors))
+        less = dict(self._cost(record, pods))
         return charge._replace(cost=tuple((key, amount - less.get(key, 0)) for key, amount in charge.cost))
+
+    def _cost(self, record: JobRecord, pods: Sequence[int]) -> Cost:
+        branch = self.cluster.tree.branch(self.cluster.queue_of(record.job))
+        return queue_tree.gang_cost(record.gang, pods, record.flavors, branch.flavors)
 
     def _enter(self, candidate: int, sign: int) -> None:
         """Enter the eviction in the ledger and against its queue's budget (`sign` 1: take it back)."""
@@ -309,6 +313,6 @@ class VictimCandidates:
 
     def _shrunk(self, record: JobRecord, candidates: Sequence[int]) -> Victim:
         slots = with_their_members(record, {self.slot_of(candidate) for candidate in candidates})
-        cost = queue_tree.gang_cost(record.gang, pods_by_role(slots, len(record.job.roles)), record.flavors)
+        cost = self._cost(record, pods_by_role(slots, len(record.job.roles)))
         charge = record.charge._replace(cost=cost, jobs=0) if record.charge else None
         return Victim(job=record.job.id, rule=self.going[candidates[0]], slots=slots, charge=charge)

@@ -42,6 +42,7 @@ from phalanx.core.preemption.victims import Ints, collect_victims, in_victim_ord
 from phalanx.core.quota import flavor_assignment, ledger
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Job, Placement
+from phalanx.model.node import parts_of
 from phalanx.state.cluster import minimum_gang
 from phalanx.state.queue_tree import Cost
 
@@ -304,7 +305,8 @@ class VictimSearch:
         held[~under[field.group]] = 0.0
         if flavor:
             for candidate in held.nonzero()[0].tolist():
-                held[candidate] *= flavor in self.candidates.record(candidate).flavors
+                given = self.candidates.record(candidate).flavors
+                held[candidate] *= any(flavor in parts_of(each) for each in given)
         return held
 
     def scarce(self) -> NDArray[np.float64]:

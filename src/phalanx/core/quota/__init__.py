@@ -8,5 +8,6 @@ Rooms, lowest first:
     partial            partial admission: which optional members of a gang are left out
     shares             weighted dominant resource shares
     ledger             the accounts with this cycle's decisions laid over them; the first limit that binds
+    role_flavors      which flavors the roles of a gang may be given: one of each resource group
     flavor_assignment  the ways to give a gang's roles flavors, best first
 """

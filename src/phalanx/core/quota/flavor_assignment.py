@@ -9,12 +9,12 @@ borrows. A gang that then finds no capacity is offered the next, so that a flavo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice, product
+from itertools import islice
 from typing import NamedTuple
 
-from phalanx.core.quota import partial
+from phalanx.core.quota import partial, role_flavors
 from phalanx.core.quota.ledger import EmptyLedger, QuotaLedger, QuotaShortfall, key_beyond_guarantee, shortfall
 from phalanx.core.quota.partial import PartialAdmission
 from phalanx.model.job import Job, Placement
@@ -28,7 +28,6 @@ from phalanx.state.queue_tree import (
     QueueTree,
 )
 
-COMBINATIONS = 64  # of flavors that a gang of several roles is tried with
 TRIED = 8  # ways to leave groups out, with the same flavors
 
 
@@ -73,8 +72,9 @@ def flavor_assignments(
         found = flavor_assignment(ledger, branch, (), key.gang, whole, preemptible=job.preemptible)
         return with_partial_admission(cluster, ledger, branch, found) if jobs and key.gang.optional else [found]
     every = []
-    for flavors in [given] if given else flavor_combinations(branch, len(key.gang.roles)):
-        charge = whole._replace(cost=queue_tree.gang_cost(key.gang, pods, flavors))
+    ways = [given] if given else role_flavors.combinations(cluster.flavors, branch.flavors, key.gang)
+    for flavors in ways:
+        charge = whole._replace(cost=queue_tree.gang_cost(key.gang, pods, flavors, branch.flavors))
         gang = cluster.with_flavors(key.gang, flavors)
         every.append(flavor_assignment(ledger, branch, flavors, gang, charge, preemptible=job.preemptible))
     if jobs and key.gang.optional:
@@ -93,7 +93,8 @@ def with_partial_admission(
 
     def offered(way: PartialAdmission) -> FlavorAssignment:
         if way.roles not in seen:
-            charge = whole.charge._replace(cost=queue_tree.gang_cost(whole.gang, way.pods, whole.flavors))
+            cost = queue_tree.gang_cost(whole.gang, way.pods, whole.flavors, branch.flavors)
+            charge = whole.charge._replace(cost=cost)
             seen[way.roles] = flavor_assignment(
                 ledger, branch, whole.flavors, whole.gang, charge, preemptible=whole.preemptible
             )
@@ -119,7 +120,7 @@ def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) 
         low, high = role.minimum, max(role.minimum, role.count)
         while low < high:
             middle = (low + high + 1) // 2
-            wanted = queue_tree.gang_cost(gang, [*pods[:at], middle, *pods[at + 1 :]], offer.flavors)
+            wanted = queue_tree.gang_cost(gang, [*pods[:at], middle, *pods[at + 1 :]], offer.flavors, branch.flavors)
             if shortfall(ledger, branch, offer.charge._replace(cost=wanted), preemptible=offer.preemptible):
                 high = middle - 1
             else:
@@ -145,15 +146,6 @@ def charge_for_pods(offer: FlavorAssignment, pods: Sequence[int]) -> Charge:
     if tuple(pods) == offer.gang.minimums:
         return offer.charge
     return offer.charge._replace(cost=queue_tree.gang_cost(offer.gang, pods, offer.flavors))
-
-
-def flavor_combinations(branch: Branch, roles: int) -> Iterator[tuple[str, ...]]:
-    """The flavors of each role, in the queue's order; at most `COMBINATIONS`."""
-    return ways_to_give(branch.flavors, roles)
-
-
-def ways_to_give(flavors: Sequence[str], roles: int) -> Iterator[tuple[str, ...]]:
-    return islice(product(flavors, repeat=roles), COMBINATIONS)
 
 
 def flavor_assignment(

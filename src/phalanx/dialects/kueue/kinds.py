@@ -7,6 +7,7 @@ other queues.
 from __future__ import annotations
 
 from phalanx.client.kind import Kind
+from phalanx.model.node import parts_of
 
 NAME = "kueue"
 GROUP = "kueue.x-k8s.io"
@@ -57,9 +58,9 @@ def cluster_queue_of(queue: str) -> str:
     return queue.removeprefix(_CLUSTER_QUEUE) if queue.startswith(_CLUSTER_QUEUE) else ""
 
 
-def flavor_of(flavor: str) -> str:
-    """Return the ResourceFlavor of a Phalanx flavor."""
-    return flavor.removeprefix(_FLAVOR)
+def flavors_of(flavor: str) -> tuple[str, ...]:
+    """Return the ResourceFlavors of a role: of each resource group of which it asks a resource, one."""
+    return tuple(part.removeprefix(_FLAVOR) for part in parts_of(flavor))
 
 
 def local_queue(namespace: str, name: str) -> str:

@@ -73,10 +73,13 @@ def _quotas(said: Fields) -> tuple[Quota, ...]:
         if flavor in found:
             whom = f"the flavor {flavor}" if flavor else "all nodes"
             raise Misread(entry.path, f"a quota for {whom} stands above already; make one of both")
+        group = entry.text("group")
         parts = {name: entry.amounts(name) for name in ("guaranteed", "limit", "lend")}
         entry.done()
         _check_amounts(entry, **parts)
-        found[flavor] = Quota(flavor=flavor, **parts)
+        found[flavor] = Quota(
+            flavor=flavor, group=group, guaranteed=parts["guaranteed"], limit=parts["limit"], lend=parts["lend"]
+        )
     return tuple(found.values())
 
 

@@ -7,7 +7,7 @@ checked once more here, against the pods that the API shows and the bindings tha
 
 from __future__ import annotations
 
-from phalanx.model.node import Node, Taint
+from phalanx.model.node import HARD, Node, Taint, tolerates
 from phalanx.model.pod import Amounts, Shape, Toleration
 
 
@@ -62,12 +62,4 @@ class NodeAllocations:
 
 
 def _repels(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
-    hard = (taint for taint in taints if taint.effect in {"NoSchedule", "NoExecute"})
-    return not all(any(_tolerates(one, taint) for one in tolerations) for taint in hard)
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """As `ToleratesTaint` of k8s.io/component-helpers/scheduling."""
-    key = toleration.key == taint.key or not (toleration.key or taint.by_name)
-    effect = not toleration.effect or toleration.effect == taint.effect
-    return key and effect and (toleration.operator == "Exists" or toleration.value == taint.value)
+    return any(taint.effect in HARD and not tolerates(tolerations, taint) for taint in taints)

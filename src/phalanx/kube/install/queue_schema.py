@@ -113,6 +113,10 @@ QUOTA = obj(
             **name("The class of nodes that this is about (a Flavor's name); empty: all nodes."),
             "default": "",
         },
+        "group": name(
+            "The resource group of the flavor. A pod is given one flavor of each group of which it asks a resource; "
+            "a group is for the resources that its quotas name. Without groups, one flavor is for all resources."
+        ),
         "guaranteed": amounts(
             "What is this queue's by right, by resource: {cpu: 100, nvidia.com/gpu: 8}. What others borrow of it comes "
             "back by reclaim, if the queue may."

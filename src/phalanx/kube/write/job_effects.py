@@ -15,7 +15,7 @@ from phalanx.kube.read.records import PreemptionMark, RecordKey, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.write.job_patch import AnnotateJob, ResizeJob, ResumeJob, SuspendJob
 from phalanx.kube.write.writer import Writer
-from phalanx.model.node import Flavor
+from phalanx.model.node import Flavor, joined_flavor
 from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class JobWrites:
     def resume(self, gang: str, roles: Sequence[RoleStart], record: StartRecord, answered: Answered) -> None:
         beside: list[ResumeJob] = []
         for role in reversed(roles):
-            obj, flavor = self._known(role.job), self._flavors.get(role.flavor)
+            obj, flavor = self._known(role.job), joined_flavor(role.flavor, self._flavors)
             with_all = tuple(beside) if role is roles[0] else ()
             own = record if self._key is None else self._key.sign(record, role.job.object_uid)
             beside.append(

@@ -31,7 +31,7 @@ from phalanx.state.pending.cell_queue import ROOM, UNTOLD, CellKey, CellQueue, K
 from phalanx.state.pending.cells import FIRST_CELLS, Cells, Heads
 from phalanx.state.pending.headroom import RUNNING, Headroom, HeadroomRow, upward
 from phalanx.state.pending.timers import Timers
-from phalanx.state.queue_tree import Branch, Key, QueueTree
+from phalanx.state.queue_tree import Branch, Key, QueueTree, ResourceGroup
 
 STALE = 1 << 30  # cycles; explained anew as soon as can be
 REMEMBERED = 1 << 16  # answers whether a demand heeds a kind of pods
@@ -39,11 +39,11 @@ MOVING = frozenset({QueueOrder.MULTIFACTOR, QueueOrder.USAGE})  # orders in whic
 
 
 class Combination(NamedTuple):
-    """The key of a class. `flavors`: of its cells' queues, in order; `whole`: its pods are placed at once; `counts`:
-    it counts as a started job."""
+    """The key of a class. `flavors`: of its cells' queues, by resource group; `whole`: its pods are placed at once;
+    `counts`: it counts as a started job."""
 
     gang: Gang
-    flavors: tuple[str, ...] = ()
+    flavors: tuple[ResourceGroup, ...] = ()
     whole: bool = True
     counts: bool = True
 

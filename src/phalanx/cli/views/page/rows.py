@@ -20,7 +20,7 @@ from phalanx.cli.views.node_view import GPU
 from phalanx.cli.views.page.future import Outlook, PlayedRun
 from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PlayedRow, QueueRow, ReasonRow, ReservationRow, State
 from phalanx.model.job import Job, Phase, Role
-from phalanx.model.node import Node
+from phalanx.model.node import Node, parts_of
 from phalanx.model.pod import CPU, MEMORY
 from phalanx.model.queue import Queue
 from phalanx.model.reason import NEVER, Reason, ReasonCode, StartForecast
@@ -120,7 +120,9 @@ def _jobs(
             placed=view.placed,
             cpu=_number(asked[CPU] / 1000),
             memory=_number(asked[MEMORY] / _GIB),
-            flavors=tuple(dict.fromkeys(name for name in record.flavors if name)) if record is not None else (),
+            flavors=tuple(dict.fromkeys(part for name in record.flavors for part in parts_of(name)))
+            if record is not None
+            else (),
             priority=view.priority,
             nice=job.nice if job is not None else 0,
             submitted_s=view.submitted_s,

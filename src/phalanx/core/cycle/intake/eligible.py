@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from phalanx.core.backfill import advance
 from phalanx.core.fold import job_dependencies
-from phalanx.core.quota import flavor_assignment, partial
+from phalanx.core.quota import partial, role_flavors
 from phalanx.core.reasons import explain, never, no_quota
 from phalanx.core.reasons.quota_shortage import amount, whose
 from phalanx.model.pod import json_number
 from phalanx.model.queue import QueueState
-from phalanx.model.reason import NotEligible, Reason
+from phalanx.model.reason import NotEligible, Reason, ReasonCode
 from phalanx.state import queue_tree
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
@@ -38,7 +38,9 @@ def not_eligible(
     branch = cluster.tree.branches[name]
     if (branch.fault or branch.states) and (reason := queue_state_reason(branch, record, now_s)):
         return NotEligible(reason)
-    if reason := beyond_limits(branch, record):
+    if branch.flavors and (reason := no_suitable_flavor(cluster, branch, record)):
+        return NotEligible(reason)
+    if reason := beyond_limits(cluster, branch, record):
         return NotEligible(reason)
     if branch.limits_submissions and (gate := cluster.submitted_jobs.kept_out(branch, job)):
         return NotEligible(no_quota.too_many(gate, name))
@@ -60,7 +62,7 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
     return None
 
 
-def beyond_limits(branch: Branch, record: JobRecord) -> Reason | None:
+def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
     """Return why the job could not start even if nothing else ran."""
     longest_s, limit_s = branch.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
@@ -74,25 +76,41 @@ def beyond_limits(branch: Branch, record: JobRecord) -> Reason | None:
         return None
     if branch.queue is not None and not branch.queue.gang:
         roles = range(len(record.gang.roles))
-        found = (beyond_ceiling(branch, record, [int(role == each) for each in roles]) for role in roles)
+        found = (beyond_ceiling(cluster, branch, record, [int(role == each) for each in roles]) for role in roles)
         return next((reason for reason in found if reason), None)
     gang = record.gang
     if not gang.optional:
-        return beyond_ceiling(branch, record, gang.minimums)
-    way = partial.minimum_admission(gang, lambda way: beyond_ceiling(branch, record, way.pods) is None)
-    return beyond_ceiling(branch, record, way.pods)
+        return beyond_ceiling(cluster, branch, record, gang.minimums)
+    way = partial.minimum_admission(gang, lambda way: beyond_ceiling(cluster, branch, record, way.pods) is None)
+    return beyond_ceiling(cluster, branch, record, way.pods)
 
 
-def beyond_ceiling(branch: Branch, record: JobRecord, pods: Sequence[int]) -> Reason | None:
+def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Sequence[int]) -> Reason | None:
     """The ceiling that so many pods of each role exceed, whatever flavors they are given."""
     if not branch.flavors:
         return ceiling_reason(branch, record, queue_tree.gang_cost(record.gang, pods))
     found = None
-    for flavors in flavor_assignment.flavor_combinations(branch, len(pods)):
-        found = ceiling_reason(branch, record, queue_tree.gang_cost(record.gang, pods, flavors))
+    for flavors in role_flavors.combinations(cluster.flavors, branch.flavors, record.gang):
+        cost = queue_tree.gang_cost(record.gang, pods, flavors, branch.flavors)
+        found = ceiling_reason(branch, record, cost)
         if found is None:
             return None
     return found
+
+
+def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
+    """Return why a role can be given no flavor of some resource group; None if each can."""
+    for demand in record.gang.demands:
+        for group in role_flavors.groups_asked(branch.flavors, demand):
+            labels = role_flavors.label_keys(cluster.flavors, group)
+            found = [
+                role_flavors.why_unsuitable(cluster.flavors.get(name), demand.shape, labels) for name in group.flavors
+            ]
+            if all(found):
+                said = "; ".join(f"flavor {name} {why}" for name, why in zip(group.flavors, found, strict=True))
+                text = f"its pods can be given no flavor of queue {branch.name!r}: {said}"
+                return Reason(code=ReasonCode.NO_NODE_MATCHES, text=text)
+    return None
 
 
 def ceiling_reason(branch: Branch, record: JobRecord, cost: Cost) -> Reason | None:

@@ -149,9 +149,8 @@ class Surplus:
         """Return what so many pods of the role add to the charge of the job's queue."""
         job, gang = growing.record.job, growing.record.gang
         counts = [pods if at == role else 0 for at in range(len(gang.roles))]
-        return Charge(
-            growing.branch.name, job.user, job.group, gang_cost(gang, counts, growing.start.flavors), 0, job.id
-        )
+        cost = gang_cost(gang, counts, growing.start.flavors, growing.branch.flavors)
+        return Charge(growing.branch.name, job.user, job.group, cost, 0, job.id)
 
     def grow(self, growing: Growing, forecast: BackfillForecast, *, alone: bool) -> bool:
         """Place the next pod of the job; `alone`: as many as fit, because no other queue competes. Return whether any

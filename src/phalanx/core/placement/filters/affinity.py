@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from phalanx.core.placement.filters import matching
 from phalanx.core.placement.filters.matching import Rows
 from phalanx.core.placement.filters.pod_counts import Counts, PodCounts
+from phalanx.model.node import tolerates
 from phalanx.model.pod import NodeTerm, Operator, PodAffinityTerm, Toleration, TopologySpread
 from phalanx.state.classes import AffinityClass, Demand
 from phalanx.state.nodes.attributes import ABSENT
@@ -211,7 +212,7 @@ def soft_taints(columns: NodeTable, tolerations: tuple[Toleration, ...]) -> Poin
     counted = np.zeros(len(facts.taint_sets), np.float64)
     for index, taints in enumerate(facts.taint_sets):
         counted[index] = sum(
-            taint.effect == "PreferNoSchedule" and not matching.tolerates(tolerations, taint) for taint in taints
+            taint.effect == "PreferNoSchedule" and not tolerates(tolerations, taint) for taint in taints
         )
     return counted[facts.taints] if counted.any() else None
 

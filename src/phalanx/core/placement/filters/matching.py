@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.model.node import Taint
+from phalanx.model.node import HARD, Taint, taint_text, tolerates
 from phalanx.model.pod import NodeTerm, Operator, Requirement, Toleration
 from phalanx.state.classes import NodeConstraints
 from phalanx.state.nodes.attributes import ABSENT, NodeAttributes
@@ -24,7 +24,6 @@ Rows: TypeAlias = NDArray[np.bool_]
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
 REMEMBERED = 4096  # answers
 CELLS = 1 << 26  # and rows in all of them together: a byte each, or eight
-KEEPS_AWAY = {"NoSchedule", "NoExecute"}
 
 
 def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
@@ -125,25 +124,7 @@ def requirement_matches(facts: NodeAttributes, requirement: Requirement) -> Rows
 
 def is_untolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
     """Return whether the taint keeps a pod with these tolerations off its node."""
-    return taint.effect in KEEPS_AWAY and not tolerates(tolerations, taint)
-
-
-def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    """Return whether one of the tolerations tolerates the taint, as Toleration.ToleratesTaint of k8s.io/api/core/v1."""
-    return any(
-        (not toleration.effect or toleration.effect == taint.effect)
-        and (toleration.key == taint.key or not (toleration.key or taint.by_name))
-        and (
-            toleration.operator == "Exists"
-            or (toleration.operator in {"", "Equal"} and toleration.value == taint.value)
-        )
-        for toleration in tolerations
-    )
-
-
-def taint_text(taint: Taint) -> str:
-    """Return the taint as `kubectl taint` writes it."""
-    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+    return taint.effect in HARD and not tolerates(tolerations, taint)
 
 
 def _in(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[str, ...]) -> Rows:

@@ -24,7 +24,7 @@ from phalanx.dialects.kueue.answers.conditions import Conditions
 from phalanx.dialects.kueue.answers.names import IS_GROUP, key_of, serving_set
 from phalanx.dialects.kueue.answers.topology import topology_assignment, topology_request
 from phalanx.dialects.kueue.tree import checks, prebuilt
-from phalanx.dialects.kueue.tree.definitions import JOIN, KueueDefinitions
+from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, flavor_of
 from phalanx.model.job import Outcome
 from phalanx.model.pod import PODS, Amounts
 from phalanx.model.reason import Reason, ReasonCode
@@ -366,14 +366,14 @@ def _assignments(defined: KueueDefinitions, told: Told, counts: Mapping[str, int
     for each in told.pod_sets:
         usage = _total(defined, told, each.request, counts[each.name], pods=True)
         found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
-        flavor = kinds.flavor_of(each.flavor)
-        levels = next((defined.levels[part] for part in flavor.split(JOIN) if part in defined.levels), ())
+        parts = kinds.flavors_of(each.flavor)
+        levels = next((defined.levels[part] for part in parts if part in defined.levels), ())
         placed = topology_assignment(each, levels)
         yield {
             **({"topologyAssignment": placed} if placed is not None else {}),
             "name": each.name,
             "count": counts[each.name],
-            "flavors": {name: found.node.flavor_of(flavor, name) if found is not None else flavor for name in usage},
+            "flavors": {name: flavor_of(found, each.flavor, name) for name in usage},
             "resourceUsage": usage,
         }
 

@@ -85,7 +85,7 @@ COHORT: Mapping[str, Use] = {
 }
 RESOURCE_FLAVOR: Mapping[str, Use] = {
     "spec.nodeLabels": Becomes("Flavor.labels", "put into the pods' selector at the start, and taken out again"),
-    "spec.nodeTaints": Ignored("the taints that the nodes have keep pods away that do not tolerate them"),
+    "spec.nodeTaints": Becomes("Flavor.taints", "the flavor is given only to pods that tolerate them"),
     "spec.tolerations": Becomes("Flavor.tolerations", "put into pods at the start, and taken out again"),
     "spec.topologyName": Answered("where the pods are is told by the levels of that Topology"),
 }

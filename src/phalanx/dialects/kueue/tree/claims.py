@@ -6,7 +6,7 @@ for one ClusterQueue and one job are here too: namespaces, resources without a q
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from phalanx.dialects.frame.dialect import Charging, Claim, Object, PodUpdate, S
 from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.tree import checks, prebuilt
-from phalanx.dialects.kueue.tree.definitions import ClusterQueue, KueueDefinitions, LocalQueue, Node
+from phalanx.dialects.kueue.tree.definitions import ClusterQueue, KueueDefinitions, LocalQueue
 from phalanx.model.pod import PODS
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -115,17 +115,4 @@ def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reaso
     if uncovered := sorted(counted - found.resources - {PODS}):
         text = f"ClusterQueue {local.cluster_queue} has no quota for {', '.join(uncovered)}"
         return Reason(code=ReasonCode.NO_NODE_MATCHES, text=text)
-    if len(groups := _groups_asked(found.node, counted)) > 1 and not found.node.joined:
-        text = (
-            f"it asks for resources of {len(groups)} resource groups of ClusterQueue {local.cluster_queue}, of which "
-            "some have several flavors: a pod is given one flavor for all that it asks; give each group one flavor"
-        )
-        return Reason(code=ReasonCode.UNSUPPORTED, text=text)
     return None
-
-
-def _groups_asked(node: Node, resources: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return the resource groups (each as its flavors) with a quota of some of the resources."""
-    asked = set(resources)
-    own = {group: {resource for flavor, resource in node.nominal if flavor in group} for group in node.groups}
-    return [group for group, resources in own.items() if asked & resources]

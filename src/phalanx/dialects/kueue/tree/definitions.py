@@ -11,9 +11,7 @@ A ClusterQueue without a cohort cannot borrow, so its limit is its nominal quota
 is the quota of its whole subtree. (Without this limit it could use all idle nodes.) If the Configuration has admission
 fair sharing, a ClusterQueue that uses it is a queue in the order USAGE, and each LocalQueue is an account.
 
-In Phalanx a pod gets one flavor for all its resources. If each of several resource groups names one flavor, they become
-one flavor (`a+b`) with the labels of both. If a group names several flavors, a job may request resources of one group
-only.
+A pod is given one flavor of each resource group of which it requests a resource (`Quota.group`).
 
 
 Sources: apis/kueue/v1beta2/{clusterqueue,cohort,localqueue,resourceflavor}_types.go and pkg/cache/scheduler of v0.19.2.
@@ -21,7 +19,7 @@ Sources: apis/kueue/v1beta2/{clusterqueue,cohort,localqueue,resourceflavor}_type
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,7 +35,7 @@ from phalanx.dialects.kueue.tree.configuration import (
     Configuration,
     configuration,
 )
-from phalanx.model.node import Flavor, Topology
+from phalanx.model.node import Flavor, Taint, Topology
 from phalanx.model.pod import CPU, MAX_AMOUNT, Toleration
 from phalanx.model.queue import (
     Bounds,
@@ -56,7 +54,6 @@ from phalanx.model.queue import (
 )
 
 Cell = tuple[str, str]  # (flavor, resource)
-JOIN = "+"  # no object name contains it
 
 _WITHIN = {"LowerPriority": WithinQueue.LOWER, "LowerOrNewerEqualPriority": WithinQueue.LOWER_OR_NEWER}
 _RECLAIM = {"LowerPriority": ReclaimWithinCohort.LOWER, "Any": ReclaimWithinCohort.ANY}
@@ -76,21 +73,6 @@ class Node:
     lending: Mapping[Cell, int]
     groups: tuple[tuple[str, ...], ...] = ()
     fault: str = ""
-
-    @property
-    def joined(self) -> str:
-        """Return the joined name of its flavors if they become one Phalanx flavor; otherwise empty."""
-        single = len(self.groups) > 1 and all(len(group) == 1 for group in self.groups)
-        return JOIN.join(flavor for group in self.groups for flavor in group) if single else ""
-
-    def in_tree(self, amounts: Mapping[Cell, int]) -> dict[Cell, int]:
-        """Return the amounts by Phalanx flavors."""
-        return {(self.joined or flavor, resource): amount for (flavor, resource), amount in amounts.items()}
-
-    def flavor_of(self, flavor: str, resource: str) -> str:
-        """Return Kueue's flavor of a resource in a Phalanx flavor."""
-        parts = kinds.flavor_of(flavor).split(JOIN)
-        return next((part for part in parts if (part, resource) in self.nominal), parts[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +97,12 @@ class ClusterQueue:
     @property
     def resources(self) -> frozenset[str]:
         return frozenset(resource for _, resource in self.node.nominal)
+
+
+def flavor_of(found: ClusterQueue | None, flavor: str, resource: str) -> str:
+    """Return the flavor of a resource, among those of a role (`flavor`: their joined name)."""
+    parts, nominal = kinds.flavors_of(flavor), found.node.nominal if found is not None else {}
+    return next((part for part in parts if (part, resource) in nominal), parts[0] if parts else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,15 +168,11 @@ def define(objects: Objects) -> KueueDefinitions:
     }
     named = {flavor for each in (*queues.values(),) for flavor, _ in each.node.nominal}
     named |= {flavor for each in cohorts.values() for flavor, _ in each.nominal}
-    joined = sorted({each.node.joined for each in queues.values()} - {""})
     wholes = _wholes(queues, cohorts)
     locals_ = {key: _local_queue(obj) for key, obj in objects.get(kinds.LOCAL_QUEUES, {}).items()}
     return KueueDefinitions(
         queues=tuple(_tree(queues, cohorts, wholes, settings, locals_)),
-        flavors=tuple(
-            _flavor(name, [flavors.get(part) for part in name.split(JOIN)])
-            for name in (*sorted({*flavors, *named}), *joined)
-        ),
+        flavors=tuple(_flavor(name, flavors.get(name) or {}) for name in sorted({*flavors, *named})),
         cluster_queues=queues,
         local_queues=locals_,
         cohorts=cohorts,
@@ -261,10 +245,8 @@ def _local_queue(obj: Object) -> LocalQueue:
     )
 
 
-def _flavor(name: str, parts: Sequence[Object | None]) -> Flavor:
-    """Return one flavor for several ResourceFlavors: its nodes belong to each of them."""
-    specs = [(part or {}).get("spec") or {} for part in parts]
-    labels = {(str(key), str(value)) for spec in specs for key, value in (spec.get("nodeLabels") or {}).items()}
+def _flavor(name: str, obj: Object) -> Flavor:
+    spec = obj.get("spec") or {}
     tolerations = dict.fromkeys(
         Toleration(
             key=str(one.get("key") or ""),
@@ -272,10 +254,18 @@ def _flavor(name: str, parts: Sequence[Object | None]) -> Flavor:
             value=str(one.get("value") or ""),
             effect=str(one.get("effect") or ""),
         )
-        for spec in specs
         for one in spec.get("tolerations") or ()
     )
-    return Flavor(name=kinds.tree_flavor(name), labels=tuple(sorted(labels)), tolerations=tuple(tolerations))
+    taints = (
+        Taint(str(one.get("key") or ""), str(one.get("value") or ""), str(one.get("effect") or ""))
+        for one in spec.get("nodeTaints") or ()
+    )
+    return Flavor(
+        name=kinds.tree_flavor(name),
+        labels=tuple(sorted((str(key), str(value)) for key, value in (spec.get("nodeLabels") or {}).items())),
+        tolerations=tuple(tolerations),
+        taints=tuple(taints),
+    )
 
 
 def _cluster_queue(obj: Object, objects: Objects, cohorts: Mapping[str, Node], node: Node) -> ClusterQueue:
@@ -354,7 +344,7 @@ def _wholes(queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, Node]) -> 
     below: dict[str, list[Mapping[Cell, int]]] = {}
     for each in queues.values():
         if each.node.parent:
-            below.setdefault(each.node.parent, []).append(each.node.in_tree(each.node.nominal))
+            below.setdefault(each.node.parent, []).append(each.node.nominal)
     return {name: _subtree(name, nodes, below, ()) for name in nodes}
 
 
@@ -395,7 +385,7 @@ def _subtree(
     name: str, nodes: Mapping[str, Node], below: Mapping[str, list[Mapping[Cell, int]]], above: tuple[str, ...]
 ) -> dict[Cell, int]:
     """Return the quota of a cohort's subtree. A cycle, which the tree refuses, is walked once."""
-    total = nodes[name].in_tree(nodes[name].nominal)
+    total = dict(nodes[name].nominal)
     parts = list(below.get(name, ()))
     if name not in above:
         inner = (node.name for node in nodes.values() if node.parent == name)
@@ -407,13 +397,12 @@ def _subtree(
 
 
 def _cohort(node: Node, whole: Mapping[Cell, int], settings: Configuration) -> Queue:
-    borrowing = node.in_tree(node.borrowing)
-    limits = {cell: quota + borrowing.get(cell, 0) for cell, quota in whole.items()}
-    bounded = {cell: limit for cell, limit in limits.items() if not node.parent or cell in borrowing}
+    limits = {cell: quota + node.borrowing.get(cell, 0) for cell, quota in whole.items()}
+    bounded = {cell: limit for cell, limit in limits.items() if not node.parent or cell in node.borrowing}
     return Queue(
         name=kinds.tree_cohort(node.name),
         parent=kinds.tree_cohort(node.parent) if node.parent else "",
-        quotas=tuple(_quotas(whole, bounded, node.in_tree(node.lending) if node.parent else {})),
+        quotas=tuple(_quotas(node, whole, bounded)),
         weight=weight_of(node.spec),
         order=QueueOrder.FAIR if settings.fair else QueueOrder.PRIORITY,
         state=QueueState.HELD if node.fault else QueueState.OPEN,
@@ -430,13 +419,7 @@ def _queue(each: ClusterQueue, settings: Configuration) -> Queue:
     return Queue(
         name=kinds.tree_queue(node.name),
         parent=kinds.tree_cohort(node.parent) if node.parent else "",
-        quotas=tuple(
-            _quotas(
-                node.in_tree(node.nominal),
-                {**node.in_tree(bounded), **_foreign(node)},
-                node.in_tree(node.lending) if node.parent else {},
-            )
-        ),
+        quotas=tuple(_quotas(node, node.nominal, bounded, node.groups)),
         fungibility=_fungibility(spec.get("flavorFungibility") or {}),
         weight=weight_of(spec),
         strict=spec.get("queueingStrategy") == "StrictFIFO",
@@ -446,20 +429,17 @@ def _queue(each: ClusterQueue, settings: Configuration) -> Queue:
     )
 
 
-def _foreign(node: Node) -> dict[Cell, int]:
-    """Return quotas of 0 for resources of other resource groups on a flavor's nodes."""
-    if node.joined:
-        return {}
-    resources = {resource for _, resource in node.nominal}
-    flavors = {flavor for flavor, _ in node.nominal}
-    return {(flavor, one): 0 for flavor in flavors for one in resources if (flavor, one) not in node.nominal}
-
-
-def _quotas(nominal: Mapping[Cell, int], limits: Mapping[Cell, int], lending: Mapping[Cell, int]) -> Iterator[Quota]:
-    """Yield a quota for each flavor, in the object's order, which is the order in which flavors are tried."""
+def _quotas(
+    node: Node, nominal: Mapping[Cell, int], limits: Mapping[Cell, int], groups: Iterable[tuple[str, ...]] = ()
+) -> Iterator[Quota]:
+    """Yield a quota for each flavor, in the object's order, which is the order in which flavors are tried. `groups`:
+    the flavors of each resource group."""
+    lending = node.lending if node.parent else {}
+    numbers = {flavor: str(number) for number, group in enumerate(groups) for flavor in group}
     for flavor in dict.fromkeys(flavor for flavor, _ in nominal):
         yield Quota(
             flavor=kinds.tree_flavor(flavor),
+            group=numbers.get(flavor, ""),
             guaranteed=_bounds(flavor, nominal),
             limit=_bounds(flavor, limits),
             lend=_bounds(flavor, lending),

@@ -24,7 +24,15 @@ from phalanx.dialects.kueue.answers.queues import consumed
 from phalanx.dialects.kueue.answers.sizes import grows
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete
 from phalanx.dialects.kueue.tree.configuration import Configuration
-from phalanx.dialects.kueue.tree.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue, Node, weight_of
+from phalanx.dialects.kueue.tree.definitions import (
+    Cell,
+    ClusterQueue,
+    KueueDefinitions,
+    LocalQueue,
+    Node,
+    flavor_of,
+    weight_of,
+)
 
 IN_USE = f"{kinds.PREFIX}resource-in-use"  # finalizer
 INFINITE = 2**63 - 1  # an infinite share, as Kueue writes it
@@ -70,8 +78,7 @@ def _enter(use: Use, told: Told, found: ClusterQueue | None, settings: Configura
     covered = found.resources if found is not None else frozenset[str]()
     for each in told.pod_sets:
         for resource, amount in settings.counted(each.request, covered):
-            flavor = kinds.flavor_of(each.flavor)
-            cell = (found.node.flavor_of(flavor, resource) if found is not None else flavor, resource)
+            cell = (flavor_of(found, each.flavor, resource), resource)
             use.amounts[cell] = use.amounts.get(cell, 0) + amount * each.placed
             if admitted:
                 use.admitted[cell] = use.admitted.get(cell, 0) + amount * each.placed

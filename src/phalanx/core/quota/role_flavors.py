@@ -1,0 +1,66 @@
+"""Which flavors the roles of a gang may be given.
+
+A role is given one flavor of each resource group of which it asks a resource, and its pods run on nodes that belong to
+all of them. A flavor suits a role if its pods tolerate the flavor's taints, and if the flavor's labels match their
+selector and required affinity. Only labels that some flavor of the group has are compared (Kueue's rule): nodes decide
+about the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from itertools import islice, product
+
+from phalanx.model.node import Flavor, joined_name, taint_text
+from phalanx.model.pod import Operator, Shape
+from phalanx.state.classes import Demand, Gang
+from phalanx.state.nodes.pod_index import requirement_holds
+from phalanx.state.queue_tree import ResourceGroup
+
+COMBINATIONS = 64  # of flavors that a gang of several roles or resource groups is tried with
+COMPARED = frozenset(Operator) - {Operator.GT, Operator.LT}
+
+
+def combinations(
+    known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], gang: Gang
+) -> Iterator[tuple[str, ...]]:
+    """Yield the flavors of each role (joined), in the queue's order; at most `COMBINATIONS`."""
+    return islice(product(*(choices(known, groups, demand) for demand in gang.demands)), COMBINATIONS)
+
+
+def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], demand: Demand) -> list[str]:
+    """Return the flavors that a role may be given, in the queue's order: one of each group, joined. If no flavor of a
+    group suits the role, all are listed; such a job does not contend."""
+    asked = []
+    for group in groups_asked(groups, demand):
+        keys = label_keys(known, group)
+        suit = [name for name in group.flavors if not why_unsuitable(known.get(name), demand.shape, keys)]
+        asked.append(suit or group.flavors)
+    return [joined_name(each) for each in product(*asked)]
+
+
+def groups_asked(groups: tuple[ResourceGroup, ...], demand: Demand) -> list[ResourceGroup]:
+    """Return the groups of which the role asks a resource."""
+    return [group for group in groups if any(group.covers(resource) for resource, _ in demand.costs)]
+
+
+def label_keys(known: Mapping[str, Flavor], group: ResourceGroup) -> Set[str]:
+    """Return the label keys of the group's flavors."""
+    return {key for name in group.flavors if name in known for key, _ in known[name].labels}
+
+
+def why_unsuitable(flavor: Flavor | None, shape: Shape, keys: Set[str]) -> str:
+    """Return why the flavor is not given to such pods, as in "flavor x …"; empty if it may be. `keys`: the labels that
+    are compared."""
+    if flavor is None:
+        return ""
+    if taint := flavor.untolerated(shape):
+        return f"has the taint {taint_text(taint)}, which they do not tolerate"
+    labels = dict(flavor.labels)
+    for key, value in shape.selector:
+        if key in keys and labels.get(key) != value:
+            return f"is not of their selector {key}={value}"
+    terms = [[each for each in term if each.key in keys and each.operator in COMPARED] for term in shape.affinity]
+    if terms and not any(all(requirement_holds(labels.get(each.key), each) for each in term) for term in terms):
+        return "is not of their required node affinity"
+    return ""
