@@ -40,6 +40,7 @@ def main() -> None:
     given = parser.parse_args()
     found: dict[str, object] = {"load_before": round(os.getloadavg()[0], 1), "cpus": os.cpu_count()}
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder)) as around:
+        found |= in_turns(around, given.times)
         found |= queries(around, given.waiting, given.times)
         found |= throughput(around, given.jobs, given.submitters)
     found |= {"load_after": round(os.getloadavg()[0], 1)}
@@ -58,7 +59,8 @@ def cluster(folder: Path) -> Iterator[Mapping[str, str]]:
         while "Ctrl-C stops it" not in (line := up.stdout.readline()):
             assert line, "phalanx up ended"
         path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
-        yield {**os.environ, "KUBECONFIG": str(folder / "up" / "kubeconfig"), "PATH": path, "PWD": str(folder)}
+        around = {**os.environ, "KUBECONFIG": str(folder / "up" / "kubeconfig"), "PATH": path, "PWD": str(folder)}
+        yield {**around, "UP_PID": str(up.pid)}
     finally:
         up.send_signal(signal.SIGINT)
         up.communicate(timeout=120)
@@ -77,6 +79,40 @@ def timed(around: Mapping[str, str], *words: str) -> tuple[float, float]:
     clock_s = time.perf_counter() - begun_s
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return clock_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def in_turns(around: Mapping[str, str], times: int) -> dict[str, float]:
+    """Return what commands take with their service and without it, in turns. `*_service_cpu_s` is the processor time of
+    the service and its forks."""
+    found: dict[str, float] = {}
+    service = next(pid for pid in children(around["UP_PID"]) if "slurm-commands" in command_line(pid))
+    for name, words in {
+        "squeue": ("squeue",),
+        "sinfo": ("sinfo",),
+        "sbatch": ("sbatch", "-H", "-o", "/dev/null", "--wrap", "true"),
+    }.items():
+        before_s = cpu_s(service)
+        runs = [(timed(around, *words), timed({**around, "PHALANX_SLURM_SOCKET": ""}, *words)) for _ in range(times)]
+        for at, case in enumerate(("served", "alone")):
+            found[f"{name}_{case}_s"] = round(statistics.median(run[at][0] for run in runs), 4)
+            found[f"{name}_{case}_cpu_s"] = round(statistics.median(run[at][1] for run in runs), 4)
+        found[f"{name}_service_cpu_s"] = round((cpu_s(service) - before_s) / times, 4)
+    call(around, "scancel", "--user", call(around, "id", "-un").strip())
+    return found
+
+
+def children(pid: str) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def command_line(pid: str) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
+
+
+def cpu_s(pid: str) -> float:
+    """Return the processor time of a process and of its children that have ended (proc(5), stat)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def queries(around: Mapping[str, str], waiting: int, times: int) -> dict[str, float]:

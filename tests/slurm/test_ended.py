@@ -83,3 +83,12 @@ def test_what_cannot_be_read_is_said_without_its_password(
     with pytest.raises(PhalanxError, match=words) as error:
         Book.open()
     assert "secret" not in str(error.value)
+
+
+def test_a_ledger_without_tables_has_no_rows(tmp_path: Path) -> None:
+    """The scheduler makes the file first, and its tables a moment later."""
+    (tmp_path / "ledger.sqlite3").touch()
+    with Book.at(f"sqlite:///{tmp_path / 'ledger.sqlite3'}") as book:
+        assert book.rows("SELECT id FROM ledger_job WHERE number = ?", [1]) == []
+        with pytest.raises(PhalanxError, match="no such table: other"):
+            book.rows("SELECT id FROM other")

@@ -100,6 +100,20 @@ def test_a_script_from_its_submission_to_its_accounting(shell: Shell) -> None:
     assert shell(f"sacct -n -P -X -j {job} -M other") == ""
 
 
+def test_commands_print_the_same_with_their_service_and_without(shell: Shell) -> None:
+    until((shell.up.data / "slurm-commands.sock").exists)
+    (shell.folder / "job.sh").write_text("#!/bin/sh\n#SBATCH -n2 --comment=ä\ntrue\n")
+    job = shell.submit("-H job.sh 'a b'")
+    for line in (
+        "squeue", "squeue --json", "sinfo -N -l | tail -n +2", f"scontrol show job {job}", "scontrol show job 99",
+        "scontrol show node", "sacct -X -n | tail -n 0", "sprio", "sshare -a", "sacctmgr show user", "squeue --none",
+        "sbatch missing.sh", "sbatch -n x job.sh", "echo echo | sbatch -n 2", "scancel 0", "srun --none",
+    ):  # fmt: skip
+        with_service, without = shell.call(line), shell.call(line, PHALANX_SLURM_SOCKET="")
+        found = (with_service.returncode, with_service.stdout, with_service.stderr)
+        assert found == (without.returncode, without.stdout, without.stderr), line
+
+
 def test_the_first_node_of_a_job_is_where_its_script_listens(shell: Shell) -> None:
     """What torchrun and others ask of `scontrol show hostnames`, to see which of them is to be the server."""
     (shell.folder / "ask.py").write_text(

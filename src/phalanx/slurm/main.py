@@ -19,6 +19,7 @@ FOLDERS = {
     "accounting": ("sacct", "sacctmgr", "sreport", "sshare"),
 }
 COMMANDS = {name: folder for folder, names in FOLDERS.items() for name in names}
+SOCKET_NAME = "slurm-commands.sock"  # the service listens at this name beside the kubeconfig
 VERSION = "slurm-wlm 22.05.8 (Phalanx)"
 
 
@@ -79,12 +80,51 @@ def leave(name: str) -> NoReturn:
     os._exit(status)
 
 
+def serve(path: str) -> None:
+    """Serve Slurm's commands at this socket until SIGTERM. Write a line when the socket is there."""
+    _import_msgspec()
+    from phalanx.errors import PhalanxError
+    from phalanx.slurm.commands.resident import service
+
+    def ready() -> None:
+        print("ready", flush=True)
+
+    modules = [f"phalanx.slurm.commands.{folder}.{name}" for name, folder in COMMANDS.items()]
+    try:
+        service.serve(Path(path), modules, COMMANDS, main, ready)
+    except PhalanxError as error:
+        sys.stderr.write(f"phalanx slurm serve: {error}\n")
+        sys.exit(1)
+
+
+def service_command(path: Path) -> tuple[str, ...]:
+    """Return the command line of the service at this socket. Isolated (-I), so it imports nothing from the directory of
+    a caller."""
+    return (
+        sys.executable,
+        "-I",
+        "-c",
+        "import sys; from phalanx.slurm.main import serve; serve(sys.argv[1])",
+        str(path),
+    )
+
+
 _CALL = "from phalanx.slurm.main import leave\n"
+# The programs start without `site`, whose import takes longer than a connection to the service.
+_BY_SERVICE = """import sys
+sys.path.insert(0, {folder!r})
+from caller import call
+call({name!r})
+del sys.path[0]
+import site
+site.main()
+"""
+_PATH_BYTES = 4096  # the longest path of an interpreter, and of a folder
 
 
 def install(directory: Path) -> list[Path]:
-    """Make the commands in a directory; they run this very Phalanx. Raises OSError; PhalanxError: one that is there is
-    another's."""
+    """Make the commands in a directory; they run this very Phalanx. Raises OSError; PhalanxError: a file of that
+    name was not made by this function."""
     from phalanx.errors import PhalanxError
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -99,11 +139,21 @@ def install(directory: Path) -> list[Path]:
     for place in places:
         name = place.name
         part = directory / f".{name}.{os.getpid()}"
-        part.write_text(f"#!{sys.executable} -I\n{_CALL}leave({name!r})\n")
+        part.write_text(_program(name))
         part.chmod(0o755)
         part.replace(place)
         made.append(place)
     return made
+
+
+def _program(name: str) -> str:
+    from phalanx.slurm.commands.resident import caller
+    from phalanx.slurm.commands.resident.service import NOT_SERVED
+
+    if name in NOT_SERVED:
+        return f"#!{sys.executable} -I\n{_CALL}leave({name!r})\n"
+    first = _BY_SERVICE.format(folder=str(Path(caller.__file__).parent), name=name)
+    return f"#!{sys.executable} -IS\n{first}{_CALL}leave({name!r})\n"
 
 
 def _is_ours(place: Path) -> bool:
@@ -111,7 +161,7 @@ def _is_ours(place: Path) -> bool:
     if place.is_symlink() or not place.is_file():
         return False
     with place.open("rb") as file:
-        return _CALL.encode() in file.read(4096 + len(_CALL))  # the path of an interpreter has 4,096 at most
+        return _CALL.encode() in file.read(2 * _PATH_BYTES + len(_BY_SERVICE + _CALL))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A Kubernetes on this machine: the API server and the control plane, two child processes on one data directory.
 
-Two processes, because two cores are then used, and because a crash of one is not the other's. The order is fixed: the
-API server starts first and stops last.
+Two processes use two cores, and a crash ends one of them only. The API server starts first, and stops after the control
+plane. A third process serves Slurm's commands (`phalanx.slurm.commands.resident`); the cluster works without it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from phalanx.embedded.node.container.image import read_images
 from phalanx.embedded.node.machine.devices.listed import read_devices
 from phalanx.embedded.node.machine.rdma import parse_rdma, rdma_cards, require_rdma
 from phalanx.errors import PhalanxError
+from phalanx.slurm.main import SOCKET_NAME, service_command
 
 HOST = "127.0.0.1"
+_SOCKET_BYTES = 107  # of a socket's path, unix(7)
 _FLAGS = ("local_node", "shared", "static_cpus", "local_open_network")
 
 _Count = Annotated[int, Parameter(validator=Number(gte=0))]
@@ -212,6 +214,8 @@ async def running(
         require_free(port)
         server = Child(_api_server(directory, port, accept_loss=accept_loss), tell)
         plane = Child(_control_plane(directory, machines, options), tell)
+        commands = Child(_slurm_commands(directory, machines), tell)
+        serving = asyncio.create_task(_serve_commands(commands, tell))
         keepers: dict[Child, asyncio.Task[None]] = {}
 
         async def stop(child: Child) -> None:
@@ -228,6 +232,20 @@ async def running(
         finally:
             await stop(plane)
             await stop(server)
+            serving.cancel()
+            await commands.stop()  # last: a command that runs has seen by then that the API is gone
+
+
+async def _serve_commands(commands: Child, tell: Tell) -> None:
+    """Keep the service of Slurm's commands alive. The cluster does not need it, and does not wait for it."""
+    if len(os.fsencode(commands.program.argv[-1])) > _SOCKET_BYTES:
+        return
+    try:
+        await commands.start()
+    except PhalanxError:
+        tell(f"Slurm's commands run without their service and take longer (log: {commands.program.log})")
+        return
+    await commands.keep()
 
 
 def _api_server(directory: DataDirectory, port: int, *, accept_loss: bool) -> Program:
@@ -250,6 +268,13 @@ def _control_plane(directory: DataDirectory, machines: Machines, options: Sequen
             *("--data", str(directory.path), *machines.options(), *options),
         ),
         log=directory.log("control-plane"),
+    )
+
+
+def _slurm_commands(directory: DataDirectory, machines: Machines) -> Program:
+    socket_path = machines.login_socket.with_name(SOCKET_NAME) if machines.shared else directory.path / SOCKET_NAME
+    return Program(
+        name="service of Slurm's commands", argv=service_command(socket_path), log=directory.log("slurm-commands")
     )
 
 

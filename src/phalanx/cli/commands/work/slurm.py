@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from cyclopts import App
@@ -77,6 +78,27 @@ def bundle(directory: Path) -> None:
     except OSError as error:
         raise PhalanxError(f"{error.filename or directory} cannot be made: {error.strerror or error}") from error
     note(f"made {', '.join(commands.COMMANDS)} in {directory / 'bin'}")
+
+
+@slurm.command
+def serve(*, socket: Path = Path("/run/phalanx/slurm-commands.sock")) -> None:
+    """Serve Slurm's commands to the users of this machine, so that each call takes a third of the processor time.
+
+    `phalanx up` starts the service by itself. Start it as root on a login node: each call runs as the user who made it.
+    Started as another user, it serves that user. Without it the commands work as well, and take longer.
+
+    For example:
+
+        sudo phalanx slurm serve
+        phalanx slurm serve --socket ~/.phalanx/slurm-commands.sock
+
+    Parameters
+    ----------
+    socket
+        Where the commands reach the service. They look beside their kubeconfig, in ~/.phalanx, and at the default.
+    """
+    words = commands.service_command(socket.expanduser().absolute())
+    os.execv(words[0], words)  # noqa: S606 - no shell is wanted
 
 
 @slurm.command

@@ -95,7 +95,8 @@ class Book:
         return f"COALESCE((j.words::json ->> 'job')::json ->> '{word}', '')"
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return what a SELECT finds; a `?` for each value. Raises PhalanxError."""
+        """Return the rows of a SELECT with a `?` for each value. A ledger has no rows before the scheduler has made its
+        tables. Raises PhalanxError."""
         errors = _errors(self._mark)
         try:
             cursor = self._connection.cursor()
@@ -103,6 +104,8 @@ class Book:
             found: list[tuple[Any, ...]] = cursor.fetchall()
             return found
         except errors as error:
+            if str(error).startswith("no such table: ledger_"):
+                return []
             raise PhalanxError(f"the ledger cannot be read: {str(error).partition(chr(10))[0]}") from None
 
 

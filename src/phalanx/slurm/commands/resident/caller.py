@@ -1,0 +1,181 @@
+"""The installed `squeue`, `sbatch` and others: hand the call to the service of this machine, which ran the imports.
+
+`call` returns where no service takes the call; the installed program then runs the command itself. Once the caller has
+sent GO, the service has the call and the caller never runs the command, so no job is submitted twice.
+
+The installed program imports this file alone, without its package, into a Python without `site`. So imports are of
+modules in C only: `socket`, `signal` and `os` would take longer than the rest of the caller.
+
+What goes over the connection (`call` reads it): the length of the request, the request, four descriptors with its first
+byte; from the service PID and a process id, or its end; from here GO; from the service STATUS and a wait status.
+"""
+
+from __future__ import annotations
+
+import _socket
+import posix
+import sys
+
+TYPE_CHECKING = False  # the module typing takes longer to import than this file to run
+if TYPE_CHECKING:
+    import signal as _signal
+    from typing import NoReturn
+else:
+    import _signal
+
+SHARED = b"/run/phalanx/slurm-commands.sock"  # of the service that serves all users of a machine
+PID, GO, STATUS = b"p", b"g", b"s"
+SEPARATOR = b"\0"
+_ANSWER_S = 2.0  # until a service that hangs is given up; its fork then finds no caller and ends
+_NUMBER_BYTES = 4
+_PASSED_ON = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM, _signal.SIGUSR1, _signal.SIGUSR2)
+# A path of this process alone: the service would open its own.
+_OWN_PATHS = ("/dev/fd/", "/dev/tty", "/proc/")
+
+
+def call(name: str) -> None:
+    """Run the command in the service and end this process as the command ended. Return if no service takes the call."""
+    if not _may_be_passed_on():
+        return
+    for path in _paths():
+        connection = _connected(path)
+        if connection is None:
+            continue
+        try:
+            connection.settimeout(_ANSWER_S)
+            _send(connection, name)
+            handle = _accepted(connection)
+        except OSError:
+            handle = -1
+        if handle >= 0:
+            _attend(connection, handle)
+        connection.close()
+
+
+def identity(path: str) -> bytes:
+    """Return text that differs between two installations of Phalanx, and before and after an upgrade. `path`: the path
+    of this file."""
+    seen = posix.stat(path)
+    return f"{seen.st_dev}:{seen.st_ino}:{seen.st_mtime_ns}:{sys.version}".encode()
+
+
+def _may_be_passed_on() -> bool:
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    if any(stream is None or stream.encoding != "utf-8" for stream in streams):  # closed, or another locale
+        return False
+    if sys.getfilesystemencoding() != "utf-8":
+        return False
+    named = [*sys.argv[1:], posix.environ.get(b"KUBECONFIG", b"").decode(errors="replace")]
+    return not any(own in text for text in named for own in _OWN_PATHS)
+
+
+def _paths() -> list[bytes]:
+    """Return the sockets to try: beside the kubeconfig, as `phalanx up` has it, then that of the machine."""
+    around = posix.environ
+    if (said := around.get(b"PHALANX_SLURM_SOCKET")) is not None:
+        return [said] if said else []
+    kubeconfig = around.get(b"KUBECONFIG", b"").partition(b":")[0]
+    data_home = around.get(b"XDG_DATA_HOME", b"")
+    if kubeconfig:
+        folder = kubeconfig.rpartition(b"/")[0] or b"."
+    else:
+        folder = data_home + b"/phalanx" if data_home[:1] == b"/" else around.get(b"HOME", b"") + b"/.phalanx"
+    return [folder + b"/slurm-commands.sock", SHARED]
+
+
+def _connected(path: bytes) -> _socket.socket | None:
+    """Return a connection to the service at `path`; None: no process listens, or another user's process does."""
+    try:
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        connection.setblocking(False)  # a full queue of callers is no reason to wait
+        connection.connect(path)
+        seen = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        if int.from_bytes(seen[4:8], sys.byteorder) in (0, posix.geteuid()):
+            return connection
+    except OSError:
+        pass
+    connection.close()
+    return None
+
+
+def _send(connection: _socket.socket, name: str) -> None:
+    """Send the request: see `call.Request`. Raises OSError."""
+    mask = posix.umask(0o077)
+    posix.umask(mask)
+    ignored = [number for number in range(1, 32) if _signal.getsignal(number) == _signal.SIG_IGN]
+    blocked = list(_signal.pthread_sigmask(_signal.SIG_BLOCK, ()))
+    about = [identity(__file__).decode(), name, sys.executable, sys.stdout.errors or "", str(mask)]
+    about += [str(posix.getppid()), _listed(ignored), _listed(blocked), str(len(sys.argv) - 1), *sys.argv[1:]]
+    fields = [text.encode("utf-8", "surrogateescape") for text in about]
+    fields += [b"%b=%b" % pair for pair in posix.environ.items()]
+    body = SEPARATOR.join(fields)
+    here = posix.open(".", posix.O_PATH | posix.O_DIRECTORY | posix.O_CLOEXEC)
+    try:
+        handles = b"".join(handle.to_bytes(4, sys.byteorder) for handle in (0, 1, 2, here))
+        rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, handles)]
+        sent = connection.sendmsg([len(body).to_bytes(_NUMBER_BYTES, "big"), body], rights)
+        if sent < _NUMBER_BYTES + len(body):
+            connection.sendall((len(body).to_bytes(_NUMBER_BYTES, "big") + body)[sent:])
+    finally:
+        posix.close(here)
+
+
+def _listed(numbers: list[int]) -> str:
+    return " ".join(str(int(number)) for number in numbers)
+
+
+def _accepted(connection: _socket.socket) -> int:
+    """Return a handle on the process that will run the command (pidfd_open(2)); -1: the service does not take the call.
+    Raises OSError."""
+    pid = _received(connection, PID)
+    return -1 if pid is None else posix.pidfd_open(pid)
+
+
+def _received(connection: _socket.socket, kind: bytes) -> int | None:
+    """Return the number of the next message, if it is of this kind. Raises OSError."""
+    found = b""
+    while len(found) < 1 + _NUMBER_BYTES:
+        part = connection.recv(1 + _NUMBER_BYTES - len(found))
+        if not part:
+            return None
+        found += part
+    return int.from_bytes(found[1:], "big") if found[:1] == kind else None
+
+
+def _attend(connection: _socket.socket, handle: int) -> NoReturn:
+    """Let the command run, pass signals on to it, and end as it ended."""
+
+    def pass_on(number: int, _: object) -> None:
+        try:  # noqa: SIM105 - contextlib takes longer to import than this file to run
+            _signal.pidfd_send_signal(handle, number)
+        except OSError:  # it has just ended
+            pass
+
+    def pause(number: int, _: object) -> None:
+        """Ctrl-Z: the command stops with us, and goes on with us."""
+        pass_on(_signal.SIGSTOP, None)
+        posix.kill(posix.getpid(), _signal.SIGSTOP)
+        pass_on(_signal.SIGCONT, None)
+
+    for kind in (*_PASSED_ON, _signal.SIGTSTP):
+        if _signal.getsignal(kind) != _signal.SIG_IGN:
+            _signal.signal(kind, pause if kind == _signal.SIGTSTP else pass_on)
+    try:
+        connection.settimeout(None)
+        connection.sendall(GO)
+        status = _received(connection, STATUS)
+    except OSError:
+        status = None
+    if status is None:
+        posix.write(2, b"the service that runs Slurm's commands ended before this command had\n")
+        posix._exit(1)
+    if not posix.WIFSIGNALED(status):
+        posix._exit(posix.WEXITSTATUS(status))
+    number: int = posix.WTERMSIG(status)
+    if number != _signal.SIGKILL:
+        _signal.signal(number, _signal.SIG_DFL)
+    posix.kill(posix.getpid(), number)
+    posix._exit(128 + number)  # the signal is blocked
