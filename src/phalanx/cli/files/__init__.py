@@ -7,6 +7,6 @@ policy_file         the settings of the whole cluster
 setup_file          a policy and its queues
 rendezvous          how the pods of one job find each other
 manifest            Kubernetes objects, from files or from a command line
-shipped             the files that come with Phalanx
+shipped             the files that come with Phalanx, and the Helm chart
 recording           what a scheduler was told and what it decided, step by step
 """

@@ -1,16 +1,34 @@
-"""Files that come with Phalanx: the examples, and the manifests for clusters.
+"""Files that come with Phalanx: the examples, and the manifests for clusters, also as a Helm chart.
 
-In a wheel they are within the package, in a checkout beside `src`."""
+In a wheel they are within the package, in a checkout beside `src`.
+
+The chart is made of the manifests in `deploy`. `deploy/chart` has what only a chart has: its description, its values,
+and templates that include objects. Deployments become templates, since values change them. All other objects become
+files of the chart, because Helm would read the braces of a CEL expression as its own."""
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from phalanx.errors import PhalanxError
 
 _PACKAGE = Path(__file__).parents[2]
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
+
+_NAME, _NAMESPACE = "phalanx", "phalanx-system"
+_VALUES = {"phalanx": "scheduler", "phalanx-webhook": "webhook"}  # Deployment -> its part of the values
+_DIALECT = re.compile(r"value: (--dialect=[^\s}]+)")
+_ITEM = re.compile(r"^( *)- '(\{\{-.*\}\})'$", re.MULTILINE)  # an expression that writes whole items of a list
+_EXPRESSION = re.compile(r"'(\{\{.*\}\})'$", re.MULTILINE)
+_POLICY_FOLDER = "/etc/phalanx"
+_NEVER_WRAPPED = 10_000  # characters
+_KEEP = {"helm.sh/resource-policy": "keep"}  # queues and their jobs outlive `helm uninstall`
 
 
 def shipped(folder: str) -> Path:
@@ -36,3 +54,118 @@ def copy_out(source: Path, directory: Path) -> Path:
     except OSError as error:
         raise PhalanxError(f"{there} cannot be written: {error.strerror}.") from error
     return there
+
+
+def write_chart(deploy: Path, directory: Path) -> Path:
+    """Write the chart into a new folder `phalanx` of the directory, and return the folder. `deploy`: the folder of the
+    manifests. Raises PhalanxError."""
+    chart = directory / _NAME
+    if chart.exists():
+        raise PhalanxError(f"{chart} exists already. Nothing was written: name another directory.")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(deploy / "chart", chart)
+        for file, text in _generated(deploy).items():
+            (chart / file).parent.mkdir(parents=True, exist_ok=True)
+            (chart / file).write_text(text)
+    except OSError as error:
+        raise PhalanxError(f"{chart} cannot be written: {error.strerror}.") from error
+    return chart
+
+
+def _generated(deploy: Path) -> dict[str, str]:
+    """Return path in the chart -> text."""
+    labels = _kustomization(deploy / "base")["labels"][0]["pairs"]
+    components = sorted(path.parent for path in deploy.glob("components/*/kustomization.yaml"))
+    dialects = {path.name: said[1] for path in components if (said := _DIALECT.search(_text(path)))}
+    found = {
+        "objects/prometheus/alerts.yaml": (deploy / "prometheus" / "alerts.yaml").read_text(),
+        "objects/prometheus/service-monitor.yaml": (deploy / "prometheus" / "service-monitor.yaml").read_text(),
+    }
+    parts = [(deploy / "base", "")]
+    parts += [(path, f'eq .Values.admission "{path.name}"') for path in sorted(deploy.glob("overlays/*"))]
+    parts += [(path, f'has "{path.name}" .Values.components') for path in components if _resources(path)]
+    for folder, condition in parts:
+        others = list[Any]()
+        for each in _objects(folder, labels):
+            if each["kind"] == "Deployment":
+                found[f"templates/{each['metadata']['name']}.yaml"] = _template(each, condition, dialects)
+            else:
+                others.append(each)
+        found[f"objects/{folder.relative_to(deploy)}.yaml"] = _dumped(others)
+    return found
+
+
+def _text(folder: Path) -> str:
+    return (folder / "kustomization.yaml").read_text()
+
+
+def _kustomization(folder: Path) -> Any:
+    return yaml.safe_load(_text(folder))
+
+
+def _resources(folder: Path) -> list[str]:
+    return [name for name in _kustomization(folder).get("resources", ()) if name.endswith(".yaml")]
+
+
+def _objects(folder: Path, labels: Mapping[str, str]) -> Iterable[Any]:
+    """Yield the objects of a kustomization's own files, labelled as kustomize labels them. Helm makes our namespace."""
+    for name in _resources(folder):
+        for each in yaml.safe_load_all((folder / name).read_text()):
+            if each is None or (each["kind"] == "Namespace" and each["metadata"]["name"] == _NAMESPACE):
+                continue
+            metadata = each["metadata"]
+            metadata["labels"] = {**metadata.get("labels", {}), **labels}
+            if each["kind"] == "CustomResourceDefinition":
+                metadata["annotations"] = {**metadata.get("annotations", {}), **_KEEP}
+            yield each
+
+
+def _dumped(objects: Iterable[Any]) -> str:
+    return yaml.safe_dump_all(objects, sort_keys=False, width=120, allow_unicode=True)
+
+
+def _template(deployment: Any, condition: str, dialects: Mapping[str, str]) -> str:
+    """Return the Deployment as a template. `condition`: when it is installed; empty: always. `dialects`: component ->
+    the argument by which the scheduler serves it."""
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    container["image"] = "{{ .Values.image.repository }}:{{ .Values.image.tag }}"
+    container["imagePullPolicy"] = "{{ .Values.image.pullPolicy }}"
+    pod["imagePullSecrets"] = _block("image.pullSecrets", 8)
+    if (values := _VALUES.get(deployment["metadata"]["name"])) is not None:
+        deployment["spec"]["replicas"] = f"{{{{ .Values.{values}.replicas }}}}"
+        container["args"] += [_more(f"{values}.args")]
+        container["env"] += [_more(f"{values}.env")]
+        container["resources"] = _block(f"{values}.resources", 10)
+        pod["nodeSelector"] = _block(f"{values}.nodeSelector", 8)
+        pod["tolerations"] = _block(f"{values}.tolerations", 8)
+    if values == "scheduler":
+        served = [_argument(f'has "{name}" .Values.components', said) for name, said in dialects.items()]
+        container["args"][-1:-1] = [*served, _argument(".Values.policy", f"--policy={_POLICY_FOLDER}/policy.yaml")]
+        container["volumeMounts"] = _if_policy(f'dict "name" "policy" "mountPath" "{_POLICY_FOLDER}"', 10)
+        pod["volumes"] = _if_policy('dict "name" "policy" "configMap" (dict "name" "phalanx-policy")', 8)
+        restart = {"checksum/policy": "{{ toYaml .Values.policy | sha256sum }}"}  # pods read the policy at their start
+        deployment["spec"]["template"]["metadata"]["annotations"] = restart
+    text = yaml.safe_dump(deployment, sort_keys=False, width=_NEVER_WRAPPED, allow_unicode=True)
+    text = _EXPRESSION.sub(r"\1", _ITEM.sub(r"\1\2", text))
+    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
+
+
+def _block(value: str, indent: int) -> str:
+    return f"{{{{- toYaml .Values.{value} | nindent {indent} }}}}"
+
+
+def _more(value: str) -> str:
+    """Return the expression that adds the items of a value to the list of a container."""
+    return f"{{{{- with .Values.{value} }}}}{{{{ toYaml . | nindent 8 }}}}{{{{ end }}}}"
+
+
+def _argument(condition: str, argument: str) -> str:
+    return f'{{{{- if {condition} }}}}{{{{ "- {argument}" | nindent 8 }}}}{{{{ end }}}}'
+
+
+def _if_policy(item: str, indent: int) -> str:
+    return (
+        f"{{{{- if .Values.policy }}}}{{{{ toYaml (list ({item})) | nindent {indent} }}}}{{{{ else }}}} []{{{{ end }}}}"
+    )

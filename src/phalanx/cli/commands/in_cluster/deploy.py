@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from phalanx.cli.files.shipped import copy_out, shipped
+from phalanx.cli.files.shipped import copy_out, shipped, write_chart
 from phalanx.cli.terminal.output import print_json
 from phalanx.errors import PhalanxError
 
@@ -18,9 +18,10 @@ def deploy(
     overlay: Literal["mutating", "webhook", "validating"] = "mutating",
     render: bool = False,
     output: Path | None = None,
+    chart: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Print the manifests of an overlay, ready for `kubectl apply`, or copy the kustomize folder they are made of.
+    """Print the manifests of an overlay, copy the kustomize folder they are made of, or write a Helm chart.
 
     docs/guide/deploy.md says which overlay a cluster takes: `mutating` from Kubernetes 1.36 on, before it `webhook`.
     Nothing is sent to a cluster.
@@ -30,30 +31,41 @@ def deploy(
         phalanx deploy --render | kubectl apply --server-side --filename -
         phalanx deploy --render --overlay webhook > phalanx.yaml
         phalanx deploy --output .
+        phalanx deploy --chart . && helm install phalanx ./phalanx --namespace phalanx-system --create-namespace
 
     Parameters
     ----------
     overlay
-        How Jobs are made to queue.
+        How Jobs are made to queue. A chart has this as the value `admission`.
     render
         Print the manifests. Needs kubectl or kustomize on the PATH.
     output
         Copy the folder `deploy` into this directory: base, overlays and components for your own kustomization.
+    chart
+        Write the folder `phalanx`, a Helm chart, into this directory. Its values.yaml describes each value.
     json
-        With --output, print JSON: directory, apply (the command).
+        With --output or --chart, print JSON: directory, apply (the command).
     """
     root = shipped("deploy")
-    if render == (output is not None):
-        raise PhalanxError("say --render to print the manifests of an overlay, or --output DIR to copy the folder.")
-    if output is None:
+    if [render, output is not None, chart is not None].count(True) != 1:
+        raise PhalanxError(
+            "say one of: --render to print the manifests of an overlay, --output DIR to copy the folder, --chart DIR "
+            "to write a Helm chart."
+        )
+    if render:
         sys.stdout.write(_rendered(root / "overlays" / overlay))
         return
-    there = copy_out(root, output)
-    apply = f"kubectl apply --kustomize {there}/overlays/{overlay}"
+    if output is not None:
+        there = copy_out(root, output)
+        apply = f"kubectl apply --kustomize {there}/overlays/{overlay}"
+    else:
+        assert chart is not None
+        there = write_chart(root, chart)
+        apply = f"helm install phalanx {there} --namespace phalanx-system --create-namespace --set admission={overlay}"
     if json:
         print_json({"directory": str(there), "apply": apply})
     else:
-        print(f"copied to {there}; to install: {apply}")
+        print(f"written to {there}; to install: {apply}")
 
 
 def _rendered(folder: Path) -> str:
