@@ -76,7 +76,7 @@ def write_chart(deploy: Path, directory: Path) -> Path:
 def _generated(deploy: Path) -> dict[str, str]:
     """Return path in the chart -> text."""
     labels = _kustomization(deploy / "base")["labels"][0]["pairs"]
-    components = sorted(path.parent for path in deploy.glob("components/*/kustomization.yaml"))
+    components = sorted(path.parent for path in deploy.glob("components/*/kustomization.yaml") if _fits(path.parent))
     dialects = {path.name: said[1] for path in components if (said := _DIALECT.search(_text(path)))}
     found = {
         "objects/prometheus/alerts.yaml": (deploy / "prometheus" / "alerts.yaml").read_text(),
@@ -84,7 +84,7 @@ def _generated(deploy: Path) -> dict[str, str]:
     }
     parts = [(deploy / "base", "")]
     parts += [(path, f'eq .Values.admission "{path.name}"') for path in sorted(deploy.glob("overlays/*"))]
-    parts += [(path, f'has "{path.name}" .Values.components') for path in components if _resources(path)]
+    parts += [(path, f'has "{path.name}" .Values.components') for path in components]
     for folder, condition in parts:
         others = list[Any]()
         for each in _objects(folder, labels):
@@ -94,6 +94,12 @@ def _generated(deploy: Path) -> dict[str, str]:
                 others.append(each)
         found[f"objects/{folder.relative_to(deploy)}.yaml"] = _dumped(others)
     return found
+
+
+def _fits(component: Path) -> bool:
+    """Return whether a chart can have the component: it adds objects, and patches only the scheduler's dialects."""
+    patches = _kustomization(component).get("patches", ())
+    return bool(_resources(component)) and len(patches) == len(_DIALECT.findall(_text(component)))
 
 
 def _text(folder: Path) -> str:
