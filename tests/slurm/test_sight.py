@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -122,6 +123,47 @@ def test_how_busy_nodes_are_is_seen_by_all(
     sinfo.run(["-h", "-o", "%C"])
     assert not capsys.readouterr().out.startswith("0/")
     assert b"hush" not in clients["bob"].list("/slurm/v1/pods")
+
+
+def test_squeue_of_a_user_reads_the_jobs_of_that_user(
+    clients: dict[str, Elsewhere], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    earlier = time.time() - 60
+    ahead = submit(clients["ada"], asked("ada", name="ahead", submit_s=earlier))
+    behind, ended = (submit(clients["bob"], asked("bob", name=name, submit_s=earlier)) for name in ("behind", "ended"))
+    path = f"/apis/batch/v1/namespaces/user-bob/jobs/slurm-{ended}/status"
+    now = "2026-01-01T00:00:00Z"
+    kinds = ("FailureTarget", "Failed")
+    said = [{"type": kind, "status": "True", "reason": "x", "lastTransitionTime": now} for kind in kinds]
+    clients["root"].patch(path, {"status": {"conditions": said, "startTime": now}})
+    shown = clients["bob"].list("/slurm/v1/jobs", users="bob", live="true").decode()
+    assert [f'"slurm-{number}"' in shown for number in (ahead, behind, ended)] == [False, True, False]
+    assert f'"slurm-{ended}"' in clients["bob"].list("/slurm/v1/jobs", users="bob,nobody").decode()
+    monkeypatch.setattr(Api, "open", lambda: clients["bob"])
+    squeue.run(["-h", "-u", "bob", "-o", "%i %r"])
+    assert capsys.readouterr().out == f"{behind} Priority\n"  # a job of another user is ahead, and is not shown
+
+
+def test_sinfo_reads_no_pod_that_has_ended(clients: dict[str, Elsewhere]) -> None:
+    for name, phase in (("ended", "Succeeded"), ("failed", "Failed")):
+        made = clients["ada"].create("/api/v1/namespaces/user-ada/pods", pod(name, 0))
+        bind(clients, "user-ada", name)
+        path = f"/api/v1/namespaces/user-ada/pods/{made['metadata']['name']}/status"
+        clients["root"].patch(path, {"status": {"phase": phase}})
+    read: list[bytes] = []
+    bob = clients["bob"]
+    before = used_cpus(bob)["n1"]
+
+    def seen(path: str, **query: str) -> bytes:
+        read.append(Api.list(bob, path, **query))
+        return read[-1]
+
+    with mock.patch.object(bob, "list", seen):
+        assert used_cpus(bob)["n1"] == before
+    shown = read[-1].decode()
+    assert '"ended"' not in shown
+    assert '"failed"' not in shown
+    assert '"busy"' in shown
 
 
 def test_nobody_appears_as_another_user(clients: dict[str, Elsewhere]) -> None:

@@ -26,7 +26,7 @@ from phalanx.embedded.apiserver.endpoints.delete import Deleter, delete_options
 from phalanx.embedded.apiserver.endpoints.listing import Reader
 from phalanx.embedded.apiserver.endpoints.paths.public import Public
 from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import SlurmNumbers
-from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, ROOT, SlurmView
+from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, PODS, ROOT, SlurmView
 from phalanx.embedded.apiserver.endpoints.reconcilers.definitions import Definitions
 from phalanx.embedded.apiserver.endpoints.reconcilers.quota_usage import QuotaUsage
 from phalanx.embedded.apiserver.endpoints.reconcilers.type_checking import TypeChecking
@@ -71,7 +71,7 @@ class Api:
         store.subscribe(self._roles_changed)
         knowledge = parts.Knowledge(store, registry.forms, self._guard, self._authorizer.rights)
         self.writer = Writer(store, registry, knowledge)
-        self._slurm = SlurmView(store, _built_in(registry, *JOBS), self._authorizer.may)
+        self._slurm = SlurmView(store, _built_in(registry, *JOBS), _built_in(registry, *PODS), self._authorizer.may)
         self._numbers = SlurmNumbers(store, self.writer, _built_in(registry, "", "configmaps"))
         self.deleter = Deleter(store, knowledge)
         self.reader = Reader(store, self.hub, settings)

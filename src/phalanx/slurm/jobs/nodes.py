@@ -69,6 +69,9 @@ def nodes(api: Api) -> list[Node]:
     return sorted((_read(node) for node in found), key=lambda node: sort_key(node.name))
 
 
+_LIVE = "status.phase!=Succeeded,status.phase!=Failed"
+
+
 class _Pod(msgspec.Struct):
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
@@ -80,9 +83,9 @@ class _Pods(msgspec.Struct):
 
 def used_cpus(api: Api) -> dict[str, int]:
     """Return how many CPUs of each node pods of all kinds request: a node that others fill is not idle. Parts of a CPU
-    that small pods (DaemonSets) request do not count."""
+    that small pods (DaemonSets) request do not count. Pods that have ended are not read."""
     milli: dict[str, int] = {}
-    for pod in msgspec.json.decode(listed(api, PODS), type=_Pods).items:
+    for pod in msgspec.json.decode(listed(api, PODS, fieldSelector=_LIVE), type=_Pods).items:
         name = pod.spec.get("nodeName", "")
         if name and pod.status.get("phase") not in ("Succeeded", "Failed"):
             milli[name] = milli.get(name, 0) + sum(map(_cpu_milli, pod.spec.get("containers") or ()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -180,12 +180,27 @@ class _Pods(msgspec.Struct):
     items: list[_Pod]
 
 
-def jobs(api: Api, numbers: Iterable[int] | None = None, *, places: bool = True) -> list[Job]:
-    """The jobs whose objects exist, by number. `numbers`: only these, and tasks of these. `places`: with the nodes."""
+def jobs(
+    api: Api,
+    numbers: Iterable[int] | None = None,
+    *,
+    places: bool = True,
+    live: bool = False,
+    users: Iterable[str] = (),
+) -> list[Job]:
+    """Return the jobs whose objects exist, sorted by number.
+
+    `numbers`: the numbers of the wanted jobs and arrays; None: all jobs. `places`: read the nodes of the jobs, too.
+    `live` and `users` let the server leave out jobs that have ended and jobs of other users. A server that does not
+    know these options sends all jobs, so the caller checks the state and the user.
+    """
     asked = None if numbers is None else list(numbers)
     if asked is not None and not asked:
         return []
-    found = _listed(api, asked)
+    narrowed = {"live": "true"} if live else {}
+    found = _listed(api, asked, narrowed | ({"users": ",".join(sorted(users))} if users else {}))
+    if users and asked is None and any(job.reason == "Resources" and job.state == "PENDING" for job in found):
+        found = _listed(api, asked, narrowed)  # jobs of other users may be ahead of them
     if places and any(job.start_s is not None for job in found):
         _place(api, found, asked)
     if asked is None:
@@ -202,7 +217,7 @@ def _rank(found: list[Job]) -> None:
             job.reason = "Resources" if ahead == job.first else "Priority"
 
 
-def _listed(api: Api, asked: list[int] | None) -> list[Job]:
+def _listed(api: Api, asked: list[int] | None, narrowed: Mapping[str, str]) -> list[Job]:
     from phalanx.slurm.jobs.ask import ARRAY
 
     if asked is None:
@@ -213,7 +228,7 @@ def _listed(api: Api, asked: list[int] | None) -> list[Job]:
     read: dict[int, Job] = {}
     asks, decoder = Asks(), msgspec.json.Decoder(_Job)
     for selector in selectors:
-        for each in msgspec.json.decode(listed(api, JOBS, labelSelector=selector), type=_List).items:
+        for each in msgspec.json.decode(listed(api, JOBS, labelSelector=selector, **narrowed), type=_List).items:
             # One at a time: new memory is half of what reading ten thousand costs, and an object's is used again.
             if (job := _read(decoder.decode(each), asks)) is None:
                 continue

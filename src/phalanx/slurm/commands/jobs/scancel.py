@@ -41,7 +41,7 @@ def run(words: Sequence[str]) -> int:
     if asked == Chosen():
         raise Usage("scancel: error: No job identification provided")
     api = Api.open()
-    found = [job for job in jobs(api, asked.numbers) if job.live and asked.has(job)]
+    found = [job for job in jobs(api, asked.numbers, live=True) if job.live and asked.has(job)]
     status = 0
     told = signal not in _ENDING or "verbose" in said  # of ending what is not there Slurm says nothing
     for gone in _missing(asked, jobs(api, asked.numbers, places=False)) if told and asked.ids else ():

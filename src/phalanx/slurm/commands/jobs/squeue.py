@@ -121,11 +121,13 @@ def _asked(said: Mapping[str, str | None]) -> Chosen:
 
 def _found(api: Api, said: Mapping[str, str | None], asked: Chosen) -> list[Job]:
     if "start" in said:
-        found = [job for job in jobs(api, asked.numbers) if job.state == "PENDING" and asked.has(job)]
+        found = jobs(api, asked.numbers, live=True, users=asked.users)
+        found = [job for job in found if job.state == "PENDING" and asked.has(job)]
         _foretell(api, found)
         return found
-    found = jobs(api, asked.numbers)
-    if not asked.states or asked.states - set(LIVE):
+    all_live = bool(asked.states) and asked.states <= set(LIVE)
+    found = jobs(api, asked.numbers, live=all_live, users=asked.users)
+    if not all_live:
         from phalanx.slurm.jobs.ended import ended
 
         there = {job.number for job in found}

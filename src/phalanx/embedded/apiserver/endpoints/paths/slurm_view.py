@@ -1,8 +1,10 @@
 """All users' Slurm jobs, and the pods on nodes, as far as Slurm shows them to everybody (PrivateData unset).
 
-    GET /slurm/v1/jobs?labelSelector=…
-    GET /slurm/v1/pods?labelSelector=…
+    GET /slurm/v1/jobs?labelSelector=…&fieldSelector=…&live=true&users=ada,bob
+    GET /slurm/v1/pods?labelSelector=…&fieldSelector=…
     GET /slurm/v1/ledger               answered by the scheduler, which is told who asks
+
+`live` leaves out jobs that have ended, and `users` jobs of other users.
 
 Roles grant these paths (`nonResourceURLs`). A Job is shown whole if its reader may list the Jobs of its namespace.
 Otherwise only the fields below are shown: names, users, amounts, states and nodes. Scripts, arguments, directories,
@@ -62,10 +64,11 @@ class _Who(msgspec.Struct):
 
 
 class SlurmView:
-    """Answers these paths. `jobs`: the kind; `may`: whether a user may do that in a namespace."""
+    """Answer these paths. `jobs` and `pods`: their kinds. `may`: return whether a user has a right in a namespace."""
 
-    def __init__(self, store: Store, jobs: Resource, may: May) -> None:
+    def __init__(self, store: Store, jobs: Resource, pods: Resource, may: May) -> None:
         self._store, self._may = store, may
+        self._kinds = {JOBS: jobs, PODS: pods}
         self._whole = answers.partial_object(jobs)
 
     async def answer(self, request: Request) -> Response:
@@ -95,12 +98,16 @@ class SlurmView:
     def _jobs(self, request: Request) -> Iterator[bytes]:
         owners: dict[str, Mapping[str, Any]] = {}
         listed: dict[str, bool] = {}
+        users = frozenset(request.text("users").split(",")) if request.text("users") else frozenset()
+        live = request.text("live") == "true"
         for namespace, stored in self._selected(JOBS, request):
-            if NUMBER not in (stored.obj["metadata"].get("labels") or {}):
+            if NUMBER not in (stored.obj["metadata"].get("labels") or {}) or (live and _has_ended(stored.obj)):
                 continue
             if namespace not in owners:
                 owners[namespace] = self._owner(namespace)
                 listed[namespace] = self._may(request.user, Asked("list", *JOBS), namespace)
+            if users and users.isdisjoint(_users(stored.obj, owners[namespace])):
+                continue
             whole, owner = listed[namespace], owners[namespace]
             if whole and (not owner or _is_true(stored.obj, owner)):
                 yield self._whole(stored)
@@ -113,9 +120,10 @@ class SlurmView:
                 yield encode(_pod(stored.obj))
 
     def _selected(self, key: tuple[str, str], request: Request) -> Iterator[tuple[str, Stored]]:
-        chosen = selectors.labels(request.text("labelSelector"))
+        asked = request.text("labelSelector"), request.text("fieldSelector")
+        chosen = selectors.predicate(self._kinds[key], *asked)
         for namespace, _, stored in list(self._store.walk(key)):
-            if chosen is None or chosen(stored.obj["metadata"].get("labels") or {}):
+            if chosen is None or chosen(stored.obj):
                 yield namespace, stored
 
     def _owner(self, namespace: str) -> Mapping[str, Any]:
@@ -126,6 +134,21 @@ class SlurmView:
             return {}
         numbers = {"uid": notes.get(_UID, ""), "gid": notes.get(_GID, "")}
         return {"user": notes[_USER]} | {key: int(text) for key, text in numbers.items() if text.isdecimal()}
+
+
+def _has_ended(obj: Object) -> bool:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return any(one.get("status") == "True" and one.get("type") in ("Complete", "Failed") for one in conditions)
+
+
+def _users(obj: Object, owner: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the user of a job, as its readers see the user."""
+    if owner:
+        yield owner["user"]
+        return
+    for _, text in _asks(obj):
+        if (who := _decoded(text, _Who)) is not None:
+            yield who.user
 
 
 def _is_true(obj: Object, owner: Mapping[str, Any]) -> bool:
