@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import phalanx
 from phalanx.cli.commands.work.complete import candidates
 from phalanx.cli.commands.work.completion import _SCRIPTS
 from phalanx.client.connection import Connection
 from phalanx.client.kind import JOBS, NAMESPACES
 from phalanx.kube.install.definitions import install
 from tests.embedded.apiserver.process import ServerProcess
+from tests.kubectl import KUBECTL
 
 
 async def test_commands_and_options_need_no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -73,3 +76,14 @@ def test_bash_asks_with_the_words_so_far(tmp_path: Path) -> None:
         ("bash", "-c", script), env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False
     )
     assert done.stdout == "4:complete -- logs tr"
+
+
+def test_kubectl_has_the_commands_as_a_plugin(tmp_path: Path) -> None:
+    """`kubectl phalanx`, and what the Tab key offers behind it: kubectl finds both programs on the PATH."""
+    environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+
+    def kubectl(*words: str) -> str:
+        return subprocess.run((KUBECTL, *words), env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert kubectl("phalanx", "--version").strip() == phalanx.__version__
+    assert kubectl("__complete", "phalanx", "jo").splitlines()[0] == "jobs"

@@ -66,6 +66,12 @@ def main() -> None:
     sys.exit(answer if isinstance(answer, int) else 0)
 
 
+def complete_for_kubectl() -> None:
+    """Print what may stand in place of the last word of `kubectl phalanx ...`, one candidate a line."""
+    sys.argv[1:] = ["complete", "--", *sys.argv[1:]]
+    main()
+
+
 def _answer(words: list[str]) -> object:
     """Return what the command returns. Raises what the command raises, and SystemExit for a wrong command line."""
     if words in ([], ["--help"], ["-h"]):
