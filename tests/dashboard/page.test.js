@@ -244,6 +244,22 @@ test("a history has both sides of a preemption, and the changes of the reason", 
     ["submitted", "reason", "start", "preempted", "waits"],
   );
   assert.ok(told("b/big").includes("made"));
+  const reserved = told("a/x", [
+    [NOW - 500, "NoRoom"],
+    [NOW - 300, "NodesReserved"],
+  ]);
+  assert.deepEqual(reserved, ["submitted", "start", "preempted", "reserved", "waits"]);
+});
+
+test("a start by backfill is told in the history and on the bar", () => {
+  const job = runs("b/small", [["n1", 1]], NOW - 590);
+  const model = modelOf(rowsOf(whole([{ ...job, backfilled: true }])), []);
+  const start = history(model.jobs.get("b/small"), model).find((line) => line.kind === "start");
+  assert.equal(start.backfilled, true);
+  assert.deepEqual(
+    model.bars.map((bar) => bar.backfilled),
+    [true],
+  );
 });
 
 test("the blocking jobs are found by the code of the reason", () => {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from phalanx.ledger.accountant import GANG, Accountant, Facts
-from phalanx.ledger.entry import MOST_REASONS, JobEntry, State
+from phalanx.ledger.entry import MOST_REASONS, RESERVED, JobEntry, ReasonEntry, State
 from phalanx.ledger.usage import By, total
 from phalanx.model.event import Adopted, Event, Finished, QueueSeen, Refused, Started, Submitted
 from phalanx.model.job import Dependency, Job, Outcome, Phase, Placement, Role
@@ -124,6 +124,22 @@ def test_each_change_of_the_reason_has_its_time_and_the_last_are_kept() -> None:
     assert [change.at_s for change in entry.reasons][-2:] == [199.0, 200.0]
     books.accountant.planned([Wait("ns/train", replace(WHY, code=codes[-1], text="other numbers"))])
     assert books.accountant.take() == [], "the same reason, with other numbers, is no change"
+
+
+def test_a_backfill_is_marked_and_a_reservation_has_its_time_once_in_each_wait() -> None:
+    books = Books()
+    books.hear(100.0, Submitted(JOB))
+    for books.now_s, first in ((110.0, "ns/train"), (120.0, "ns/other"), (130.0, "ns/train")):
+        books.accountant.planned([], first)
+    assert books.entry().reasons == (ReasonEntry(at_s=110.0, code=RESERVED),)
+    started = books.plan(Start("ns/train", 1, NODES, at_s=140.0, backfilled=True))
+    books.accountant.planned([], "ns/train")
+    assert [start.backfilled for start in started.starts] == [True]
+    books.hear(150.0, Refused("ns/train", 1, WHY))
+    books.now_s = 160.0
+    books.accountant.planned([], "ns/train")
+    times = [change.at_s for change in books.entry().reasons if change.code == RESERVED]
+    assert times == [110.0, 160.0]
 
 
 def test_it_is_eligible_when_only_room_is_missing() -> None:

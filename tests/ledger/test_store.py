@@ -13,10 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry, ReasonEntry, StartEntry, State
-from phalanx.ledger.schema import MIGRATIONS
+from phalanx.ledger.schema import MIGRATIONS, upgrade
 from phalanx.ledger.selection import Selection
 from phalanx.ledger.store import Ledger, LedgerError, url_of
 
@@ -196,6 +197,18 @@ def test_a_ledger_of_before_reasons_were_kept_gets_them(tmp_path: Path) -> None:
         ledger.put([replace(JOB, reasons=reasons, starts=(start,))])
         [found] = ledger.jobs()
         assert (found.reasons, found.starts[-1]) == (reasons, start)
+
+
+def test_a_ledger_of_before_backfills_were_marked_gets_the_mark(ledger: Ledger) -> None:
+    ledger.put([ENDED])
+    with ledger._engine.begin() as connection:
+        connection.execute(text("ALTER TABLE ledger_start DROP COLUMN backfilled"))
+        connection.execute(text("UPDATE ledger_version SET version = 4"))
+        upgrade(connection)
+    assert list(ledger.jobs()) == [ENDED]
+    start = StartEntry(at_s=3.0, state=State.COMPLETED, end_s=4.0, backfilled=True)
+    ledger.put([replace(ENDED, uid="u9", starts=(start,))])
+    assert [one.starts[-1].backfilled for one in ledger.jobs()] == [False, True]
 
 
 def test_a_ledger_of_before_groups_were_indexed_gets_its_index(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `start_s`: the expected start: earlier with a probability of 5, 25, 50, 75 and 95 %, and the latest one; None:
         beyond what was played forward.
     `position`: its place among those that wait in its queue.
-    `soon`: the next cycle starts it."""
+    `soon`: the next cycle starts it.
+    `backfilled`: it runs, and its start was a backfill."""
 
     id: str
     user: str = ""
@@ -56,6 +57,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     preempted_by: str = ""
     message: str = ""
     soon: bool = False
+    backfilled: bool = False
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -119,6 +121,7 @@ class PlayedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_s: float
     end_s: float
     places: tuple[tuple[str, float], ...] = ()
+    backfilled: bool = False
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -149,7 +152,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class PastRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A start of a job that is over. `outcome`: as the ledger has it (COMPLETED, FAILED, TIMEOUT, CANCELLED, PREEMPTED,
-    REQUEUED, LAUNCH_FAILED). `why`: in words; `by`: the preemptor. `places`: (node, amount of the unit)."""
+    REQUEUED, LAUNCH_FAILED). `why`: in words; `by`: the preemptor. `places`: (node, amount of the unit). `backfilled`:
+    whether the start was a backfill."""
 
     job: str
     user: str
@@ -162,6 +166,7 @@ class PastRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
     by: str = ""
     places: tuple[tuple[str, float], ...] = ()
+    backfilled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

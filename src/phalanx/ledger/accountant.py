@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from phalanx.ledger.entry import MOST_REASONS, JobEntry, ReasonEntry, StartEntry, State
+from phalanx.ledger.entry import MOST_REASONS, RESERVED, JobEntry, ReasonEntry, StartEntry, State
 from phalanx.model.event import Adopted, Event, Finished, QueueGone, QueueSeen, Refused, Started, Submitted
 from phalanx.model.job import Job, Outcome, Phase, Placement
 from phalanx.model.plan import Action, Place, Preempt, Start, Wait
@@ -99,9 +99,9 @@ class Accountant:
                 self._gone(entry)
         self._inherited = set()
 
-    def planned(self, actions: Sequence[Action]) -> bool:
+    def planned(self, actions: Sequence[Action], first: str = "") -> bool:
         """Record the actions of a plan. Return whether any of them starts a job, because a start must be written before
-        it is executed."""
+        it is executed. `first`: the job with the first reservation; empty: no job has one."""
         starts = False
         for action in actions:
             match action:
@@ -114,6 +114,7 @@ class Accountant:
                     self._preempted[action.job] = action.by, str(action.reason.numbers.get("rule", ""))
                 case Wait():
                     self._waits(action)
+        self._reserved(first)
         return starts
 
     # --- events -----------------------------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ class Accountant:
         eligible_s = entry.eligible_s if entry.eligible_s is not None else action.at_s
         limit_s = entry.limit_s if action.limit_s is None else action.limit_s
         entry = replace(entry, eligible_s=eligible_s, limit_s=limit_s, state=State.CONFIGURING, waits_for="")
-        starts = (*entry.starts, StartEntry(at_s=action.at_s, state=State.CONFIGURING))
+        starts = (*entry.starts, StartEntry(at_s=action.at_s, state=State.CONFIGURING, backfilled=action.backfilled))
         self._keep(self._allocated(replace(entry, starts=starts), action.placements, anew=True))
 
     def _place(self, job: str, placements: Sequence[Placement]) -> None:
@@ -192,6 +193,16 @@ class Accountant:
         if eligible_s is None and code not in _NOT_ELIGIBLE:
             eligible_s = self._now_s()
         self._keep(self._waiting(replace(entry, eligible_s=eligible_s), code))
+
+    def _reserved(self, job: str) -> None:
+        """Record once in each wait that nodes are reserved for the job before all others."""
+        entry = self.live.get(job)
+        if entry is None or entry.state is not State.PENDING:
+            return
+        since_s = entry.starts[-1].at_s if entry.starts else entry.submit_s
+        if not any(each.code == RESERVED and each.at_s >= since_s for each in entry.reasons):
+            reasons = (*entry.reasons, ReasonEntry(at_s=self._now_s(), code=RESERVED))[-MOST_REASONS:]
+            self._keep(replace(entry, reasons=reasons))
 
     def _waiting(self, entry: JobEntry, code: ReasonCode) -> JobEntry:
         """Return the entry, which waits for that reason from now on."""

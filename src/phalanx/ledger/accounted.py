@@ -133,7 +133,7 @@ class Accounted:
         return found
 
     def apply(self, plan: Plan) -> None:
-        starts = self.accountant.planned(plan.actions)
+        starts = self.accountant.planned(plan.actions, _first(plan))
         batch = self._writer.give(self.accountant.take())
         if starts:
             self._writer.durable(batch, _WAIT_S)
@@ -145,3 +145,9 @@ class Accounted:
     def close(self) -> None:
         """Write the remaining entries."""
         self._writer.close()
+
+
+def _first(plan: Plan) -> str:
+    """Return the job with the first reservation; empty if no job has one."""
+    first = plan.findings.first if plan.findings is not None else None
+    return first[0].job if first is not None and first[0].slot is None else ""

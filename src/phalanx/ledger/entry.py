@@ -33,6 +33,7 @@ OBJECT = (
     "object"  # among the words of a job: KIND.GROUP/NAME of the object that its user made, if `job` has another name
 )
 MOST_REASONS = 50  # of a job
+RESERVED = "NodesReserved"  # among the reasons of a job: from then on, nodes were reserved for it before all others
 LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})
 
 
@@ -49,7 +50,7 @@ class StartEntry:
     """A start of a job. `at_s`, `end_s`: seconds since the epoch; `end_s` is None while the start lasts. `nodes`: the
     node of each pod, sorted. `allocated`: the requests of all its pods (cpu in millicores, other resources in whole
     units). `by`, `rule`: the job that preempted it, and the rule that allowed that; empty: it was not preempted, or
-    that is not known."""
+    that is not known. `backfilled`: it began before an earlier job, whose reservation it did not delay."""
 
     at_s: float
     state: State
@@ -59,6 +60,7 @@ class StartEntry:
     reason: str = ""  # why the start was taken back: `Code: text`
     by: str = ""
     rule: str = ""
+    backfilled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

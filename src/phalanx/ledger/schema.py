@@ -23,6 +23,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    false,
     inspect,
     select,
     text,
@@ -81,6 +82,7 @@ STARTS = Table(
     Column("reason", Text, nullable=False),
     Column("preemptor", Text, nullable=False, server_default=""),
     Column("rule", Text, nullable=False, server_default=""),
+    Column("backfilled", Boolean, nullable=False, server_default=false()),
 )
 
 
@@ -107,7 +109,20 @@ def _add_reasons(connection: Connection) -> None:
             connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {name} TEXT NOT NULL DEFAULT '{default}'"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create, _add_cause, _index_groups, _add_reasons)
+def _add_backfills(connection: Connection) -> None:
+    """Add the column that marks a start as a backfill."""
+    if "backfilled" not in {column["name"] for column in inspect(connection).get_columns(STARTS.name)}:
+        no = "0" if connection.dialect.name == "sqlite" else "false"
+        connection.execute(text(f"ALTER TABLE {STARTS.name} ADD COLUMN backfilled BOOLEAN NOT NULL DEFAULT {no}"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _create,
+    _add_cause,
+    _index_groups,
+    _add_reasons,
+    _add_backfills,
+)
 
 
 def upgrade(connection: Connection) -> None:

@@ -222,6 +222,7 @@ def _start_row(job: int, start: StartEntry) -> dict[str, Any]:
         "reason": start.reason,
         "preemptor": start.by,
         "rule": start.rule,
+        "backfilled": start.backfilled,
     }
 
 
@@ -235,6 +236,7 @@ def _start(row: Row[Any]) -> StartEntry:
         reason=row.reason,
         by=row.preemptor,
         rule=row.rule,
+        backfilled=bool(row.backfilled),
     )
 
 

@@ -25,6 +25,7 @@ class Start(NamedTuple):
     at_s: float = 0.0  # the time of the decision, seconds since the epoch
     flavors: tuple[str, ...] = ()  # the flavor of each role's pods; empty if the queue names no flavors
     limit_s: float | None = None  # the time limit: the job's, otherwise its queue's
+    backfilled: bool = False  # it starts before an earlier request, whose reservation it does not delay
 
 
 class Place(NamedTuple):

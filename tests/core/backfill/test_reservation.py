@@ -136,6 +136,27 @@ def test_conservative_whoever_cannot_start_now_is_not_delayed_by_one_more_reserv
     assert made[0] < made[1]
 
 
+@pytest.mark.parametrize("backfill", Backfill)
+def test_a_start_before_a_job_with_a_reservation_is_a_backfill(backfill: Backfill) -> None:
+    """Of three jobs the second waits for the first, and the third is over before that. Without reservations none is."""
+
+    def asking(name: str, cpus: int, limit_s: float) -> Job:
+        role = Role(name="w", count=1, minimum=1, shape=Shape(requests=amounts({"cpu": 1000 * cpus})))
+        return Job(id=name, queue="default", roles=(role,), submitted_s=0.0, limit_s=limit_s)
+
+    marks: dict[str, bool] = {}
+
+    class Marking(Exact):
+        def apply(self, plan: Plan) -> None:
+            marks.update({action.job: action.backfilled for action in plan.actions if isinstance(action, Start)})
+            super().apply(plan)
+
+    Marking(Policy(backfill=backfill), 1, 4, foresees=False).play(
+        [asking("a", 2, 10.0), asking("b", 4, 10.0), asking("c", 2, 5.0)]
+    )
+    assert marks == {"a": False, "b": False, "c": backfill is not Backfill.GREEDY}
+
+
 def early(job: str) -> float:
     """Return what part of its limit a job runs, of one in three all."""
     return (0.3, 0.6, 1.0)[sum(map(ord, job)) % 3]

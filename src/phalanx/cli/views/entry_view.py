@@ -100,6 +100,7 @@ def _start(start: StartEntry) -> dict[str, Any]:
         "reason": start.reason,
         "preempted_by": start.by,
         "rule": start.rule,
+        "backfilled": start.backfilled,
     }
 
 
@@ -121,14 +122,16 @@ _CHANGES_SHOWN = 10
 
 
 def changes(entry: JobEntry) -> list[str]:
-    """Return the last changes of the reason for which the job waited, and its preemptions, a line for each."""
+    """Return the last changes of the reason for which the job waited, its backfills and its preemptions, a line for
+    each."""
     reasons = [(change.at_s, change.code) for change in entry.reasons]
     preemptions = [
         (start.end_s, f"preempted by {start.by}" + (f" ({start.rule})" if start.rule else ""))
         for start in entry.starts
         if start.by and start.end_s is not None
     ]
-    lines = sorted([*reasons, *preemptions])[-_CHANGES_SHOWN:]
+    backfills = [(start.at_s, "started by backfill") for start in entry.starts if start.backfilled]
+    lines = sorted([*reasons, *preemptions, *backfills])[-_CHANGES_SHOWN:]
     return [f"{local_time(at_s)}  {text}" for at_s, text in lines]
 
 
@@ -146,9 +149,9 @@ def page(entry: JobEntry, now_s: float) -> str:
     for start in entry.starts:
         end = f" to {local_time(start.end_s)}" if start.end_s is not None else ""
         why = f": {start.reason}" if start.reason else ""
-        lines.append(
-            f"  {start.state} from {local_time(start.at_s)}{end} on {_places(tuple(dict.fromkeys(start.nodes)))}{why}"
-        )
+        how = ", by backfill" if start.backfilled else ""
+        nodes = _places(tuple(dict.fromkeys(start.nodes)))
+        lines.append(f"  {start.state} from {local_time(start.at_s)}{end} on {nodes}{how}{why}")
     lines.append("Its objects are not in the cluster any more; this is what the ledger has of it.")
     return "\n".join(lines)
 

@@ -72,9 +72,12 @@ class Reserving:
         """The cell comes up again only so that the next of it is given a reservation too."""
         return line in self.others
 
-    def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> None:
+    def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> bool:
+        """Count what the request holds from now on. Return whether its start is a backfill, before a reservation."""
+        backfilled = bool(self.reserved) and request not in self.reserved
         if not self.greedy and placements:
             self.forecast.grant(request, gang, placements)
+        return backfilled
 
     def hold(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """The request cannot start for want of room: whether it is given a reservation."""

@@ -242,13 +242,15 @@ class Cycle:
         placements = tuple(outcome)
         self.state.grants += 1
         self.state.draft.settle()
-        self.reserving.granted(request, offer.gang, placements)
+        backfilled = self.reserving.granted(request, offer.gang, placements)
         self.preempting.forget(key)  # it searched for another flavor's sake
         self.state.won.add(request)
         self.telling.granted(key.gang, request.job, placements)
         if request.slot is None:
             self.telling.waits.pop(request.job, None)
             self.intake.start(self.cluster.jobs[request.job], placements, offer.flavors)
+            if backfilled:
+                self.state.starts[-1] = self.state.starts[-1]._replace(backfilled=True)
             self.surplus.note(self.state.starts, -1)
         else:
             self.intake.place_slots(request, request.slot, placements)

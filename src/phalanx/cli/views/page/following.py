@@ -68,6 +68,7 @@ class Following:
         self._policies: Policies | None = None
         self._usage: Sequence[Event] = ()
         self._runs: Sequence[RunTold] = ()
+        self._backfilled: frozenset[tuple[str, float]] = frozenset()
         self._reloaded_s = float("-inf")
         self._outlook: Outlook | None = None
         self._snapshot: Snapshot | None = None
@@ -171,7 +172,7 @@ class Following:
             objects, self._settings(), self._policies, now_s, self._usage, self._runs, partial=partial, decides=few
         )
         thought = self._thought if not few and not partial else None
-        return snapshot, state_of(snapshot, self._outlook, facts, thought)
+        return snapshot, state_of(snapshot, self._outlook, facts, thought, self._backfilled)
 
     def _think(self, snapshot: Snapshot) -> Outlook:
         """Look ahead, and first decide where that was too much to do for every state. Runs in a thread."""
@@ -190,6 +191,9 @@ class Following:
             async with asyncio.timeout(_ANSWER_S):  # past usage is asked for until the server answers
                 self._usage = await load_usage(self._connection)
         self._runs = await asyncio.to_thread(live_state.past_runs_of, self._ledger)
+        if self._ledger is not None:
+            with contextlib.suppress(LedgerError):
+                self._backfilled = await asyncio.to_thread(past.backfilled_starts, self._ledger)
 
     async def _alive(self) -> Facts:
         """Return the facts, with when the scheduler that leads renewed its lease last."""

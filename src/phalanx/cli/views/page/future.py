@@ -25,11 +25,12 @@ _LONGEST_S = 366 * 86_400.0  # a run that lasts longer is drawn so long
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedRun:
-    """An expected run: seconds since the epoch, and the pods on each node."""
+    """An expected run: seconds since the epoch, the pods on each node, and whether its start is a backfill."""
 
     start_s: float
     end_s: float
     pods: Mapping[str, int]
+    backfilled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,9 @@ class MedianPlay(ForecastRun):
             if isinstance(action, Start) and action.job in self.asked and action.job not in self.runs:
                 lasts_s = min(_LONGEST_S, self.run_time_s(self.book.jobs[action.job].job, 0.0))
                 pods = Counter(placement.node for placement in action.placements)
-                self.runs[action.job] = PlayedRun(start_s=self.now_s, end_s=self.now_s + lasts_s, pods=pods)
+                self.runs[action.job] = PlayedRun(
+                    start_s=self.now_s, end_s=self.now_s + lasts_s, pods=pods, backfilled=action.backfilled
+                )
         return plan
 
 

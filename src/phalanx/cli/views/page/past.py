@@ -23,6 +23,13 @@ def read_past(url: str, unit: Unit, from_s: float, to_s: float) -> list[PastRow]
     return sorted(found, key=lambda row: -row.end_s)[:MOST]
 
 
+def backfilled_starts(url: str) -> frozenset[tuple[str, float]]:
+    """Return the job and the time of each start that goes on and was a backfill. Raises LedgerError."""
+    with Ledger.open(url, read_only=True) as ledger:
+        starts = ((entry.job, entry.starts[-1]) for entry in ledger.live() if entry.starts)
+        return frozenset((job, start.at_s) for job, start in starts if start.backfilled)
+
+
 def last_entry(url: str, job: str) -> JobEntry | None:
     """Return the latest entry of the ledger for the job with that id. Raises LedgerError."""
     with Ledger.open(url, read_only=True) as ledger:
@@ -48,6 +55,7 @@ def rows(entries: Iterable[JobEntry], unit: Unit, from_s: float, to_s: float) ->
                 why=_why(entry, start),
                 by=preemptor(start),
                 places=_places(start, unit),
+                backfilled=start.backfilled,
             )
 
 

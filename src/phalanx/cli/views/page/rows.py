@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import blake2b
@@ -55,9 +55,16 @@ class Unit:
         return _number(amounts.get(self.resource, 0) / (1000 if self.resource == CPU else 1))
 
 
-def state_of(snapshot: Snapshot, outlook: Outlook | None, facts: Facts, thought: Snapshot | None = None) -> State:
+def state_of(
+    snapshot: Snapshot,
+    outlook: Outlook | None,
+    facts: Facts,
+    thought: Snapshot | None = None,
+    backfilled: Collection[tuple[str, float]] = (),
+) -> State:
     """Return the state that the page shows. `facts`: facts that the snapshot does not have. `thought`: an earlier
-    snapshot on which was decided, where nothing was decided on this one."""
+    snapshot on which was decided, where nothing was decided on this one. `backfilled`: job and time of the starts that
+    were backfills."""
     nodes = [node for node in snapshot.cluster.columns.nodes if node is not None]
     unit = Unit(nodes)
     found = job_view.views(snapshot, finished=True)
@@ -66,6 +73,10 @@ def state_of(snapshot: Snapshot, outlook: Outlook | None, facts: Facts, thought:
     reasons = {reason_key(view.reason): view.reason for view in found if view.reason is not None}
     places = {} if (thought or snapshot).partial else _positions(thought or snapshot)
     jobs = {row.id: row for row in _jobs(snapshot, found, unit, outlook, places)}
+    for name, at_s in backfilled:
+        record = snapshot.cluster.jobs.get(name)
+        if name in jobs and record is not None and record.started_s == at_s and record.phase is not Phase.QUEUED:
+            jobs[name] = msgspec.structs.replace(jobs[name], backfilled=True)
     head, head_s = _head(thought or snapshot)
     return State(
         facts=msgspec.structs.replace(
@@ -278,7 +289,8 @@ def _played(snapshot: Snapshot, outlook: Outlook, unit: Unit) -> Iterator[Played
     for name, run in outlook.runs.items():
         record = snapshot.cluster.jobs.get(name)
         if record is not None and record.phase is Phase.QUEUED:
-            yield PlayedRow(job=name, start_s=run.start_s, end_s=run.end_s, places=_shares(record.job, run, unit))
+            places = _shares(record.job, run, unit)
+            yield PlayedRow(job=name, start_s=run.start_s, end_s=run.end_s, places=places, backfilled=run.backfilled)
 
 
 def _shares(job: Job, run: PlayedRun, unit: Unit) -> tuple[tuple[str, float], ...]:

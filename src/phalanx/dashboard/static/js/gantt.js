@@ -149,7 +149,7 @@ function drawGround({ ctx, X, Y, model, view, colours, width, height, step, firs
 }
 
 function drawBars(all) {
-  const { ctx, X, Y, bars, model, view, height, pick, pinned, colours } = all;
+  const { X, Y, bars, model, view, height, pick, pinned, colours, show, ctx } = all;
   for (const bar of bars) {
     if (bar.end < view.from || bar.start > view.to || !bar.pieces) continue;
     const y0 = Y(bar.node);
@@ -157,7 +157,8 @@ function drawBars(all) {
     const scale = LANES / model.nodes[bar.node].units,
       x0 = X(bar.start),
       x1 = Math.max(x0 + 1.5, X(bar.end) - 0.75);
-    const solid = pick && pick !== bar.id ? (pinned ? 0.14 : 0.36) : 1;
+    const faded = (pick && pick !== bar.id) || (show.backfilled && !bar.backfilled);
+    const solid = faded ? (pinned ? 0.14 : 0.36) : 1;
     for (const [from, to] of bar.pieces)
       drawPiece(all, bar, {
         x0,
@@ -196,6 +197,16 @@ function drawPiece({ ctx, X, colours, font }, bar, { x0, x1, y, h, solid, colour
     ctx.fillStyle = colours.bad;
     ctx.fillRect(x1 - 2.5, y, 2.5, h);
   }
+  const arrow = bar.backfilled && x0 >= GUTTER && x1 - x0 > 9 && h > 5;
+  if (arrow) {
+    const m = y + Math.min(h / 2, 7);
+    ctx.fillStyle = bar.kind === "will" ? colours.ink : light(colour) ? "rgba(0,0,0,.6)" : "rgba(255,255,255,.85)";
+    ctx.beginPath();
+    ctx.moveTo(x0 + 3, m - 3);
+    ctx.lineTo(x0 + 7, m);
+    ctx.lineTo(x0 + 3, m + 3);
+    ctx.fill();
+  }
   // the name stands on the solid part, or if that is too short, in ink on the pale one
   const edge = bar.kind === "run" ? X(0) : x1,
     left = Math.max(x0, GUTTER),
@@ -210,7 +221,7 @@ function drawPiece({ ctx, X, colours, font }, bar, { x0, x1, y, h, solid, colour
   ctx.beginPath();
   ctx.rect(n0, y, n1 - n0 - 4, h);
   ctx.clip();
-  ctx.fillText(bar.id.slice(bar.id.indexOf("/") + 1).slice(0, 80), n0 + (bar.after ? 18 : 6), y + h / 2 + 0.5);
+  ctx.fillText(bar.id.slice(bar.id.indexOf("/") + 1).slice(0, 80), n0 + (bar.after ? 18 : arrow && n0 === x0 ? 11 : 6), y + h / 2 + 0.5);
   ctx.restore();
 }
 

@@ -8,13 +8,13 @@ export function history(job, model, reasons = []) {
   const runs = model.gone.get(job.id)?.runs ?? [];
   if (job.submitted !== undefined) lines.push({ at: job.submitted, kind: "submitted" });
   for (const run of runs) {
-    lines.push({ at: run.start, kind: "start", places: run.places });
+    lines.push({ at: run.start, kind: "start", places: run.places, backfilled: run.backfilled });
     if (run.outcome === "preempted")
       lines.push({ at: run.end, kind: "preempted", by: run.by, ran: run.end - run.start, why: run.why });
     else lines.push({ at: run.end, kind: "end", outcome: run.outcome, ran: run.end - run.start, why: run.why });
   }
   if (job.runs && !runs.some((run) => Math.abs(run.start - job.start) < 0.05))
-    lines.push({ at: job.start, kind: "start", places: job.places });
+    lines.push({ at: job.start, kind: "start", places: job.places, backfilled: job.backfilled });
   if (job.over && !runs.length)
     lines.push({
       at: job.since,
@@ -34,7 +34,9 @@ export function history(job, model, reasons = []) {
       hours,
     });
   }
-  const changes = reasons.map(([at, code]) => ({ at: (at - model.facts.at_s) / 60, kind: "reason", code }));
+  const all = reasons.map(([at, code]) => ({ at: (at - model.facts.at_s) / 60, kind: "reason", code }));
+  lines.push(...all.filter((change) => change.code === "NodesReserved").map(({ at }) => ({ at, kind: "reserved" })));
+  const changes = all.filter((change) => change.code !== "NodesReserved");
   const present = job.waits && changes.at(-1)?.code === job.reason?.code ? changes.pop() : null; // the line of now has it
   lines.push(...changes.filter((change) => change.code !== "Preempted")); // the preemption has a line of its own
   lines.sort((a, b) => a.at - b.at || (a.kind === "submitted" ? -1 : 0));

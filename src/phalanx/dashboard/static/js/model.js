@@ -253,6 +253,7 @@ function jobOf(row, minutes, placed, reasons) {
     preemptedBy: row.preempted_by ?? "",
     message: row.message ?? "",
     soon: row.soon ?? false,
+    backfilled: row.backfilled ?? false,
   };
 }
 
@@ -266,17 +267,21 @@ function barsOf(list, past, played, jobs, minutes, placed) {
     put(row.job, row.queue, placed(row.places), minutes(row.start_s), minutes(row.end_s), "past", {
       outcome: OUTCOMES[row.outcome] ?? row.outcome,
       by: row.by ?? "",
+      backfilled: row.backfilled ?? false,
     });
   for (const job of list)
     if (job.runs)
       put(job.id, job.queue, job.places, job.start, job.end ?? DAY, "run", {
         stopping: job.state === "stopping",
         by: job.preemptedBy,
+        backfilled: job.backfilled,
       });
   for (const row of played) {
     const job = jobs.get(row.job);
     if (job?.waits)
-      put(row.job, job.queue, placed(row.places), Math.max(0, minutes(row.start_s)), minutes(row.end_s), "will", {});
+      put(row.job, job.queue, placed(row.places), Math.max(0, minutes(row.start_s)), minutes(row.end_s), "will", {
+        backfilled: row.backfilled ?? false,
+      });
   }
   return bars;
 }
@@ -340,6 +345,7 @@ function goneOf(past, minutes, placed, jobs) {
       why: row.why ?? "",
       by: row.by ?? "",
       places: placed(row.places),
+      backfilled: row.backfilled ?? false,
     });
     job.state = OUTCOMES[row.outcome] ?? row.outcome;
   }

@@ -192,7 +192,9 @@ function told(one, job, model) {
     case "submitted":
       return html`${job.user ? html`<bdi>${job.user}</bdi> submitted it` : "Submitted"}${job.pods ? `: ${plural(job.pods, "pod")}${job.each ? ` of ${units(job.each)}` : ""}${job.pods > 1 ? " that start together" : ""}` : ""}${job.limit != null ? `, at most ${span(job.limit)}` : ""}`;
     case "start":
-      return html`Started${nodes(one.places)}`;
+      return html`Started${nodes(one.places)}${one.backfilled ? html` <span class="faint">by backfill: before an earlier job, whose reservation it does not delay</span>` : ""}`;
+    case "reserved":
+      return "Nodes were reserved for it, before all other jobs";
     case "preempted":
       return html`<b>It was preempted${one.by ? html` by <${JobLink} id=${one.by} />` : ""}</b>, having run ${span(one.ran)}${lost(one.ran)}.${one.why ? html` <span class="faint">${linked(one.why, job.id)}</span>` : ""}`;
     case "end":
@@ -223,6 +225,7 @@ const ICONS = {
   made: "promised",
   waits: "wait",
   reason: "wait",
+  reserved: "promised",
   runs: "run",
   "will end": "done",
   limit: "stop",

@@ -92,9 +92,10 @@ function tipOf(bar, model) {
     run: bar.stopping ? ", is being preempted" : ", expected end",
     past: `, ${bar.outcome}`,
   }[bar.kind];
+  const early = bar.backfilled ? ", by backfill" : "";
   const open = bar.kind === "run" && job && job.end === null;
   return html`${bar.kind !== "past" && job ? jobTip(job) : html`<b><bdi>${bar.id}</bdi></b><div class="dim">${bar.queue} · ${units(bar.amount)} here</div>`}
-    <div class="dim">${moment(bar.start)}–${open ? "no limit" : html`${moment(bar.end)} (${span(bar.end - bar.start)})${kind}`}</div>${kill?.by && html`<div class="bad">was preempted by ${kill.by}</div>`}`;
+    <div class="dim">${moment(bar.start)}–${open ? "no limit" : html`${moment(bar.end)} (${span(bar.end - bar.start)})${kind}`}${early}</div>${kill?.by && html`<div class="bad">was preempted by ${kill.by}</div>`}`;
 }
 
 /** Which bar is under the pointer. */
@@ -190,6 +191,7 @@ function Tools({ model, view, set, show, flip, wanted, clear }) {
   const chips = [
     ["preemptions", "Preemptions", model.kills.length],
     ["reservations", "Reservations", model.reservations.length + (model.head ? 1 : 0)],
+    ["backfilled", "Only backfilled", new Set(model.bars.filter((bar) => bar.backfilled).map((bar) => bar.id)).size],
   ];
   return html`<div class="tools">
     <span class="seg" role="group" aria-label="How much is shown">${WIDTHS.map(([m, label]) => html`<button key=${m} type="button" aria-pressed=${String(Math.abs(width - m) < 2)} onClick=${() => set(m === 2880 ? -DAY : -m / 3, m === 2880 ? DAY : (2 * m) / 3)}>${label}</button>`)}</span>
@@ -206,6 +208,7 @@ function Legend({ model }) {
     <span><svg width="26" height="12"><rect width="12" height="12" fill="var(--accent)" /><rect x="12" width="14" height="12" fill="var(--accent)" opacity=".55" /></svg>runs, and its expected end</span>
     <span><svg width="26" height="12"><rect x=".5" y=".5" width="25" height="11" fill="var(--accent)" fill-opacity=".34" stroke="var(--accent)" /></svg>expected, by typical run times; its nodes may be others</span>
     <span><svg width="26" height="12"><rect width="26" height="12" fill="var(--accent)" /><rect x="23" width="3" height="12" fill="var(--bad)" /></svg>failed, or was stopped</span>
+    <span><svg width="26" height="12"><rect width="26" height="12" fill="var(--accent)" /><path d="M3 3l4 3-4 3z" fill="var(--surface)" /></svg>started by backfill</span>
     <span><svg width="30" height="12"><rect width="12" height="12" fill="var(--accent)" /><rect x="12" width="18" height="12" fill="var(--track)" /><path d="M12 6h9" stroke="var(--bad)" stroke-width="1.5" /><path d="M26 6l-6-3.4v6.8z" fill="var(--bad)" /><circle cx="12" cy="6" r="3" fill="var(--surface)" stroke="var(--bad)" stroke-width="1.4" /></svg>was preempted by</span>
     <span><svg width="26" height="12"><rect x=".6" y=".6" width="24.8" height="10.8" fill="none" stroke="var(--ink)" stroke-dasharray="4 3" /></svg>reserved for the first that finds no capacity</span>
     ${undrawn > 0 && html`<span class="faint">${plural(undrawn, "running job")} without ${unitsWord()} ${undrawn === 1 ? "is" : "are"} not drawn</span>`}
@@ -231,7 +234,7 @@ export function Time() {
   const colours = useMemo(() => palette(model), [model, theme]),
     { view, set, pan, zoom } = useView(phone);
   const [pick, setPick] = useState(wanted),
-    [show, setShow] = useState({ preemptions: true, reservations: true }),
+    [show, setShow] = useState({ preemptions: true, reservations: true, backfilled: false }),
     [said, setSaid] = useState("");
   const refs = { canvas: useRef(null), scroller: useRef(null) },
     drag = useRef({ at: null, from: 0, moved: false }),
@@ -241,7 +244,7 @@ export function Time() {
   }, [wanted]);
   usePicture(
     refs,
-    { model, bars: model.bars, plan, view, colours, pick, pinned: wanted !== "", show },
+    { model, bars: model.bars, plan, view, colours, pick, pinned: wanted !== "" || show.backfilled, show },
     () => setTheme((n) => n + 1),
     model,
     wanted,
