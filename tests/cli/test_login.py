@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,6 +124,38 @@ def test_a_user_is_shown_his_own_jobs_with_the_reasons_that_the_scheduler_wrote(
     assert f"you may not see what is in namespace user-uid-{ADA}" in refused.stderr
     assert "this needs to see every namespace" in shared.phalanx(ADA, "jobs", "-A").stderr
     assert shared.call(ADA, KUBECTL, "delete", "job", "runs", "huge").returncode == 0
+
+
+def _get(shared: Shared, uid: int, path: str) -> Any:
+    done = shared.call(uid, KUBECTL, "get", "--raw", f"/apis/visibility.phalanx.dev/v1/{path}")
+    return json.loads(done.stdout) if done.returncode == 0 else done.stderr
+
+
+@as_root
+@pytest.mark.slow
+def test_every_user_is_told_the_numbers_of_his_jobs_and_queues_and_no_names_of_others(shared: Shared) -> None:
+    full = ("submit", "--cpu", "3", "--time-limit", "1h", "--name")
+    assert shared.phalanx(ADA, *full, "secret-one", "--", "sleep", "1000").returncode == 0
+    until(lambda: "running" in shared.phalanx(ADA, "jobs").stdout)
+    assert shared.phalanx(ADA, *full, "secret-two", "--", "sleep", "1000").returncode == 0
+    assert shared.phalanx(BOB, *full, "mine", "--", "sleep", "1000").returncode == 0
+    own = f"namespaces/user-uid-{BOB}/jobs/mine/reason"
+    until(lambda: "reason" in (found := _get(shared, BOB, own)) and isinstance(found, dict) and found["waiting"] == 2)
+    found = _get(shared, BOB, own)
+    assert (found["position"], found["ahead"]["jobs"], found["ahead"]["amounts"]["cpu"]) == (2, 1, "3")
+    assert found["reason"]["code"] == "NoRoom"
+    assert found["own"]["waiting"]["jobs"] == 1
+    assert "secret" not in json.dumps(found)
+    assert str(ADA) not in json.dumps(found)
+    page = shared.phalanx(BOB, "explain", "mine").stdout
+    assert "2 of 2 that wait in queue default\n  ahead: 1 job, 1 pod (3 cpu" in page
+    until(lambda: "expected start" in shared.phalanx(BOB, "explain", "mine").stdout)
+    queues = shared.phalanx(BOB, "queues")
+    assert "default   1         2" in queues.stdout, queues
+    assert "secret" not in json.dumps(_get(shared, BOB, "queues/-/summary"))
+    assert "cannot get resource" in _get(shared, BOB, f"namespaces/user-uid-{ADA}/jobs/-/reason")
+    assert shared.call(ADA, KUBECTL, "delete", "job", "secret-one", "secret-two").returncode == 0
+    assert shared.call(BOB, KUBECTL, "delete", "job", "mine").returncode == 0
 
 
 @as_root

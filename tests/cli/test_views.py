@@ -377,7 +377,15 @@ async def test_queues_are_shown_as_a_tree_with_what_they_use_and_what_waits() ->
     ]
     [record_of_lab] = [view.record() for view in queue_view.views(seen) if view.standing.queue == "lab"]
     [cpu] = [one for one in record_of_lab["usage"] if one["resource"] == "cpu"]
-    assert cpu == {"flavor": "", "resource": "cpu", "used": 1500, "guaranteed": 4000, "limit": 8000, "borrowed": 0}
+    assert cpu == {
+        "flavor": "",
+        "resource": "cpu",
+        "used": 1500,
+        "guaranteed": 4000,
+        "limit": 8000,
+        "borrowed": 0,
+        "lendable": 2500,
+    }
 
 
 async def test_what_runs_in_a_queue_that_was_deleted_is_still_shown_as_used() -> None:

@@ -46,6 +46,12 @@ _PLAIN = {
 _NAMES = ("holders", "jobs", "queues", "waits_for", "for", "job", "by", "head", "circle")
 
 
+def unnamed(code: str, text: str, numbers: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the sentence and the numbers of a reason, without any name of a job or user."""
+    plain = {key: value for key, value in numbers.items() if key in _PLAIN}
+    return (text if code in _OWN else _SENTENCES.get(code, _UNNAMED)), plain
+
+
 class Redaction:
     """The redaction of one session. `visible`: whether the viewer may list the jobs of a namespace. `salt`: makes the
     stand-ins of one session; the same job has another one in the next."""

@@ -15,6 +15,7 @@ class ResourceUsage:
     empty.
 
     `guaranteed`, `limit`: None if there is no bound.
+    `lendable`: the unused part of the guarantee that other queues may use now.
     `owned`: some queue of the tree has a guarantee of the resource, and this queue's guarantee is bounded. Only then
     can usage be borrowed."""
 
@@ -24,6 +25,7 @@ class ResourceUsage:
     guaranteed: int | None = None
     limit: int | None = None
     owned: bool = True
+    lendable: Amount = 0
 
     @property
     def borrowed(self) -> Amount:

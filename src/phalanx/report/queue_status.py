@@ -66,6 +66,12 @@ def queue_positions(cluster: Cluster, queue: str, places: int) -> list[QueuePosi
     return found
 
 
+def waiting_jobs(cluster: Cluster, queue: str) -> list[JobRecord]:
+    """Return the pending jobs of the queue, in job order; at most `_MOST_SHOWN` jobs of the queue are ranked."""
+    records = islice(_records(cluster, queue), _MOST_SHOWN)
+    return sorted((record for record in records if record.phase not in _STARTED), key=_ranking(cluster, queue))
+
+
 def _by_name(branch: Branch) -> list[Branch]:
     return [branch.children[name] for name in sorted(branch.children)]
 
@@ -149,4 +155,5 @@ def _usage(branch: Branch, owned: Set[Key]) -> Iterator[ResourceUsage]:
             guaranteed=None if unbounded else guaranteed,
             limit=branch.limit.get(key),
             owned=key in owned and not unbounded,
+            lendable=0 if unbounded else max(0, (guaranteed or 0) - max(used.get(key, 0), branch.kept.get(key, 0))),
         )

@@ -12,9 +12,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from phalanx.cli.cluster.informers import Informers
+from phalanx.cli.cluster.numbers import fetch_reasons, forecast_of
 from phalanx.cli.files.policy_file import Settings as Policies
 from phalanx.cli.files.policy_file import settings_from
 from phalanx.client.connection import ApiRefusal, Connection, Object
@@ -48,7 +49,8 @@ _ACCESS = Kind(
 class Snapshot:
     """`events`: what it was folded from. `gangs`: job id -> its members. `objects`: all that was listed, by kind.
     `wrong`: queue -> what of it cannot be read. `now_s`: seconds since the epoch. `partial`: only one namespace may be
-    seen, so reasons are those that the scheduler wrote, and nothing is said of what would be decided."""
+    seen, so reasons are those that the scheduler wrote, and nothing is said of what would be decided. `numbers`: job ->
+    what the cluster tells each user about the own jobs, where only one namespace may be seen."""
 
     cluster: Cluster
     events: tuple[Event, ...]
@@ -58,6 +60,7 @@ class Snapshot:
     wrong: Mapping[str, str]
     now_s: float
     partial: bool = False
+    numbers: Mapping[str, Object] = field(default_factory=dict)
 
     @property
     def jobs(self) -> Mapping[str, Object]:
@@ -77,7 +80,10 @@ class Snapshot:
 
     def expected(self, jobs: Sequence[str]) -> Mapping[str, StartForecast]:
         """When queued jobs are expected to start, as far as run times and time limits tell."""
-        return {} if self.partial else forecast(self.cluster, self.cluster.policy, self.now_s, jobs)
+        if self.partial:
+            told = {job: forecast_of(self.numbers[job]) for job in jobs if job in self.numbers}
+            return {job: found for job, found in told.items() if found is not None}
+        return forecast(self.cluster, self.cluster.policy, self.now_s, jobs)
 
     @property
     def nominated(self) -> set[str]:
@@ -89,9 +95,10 @@ class Snapshot:
     def reasons(self) -> dict[str, Reason]:
         """Job id -> why it waits, or why its open slots do."""
         if self.partial:
-            return {
-                job: reason for job, gang in self.gangs.items() if (reason := _written(gang, frozenset(ReasonCode)))
-            }
+            written = {job: _written(gang, frozenset(ReasonCode)) for job, gang in self.gangs.items()}
+            told = {job: _told(each) for job, each in self.numbers.items() if job in self.gangs}
+            both = {job: written[job] or told.get(job) for job in written}
+            return {job: reason for job, reason in both.items() if reason is not None}
         found = {action.job: action.reason for action in self.plan.actions if isinstance(action, Wait)}
         return {**self.resting, **found}
 
@@ -114,6 +121,12 @@ class Snapshot:
         }
 
 
+def _told(numbers: Object) -> Reason | None:
+    """Return the reason that the cluster tells without names."""
+    found = numbers.get("reason")
+    return Reason(code=ReasonCode(found["code"]), text=found["message"], numbers=found["numbers"]) if found else None
+
+
 def _written(
     gang: GangLifecycle, codes: Collection[ReasonCode] = frozenset({ReasonCode.BACKOFF, ReasonCode.QUOTA})
 ) -> Reason | None:
@@ -129,7 +142,7 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
     of its ledger, which knows how long jobs ran whose objects are gone.
 
     Raises PhalanxError: the cluster has no Phalanx in it, or we may see neither."""
-    partial = not await _may_see(connection, "")
+    partial = not await may_see_all(connection)
     if partial and not namespace:
         raise PhalanxError(
             "this needs to see every namespace, and you may not. Nothing was shown. `phalanx jobs` shows what is in "
@@ -159,7 +172,8 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
             raise not_listed(connection, _LISTING_S) from error
         snapshot = think(world, informers, time.time(), policy, past_runs_of(ledger))
         informers.stop()
-    return replace(snapshot, partial=partial)
+    told = await fetch_reasons(connection, namespace) if partial else {}
+    return replace(snapshot, partial=partial, numbers=told)
 
 
 def not_listed(connection: Connection, after_s: float) -> PhalanxError:
@@ -193,6 +207,11 @@ def past_runs_of(ledger: str | None) -> Sequence[RunTold]:
     except LedgerError as error:
         logging.getLogger(__name__).info("run times are not read from the ledger: %s", error)
         return ()
+
+
+async def may_see_all(connection: Connection) -> bool:
+    """Return True if the jobs of all namespaces may be listed."""
+    return await _may_see(connection, "")
 
 
 async def may_list(connection: Connection, namespace: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from phalanx import loop
+from phalanx.cli.cluster import numbers
 from phalanx.cli.cluster.accounting import Objects
-from phalanx.cli.cluster.visibility import visible
+from phalanx.cli.cluster.numbers import NumbersSource
+from phalanx.cli.cluster.visibility import Ask, Views, visible
 from phalanx.cli.files.policy_file import Settings as Policies
 from phalanx.cli.files.recording import Recorder
 from phalanx.cli.terminal.output import note
@@ -33,12 +36,14 @@ from phalanx.ledger.store import Ledger
 from phalanx.metrics.collector import Leader, Scheduler
 from phalanx.metrics.decisions import Decisions, Measured
 from phalanx.model.policy import Policy
+from phalanx.model.reason import Reason
 from phalanx.model.status import ClusterStatus, QueueStatus
 from phalanx.report.cluster_status import cluster_status
 from phalanx.report.queue_status import queue_statuses, with_expected_starts
 from phalanx.slurm.cluster.ledger.shown import rows
 from phalanx.state.cluster import Cluster
 
+_NUMBERS_S = 1.0  # so old are the numbers for users at most, unless they take long to compute
 FORESEEN_JOBS = 200  # with more live jobs than these, a status does not say when jobs are expected to start
 
 
@@ -92,13 +97,25 @@ async def _lead(
         )
         try:
             shown = None if ledger is None else partial(rows, ledger, fields=SHOWN)
-            async with visible(views, world.answers.view, world.answers.stream, shown):
+            async with visible(views, _views(world, glance), world.answers.stream, shown):
                 with accounted(_measured(world, glance, metrics), world, informers, ledger) as whole:
                     await _run(whole, cluster, policy, record, clock)
         finally:
             for task in keeping:
                 task.cancel()
             await asyncio.wait(keeping)
+
+
+def _views(world: KubeWorld, glance: Glance) -> Views:
+    """Return the views of the dialects and, of our own group, the numbers for every user."""
+
+    def view(group: str, path: tuple[str, ...], query: Mapping[str, str]) -> Ask | None:
+        if group != numbers.GROUP:
+            return world.answers.view(group, path, query)
+        found = numbers.answer(glance.numbers(), path)  # now, while nothing changes the state
+        return lambda: found
+
+    return view
 
 
 def _measured(world: KubeWorld, glance: Glance, metrics: Scheduler | None) -> loop.World:
@@ -156,6 +173,19 @@ class Glance:
         self.cluster, self._now_s = cluster, now_s
         self.standings: Sequence[QueueStatus] = ()
         self.overview = ClusterStatus()
+        self._numbers: NumbersSource | None = None
+        self._numbers_until_s = 0.0  # on the monotonic clock
+
+    def numbers(self) -> NumbersSource:
+        """Return the numbers for users, computed when they are asked for and in at most a twentieth of the time."""
+        began_s = time.monotonic()
+        if self._numbers is None or began_s >= self._numbers_until_s:
+            self._numbers = numbers.source_of(self.cluster, self.standings, self._reason)
+            self._numbers_until_s = began_s + max(_NUMBERS_S, 20 * (time.monotonic() - began_s))
+        return self._numbers
+
+    def _reason(self, job: str) -> Reason | None:
+        return self.cluster.reason(job) if job in self.cluster.jobs else None
 
     def look(self) -> Sequence[QueueStatus]:
         self.overview = cluster_status(self.cluster)

@@ -14,6 +14,7 @@ from phalanx.cli.cluster.jobs.ending import failure, in_brief, pod_failure
 from phalanx.cli.cluster.jobs.finding import controller_of, kind_text, reference_text
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.terminal.output import amounts_text, counted, duration
+from phalanx.cli.views import told_numbers
 from phalanx.cli.views.expected_start import interval, said, start_record
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
@@ -192,7 +193,9 @@ def page(view: JobView, snapshot: Snapshot) -> str:
 
 def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
     """All there is to say about one job, for `--json`."""
-    return {**view.record(), "expected_start": start_record(_start(view, snapshot))}
+    told = snapshot.numbers.get(view.id)
+    numbers = {} if told is None else {"numbers": told_numbers.record(told)}
+    return {**view.record(), "expected_start": start_record(_start(view, snapshot)), **numbers}
 
 
 def _places(nodes: dict[str, int]) -> str:
@@ -270,6 +273,9 @@ def _preempted_lines(view: JobView) -> Iterator[str]:
 def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     """Return the lines about the job's place in the queue's order. Order is not a barrier: who fits may start before
     who does not."""
+    if (numbers := snapshot.numbers.get(view.id)) is not None:
+        yield from told_numbers.lines(numbers)
+        yield from _start_lines(view, snapshot)
     if view.state not in _WAITS or snapshot.partial:
         return
     queue = [place.job for place in queue_positions(snapshot.cluster, view.queue, len(snapshot.cluster.jobs))]
@@ -289,6 +295,7 @@ def _start_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     yield "expected start"
     if found.nearly_sure_s[0] < latest_s:
         yield f"  {said(found, now_s)} (that holds every other time)"
+    if found.nearly_sure_s[0] < min(latest_s, found.nearly_sure_s[1]):
         yield f"  {interval(found.nearly_sure_s, now_s)} (that holds nine times in ten)"
     if latest_s < inf:
         after = f", when {found.after} ends" if found.after else ""

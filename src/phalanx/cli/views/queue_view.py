@@ -9,6 +9,8 @@ from math import isfinite
 from typing import Any
 
 from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.numbers import standing_of
+from phalanx.client.connection import Object
 from phalanx.model.job import Phase
 from phalanx.model.pod import PODS, Amount, format_amount
 from phalanx.model.queue import QueueState
@@ -64,6 +66,7 @@ class QueueView:
                     "guaranteed": one.guaranteed,
                     "limit": one.limit,
                     "borrowed": one.borrowed,
+                    "lendable": one.lendable,
                 }
                 for one in standing.usage
             ],
@@ -82,6 +85,12 @@ def views(snapshot: Snapshot) -> list[QueueView]:
         for standing in queue_statuses(snapshot.cluster, places=0)
     ]
     return [*found, *_unknown(snapshot)]
+
+
+def told_view(summary: Object) -> QueueView:
+    """Return the queue as the cluster tells every user about it."""
+    standing = standing_of(summary)
+    return QueueView(standing=standing, gang=True, exists=True, wrong=standing.fault)
 
 
 def row(view: QueueView) -> list[str]:

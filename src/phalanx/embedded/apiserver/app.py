@@ -30,8 +30,7 @@ from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, PODS, RO
 from phalanx.embedded.apiserver.endpoints.reconcilers.definitions import Definitions
 from phalanx.embedded.apiserver.endpoints.reconcilers.quota_usage import QuotaUsage
 from phalanx.embedded.apiserver.endpoints.reconcilers.type_checking import TypeChecking
-from phalanx.embedded.apiserver.endpoints.subresources.aggregated import DASHBOARDS, Aggregated
-from phalanx.embedded.apiserver.endpoints.subresources.aggregated import GROUP as VISIBILITY
+from phalanx.embedded.apiserver.endpoints.subresources.aggregated import DASHBOARDS, GROUPS, Aggregated
 from phalanx.embedded.apiserver.endpoints.subresources.logs import Logs
 from phalanx.embedded.apiserver.endpoints.subresources.metrics import Metrics
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
@@ -197,7 +196,7 @@ class Api:
         if target.sub == "scale":
             return answers.value(request, self._scales.read(target))
         resource = target.resource
-        if resource.group == VISIBILITY:
+        if resource.group in GROUPS:
             return await self._aggregated.get(request)
         self.reader.check_version(request)
         stored = self.store.get(resource.key, target.namespace, target.name)

@@ -32,7 +32,7 @@ from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.auth.private import write_private
 from phalanx.embedded.apiserver.auth.reviews import REVIEWS
 from phalanx.embedded.apiserver.endpoints import bootstrap
-from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED
+from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED, OF_NUMBERS
 from phalanx.embedded.apiserver.registry.builtin import emulating
 from phalanx.embedded.apiserver.registry.metrics import METRICS
 from phalanx.embedded.apiserver.registry.routing import Registry
@@ -83,7 +83,7 @@ async def open_api(settings: Settings) -> Api:
     journal = Journal(settings.database, accept_loss=settings.accept_loss)
     fresh = journal.fact("furnished", 0) == 0
     store = Store(journal, settings.retention)
-    registry = Registry((*emulating(settings.emulated_version), *REVIEWS, *AGGREGATED, *METRICS))
+    registry = Registry((*emulating(settings.emulated_version), *REVIEWS, *AGGREGATED, *OF_NUMBERS, *METRICS))
     accounts = AccountTokens(settings.account_key, store)
     api = Api(store, registry, Tokens(settings.tokens, accounts.user), accounts, settings)
     try:

@@ -44,6 +44,7 @@ _ROLES = Kind(group=_GROUP, plural="roles", name="Role")
 _SLURM, _OPERATES, _ADMINISTERS = "phalanx:slurm", "phalanx:slurm-operator", "phalanx:slurm-administrator"
 _SITE, _NUMBER, _USAGE = coordinators.SITE, "phalanx-slurm-number", "phalanx-usage"
 _SYSTEM = "kube-system"
+_NUMBERS = "visibility.phalanx.dev"
 _NOT_FOUND = 404
 SITE_RULES: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_SITE, _USAGE, _NUMBER], "verbs": ["get"]},
@@ -69,6 +70,7 @@ _RULES: dict[str, list[dict[str, Any]]] = {
         {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": _READ},
         {"apiGroups": ["node.k8s.io"], "resources": ["runtimeclasses"], "verbs": _READ},
         {"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": _READ},
+        {"apiGroups": [_NUMBERS], "resources": ["queues/summary"], "verbs": ["get"]},
         VIEW_RULE,
     ],
     coordinators.ROLE: coordinators.RULES,
@@ -92,6 +94,7 @@ _RULES: dict[str, list[dict[str, Any]]] = {
             "resources": ["localqueues/pendingworkloads"],
             "verbs": ["get"],
         },
+        {"apiGroups": [_NUMBERS], "resources": ["jobs/reason"], "verbs": ["get"]},
         {"apiGroups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": _READ},
         {"apiGroups": [""], "resources": ["pods/exec", "pods/attach", "pods/portforward"], "verbs": ["get", "create"]},
         {"apiGroups": [""], "resources": ["pods/ephemeralcontainers"], "verbs": ["get", "update", "patch"]},

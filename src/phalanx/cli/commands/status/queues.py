@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from phalanx.cli.cluster.live_state import look
+from phalanx.cli.cluster.live_state import look, may_see_all
+from phalanx.cli.cluster.numbers import fetch_summaries
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.terminal.output import print_json, print_table
-from phalanx.cli.views.queue_view import COLUMNS, GIVES_WAY, row, views
+from phalanx.cli.views.queue_view import COLUMNS, GIVES_WAY, QueueView, row, told_view, views
+from phalanx.client.connection import Connection
 
 
 async def queues(*, target: Target | None = None, json: bool = False) -> None:
@@ -28,8 +30,15 @@ async def queues(*, target: Target | None = None, json: bool = False) -> None:
         Print JSON: cpu in millicores, everything else in whole units.
     """
     async with connected(target) as connection:
-        found = views(await look(connection))
+        found = await _views(connection)
     if json:
         print_json([view.record() for view in found])
     else:
         print_table(COLUMNS, [row(view) for view in found], GIVES_WAY)
+
+
+async def _views(connection: Connection) -> list[QueueView]:
+    """Return the queues; to a user who may not list all jobs as the cluster tells each user. Raises PhalanxError."""
+    if not await may_see_all(connection) and (summaries := await fetch_summaries(connection)) is not None:
+        return [told_view(each) for each in summaries]
+    return views(await look(connection))

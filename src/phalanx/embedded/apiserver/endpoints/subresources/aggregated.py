@@ -1,6 +1,8 @@
-"""What another process on this machine answers, as an aggregated API server does on a cluster: Kueue's visibility API,
-of which the scheduler alone knows the order, and the paths below `/ws/v1/`, which are of no API group, for dashboards
-made for YuniKorn: roles say by `nonResourceURLs` who may read these, and who may post a file to be checked.
+"""What another process on this machine answers, as an aggregated API server does on a cluster.
+
+That are Kueue's visibility API, of which the scheduler alone knows the order, Phalanx' own (`NUMBERS`), and the paths
+below `/ws/v1/`, which are of no API group, for dashboards made for YuniKorn. For these paths roles say by
+`nonResourceURLs` who may read them, and who may post a file to be checked.
 
 Who asks, and whether he may, is decided here as for any other path; the question then goes to a Unix socket in the data
 directory. While nobody listens there the answer is 503, as of an APIService that is not available.
@@ -32,6 +34,8 @@ from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.request import Request, Response
 
 GROUP = "visibility.kueue.x-k8s.io"
+NUMBERS = "visibility.phalanx.dev"
+GROUPS = frozenset({GROUP, NUMBERS})
 DASHBOARDS = "/ws/v1/"
 _CHECKED = "/ws/v1/validate-conf"
 _MOST_CHECKED = 1 << 20  # bytes: as of a ConfigMap
@@ -54,6 +58,19 @@ AGGREGATED: tuple[Resource, ...] = tuple(
     )
     for version in ("v1beta2", "v1beta1")
     for kind, namespaced in (("ClusterQueue", False), ("LocalQueue", True))
+)
+OF_NUMBERS: tuple[Resource, ...] = tuple(
+    Resource(
+        group=NUMBERS,
+        version="v1",
+        kind=kind,
+        plural=f"{kind.lower()}s",
+        singular=kind.lower(),
+        namespaced=namespaced,
+        verbs=(),
+        subresources=(Subresource(name=name, kind=f"{kind}{name.title()}", verbs=("get",)),),
+    )
+    for kind, namespaced, name in (("Queue", False, "summary"), ("Job", True, "reason"))
 )
 
 
