@@ -22,7 +22,7 @@ from phalanx.embedded.apiserver.auth.rbac import GROUP as RBAC
 from phalanx.embedded.apiserver.auth.rbac import Asked
 from phalanx.embedded.apiserver.auth.reviews import AUTHENTICATION, AUTHORIZATION, Reviewer
 from phalanx.embedded.apiserver.endpoints import answers, parts
-from phalanx.embedded.apiserver.endpoints.delete import Deleter, delete_options
+from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, delete_options
 from phalanx.embedded.apiserver.endpoints.listing import Reader
 from phalanx.embedded.apiserver.endpoints.paths.public import Public
 from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import SlurmNumbers
@@ -246,10 +246,11 @@ class Api:
 
     async def _delete(self, target: Target, request: Request) -> Response:
         body = decode_body(request.body, request.content_type, "DeleteOptions") if request.body else None
-        deleted = await self.deleter.delete(target, delete_options(request, body))
-        resource = target.resource
+        options, resource = delete_options(request, body), target.resource
+        deleted = await self.deleter.delete(target, options)
+        warnings = _delete_warnings(resource, options)
         if not deleted.gone or resource.strategy.delete_returns_object:
-            return answers.one(resource, request, deleted.stored)
+            return answers.one(resource, request, deleted.stored, warnings=warnings)
         meta = deleted.stored.obj["metadata"]
         details = {"name": meta["name"], "group": resource.group, "kind": resource.plural, "uid": meta["uid"]}
         return answers.value(
@@ -261,6 +262,7 @@ class Api:
                 "status": "Success",
                 "details": {key: value for key, value in details.items() if value},
             },
+            warnings=warnings,
         )
 
     async def _delete_collection(self, target: Target, request: Request) -> Response:
@@ -270,13 +272,19 @@ class Api:
         found = self.reader.select(target, listed)
         await self.deleter.collection(target, found, options)
         meta = {"resourceVersion": str(self.store.version)}
-        return await answers.many(target.resource, request, [stored for _, _, stored in found], meta)
+        answer = await answers.many(target.resource, request, [stored for _, _, stored in found], meta)
+        return replace(answer, warnings=_delete_warnings(target.resource, options))
 
 
 def _built_in(registry: Registry, group: str, plural: str) -> Resource:
     found = registry.find(group, "v1", plural)
     assert found is not None
     return found
+
+
+def _delete_warnings(resource: Resource, options: DeleteOptions) -> tuple[str, ...]:
+    text = resource.strategy.delete_warning
+    return (text,) if text and not options.policy else ()
 
 
 def _payer(user: User) -> str:

@@ -62,7 +62,8 @@ def test_a_token_is_its_account(api: Server) -> None:
     made = api.request()
     account = api.ask("GET", f"{ACCOUNTS}/robot").body
     assert made.code == 201
-    assert made.body["spec"] == {"expirationSeconds": 3600, "audiences": [account_tokens.ISSUER]}
+    default = {"expirationSeconds": 3600, "audiences": [account_tokens.ISSUER], "boundObjectRef": None}
+    assert made.body["spec"] == default
     assert api.review(made.body["status"]["token"]) == {
         "authenticated": True,
         "user": {

@@ -172,4 +172,4 @@ def test_the_refusal_names_the_field() -> None:
     path = ("pytorchReplicaSpecs", "Master", "template", "spec", "containers")
     field = ".".join(("spec", *path))
     assert refused(changed(CASES[0][0], ("spec", *path), "x")).startswith(f"{field}: Invalid value: ")
-    assert refused(changed(CASES[0][0], ("spec", *path), ...)) == f"{field}: Required value"
+    assert refused(changed(CASES[0][0], ("spec", *path), ...)).startswith(f"{field}: Required value")

@@ -145,7 +145,8 @@ def _filled(spec: Object, name: str) -> Object:
     kind = (spec.get("boundObjectRef") or {"kind": "Pod"}).get("kind", "")
     if kind not in _BOUND:
         raise bad_request(f'cannot bind token for serviceaccount "{name}" to type "{kind}"')
-    return spec | {"expirationSeconds": min(ends_s, _LONGEST_S), "audiences": spec.get("audiences") or [ISSUER]}
+    filled = {"expirationSeconds": min(ends_s, _LONGEST_S), "audiences": spec.get("audiences") or [ISSUER]}
+    return {"boundObjectRef": None} | spec | filled
 
 
 def _held(about: Object) -> list[str]:

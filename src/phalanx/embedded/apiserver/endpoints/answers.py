@@ -18,7 +18,7 @@ from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.storage.store import Stored, decode, encode
 from phalanx.embedded.apiserver.storage.watch import Frame, line_of
 from phalanx.embedded.apiserver.transport import negotiation
-from phalanx.embedded.apiserver.transport.negotiation import PROTOBUF, YAML, Accept, encode_yaml, not_acceptable
+from phalanx.embedded.apiserver.transport.negotiation import PROTOBUF, YAML, Accept, encode_yaml, no_such_form
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
 from phalanx.embedded.apiserver.transport.request import Request, Response
 from phalanx.embedded.apiserver.transport.tables.table import as_partial_metadata
@@ -57,7 +57,7 @@ def form_of(resource: Resource, request: Request, *, listing: bool = False, stre
         found = _form(resource, request, accept, listing)
         if found is not None:
             return found
-    raise not_acceptable(stream=stream)
+    raise no_such_form(stream=stream)
 
 
 def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -> Form | None:

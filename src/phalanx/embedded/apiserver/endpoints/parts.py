@@ -28,7 +28,7 @@ from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.registry.catalogue import Catalogue
 from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy
 from phalanx.embedded.apiserver.registry.kinds.policy import signing
-from phalanx.embedded.apiserver.registry.routing import Registry
+from phalanx.embedded.apiserver.registry.routing import Registry, method_not_allowed
 from phalanx.embedded.apiserver.storage.store import Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.request import Request, Response
@@ -193,10 +193,10 @@ class Knowledge:
         """Note in managedFields which fields this write has set."""
         if old is not None:
             managed_fields.track_update(resource, obj, old, manager, subresource, now_text())
-        elif (resource.group, resource.kind) in managed_fields.UNTRACKED:
-            obj["metadata"].pop("managedFields", None)
-        else:
+        elif managed_fields.is_tracked_from_birth(resource, obj):
             managed_fields.track_create(resource, obj, manager, now_text())
+        else:
+            obj["metadata"].pop("managedFields", None)
 
     def patched(self, resource: Resource, media: str, current: Object, patch: Any) -> Object:
         """`current` after a patch; shares with it what the patch does not touch. Raises `ApiError`."""
@@ -274,12 +274,12 @@ class Discovery:
         self._catalogue = Catalogue(registry)
 
     def answer(self, request: Request, path: str) -> Response | None:
-        """None for a path that is not discovery's."""
-        if request.method not in ("GET", "HEAD"):
-            return None
+        """None for a path that is not discovery's. Raises `ApiError` 405."""
         found = self._catalogue.answer(path, request.accept, request.host)
         if found is None:
             return None
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
         if request.accept and request.accept[0].media != negotiation.JSON and found.media == negotiation.JSON:
             media, body = negotiation.render(request.accept, decode(found.body))
             return Response(body=body, media=media, headers=((b"vary", b"Accept"),))

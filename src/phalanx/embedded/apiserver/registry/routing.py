@@ -69,6 +69,11 @@ class Registry:
     def serves_group(self, group: str) -> bool:
         return any(one == group for one, _ in self._served)
 
+    def builds_in(self, group: str) -> bool:
+        """Return whether the group is built in. What is below it and is not served is answered with a Status; for a
+        group of CustomResourceDefinitions, as for no group at all, the answer is a text."""
+        return any(one.group == group and not one.custom for one in self._resources)
+
     def serves_version(self, group: str, version: str) -> bool:
         return (group, version) in self._served
 
@@ -100,7 +105,7 @@ def locate(registry: Registry, path: str) -> Target | None:
     elif parts[0] == "apis" and len(parts) > 3:
         group, version, rest = parts[1], parts[2], parts[3:]
         if not registry.serves_version(group, version):
-            if registry.serves_group(group):
+            if registry.builds_in(group):
                 raise no_such_path()
             return None
     else:

@@ -63,9 +63,16 @@ def accepted(header: str) -> tuple[Accept, ...]:
     return tuple(form for _, _, form in sorted(weighed, key=lambda one: one[:2]))
 
 
-def not_acceptable(*, stream: bool = False) -> ApiError:
-    message = f"406: Not Acceptable\n\nAvailable representations: {_STREAMED if stream else _LISTED}"
+def not_acceptable() -> ApiError:
+    """406 for an Accept header without any media type that is served."""
+    message = f"406: Not Acceptable\n\nAvailable representations: {_LISTED}"
     return ApiError(406, "NotAcceptable", message, details={})
+
+
+def no_such_form(*, stream: bool = False) -> ApiError:
+    """406 for media types that are served, in a form that this kind, or a stream, does not have."""
+    message = f"only the following media types are accepted: {_STREAMED if stream else _LISTED}"
+    return ApiError(406, "NotAcceptable", message)
 
 
 def render(accept: Iterable[Accept], value: Any) -> tuple[str, bytes]:

@@ -192,18 +192,37 @@ def test_a_range_is_not_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "amount", "problem"),
+    ("name", "amount", "problems"),
     [
-        ("requests.cpu", "1", ""),
-        ("requests.nvidia.com/gpu", "8", ""),
-        ("count/jobs.batch", "5", ""),
-        ("pods", "1500m", 'Invalid value: "1500m": must be an integer'),
-        ("cores", "1", 'Invalid value: "cores": must be a standard resource for quota'),
+        ("requests.cpu", "1", ()),
+        ("requests.nvidia.com/gpu", "8", ()),
+        ("count/jobs.batch", "5", ()),
+        ("pods", "1500m", ("must be an integer",)),
+        (
+            "cores",
+            "1",
+            ("must be a standard resource type or fully qualified", "must be a standard resource for quota"),
+        ),
+        ("storage", "1", ("must be a standard resource for quota",)),
     ],
 )
-def test_quotas_are_on_known_resources(name: str, amount: str, problem: str) -> None:
-    expected = [f"spec.hard[{name}]: {problem}"] if problem else []
+def test_quotas_are_on_known_resources(name: str, amount: str, problems: tuple[str, ...]) -> None:
+    value = amount if amount != "1" else name
+    expected = [f'spec.hard[{name}]: Invalid value: "{value}": {problem}' for problem in problems]
     assert refusal("resourcequotas", named(spec={"hard": {name: amount}})) == expected
+
+
+def test_limits_are_on_known_resources() -> None:
+    item = {"type": "Container", "max": {"cores": "1"}, "default": {"a/b/c": "1"}}
+    found = refusal("limitranges", named(spec={"limits": [item]}))
+    standard = "must be a standard resource type or fully qualified"
+    assert found[:2] == [
+        f'spec.limits[0].max[cores]: Invalid value: "cores": {standard}',
+        'spec.limits[0].max[cores]: Invalid value: "cores": must be a standard resource for containers',
+    ]
+    assert any(
+        line.startswith('spec.limits[0].default[a/b/c]: Invalid value: "a/b/c": a valid label key') for line in found
+    )
 
 
 # --- roles -----------------------------------------------------------------------------------------------------------

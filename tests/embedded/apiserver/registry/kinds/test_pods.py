@@ -180,7 +180,9 @@ def test_wrong_pods_are_refused(spec: Any, lines: list[str]) -> None:
             {"requests": {"cores": "1"}},
             [
                 'spec.containers[0].resources.requests[cores]: Invalid value: "cores": '
-                "must be a standard resource for containers"
+                "must be a standard resource type or fully qualified",
+                'spec.containers[0].resources.requests[cores]: Invalid value: "cores": '
+                "must be a standard resource for containers",
             ],
         ),
     ],

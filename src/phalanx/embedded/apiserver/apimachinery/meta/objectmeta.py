@@ -119,8 +119,11 @@ _DOUBLE_OWNERS = (
 
 
 def keep_system_fields(meta: Meta, old: Meta) -> None:
-    """Keep the old value of each field that an update cannot change and is not refused for."""
-    for name in ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
+    """Keep the old value of each field that an update cannot change and is not refused for (`rest.BeforeUpdate`)."""
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if old.get(name):
+            meta[name] = old[name]
+    for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if not meta.get(name):
             _take(meta, old, name)
     _take(meta, old, "generation")

@@ -54,6 +54,7 @@ class Strategy:
     delete_returns_object: bool = False
     # What DELETE without propagationPolicy does with dependents: "background" or "orphan" (batch/v1 Job).
     default_propagation: str = "background"
+    delete_warning: str = ""  # where the request does not say what becomes of the dependents
 
     def default(self, obj: Object) -> None:
         """Fill what the user left out (SetDefaults_*). Runs on every decoded or patched object, must be idempotent."""

@@ -15,6 +15,8 @@ import msgspec
 
 from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
 
+NO_FIELD = "<nil>"  # the field of a cause that is about no field, or about the whole object
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:

@@ -34,7 +34,7 @@ from phalanx.embedded.apiserver.apimachinery.schema.typed import Comparison, com
 BEFORE_FIRST_APPLY, ANCIENT = "before-first-apply", "ancient-changes"
 MAX_UPDATE_MANAGERS = 10
 # Kinds that controllers write in great numbers and nobody applies: not tracked from birth (0011).
-UNTRACKED = frozenset({("", "Pod"), ("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
+_UNTRACKED = frozenset({("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
 
 # What every object has and no manager owns.
 _OWNERLESS = frozenset(
@@ -202,6 +202,13 @@ def reset_fields(resource: Resource, subresource: str) -> Node:
     if subresource == "status":
         return {"f:spec": MEMBER, "f:metadata": MEMBER} if resource.custom else {"f:spec": MEMBER}
     return {}
+
+
+def is_tracked_from_birth(resource: Resource, obj: Object) -> bool:
+    """Return whether the record of a new object begins with its creator (0011): not for pods of a controller."""
+    if (resource.group, resource.kind) == ("", "Pod"):
+        return not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+    return (resource.group, resource.kind) not in _UNTRACKED
 
 
 def track_create(resource: Resource, obj: Object, manager: str, now: str) -> None:

@@ -99,7 +99,7 @@ def qualified_name(text: str) -> Problems:
     parts = text.split("/")
     found: list[str] = []
     if len(parts) > 2:
-        message = _regex_error("a qualified name " + NAME_ERROR, _NAME_PART, "MyName", "my.name", "123-abc")
+        message = _regex_error("a valid label key " + NAME_ERROR, _NAME_PART, "MyName", "my.name", "123-abc")
         return (message + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",)
     if len(parts) == 2:
         if not parts[0]:

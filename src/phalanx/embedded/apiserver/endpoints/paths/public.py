@@ -6,7 +6,7 @@ import platform
 
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints import parts
-from phalanx.embedded.apiserver.registry.routing import Registry, no_such_path
+from phalanx.embedded.apiserver.registry.routing import Registry, method_not_allowed, no_such_path
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.request import Request, Response, json_response, text_response
 
@@ -44,6 +44,8 @@ class Public:
         """404 for a path that is nothing at all."""
         path = request.path.rstrip("/") or "/"
         if path == "/version":
+            if request.method not in ("GET", "HEAD"):
+                raise method_not_allowed()
             return json_response(VERSION)
         if path.startswith(_HEALTH) and path.split("/")[1] in ("healthz", "livez", "readyz"):
             return text_response("ok")
@@ -54,6 +56,6 @@ class Public:
             refusal = ApiError(404, "NotFound", _NO_AUTOSCALING, details={})
             media, body = negotiation.render(request.accept, refusal.status())
             return Response(code=404, body=body, media=media, warnings=(_NO_AUTOSCALING,))
-        if path.startswith("/apis/") and self._registry.serves_group(path.split("/")[2]):
+        if path.startswith("/api/") or (path.startswith("/apis/") and self._registry.builds_in(path.split("/")[2])):
             raise no_such_path()
         return text_response("404 page not found\n", 404)

@@ -12,12 +12,13 @@ Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource and /customr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, Strategy, Subresource
-from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, bad_request
+from phalanx.embedded.apiserver.apimachinery.meta.status import NO_FIELD, Cause, bad_request, invalid_value
 from phalanx.embedded.apiserver.apimachinery.schema import schema as builtin_schema
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
 from phalanx.embedded.apiserver.registry.crd.check import calls_for_webhook, change_causes, definition_causes
@@ -28,6 +29,14 @@ from phalanx.embedded.apiserver.registry.discovery import version_order
 KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+# What keeps rules from being evaluated (`hasBlockingErr` of k8s.io/apiextensions-apiserver), and what is said then.
+_BLOCKING = frozenset(f"FieldValue{what}" for what in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
+_UNCHECKED = invalid_value(
+    NO_FIELD,
+    None,
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation",
+)
 _FREE: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -270,11 +279,25 @@ class CustomStrategy(Strategy):
         return self._wrong(obj, old)
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
-        return self._wrong(obj, old)
+        """The status is checked by itself: messages name its fields from there."""
+        found = [] if "status" not in obj else list(causes(*self._status(obj, old)))
+        fields = (f"status.{one.field}" if one.field not in ("", NO_FIELD) else "status" for one in found)
+        return self._by_rules([replace(one, field=at) for one, at in zip(found, fields, strict=True)], obj, old)
+
+    def _status(self, obj: Object, old: Object) -> tuple[Any, Mapping[str, Any], Any]:
+        schema = _own_properties(self._schema).get("status") or {}
+        return obj["status"], schema, old.get("status", ABSENT)
 
     def _wrong(self, obj: Object, old: Any) -> list[Cause]:
-        """Rules run only on what fits the schema."""
-        return list(causes(obj, self._schema, old)) or list(broken(obj, self._ruled, old))
+        return self._by_rules(list(causes(obj, self._schema, old)), obj, old)
+
+    def _by_rules(self, found: list[Cause], obj: Object, old: Any) -> list[Cause]:
+        """Add the rules that do not hold. They are not evaluated on an object that may not be what they expect."""
+        if not self._ruled:
+            return found
+        if any(cause.reason in _BLOCKING for cause in found):
+            return [*found, _UNCHECKED]
+        return [*found, *broken(obj, self._ruled, old)]
 
     @cached_property
     def _ruled(self) -> Mapping[str, Any]:

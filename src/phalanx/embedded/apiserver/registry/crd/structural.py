@@ -11,6 +11,7 @@ Sources: k8s.io/apiextensions-apiserver/pkg/apiserver/schema (pruning, defaultin
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ import msgspec
 from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.expressions.pattern import PatternError, compiled
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    NO_FIELD,
     Cause,
     duplicate,
     not_supported,
@@ -110,18 +112,17 @@ def defaulted(value: Any, schema: Schema) -> None:
 
 
 def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Iterator[Cause]:
-    """Yield what is wrong with a value and was not so before."""
+    """Yield what is wrong with a value and was not so before. As in k8s.io/kube-openapi a wrong type does not end the
+    search: an enumeration lacks the value all the same."""
     if value == old and path:
         return
-    if value is None:
-        if not schema.get("nullable") and schema.get("type"):
-            yield _type_cause(path, schema["type"], "null")
-        return
     kind = _type_of(value)
+    if value is None and schema.get("nullable"):
+        return
     if (wanted := _wanted_type(schema)) and not _fits(kind, value, wanted):
         yield _type_cause(path, wanted, kind)
-        return
-    yield from _combined_causes(value, schema, path)
+    if value is not None:
+        yield from _combined_causes(value, schema, path)
     match value:
         case str():
             yield from _string_causes(value, schema, path)
@@ -246,16 +247,17 @@ def _identity(item: Any, keys: Any) -> str:
 
 
 def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
-    kind, seen = schema.get("x-kubernetes-list-type"), set()
+    """Yield the second of equal items of a set, or of items with equal keys of a map."""
+    kind = schema.get("x-kubernetes-list-type")
     if kind not in ("set", "map"):
         return
     keys = schema.get("x-kubernetes-list-map-keys") or ()
+    seen: Counter[str] = Counter()
     for place, item in enumerate(value):
-        identity = _identity(item, keys if kind == "map" else ())
-        if identity in seen:
-            shown = {key: item.get(key) for key in keys} if kind == "map" and isinstance(item, dict) else item
+        shown = {key: item[key] for key in keys if key in item} if kind == "map" and isinstance(item, dict) else item
+        seen[identity := _shown(shown)] += 1
+        if seen[identity] == 2:
             yield duplicate(f"{path}[{place}]", shown)
-        seen.add(identity)
 
 
 def _object_causes(value: Object, schema: Schema, old: Any, path: str) -> Iterator[Cause]:
@@ -275,17 +277,29 @@ def _object_causes(value: Object, schema: Schema, old: Any, path: str) -> Iterat
 
 
 def _combined_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
-    def valid(inner: Schema) -> bool:
-        return next(causes(value, inner, path=path), None) is None
-
-    if (any_of := schema.get("anyOf")) and not any(map(valid, any_of)):
-        yield _wrong(path, value, "must validate at least one schema (anyOf)")
+    """Yield what a combination of schemas does not allow, and what is wrong by the schema that comes closest."""
+    if any_of := schema.get("anyOf"):
+        found = [list(causes(value, inner, path=path)) for inner in any_of]
+        if all(found):
+            yield _of_combination(path, "must validate at least one schema (anyOf)")
+            yield from min(found, key=len)
     if one_of := schema.get("oneOf"):
-        fitting = sum(map(valid, one_of))
-        if fitting != 1:
-            found = "Found none valid" if not fitting else f"Found {fitting} valid alternatives"
-            yield _wrong(path, value, f"must validate one and only one schema (oneOf). {found}")
-    for inner in schema.get("allOf") or ():
-        yield from causes(value, inner, path=path)
-    if schema.get("not") is not None and valid(schema["not"]):
-        yield _wrong(path, value, "must not validate the schema (not)")
+        found = [list(causes(value, inner, path=path)) for inner in one_of]
+        if fitting := found.count([]):
+            if fitting > 1:
+                said = f"must validate one and only one schema (oneOf). Found {fitting} valid alternatives"
+                yield _of_combination(path, said)
+        else:
+            yield _of_combination(path, "must validate one and only one schema (oneOf). Found none valid")
+            yield from min(found, key=len)
+    found = [list(causes(value, inner, path=path)) for inner in schema.get("allOf") or ()]
+    yield from (cause for one in found for cause in one)
+    if any(found):
+        yield _of_combination(path, f"must validate all the schemas (allOf){'. None validated' if all(found) else ''}")
+    if schema.get("not") is not None and next(causes(value, schema["not"], path=path), None) is None:
+        yield _of_combination(path, "must not validate the schema (not)")
+
+
+def _of_combination(path: str, said: str) -> Cause:
+    """Such a cause names no field: only its message does."""
+    return Cause("FieldValueInvalid", f'Invalid value: "": "{path}" {said}', NO_FIELD)

@@ -35,6 +35,14 @@ INTEGER_RESOURCES = frozenset(
     {"pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims"}
     | {"services.nodeports", "services.loadbalancers"}
 )
+COMPUTE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+STANDARD_RESOURCES = (
+    COMPUTE_RESOURCES
+    | {f"{which}.{name}" for which in ("requests", "limits") for name in COMPUTE_RESOURCES}
+    | {"storage", "requests.storage"}
+    | INTEGER_RESOURCES
+)
+QUOTA_HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 
 
 def complain(found: Found, field: str, value: Any, problems: Problems) -> None:
@@ -138,10 +146,18 @@ def is_overcommitable(name: str) -> bool:
     return is_native(name) and not name.startswith("hugepages-")
 
 
-def container_resource_name(found: Found, name: str, path: str) -> None:
+def resource_name(found: Found, name: str, path: str) -> None:
+    """The name of any resource: a standard one, or one with a domain."""
     if problems := formats.qualified_name(name):
         complain(found, path, name, problems)
-    elif "/" not in name:
+    elif "/" not in name and not (name in STANDARD_RESOURCES or name.startswith(QUOTA_HUGE_PAGES)):
+        found.append(invalid_value(path, name, "must be a standard resource type or fully qualified"))
+
+
+def container_resource_name(found: Found, name: str, path: str) -> None:
+    """The name of a resource of containers; a wrong name gets each cause that it has."""
+    resource_name(found, name, path)
+    if "/" not in name:
         if name not in ("cpu", "memory", "ephemeral-storage") and not name.startswith("hugepages-"):
             found.append(invalid_value(path, name, "must be a standard resource for containers"))
     elif not is_native(name) and not is_extended(name):

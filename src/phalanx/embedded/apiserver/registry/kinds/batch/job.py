@@ -32,6 +32,10 @@ class JobStrategy(SpecAndStatus):
 
     counts = True
     default_propagation = "orphan"
+    delete_warning = (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+        "or set propagationPolicy=Orphan to suppress this warning"
+    )
 
     def __init__(self, version: str = "1.36") -> None:
         self._template_change = EMULATED_VERSIONS[version]

@@ -39,8 +39,6 @@ Spec = Mapping[str, Any]
 class PodGroupStrategy(SpecAndStatus):
     """`podgroups.scheduling.k8s.io`."""
 
-    delete_returns_object = True
-
     def default(self, obj: Object) -> None:
         obj["spec"].setdefault("disruptionMode", "Pod")
 
@@ -66,8 +64,6 @@ class PodGroupStrategy(SpecAndStatus):
 
 class PodGroupTemplatesStrategy(Strategy):
     """`workloads.scheduling.k8s.io`."""
-
-    delete_returns_object = True
 
     def validate(self, obj: Object) -> list[Cause]:
         if obj["metadata"].get("resourceVersion"):

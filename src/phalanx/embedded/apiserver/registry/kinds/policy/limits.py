@@ -29,13 +29,7 @@ _OF_PODS = {"pods", "cpu", "memory"} | {
 }
 
 AT_MOST_DEFAULT = "default request value {} is greater than default limit value {}"
-QUOTA_PREFIXES = ("count/", "hugepages-", "requests.hugepages-")
-QUOTA_NAMES = (
-    frozenset({"cpu", "memory", "ephemeral-storage"})
-    | {f"{which}.{name}" for which in ("requests", "limits") for name in ("cpu", "memory", "ephemeral-storage")}
-    | {"requests.storage"}
-    | checks.INTEGER_RESOURCES
-)
+QUOTA_NAMES = checks.STANDARD_RESOURCES - {"storage"}
 
 
 class LimitRangeStrategy(Strategy):
@@ -81,6 +75,10 @@ def _item(found: Found, item: Item, sort: str, path: str) -> None:
         for key in ("default", "defaultRequest"):
             if item.get(key):
                 found.append(forbidden_field(f"{path}.{key}", "may not be specified when `type` is 'Pod'"))
+    check_name = checks.container_resource_name if sort in ("Pod", "Container") else checks.resource_name
+    for key in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
+        for name in item.get(key) or () if sort != "Pod" or not key.startswith("default") else ():
+            check_name(found, name, f"{path}.{key}[{name}]")
     names = {name for key in ("min", "max", "default", "defaultRequest") for name in item.get(key) or {}}
     for name in sorted(names):
         for key, low, high, text in (
@@ -109,13 +107,8 @@ class QuotaStrategy(SpecAndStatus):
         found: Found = []
         for name, amount in (obj["spec"].get("hard") or {}).items():
             path = f"spec.hard[{name}]"
-            if problems := formats.qualified_name(name):
-                complain(found, path, name, problems)
-            elif (
-                "/" not in name
-                and name not in QUOTA_NAMES
-                and not name.startswith(("count/", "hugepages-", "requests.hugepages-"))
-            ):
+            checks.resource_name(found, name, path)
+            if "/" not in name and name not in QUOTA_NAMES and not name.startswith(checks.QUOTA_HUGE_PAGES):
                 found.append(invalid_value(path, name, "must be a standard resource for quota"))
             checks.resource_amount(found, name, amount, path)
         _scopes(found, obj["spec"])
