@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Images of Python often set it, and then each of the hundreds of processes that tests start compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo page check test style types script fast all fuzz examples lock audit bench tables clean
+.PHONY: help setup demo page check test style types script fast all fuzz examples lock audit site bench tables clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -69,6 +69,9 @@ lock: setup      ## pin what requirements*.in need, each file by its hash (minut
 
 audit: setup     ## known vulnerabilities of what is pinned, by pip-audit (its database is on the network)
 	@$(BIN)/python tools/audit
+
+site: setup      ## the documentation as a site with search, in out/site; every link is checked
+	@$(BIN)/python tools/site --strict
 
 bench: setup     ## the benchmarks, one JSON object a line
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
