@@ -21,6 +21,7 @@ from phalanx.cli.submission.sending import beyond, shut
 from phalanx.cli.terminal.output import counted, duration, table
 from phalanx.cli.views import job_view, node_view, queue_view
 from phalanx.cli.views.expected_start import interval
+from phalanx.cli.views.job_row import COLUMNS, short_row
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
@@ -108,10 +109,10 @@ def find(seen: Snapshot, name: str, namespace: str) -> job_view.JobView:
 
 
 def jobs_table(seen: Snapshot) -> str:
-    cells = [job_view.row(view, NOW_S, with_namespace=False) for view in job_view.views(seen)]
+    cells = [short_row(view, NOW_S, with_namespace=False) for view in job_view.views(seen)]
     console = Console(width=200, color_system=None)
     with console.capture() as printed:
-        console.print(table(job_view.COLUMNS, cells))
+        console.print(table(COLUMNS, cells))
     return "\n".join(line.rstrip() for line in printed.get().splitlines())
 
 
@@ -180,7 +181,7 @@ async def test_a_job_whose_pods_have_ended_runs_until_it_is_said_how() -> None:
     over["status"] = {"succeeded": 2}
     seen = snapshot(node("n1"), queue("default"), over)
     [view] = job_view.views(seen)
-    assert job_view.row(view, NOW_S, with_namespace=False) == [
+    assert short_row(view, NOW_S, with_namespace=False) == [
         *("train", "default", "running", "0/2", "2m10s"),
         "its pods have ended; how, its Job says in a moment",
     ]
@@ -318,7 +319,7 @@ async def test_the_pods_of_a_volcano_job_are_shown_under_the_name_that_its_user_
     seen.objects[PODS]["default/claimant-main-0"]["metadata"]["ownerReferences"] = [owner]
     [view] = job_view.views(seen)
     assert (view.id, view.name, view.kind) == ("default/podgroup:claimant-d75b", "claimant", "Job.batch.volcano.sh")
-    assert job_view.row(view, NOW_S, with_namespace=True)[0] == "default/claimant"
+    assert short_row(view, NOW_S, with_namespace=True)[0] == "default/claimant"
     assert view_of(FoundJob(kind="vcjob", namespace="default", name="claimant"), seen) == view
     assert view_of(FoundJob(kind="job", namespace="default", name="claimant"), seen) is None
 
@@ -468,7 +469,7 @@ async def test_finished_jobs_say_when_a_waiting_one_is_expected_to_start() -> No
     assert told["nearly_sure"][1] < told["latest"] == "2026-01-01T02:00:00Z"
     expected = job_view.expected_starts(job_view.views(seen), seen)
     assert list(expected) == ["default/next"]
-    row = job_view.row(view, NOW_S, with_namespace=False, expected=expected["default/next"])
+    row = short_row(view, NOW_S, with_namespace=False, expected=expected["default/next"])
     assert row[-1].startswith("expected 00:21–00:25 UTC; the largest free node has 0 of the 1 cpu asked")
 
 
@@ -593,7 +594,7 @@ def test_tasks_of_an_array_that_wait_are_one_line_and_others_stay_as_they_are() 
         node("n1"), queue("default"), *(array_job(task, cap=2) for task in (5, 6, 7, 9)), batch_job("b", 1, "99")
     )
     found = job_view.views(seen)
-    lines = [job_view.row(view, NOW_S, with_namespace=False)[:4] for view in job_view.tasks_together(found)]
+    lines = [short_row(view, NOW_S, with_namespace=False)[:4] for view in job_view.tasks_together(found)]
     assert sorted(lines) == [["b", "default", "queued", "0/1"], ["sweep[5-7,9%2]", "default", "queued", "0/4"]]
     over = [replace(view, state="complete" if view.task in {5, 6} else "running") for view in found if view.array]
     assert [view.name for view in job_view.tasks_together(over)] == ["sweep[5-6%2]", "sweep-7", "sweep-9"]

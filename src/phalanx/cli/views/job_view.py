@@ -32,9 +32,8 @@ from phalanx.report.queue_status import queue_positions
 from phalanx.slurm.notation.arrays import shown
 from phalanx.state.cluster import JobRecord, time_limit_s
 
-COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
-GIVES_WAY = ("SINCE", "QUEUE")
 _NODES_SHOWN = 3
+_GPU = "nvidia.com/gpu"
 MANY_JOBS = 200
 _AGAIN_S = 2.0  # its controller may take that long to say that a new Job is suspended
 _WAITS = ("queued", "promised")
@@ -92,6 +91,12 @@ class JobView:
         """Return the number of the task within its array; None for other jobs."""
         number = self.name.removeprefix(f"{self.array}-") if self.array else ""
         return int(number) if number.isascii() and number.isdigit() else None
+
+    @property
+    def gpus(self) -> int:
+        """Return the GPUs that all its pods request."""
+        asked = ((role.count, dict(role.shape.requests)) for role in self.roles)
+        return sum(count * requests.get(_GPU, 0) for count, requests in asked)
 
     @property
     def title(self) -> str:
@@ -152,19 +157,6 @@ def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) ->
     if finished:
         found += _finished(snapshot)
     return [view for view in found if not namespace or view.namespace == namespace]
-
-
-def row(view: JobView, now_s: float, *, with_namespace: bool, expected: StartForecast | None = None) -> list[str]:
-    """The cells of `COLUMNS`."""
-    start = f"{said(expected, now_s)}; " if expected is not None else ""
-    return [
-        view.title if with_namespace else view.name,
-        view.queue,
-        view.state,
-        f"{view.placed}/{view.wanted}",
-        duration(now_s - view.since_s),
-        start + view.where(),
-    ]
 
 
 def expected_starts(found: Sequence[JobView], snapshot: Snapshot) -> Mapping[str, StartForecast]:

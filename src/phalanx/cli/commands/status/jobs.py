@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -14,10 +15,12 @@ from rich.live import Live
 
 from phalanx.cli.cluster.live_state import look
 from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of, require_namespace
+from phalanx.cli.terminal.moments import past_moment
 from phalanx.cli.terminal.output import console, note, print_json, print_json_line, print_table, table
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.cli.views.expected_start import start_record
-from phalanx.cli.views.job_view import COLUMNS, GIVES_WAY, JobView, expected_starts, row, tasks_together, views
+from phalanx.cli.views.job_row import COLUMNS, GIVES_WAY, WIDE, WIDE_GIVES_WAY, short_row, wide_row
+from phalanx.cli.views.job_view import JobView, expected_starts, tasks_together, views
 from phalanx.client.connection import Connection
 from phalanx.errors import PhalanxError
 from phalanx.model.reason import StartForecast
@@ -39,6 +42,15 @@ class Shown:
     state: tuple[Literal["queued", "promised", "starting", "running", "stopping", "complete", "failed"], ...] = ()
     """Jobs in that state; may be given again."""
 
+    since: str = ""
+    """Jobs that were submitted since then: 10m or 7d (ago), 18:00, 2026-01-31."""
+
+    sort: Literal["name", "user", "queue", "state", "submitted", "priority", "gpus"] | None = None
+    """Order the jobs by that. [default: what runs first, then the queue in its order]"""
+
+    wide: bool = False
+    """Also show user, GPUs, what is requested, how long it may still run, and the expected start."""
+
     def of(self, found: Sequence[JobView], names: Sequence[str]) -> list[JobView]:
         """Return the jobs that are meant, in their order. Raises PhalanxError for a name that none of them has."""
         for name in names:
@@ -47,7 +59,12 @@ class Shown:
                     f"no job {name} runs or waits there. `phalanx jobs -A --finished` shows more, and "
                     f"`phalanx explain {name}` knows jobs that are gone."
                 )
-        return [view for view in found if self.holds(view, names)]
+        return self.sorted(view for view in found if self.holds(view, names))
+
+    def sorted(self, found: Iterable[JobView]) -> list[JobView]:
+        """Return the jobs in the order that is asked for."""
+        key = None if self.sort is None else _SORTS[self.sort]
+        return list(found) if key is None else sorted(found, key=key)
 
     def holds(self, view: JobView, names: Sequence[str]) -> bool:
         """Return True for a job that is meant."""
@@ -56,7 +73,19 @@ class Shown:
             and (not self.user or view.user in self.user)
             and (not self.queue or view.queue in self.queue)
             and (not self.state or view.state in self.state)
+            and (not self.since or view.submitted_s >= past_moment("--since", self.since, time.time()))
         )
+
+
+_SORTS: Mapping[str, Callable[[JobView], tuple[Any, ...]]] = {
+    "name": lambda view: (view.namespace, view.name),
+    "user": lambda view: (view.user, view.submitted_s),
+    "queue": lambda view: (view.queue, view.submitted_s),
+    "state": lambda view: (view.state, view.submitted_s),
+    "submitted": lambda view: (view.submitted_s, view.id),
+    "priority": lambda view: (-view.priority, view.submitted_s),
+    "gpus": lambda view: (-view.gpus, view.submitted_s),
+}
 
 
 def _is_named(view: JobView, name: str) -> bool:
@@ -83,7 +112,8 @@ async def jobs(
 
         phalanx jobs
         phalanx jobs train sweep/7
-        phalanx jobs --user ada --state queued
+        phalanx jobs --user ada --state queued --sort submitted
+        phalanx jobs --wide --since 1d
         phalanx jobs -A --watch
         phalanx jobs -n team-a --finished
         phalanx jobs --json | jq '.[] | select(.state == "queued") | .reason.text'
@@ -111,10 +141,12 @@ async def jobs(
         if scope.one and not found:
             await require_namespace(connection, scope.one)
     expected = expected_starts(found, snapshot)
+    columns, gives_way = (WIDE, WIDE_GIVES_WAY) if shown.wide else (COLUMNS, GIVES_WAY)
     if json:
         print_json([{**view.record(), "expected_start": start_record(expected.get(view.id))} for view in found])
     elif found:
-        print_table(COLUMNS, rows(tasks_together(found), snapshot.now_s, scope, expected), GIVES_WAY)
+        lines = rows(tasks_together(found), snapshot.now_s, scope, expected, wide=shown.wide)
+        print_table(columns, lines, gives_way)
     else:
         where = f"namespace {scope.one} (-A shows every one)" if scope.one else "any namespace"
         over = "nor is there one that is over" if finished else "--finished shows those that are over"
@@ -122,9 +154,14 @@ async def jobs(
 
 
 def rows(
-    found: list[JobView], now_s: float, scope: Scope, expected: Mapping[str, StartForecast] | None = None
+    found: list[JobView],
+    now_s: float,
+    scope: Scope,
+    expected: Mapping[str, StartForecast] | None = None,
+    *,
+    wide: bool = False,
 ) -> list[list[str]]:
-    known = expected or {}
+    known, row = expected or {}, wide_row if wide else short_row
     return [row(view, now_s, with_namespace=scope.all_namespaces, expected=known.get(view.id)) for view in found]
 
 
@@ -137,10 +174,12 @@ async def _watch(
     with Live(console=screen, auto_refresh=False) if screen.is_terminal and not json else nullcontext() as live:
         while True:
             snapshot = await look(connection, scope.one)
-            found = [view for view in views(snapshot, scope.one, finished=finished) if shown.holds(view, names)]
+            seen = views(snapshot, scope.one, finished=finished)
+            found = shown.sorted(view for view in seen if shown.holds(view, names))
             if live is not None:
-                lines = rows(tasks_together(found), snapshot.now_s, scope)
-                live.update(table(COLUMNS, lines, screen.width, GIVES_WAY), refresh=True)
+                lines = rows(tasks_together(found), snapshot.now_s, scope, wide=shown.wide)
+                columns, gives_way = (WIDE, WIDE_GIVES_WAY) if shown.wide else (COLUMNS, GIVES_WAY)
+                live.update(table(columns, lines, screen.width, gives_way), refresh=True)
             else:
                 known = print_changes(found, known, snapshot.now_s, scope, json)
             await asyncio.sleep(_LOOK_S)
@@ -157,7 +196,7 @@ def print_changes(
         if json:
             print_json_line(view.record())
         else:
-            print("\t".join(row(view, now_s, with_namespace=scope.all_namespaces)), flush=True)
+            print("\t".join(short_row(view, now_s, with_namespace=scope.all_namespaces)), flush=True)
     return now
 
 
