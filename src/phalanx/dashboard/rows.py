@@ -134,6 +134,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `forecast_s`: the moment of the forecast; None: there is none.
     `head`, `head_s`: the job for which nodes are reserved first, and its latest start.
     `past`: whether there is a ledger to read.
+    `study`: what is shown instead of a cluster that runs now; empty: it runs now.
     `terminal`: how commands name the cluster (`--kubeconfig FILE`)."""
 
     at_s: float = 0
@@ -147,6 +148,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     head: str = ""
     head_s: float | None = None
     past: bool = False
+    study: str = ""
     terminal: str = ""
 
 
@@ -187,3 +189,29 @@ class State:
 
 
 SECTIONS = ("queues", "nodes", "reasons", "jobs", "reservations", "played")
+
+
+class _Whole(msgspec.Struct, kw_only=True):
+    """The answer of GET /state, row by row."""
+
+    facts: Facts
+    queues: list[QueueRow]
+    nodes: list[NodeRow]
+    reasons: list[ReasonRow]
+    jobs: list[JobRow]
+    reservations: list[ReservationRow]
+    played: list[PlayedRow]
+
+
+def state_from(whole: Mapping[str, Any]) -> State:
+    """Return the state that the answer of GET /state has. Raises msgspec.ValidationError."""
+    found = msgspec.convert(whole, _Whole)
+    return State(
+        facts=found.facts,
+        queues={row.name: row for row in found.queues},
+        nodes={row.name: row for row in found.nodes},
+        reasons={row.key: row for row in found.reasons},
+        jobs={row.id: row for row in found.jobs},
+        reservations={row.name: row for row in found.reservations},
+        played={row.job: row for row in found.played},
+    )

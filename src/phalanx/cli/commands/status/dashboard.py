@@ -26,6 +26,7 @@ from phalanx.cli.terminal.output import log_to_stderr, note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.cli.views.page.agents import SELF, ClusterAgent, admitted
 from phalanx.cli.views.page.following import Following
+from phalanx.cli.views.page.study import read_state
 from phalanx.client.connection import ApiError, Connection
 from phalanx.dashboard.access import Doorkeeper, Viewer
 from phalanx.dashboard.changes import Board
@@ -106,6 +107,7 @@ async def dashboard(
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0,
     open: bool = False,
     read_only: bool = False,
+    state: Path | None = None,
     target: Target | None = None,
     space: Namespace | None = None,
     ledger: str | None = None,
@@ -132,6 +134,8 @@ async def dashboard(
         Open the page in this machine's browser.
     read_only
         Offer no actions: nobody can cancel, hold or release a job on the page.
+    state
+        Show a state file of `phalanx simulate --state` or `phalanx replay --state`, and no cluster.
     ledger
         The database of past jobs, for the views Time and Shares. [default: $PHALANX_LEDGER, else that beside the
         kubeconfig]
@@ -139,6 +143,9 @@ async def dashboard(
     entrance = entrance or Entrance()
     entrance.public()
     require(note)
+    if state is not None:
+        await _serve_study(state, port, open)
+        return
     async with connected(target) as connection:
         url = ledger or find_ledger_of(target, os.environ)
         facts = Facts(cluster=_cluster(connection), past=url is not None, terminal=_terminal(target))
@@ -151,12 +158,32 @@ async def dashboard(
         following = Following(connection, facts, namespace, url)
         page = Page(following, door, served_files(), Board(), acts=not read_only)
         async with serving(page, port):
-            how = "\n\nOpen this link in a browser. Ctrl-C stops the page." if sys.stdout.isatty() else ""
-            print(f"{door.link}{how}", flush=True)
-            if open and not await asyncio.to_thread(webbrowser.open, door.link):
-                note("no browser could be started; open the link by hand")
+            await _print_link(door.link, open)
             with contextlib.suppress(asyncio.CancelledError):
                 await until_stopped(following.run(page.publish))
+
+
+async def _print_link(link: str, opens: bool) -> None:
+    how = "\n\nOpen this link in a browser. Ctrl-C stops the page." if sys.stdout.isatty() else ""
+    print(f"{link}{how}", flush=True)
+    if opens and not await asyncio.to_thread(webbrowser.open, link):
+        note("no browser could be started; open the link by hand")
+
+
+async def _nothing_more() -> None:
+    await asyncio.Event().wait()
+
+
+async def _serve_study(file: Path, port: int, opens: bool) -> None:
+    """Serve a state file, which does not change."""
+    shown, study = read_state(file)
+    door = Doorkeeper(Viewer(name=getpass.getuser()), time.monotonic)
+    page = Page(study, door, served_files(), Board(), acts=False)
+    page.publish(shown)
+    async with serving(page, port):
+        await _print_link(door.link, opens)
+        with contextlib.suppress(asyncio.CancelledError):
+            await until_stopped(_nothing_more())
 
 
 async def _serve_all(

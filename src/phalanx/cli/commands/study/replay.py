@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +13,10 @@ from cyclopts import Parameter
 
 from phalanx.cli.files.recording import Step, decided, steps
 from phalanx.cli.terminal.output import counted, note, print_json_line
+from phalanx.cli.views.page.study import Observer, encoded
+from phalanx.dashboard.rows import Facts
 from phalanx.dialects.schema.recording import written
+from phalanx.errors import PhalanxError
 from phalanx.model.event import Event
 from phalanx.model.job import Placement
 from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
@@ -31,6 +35,7 @@ def replay(
     last: int | None = None,
     job: str | None = None,
     json: bool = False,
+    state: Path | None = None,
 ) -> int:
     """Replay a recording: what the scheduler was told at each step, and what it decides.
 
@@ -42,6 +47,7 @@ def replay(
         phalanx scheduler --record monday.jsonl      # or `phalanx up --record`, or `phalanx snapshot now.jsonl`
         phalanx replay monday.jsonl --job default/train
         phalanx replay monday.jsonl --step --first 120
+        phalanx replay monday.jsonl --last 120 --state now.json && phalanx dashboard --state now.json
 
     Parameters
     ----------
@@ -55,29 +61,60 @@ def replay(
         Show only steps in which this job (NAMESPACE/NAME) is told of or decided about.
     json
         Print every step as a line of JSON.
+    state
+        Write the state after the last step that was replayed: `phalanx dashboard --state` shows it.
     """
-    cluster, differing, seen, shown = Cluster(), 0, 0, 0
+    cluster, differing, seen, shown, observer = Cluster(), 0, 0, 0, _observer(recording, state)
     for each in steps(recording):
         if last is not None and each.number > last:
             break
         cluster = Cluster() if each.begins else cluster
         plan = decided(cluster, each)
+        if observer is not None:
+            observer.note(each.events, plan, each.now_s)
         seen, differs = each.number, each.actions is not None and list(each.actions) != list(plan.actions)
         differing += differs
         if each.number < first or (job is not None and not concerns(each, plan, job)):
             continue
         shown += 1
-        if json:
-            print_json_line(as_json(each, plan, differs=differs))
-        else:
-            print("\n".join(told(each, plan, differs=differs)))
+        _print(each, plan, differs=differs, json=json)
         if step and not pressed_enter():
             break
-    if job is not None and not shown:
-        note(f"no step that was to be shown is about a job {job}; jobs are named NAMESPACE/NAME")
+    if observer is not None and state is not None:
+        observer.show(cluster)
+        _write(state, encoded(observer))
+    _tell_end(seen, differing, missed=job if not shown else None)
+    return 1 if differing else 0
+
+
+def _print(each: Step, plan: Plan, *, differs: bool, json: bool) -> None:
+    if json:
+        print_json_line(as_json(each, plan, differs=differs))
+    else:
+        print("\n".join(told(each, plan, differs=differs)))
+
+
+def _tell_end(seen: int, differing: int, missed: str | None) -> None:
+    """Say how many steps were replayed. `missed`: the job that no shown step is about."""
+    if missed is not None:
+        note(f"no step that was to be shown is about a job {missed}; jobs are named NAMESPACE/NAME")
     whole = counted(seen, "step")
     note(f"{whole}; {differing} decided otherwise than recorded" if differing else f"{whole}, as recorded")
-    return 1 if differing else 0
+
+
+def _observer(recording: Path, state: Path | None) -> Observer | None:
+    """Return who takes note of each step for a state file, if one is asked for."""
+    facts = Facts(cluster=recording.name, past=True, study=f"recording {recording.name}")
+    return Observer(facts=facts) if state is not None else None
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write the file, readable by its owner only: it has names of users. Raises PhalanxError."""
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+            out.write(content)
+    except OSError as error:
+        raise PhalanxError(f"{file} cannot be written: {error.strerror}") from error
 
 
 def concerns(each: Step, plan: Plan, job: str) -> bool:

@@ -26,6 +26,7 @@ from phalanx.cli.study.simulation.results import (
     write_parquet,
     write_report,
     write_schedule,
+    write_state,
 )
 from phalanx.cli.study.simulation.tuning import tune
 from phalanx.cli.terminal.output import counted, note, print_json_line, print_table
@@ -114,6 +115,7 @@ def _of_all(source: Source, chance: Chance, results: Results) -> Cell:
         checkpoint_s=chance.checkpoint_s(),
         keep=results.schedule is not None,
         draw=results.report is not None,
+        state=results.state is not None,
         fair_starts=results.fair_starts or 0,
         compactions=results.compactions or 0,
     )
@@ -235,6 +237,7 @@ def _write(outcomes: Sequence[Outcome], rows: Sequence[Row], results: Results, *
     """The files that are asked for; what could not be written, and why. `several`: more than one run was asked for."""
     wanted: list[tuple[Path | None, Callable[[Path], None]]] = [
         (results.report, lambda file: write_report(outcomes, file)),
+        (results.state, lambda file: write_state(outcomes, file)),
         (results.csv, lambda file: write_csv(rows, file)),
         (results.parquet, lambda file: write_parquet(rows, file)),
     ]

@@ -29,6 +29,8 @@ from phalanx.cli.study.simulation.workload_file import assembled, read_cluster, 
 from phalanx.cli.study.simulation.workload_nodes import Site
 from phalanx.cli.terminal.output import counted
 from phalanx.cli.terminal.stopping import die_with
+from phalanx.cli.views.page.study import Observer, encoded
+from phalanx.dashboard.rows import Facts
 from phalanx.errors import PhalanxError
 from phalanx.simulator.cluster.disturbance import Faults
 from phalanx.simulator.measures.compaction import compaction
@@ -38,10 +40,11 @@ from phalanx.simulator.readers import swf
 from phalanx.simulator.readers.lines import OnError
 from phalanx.simulator.readers.openb import read_nodes
 from phalanx.simulator.readers.recognise import is_node_list, reader_of
-from phalanx.simulator.report.picture import Picture, picture
+from phalanx.simulator.report.picture import Picture, picture, waiting_over_time
 from phalanx.simulator.run.inflate import allocated, inflated
 from phalanx.simulator.run.play import play, policy_for
 from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.schedule.sweep import window
 from phalanx.simulator.workload.generate import generated, scaled, shaken
 from phalanx.simulator.workload.workload import Task, Workload, gpu_nodes, machine, on_nodes
 
@@ -76,6 +79,7 @@ class Cell:
     checkpoint_s: float | None = None
     keep: bool = False  # the schedule itself is wanted, not its measures alone
     draw: bool = False  # and its picture, for a report
+    state: bool = False  # and a state file of the moment with the longest queue
     fair_starts: int = 0  # of how many jobs the fair start time is found out
     compactions: int = 0  # in how many orders nodes are taken away
 
@@ -88,6 +92,7 @@ class Outcome:
     measures: dict[str, Any]
     schedule: Schedule | None = None
     picture: Picture | None = None
+    state: bytes = b""
 
 
 def workload_of(source: Source, seed: int) -> Workload:
@@ -216,13 +221,27 @@ def run(
         measures |= compaction(schedule, policy_for(setup, workload), loop.step, cell.compactions, stopped)
     if cell.fair_starts and not schedule.interrupted:
         measures |= fair_starts(schedule, alike, cell.fair_starts)
+    state = _longest_queue(schedule, alike, stopped) if cell.state and not schedule.interrupted else b""
     measures["interrupted"] |= bool(cell.compactions or cell.fair_starts) and stopped()
     return Outcome(
         cell=cell,
         measures=measures,
         schedule=schedule if cell.keep else None,
         picture=picture(schedule) if cell.draw else None,
+        state=state,
     )
+
+
+def _longest_queue(schedule: Schedule, alike: Callable[..., Schedule], stopped: Callable[[], bool]) -> bytes:
+    """Return the state file of the moment with the longest queue. The same is played again up to that moment."""
+    since_s, until_s = window(schedule)
+    _, queued = waiting_over_time(schedule, since_s, until_s)
+    bin_s = (until_s - since_s) / max(1, len(queued))
+    at_s = since_s + (max(range(len(queued)), key=queued.__getitem__, default=0) + 0.5) * bin_s
+    study = f"simulation of {schedule.workload.name} under {schedule.policy}"
+    observer = Observer(at_s, facts=Facts(cluster=schedule.workload.name, past=True, study=study))
+    alike(schedule.workload, step=observer.step, stopped=lambda: observer.state is not None or stopped())
+    return encoded(observer) if observer.state is not None else b""
 
 
 def _filling(schedule: Schedule) -> dict[str, float]:

@@ -113,6 +113,10 @@ class Results:
     report: Path | None = None
     """Write a page (HTML) that draws what each policy made of it, for the first seed of each."""
 
+    state: Path | None = None
+    """Write the state at the moment with the longest queue, for the first policy and seed: `phalanx dashboard --state`
+    shows it."""
+
     schedule: Path | None = None
     """Write when each job started and ended: CSV, or SWF if the name ends so."""
 
@@ -140,7 +144,7 @@ class Results:
         """Hours of playing shall not end with a file that cannot be written, or written over what was read. Raises
         PhalanxError."""
         known = {file.resolve() for file in read}
-        files = [file for file in (self.report, self.schedule, self.csv, self.parquet) if file is not None]
+        files = [file for file in (self.report, self.state, self.schedule, self.csv, self.parquet) if file is not None]
         for at, file in enumerate(files):
             if not file.parent.is_dir():
                 raise PhalanxError(f"{file} cannot be written: there is no folder {file.parent}")

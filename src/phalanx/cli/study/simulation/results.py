@@ -198,6 +198,14 @@ def write_report(outcomes: Sequence[Outcome], file: Path) -> None:
     file.write_text(page(pictures, [each.measures for each in drawn.values()], made_by=command()), encoding="utf-8")
 
 
+def write_state(outcomes: Sequence[Outcome], file: Path) -> None:
+    """The state file of the first run that has one. Raises PhalanxError if none has."""
+    found = next((outcome.state for outcome in outcomes if outcome.state), b"")
+    if not found:
+        raise PhalanxError(f"{file} is not written: no run got as far as its longest queue")
+    file.write_bytes(found)
+
+
 def command() -> str:
     return " ".join(["phalanx", *sys.argv[1:]])
 

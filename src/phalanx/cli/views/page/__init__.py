@@ -5,5 +5,6 @@ rows        a snapshot as rows
 past        the ledger as rows
 sooner      changes that could start a job sooner, each played forward
 following   the cluster, followed by watch
+study       a state from a simulation or a recording, as a file
 agents      what viewers do by their own credentials
 """

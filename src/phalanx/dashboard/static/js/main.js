@@ -191,6 +191,7 @@ function Banners({ model, lost, inSeconds }) {
   const silent = model.alive !== null && model.alive < -SILENT_MIN;
   return html`${lost && html`<div class="banner" role="alert"><${Icon} name="info" /><span><b>The connection was lost.</b> You see the state of ${clock(0)}. ${inSeconds ? `The next try is in ${plural(inSeconds, "second")}.` : "Trying now."}</span><button class="act" type="button" onClick=${retryNow}>Try now</button></div>`}
     ${!lost && silent && html`<div class="banner warn" role="status"><${Icon} name="info" /><span><b>The scheduler has not been at work for ${span(-model.alive)}</b> (it was last seen at ${clock(model.alive)}). Jobs that run go on; none start.</span></div>`}
+    ${model.facts.study && html`<div class="banner note" role="status"><${Icon} name="info" /><span>This is a moment of the <b>${model.facts.study}</b>. No cluster runs it.</span></div>`}
     ${model.facts.namespaces && html`<div class="banner warn" role="status"><${Icon} name="info" /><span>You may list the jobs of ${model.facts.namespaces.length === 1 ? "namespace" : "the namespaces"} ${model.facts.namespaces.join(", ")} only. Other jobs are shown without names, as far as they are shown.</span></div>`}`;
 }
 
@@ -205,7 +206,7 @@ function Header({ model, view, lost, setOpen }) {
       <nav class="tabs" aria-label="Views">${TABS.map(([name, label]) => html`<a key=${name} href=${`#/${name}`} aria-current=${current(name)}><${Icon} name=${name} size=${20} />${label}</a>`)}</nav>
       <div class="right">
         <button class="find" type="button" onClick=${() => setOpen("find")}><${Icon} name="find" /><span>Find anything</span><kbd aria-hidden="true">Ctrl K</kbd></button>
-        <button class=${`live ${lost ? "lost" : ""}`} type="button" onClick=${flipZone} title="Times in UTC, or in the zone of this browser"><i></i><span>${lost ? `not since ${clock(0)}` : `live, ${clock(0)}`} ${zone()}</span><span class="sr">; ${lost ? "the connection is lost" : "live"}; change the time zone</span></button>
+        <button class=${`live ${lost ? "lost" : ""}`} type="button" onClick=${flipZone} title="Times in UTC, or in the zone of this browser"><i></i><span>${lost ? `not since ${clock(0)}` : `${model.facts.study ? "at" : "live,"} ${clock(0)}`} ${zone()}</span><span class="sr">; ${lost ? "the connection is lost" : model.facts.study ? "this moment of the study" : "live"}; change the time zone</span></button>
         <button class="icon-btn" type="button" onClick=${flipTheme} aria-label="Light or dark"><${Icon} name=${theme.value === "dark" ? "sun" : "moon"} /></button>
         <button class="icon-btn keys-btn" type="button" onClick=${() => setOpen("keys")} aria-label="Keys"><${Icon} name="keys" /></button>
         ${model.facts.user && html`<span class="me" title=${`${model.facts.user}; may list the jobs of ${model.facts.namespaces?.join(", ") ?? "all namespaces"}`}>${model.facts.user.slice(0, 2).toUpperCase()}</span>`}

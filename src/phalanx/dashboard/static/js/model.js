@@ -218,7 +218,7 @@ function jobOf(row, minutes, placed, reasons) {
   const end = row.end_s != null ? Math.max(1, minutes(row.end_s)) : limit === null ? null : Math.max(1, since + limit);
   return {
     id: row.id,
-    namespace: row.id.split("/")[0],
+    namespace: row.id.includes("/") ? row.id.split("/")[0] : "",
     name: row.id.slice(row.id.indexOf("/") + 1),
     user: row.user ?? "",
     queue: row.queue ?? "",
@@ -327,7 +327,7 @@ function goneOf(past, minutes, placed, jobs) {
     if (!gone.has(row.job))
       gone.set(row.job, {
         id: row.job,
-        namespace: row.job.split("/")[0],
+        namespace: row.job.includes("/") ? row.job.split("/")[0] : "",
         name: row.job.slice(row.job.indexOf("/") + 1),
         user: row.user,
         queue: row.queue,

@@ -326,7 +326,7 @@ function Facts({ job }) {
     ${row("took", hours > 0.05 && html`${unitHours(hours)}${lost > 0.05 ? html`<br /><span class="bad">${unitHours(lost)} lost to preemption</span>` : ""}`)}
   </dl>
   <${Actions} job=${job} />
-  ${job.namespace !== "other" && html`<div class="section"><h2>The same in a terminal</h2>${commands.map((text) => html`<div class="cmd" key=${text}><code>${text}</code><${Copy} text=${text} /></div>`)}</div>`}</aside>`;
+  ${job.namespace !== "other" && !model.facts.study && html`<div class="section"><h2>The same in a terminal</h2>${commands.map((text) => html`<div class="cmd" key=${text}><code>${text}</code><${Copy} text=${text} /></div>`)}</div>`}</aside>`;
 }
 
 /** How its last run ended, first of all if it did not end by itself. */
@@ -374,7 +374,7 @@ export function Job() {
     ns = job.namespace;
   const age = reason ? `for ${span(-job.since)}` : "",
     size = job.units ? units(job.units) : "";
-  return html`<nav class="crumbs" aria-label="Where"><a href="#/jobs">Jobs</a><span>/</span><a href=${jobsHref(`ns:${ns}`)}>${ns}</a></nav>
+  return html`<nav class="crumbs" aria-label="Where"><a href="#/jobs">Jobs</a>${ns && html`<span>/</span>`}${ns && html`<a href=${jobsHref(`ns:${ns}`)}>${ns}</a>`}</nav>
     <div class="jobhead"><h1><bdi>${job.name}</bdi></h1><${State} of=${job.state} /><span class="sub">${[age, size].filter(Boolean).join(", ")}</span>${!reason?.never && html`<a class="btn right" href=${`#/time?job=${encodeURIComponent(id)}`}><${Icon} name="time" />Show in time</a>`}</div>
     <${Ended} job=${job} />
     <div class="jobgrid"><div>
@@ -383,8 +383,8 @@ export function Job() {
       ${reason && html`<section class="section" aria-label="Why it waits"><p class="why"><b>${reason.code}</b>: ${linked(brief(reason.text), id)}.${" "}<span class="dim">${advice(job, model)}</span></p><${Pods} job=${job} /><${Blockers} job=${job} /></section>`}
       ${job.runs && html`<${Runs} job=${job} />`}
       ${reason && !reason.never && html`<section class="section" aria-labelledby="h-when"><div class="section-head"><h2 id="h-when">When it is expected to start</h2></div><${When} job=${job} /></section>`}
-      ${reason && job.state === "queued" && ns !== "other" && html`<${Sooner} job=${job} />`}
-      ${(job.runs || job.over) && ns !== "other" && html`<${Output} job=${job} />`}
+      ${reason && job.state === "queued" && ns !== "other" && !model.facts.study && html`<${Sooner} job=${job} />`}
+      ${(job.runs || job.over) && ns !== "other" && !model.facts.study && html`<${Output} job=${job} />`}
       <${History} job=${job} />
     </div><${Facts} job=${job} /></div>`;
 }

@@ -1,0 +1,161 @@
+"""A state of the page from a simulation or a recording, as a file: `phalanx dashboard --state FILE` shows it.
+
+An `Observer` is told each step. It keeps what the ledger would have, so the page has a past; at one moment it takes a
+copy of the cluster, from which the state is made as that of a real cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from phalanx import loop
+from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.views.page.future import outlook
+from phalanx.cli.views.page.past import rows
+from phalanx.cli.views.page.rows import Unit, state_of
+from phalanx.client.kind import JOBS, NODES, PODS
+from phalanx.dashboard.rows import Facts, PastRow, State, state_from
+from phalanx.errors import PhalanxError
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.ledger.accountant import Accountant
+from phalanx.ledger.entry import JobEntry
+from phalanx.model.event import Event
+from phalanx.model.job import Phase
+from phalanx.model.plan import Action, Findings, Nominate, Plan, Wait
+from phalanx.model.policy import Policy
+from phalanx.state.cluster import Cluster, nominated_placements
+
+_FORMAT = 1
+_PAST_S = 2 * 86_400.0  # so far back goes a state file; the page shows a day
+
+
+class World(Protocol):
+    """The protocol of the loop's world, as far as a step uses it."""
+
+    def apply(self, plan: Plan) -> None: ...
+
+
+class StateFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A state file. `whole`: the answer to GET /state; `past`: the starts that are over; `reasons`: the changes of the
+    reason of each job that waits (since when, and the code)."""
+
+    version: int = msgspec.field(name="phalanx state")
+    whole: dict[str, Any]
+    past: tuple[PastRow, ...] = ()
+    reasons: dict[str, tuple[tuple[float, str], ...]] = {}
+
+
+@dataclass(slots=True)
+class Observer:
+    """`at_s`: the moment to show, in seconds since the epoch."""
+
+    at_s: float = inf
+    state: State | None = None
+    past: list[PastRow] = field(default_factory=list)
+    reasons: dict[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
+    _now_s: float = 0.0
+    _entries: dict[str, JobEntry] = field(default_factory=dict)
+    _first: Findings | None = None
+    _books: Accountant = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._books = Accountant(lambda job: None, lambda: self._now_s)
+
+    def step(self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Any) -> Plan:
+        """Do a step of the loop. Before the first step after `at_s`, make the state of that moment."""
+        if self.state is None and now_s > self.at_s:
+            self._now_s = self.at_s
+            self.show(cluster)
+        plan = loop.step(cluster, events, policy, now_s, world)
+        self.note(events, plan, now_s)
+        return plan
+
+    def note(self, events: Sequence[Event], plan: Plan, now_s: float) -> None:
+        """Take note of a step."""
+        self._now_s, self._first = now_s, plan.findings or self._first
+        self._books.heard(events)
+        self._books.planned(plan.actions)
+        self._entries.update((entry.uid, entry) for entry in self._books.take())
+
+    def show(self, cluster: Cluster) -> None:
+        """Make the state of the cluster as it is."""
+        now_s, seen = self._now_s, cluster.copy()
+        snapshot = Snapshot(
+            cluster=seen,
+            events=(),
+            plan=Plan(tuple(_standing(seen)), None, self._first),
+            gangs={},
+            objects={kind: {} for kind in (JOBS, PODS, NODES, QUEUES)},
+            wrong={},
+            now_s=now_s,
+        )
+        self.state = state_of(snapshot, outlook(seen, now_s), self.facts)
+        unit = Unit(node for node in seen.columns.nodes if node is not None)
+        found = rows(self._entries.values(), unit, now_s - _PAST_S, now_s)
+        queue = seen.policy.default_queue
+        named = (row if row.queue else msgspec.structs.replace(row, queue=queue) for row in found)
+        self.past = sorted(named, key=lambda row: -row.end_s)
+        live = self._books.live.items()
+        self.reasons = {job: tuple((each.at_s, each.code) for each in entry.reasons) for job, entry in live}
+
+
+class Study:
+    """The source of a page that shows a state file."""
+
+    def __init__(self, past: Sequence[PastRow], reasons: Mapping[str, Sequence[tuple[float, str]]]) -> None:
+        self._past, self._reasons = past, reasons
+
+    async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
+        return [row for row in self._past if row.end_s >= from_s and row.start_s <= to_s]
+
+    async def history(self, job: str) -> Sequence[tuple[float, str]]:
+        return self._reasons.get(job, ())
+
+    async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
+        raise PhalanxError("a state file cannot be played forward: `phalanx simulate` plays its trace with a change")
+
+
+def _standing(cluster: Cluster) -> Sequence[Action]:
+    """Return what was decided about the jobs that wait, as one plan: their reasons and their nominations."""
+    found: list[Action] = []
+    for name, record in cluster.jobs.items():
+        if (reason := cluster.reason(name)) is not None and (record.phase is Phase.QUEUED or record.open):
+            found.append(Wait(name, reason))
+        if record.nominated and record.phase is Phase.QUEUED:
+            found.append(Nominate(name, tuple(nominated_placements(record)), record.flavors))
+    return found
+
+
+def encoded(observer: Observer) -> bytes:
+    """Return the state file."""
+    assert observer.state is not None
+    sections: Mapping[str, Any] = {name: list(rows.values()) for name, rows in observer.state.sections().items()}
+    whole = {"facts": observer.state.facts, **sections}
+    found = {"phalanx state": _FORMAT, "whole": whole, "past": observer.past, "reasons": observer.reasons}
+    return msgspec.json.encode(found)
+
+
+def read_state(file: Path) -> tuple[State, Study]:
+    """Return the state in a state file, and the source of its past. Raises PhalanxError if it is none."""
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=StateFile)
+        if found.version != _FORMAT:
+            raise PhalanxError(
+                f"{file} has version {found.version} of state files, and this program reads {_FORMAT}. Write it again "
+                "with `phalanx simulate --state` or `phalanx replay --state`."
+            )
+        return state_from(found.whole), Study(found.past, found.reasons)
+    except OSError as error:
+        raise PhalanxError(f"{file} cannot be read: {error.strerror}") from error
+    except msgspec.MsgspecError as error:
+        raise PhalanxError(
+            f"{file} is no state file: {error}. `phalanx simulate --state FILE` and `phalanx replay --state FILE` "
+            "write one."
+        ) from error
