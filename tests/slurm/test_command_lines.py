@@ -15,13 +15,18 @@ from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Association, Partition, Site
 from phalanx.slurm.commands.jobs import squeue
 from phalanx.slurm.commands.launch import sbatch
-from phalanx.slurm.jobs import fields
+from phalanx.slurm.jobs import fields, pages
 from phalanx.slurm.jobs.ask import ASK, Ask, Asks, read_ask
+from phalanx.slurm.jobs.fields import LETTERS
 from phalanx.slurm.jobs.names import file_name
+from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Reader, Usage, declare
+from phalanx.slurm.submission import manifest
 from phalanx.slurm.submission.asked import script
-from phalanx.slurm.submission.asked.request import Hardware, Request, exported, request
+from phalanx.slurm.submission.asked.forms import check_forms
+from phalanx.slurm.submission.asked.hardware import Hardware
+from phalanx.slurm.submission.asked.request import Request, exported, request
 from phalanx.slurm.submission.environment import variables
 
 READER = Reader("sbatch", declare("time,t= hold,H nice=? nodes,N=") + declare("profile=", refused=True), mixed=False)
@@ -141,12 +146,18 @@ FAILED = "Batch job submission failed: "
             f"Memory specification can not be satisfied\nsbatch: error: {FAILED}Requested node configuration",
         ),
         ("-a 5-1", FAILED + "Invalid job array specification"),
-        ("-p priv -A physics", FAILED + "Invalid account or account/partition combination specified"),
+        ("--partition=", f"invalid partition specified: (null)\nsbatch: error: {FAILED}Invalid partition name"),
+        ("-w n1,n2 -N1", "invalid number of nodes (-N 2-1)"),
+        ("-w cn1 -x cn1", FAILED + "Invalid node name specified"),
+        ("-N 1-", "Maximum node count -1 is less than minimum node count 1"),
+        ("--mem=1G --mem-per-cpu=1G", "--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive."),
+        ("--mem-per-gpu=1G", "Requested mem_per_tres=gres:gpu:1024 but did not request any GPU."),
+        ("--gpus-per-socket=1", "--gpus-per-socket option requires --sockets-per-node specification"),
+        ("--ntasks-per-gpu=2", "--ntasks-per-tres needs either a GRES GPU specification or a node/ntask specification"),
+        ("--acctg-freq=10", FAILED + "Invalid accounting frequency requested"),
+        ("--batch=fast", FAILED + "Job --batch option is invalid or not a subset of --constraints"),
         ("--gres=gpu:5", FAILED + "Requested node configuration is not available"),
         ("--gres=fpga:1", "Invalid generic resource"),
-        ("-t abc", "Invalid --time specification"),
-        ("-n none", 'Invalid numeric value "none" for --ntasks.'),
-        ("-n 99999999999999999999", 'Invalid numeric value "99999999999999999999" for --ntasks.'),
         ("--begin=whenever", "Invalid time specification (pos=0): whenever\nsbatch: error: Invalid --begin"),
         ("--deadline=2020-01-01", FAILED + "Requested time limit is invalid"),
         ("-c 17", "CPU count per node can not be satisfied"),
@@ -156,6 +167,159 @@ def test_what_is_refused_at_submission(line: str, text: str) -> None:
     with pytest.raises(Usage) as error:
         ask(f"{line} --wrap true")
     assert text in error.value.text
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "text"),
+    [
+        ("-t abc", 255, "Invalid --time specification"),
+        ("-n none", 1, 'Invalid numeric value "none" for --ntasks.'),
+        ("-n 99999999999999999999", 1, "Numeric argument (9223372036854775807) to big for --ntasks."),
+        ("--hint=nonsense", 1, 'unrecognized --hint argument "nonsense", see --hint=help'),
+        ("-m nonsense", 255, "Invalid --distribution specification"),
+        ("--switches=x", 1, 'Invalid numeric value "x" for --switches.'),
+        ("--mem-bind=nonsense", 255, 'unrecognized --mem-bind argument "nonsense"'),
+        ("--propagate=x", 1, "Bad rlimit name: x\nsbatch: error: --propagate=x is not valid."),
+        ("--profile=x", 255, "invalid --profile=x option"),
+        ("--cpu-freq=x", 255, 'unrecognized --cpu-freq argument "x"\nsbatch: error: Invalid --cpu-freq argument'),
+        ("--acctg-freq=x", 255, "Invalid --acctg-freq specification: x"),
+        ("--bbf=nofile", 1, "Invalid --bbf specification"),
+        ("-B 2:x", 1, 'Invalid numeric value "x" for second arg of -B.'),
+        ("--delay-boot=x", 255, "Invalid --delay-boot specification"),
+        ("--gpu-freq=x", 255, "Invalid --gpu-freq argument: gpu:x"),
+        ("--gres-flags=x", 255, "Invalid --gres-flags specification"),
+        ("--wait-all-nodes=2", 255, "Invalid --wait-all-nodes specification"),
+        ("--nice=99999999999", 255, "Invalid --nice value, out of range (+/- 2147483645)"),
+        ("--no-kill=x", 255, "Invalid --no-kill specification"),
+    ],
+)
+def test_values_that_cannot_be_read_are_refused_in_slurms_words(line: str, status: int, text: str) -> None:
+    said, _ = sbatch._READER.read(line.split())
+    with pytest.raises(Usage) as error:
+        check_forms("sbatch", dict(said))
+    assert (error.value.status, error.value.text) == (status, f"sbatch: error: {text}")
+
+
+def test_hints_change_nothing_but_what_scontrol_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    line = (
+        "-m block:cyclic --mem-bind=local --propagate=STACK --profile=task --no-kill --get-user-env --priority=10 "
+        "--mcs-label=x --hint=nomultithread --switches=1@10 --ntasks-per-socket=2 --gpu-bind=closest "
+        "--cpu-freq=low-high --delay-boot=5 --gres-flags=disable-binding --kill-on-invalid-dep=yes --spread-job "
+        "--power=level --bb=x -S 2"
+    )
+    said, _ = sbatch._READER.read(line.split())
+    check_forms("sbatch", dict(said))
+    assert capsys.readouterr().err == (
+        "sbatch: error: Ignoring -S since it's not allowed by configuration (AllowSpecResourcesUsage = No)\n"
+    )
+    plain, hinted = ask("").ask, ask(line).ask
+    shown = ["\n".join(map(" ".join, pages.job(Job(number=1, ask=one, state="PENDING")))) for one in (plain, hinted)]
+    changed = [line for line in shown[1].split("\n") if line not in shown[0].split("\n")]
+    assert [line for line in changed if not line.startswith(("SubmitTime", "SuspendTime"))] == [
+        "NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 ReqB:S:C:T=0:0:*:1",
+        "Socks/Node=* NtasksPerN:B:S:C=0:0:2:* CoreSpec=*",
+        "Features=(null) DelayBoot=00:05:00",
+        "Switches=1@00:05:00",
+        "BurstBuffer=x",
+        "CPU_min_freq=Low CPU_max_freq=High",
+        "Power=LEVEL",
+        "GresEnforceBind=NoKillOInInvalidDependent=YesSpreadJob=Yes",
+        "TresBind=gpu:closest",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "nodes", "tasks", "gpus", "shown"),
+    [
+        ("-G 5", 2, 1, 5, {"TresPerJob": "gres:gpu:5"}),
+        ("--gpus-per-task=2 -n3", 2, 3, 6, {"TresPerTask": "gres:gpu:2"}),
+        ("--ntasks-per-gpu=2 -G3", 1, 6, 3, {"TresPerJob": "gres:gpu:3", "NtasksPerTRES": "2"}),
+        ("--ntasks-per-gpu=2 -n3", 1, 3, 2, {"NtasksPerTRES": "2"}),
+        ("--gpus-per-socket=2 --sockets-per-node=1", 1, 1, 2, {"TresPerSocket": "gres:gpu:2", "sockets": "1"}),
+        ("--mem-per-gpu=8G -G2", 1, 1, 2, {"TresPerJob": "gres:gpu:2", "MemPerTres": "gres:gpu:8192"}),
+        ("--cpus-per-gpu=4 -G2", 1, 1, 2, {"TresPerJob": "gres:gpu:2", "CpusPerTres": "gres:gpu:4"}),
+        ("-B 1:4", 1, 4, 0, {"sockets": "1", "cores": "4"}),
+    ],
+)
+def test_gpus_of_a_job_of_tasks_and_of_sockets(
+    line: str, nodes: int, tasks: int, gpus: int, shown: dict[str, str]
+) -> None:
+    found = ask(line).ask
+    assert (found.node_count, found.tasks, found.total_gpus, found.shown) == (nodes, tasks, gpus, shown)
+    assert not line.startswith("--mem-per") or found.memory_mib == 16384
+    assert not line.startswith("--cpus-per") or found.cpus_of_nodes == [8]
+
+
+def test_of_several_partitions_those_that_may_run_it_give_their_nodes() -> None:
+    found = ask("-p wide,batch").ask
+    assert (found.partition, found.partitions, found.usable) == ("wide", ["wide", "batch"], ["wide", "batch"])
+    assert ask("-p wide,batch -N3").ask.usable == ["batch"]
+    assert (ask("-p closed,batch").ask.partition, ask("-p closed,batch").ask.hold) == ("batch", "")
+    waiting = Job(number=1, ask=found, state="PENDING")
+    assert (
+        LETTERS["P"].show(waiting),
+        "Partition=wide,batch " in "\n".join(" ".join(x) for x in pages.job(waiting)),
+    ) == (
+        "wide,batch",
+        True,
+    )
+    assert LETTERS["P"].show(Job(number=1, ask=found, state="RUNNING", start_s=1.0)) == "wide"
+
+
+def test_an_account_that_a_partition_does_not_take_keeps_its_job_waiting() -> None:
+    hold = ask("-p priv -A physics").ask.hold
+    assert hold == "Job's account not permitted to use this partition (priv allows chem not physics)"
+
+
+def _nodes() -> Hardware:
+    fast = [Node(name=f"n{at}", cpus=16, memory_mib=64000, gpus=0, ready=True, drained=False, features=("fast",), shape="2:8:1") for at in (1, 2)]  # fmt: skip # noqa: E501 (one expression)
+    big = [Node(name=f"n{at}", cpus=16, memory_mib=64000, gpus=4, ready=True, drained=False, features=("big",), shape="2:8:1", gpu_product="NVIDIA-A100-SXM4") for at in (3, 4)]  # fmt: skip # noqa: E501 (one expression)
+    every = (*fast, *big)
+    return Hardware(cpus=16, memory_mib=64000, gpus=4, nodes=4, each=every, names=frozenset(one.name for one in every),
+                    features=frozenset({"fast", "big"}), disk_mib=0)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "fits"),
+    [
+        ("-C fast&big", False),
+        ("-C fast|big", True),
+        ("-C [fast|big] -N2", True),
+        ("-C fast*2", True),
+        ("-C fast&", True),
+        ("-N3 -C fast", False),
+        ("-N3 --gres=gpu:1", False),
+        ("-N2 --gres=gpu:1", True),
+        ("-x n1,n2,n3,n4", False),
+        ("--gres=gpu:tesla:1", False),
+        ("--gres=gpu:a100:1", True),
+        ("-G tesla:1", False),
+        ("--threads-per-core=2", False),
+        ("--cores-per-socket=8", True),
+        ("--cores-per-socket=16", False),
+        ("--sockets-per-node=4", False),
+        ("--tmp=1", False),
+        ("-H -C fast&big", True),
+        ("-H --tmp=1", True),
+        ("-H -c 17", True),
+    ],
+)
+def test_what_no_nodes_could_ever_give_is_refused_unless_it_is_held(line: str, fits: bool) -> None:
+    said, _ = sbatch._READER.read(line.split())
+    if fits:
+        request(dict(said), SITE, _nodes(), None, [], "")
+        return
+    with pytest.raises(Usage, match="Requested node configuration is not available"):
+        request(dict(said), SITE, _nodes(), None, [], "")
+
+
+def test_a_gpu_type_is_asked_of_the_nodes_that_have_it() -> None:
+    said, _ = sbatch._READER.read(["--gres=gpu:a100:1"])
+    asked = request(dict(said), SITE, _nodes(), None, [], "").ask
+    pod = manifest.job(1, asked, SITE, {}, [])["spec"]["template"]["spec"]
+    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    wanted = {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-A100-SXM4"]}
+    assert terms == [{"matchExpressions": [wanted]}]
 
 
 def test_associations_are_enforced_where_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:

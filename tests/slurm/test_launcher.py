@@ -15,7 +15,7 @@ from phalanx.slurm.submission.manifest import launcher
 from tests.cli.upstart import until
 
 
-def launched(folder: Path, out: Path, *, sleeps: str) -> subprocess.CompletedProcess[str]:
+def launched(folder: Path, out: Path, *, sleeps: str, **more: str) -> subprocess.CompletedProcess[str]:
     """The launcher, where `sleep` does this."""
     (folder / "bin").mkdir()
     (folder / "bin" / "sleep").write_text(f"#!/bin/sh\n{sleeps}\n")
@@ -31,6 +31,7 @@ def launched(folder: Path, out: Path, *, sleeps: str) -> subprocess.CompletedPro
         "SLURM_JOB_ID": "1",
         "SLURM_JOB_NUM_NODES": "1",
         "SLURMD_NODENAME": "n1",
+        **more,
     }
     command = ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
@@ -41,6 +42,14 @@ def test_it_waits_for_the_folder_of_its_outputs_which_clients_make_after_sbatch(
     done = launched(tmp_path, out, sleeps=f"mkdir -p {out.parent}")
     assert done.returncode == 0, done.stderr
     assert out.read_text() == "done\n"
+
+
+def test_one_file_for_output_and_errors_loses_no_line(tmp_path: Path) -> None:
+    script = "#!/bin/sh\necho 1\necho 2 >&2\necho 3\necho 4 >&2\n"
+    out = tmp_path / "x.log"
+    same = str(tmp_path / "." / "x.log")
+    assert launched(tmp_path, out, sleeps="", PHALANX_SCRIPT=script, PHALANX_STDERR=same).returncode == 0
+    assert out.read_text() == "1\n2\n3\n4\n"
 
 
 @pytest.mark.parametrize("name", ["logs/out", "out"])

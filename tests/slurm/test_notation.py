@@ -172,7 +172,8 @@ def test_signals_and_warnings() -> None:
     assert [number_of(text) for text in ("USR1", "sigterm", "9", "0", "NOPE", "65")] == [10, 15, 9, None, None, None]
     assert read_warning("USR2@90") == (12, 90, False)
     assert read_warning("B:10") == (10, 60, True)
-    assert [read_warning(text) for text in ("", "USR9", "USR1@x", "R:USR1")] == [None] * 4
+    assert [read_warning(text) for text in ("", "USR9", "USR1@x")] == [None] * 3
+    assert read_warning("R:USR1") == (10, 60, False)
 
 
 @pytest.mark.parametrize("text", ["a[0-99999999999]", "a[0-999]b[0-999]", "a[1]" * 999, "a[0-65535],b"])

@@ -23,7 +23,7 @@ SITE = Site(mail_program="/bin/true", licenses={"matlab": 3})
 
 def asked(**said: str) -> Ask:
     ask = msgspec.structs.replace(ASK)
-    read_optional(ask, {name.replace("_", "-"): text for name, text in said.items()}, SITE, 64000)
+    read_optional(ask, {name.replace("_", "-"): text for name, text in said.items()}, SITE)
     return ask
 
 
@@ -38,7 +38,8 @@ def test_what_they_ask_is_in_the_job() -> None:
     assert asked(mail_type="ALL", mail_user="x@y").mail == "INVALID_DEPEND,BEGIN,END,FAIL,REQUEUE,STAGE_OUT"
     assert (asked(mail_type="end").mail_user, asked(mail_type="NONE").mail) == ("ada", "")
     assert (asked(tmp="1G").tmp_mib, asked(time_min="3").least_min, asked(prefer="fast").preferred) == (1024, 3, "fast")
-    assert (asked(mem_per_gpu="8G").memory_mib, asked(cpus_per_gpu="4").min_cpus) == (16384, 8)
+    assert asked(mail_type="TIME_LIMIT").mail == "TIME_LIMIT"
+    assert asked(exclusive="user").shown == {"OverSubscribe": "USER"}
     taken = asked(licenses="matlab:1")
     assert (taken.licenses, taken.cap, taken.cap_group, taken.cap_reason) == ("matlab", 3, "license-matlab", "Licenses")
     boxed = asked(container_image="docker://nvcr.io#nvidia/pytorch:24.01", container_mounts="/data:/mnt:ro,/a:/b")
@@ -47,11 +48,9 @@ def test_what_they_ask_is_in_the_job() -> None:
 
 def test_what_cannot_be_is_refused_in_slurms_words_where_it_has_some() -> None:
     assert refused(mail_type="END,FOO") == "sbatch: error: Invalid --mail-type specification"
-    assert refused(time_min="abc") == "sbatch: error: Invalid --time-min specification"
     assert refused(licenses="nope") == "sbatch: error: Batch job submission failed: Invalid license specification"
     assert "is what Phalanx counts" in refused(licenses="matlab:2")
-    assert "--mail-type=TIME_LIMIT is not supported" in refused(mail_type="TIME_LIMIT")
-    assert "--kill-on-invalid-dep=yes is not supported" in refused(kill_on_invalid_dep="yes")
+    assert refused(reboot="").startswith("sbatch: error: rebooting of nodes is only allowed for admins\n")
     assert "invalid format: data" in refused(container_image="x", container_mounts="data")
 
 

@@ -17,7 +17,8 @@ from phalanx.slurm.accounts.enforced import check
 from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs.view import Job
 from phalanx.slurm.options import Usage
-from phalanx.slurm.submission.asked.request import Hardware, Request, request
+from phalanx.slurm.submission.asked.hardware import Hardware
+from phalanx.slurm.submission.asked.request import Request, request
 from tests.slurm.test_default_outputs import SITE
 
 TEXT = (Path(__file__).parent / "golden" / "slurm_reasons_backfill.txt").read_text().split("\n## EASY backfill")[0]

@@ -83,7 +83,7 @@ def test_what_srun_ends_with(tmp_path: Path, words: list[str], code: int, told: 
         (["-n9", "true"], "Unable to create step for job 7: More processors requested than permitted"),
         (["-N2", "true"], "Only allocated 1 nodes asked for 2"),
         ([], "srun: fatal: No command given to execute."),
-        (["--propagate=ALL", "true"], "--propagate is not supported by Phalanx"),
+        (["--propagate=X", "true"], "srun: error: --propagate=X is not valid."),
         (["--mpi=pmix", "true"], "--mpi=pmix is not supported by Phalanx"),
     ],
 )

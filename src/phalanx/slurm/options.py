@@ -86,12 +86,12 @@ class Reader:
         name, equals, value = text.partition("=")
         option = self._long.get(name)
         if option is None:
-            similar = [each for each in self._long if each.startswith(name)] if name else []
+            similar = sorted(each for each in self._long if each.startswith(name)) if name else []
             if len(similar) > 1:
                 listed = " ".join(f"'--{each}'" for each in similar)
-                self._fail(f"option '--{name}' is ambiguous; possibilities: {listed}")
+                self._fail(f"option '--{text}' is ambiguous; possibilities: {listed}")
             if not similar:
-                self._fail(f"unrecognized option '--{name}'")
+                self._fail(f"unrecognized option '--{text}'")
             option = self._long[similar[0]]
         self._require(option)
         if option.takes is Takes.NOTHING and equals:

@@ -111,7 +111,7 @@ def _too_long(ask: Ask, text: str | None) -> bool:
 
 def _exceeded(ask: Ask, text: str | None) -> str:
     asked = {
-        "cpu": ask.cpus, "mem": ask.total_mib, "node": ask.node_count, "gres/gpu": ask.gpus_per_node * ask.node_count
+        "cpu": ask.cpus, "mem": ask.total_mib, "node": ask.node_count, "gres/gpu": ask.total_gpus
     }  # fmt: skip
     return next((_TRES[name] for name, most in _pairs(text or "") if asked[name] > most), "")
 

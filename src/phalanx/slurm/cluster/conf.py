@@ -154,6 +154,7 @@ def _node(site: Site, words: dict[str, str], tell: Tell) -> None:
     if "corespersocket" in words or "sockets" in words:
         shape = ":".join(words.get(word, "1") for word in ("sockets", "corespersocket", "threadspercore"))
         site.sockets |= dict.fromkeys(names, shape)
+        site.disks_mib |= dict.fromkeys(names, _number("TmpDisk", words.get("tmpdisk", "0")))
     if names == ["DEFAULT"]:
         tell("NodeName=DEFAULT", "defaults of nodes: nodes tell their sizes themselves", False)
         return

@@ -119,6 +119,7 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     qos: dict[str, Qos] = msgspec.field(default_factory=lambda: {"normal": Qos(description="Normal QOS default")})
     features: dict[str, list[str]] = {}  # node -> its features
     sockets: dict[str, str] = {}  # node -> `2:8:1`, its sockets, cores of each and threads of each core
+    disks_mib: dict[str, int] = {}  # node -> TmpDisk, what --tmp may ask
     licenses: dict[str, int] = {}  # licence -> how many jobs may have one at a time
     mail_program: str = "/bin/mail"  # MailProg: called as mail(1) is
     prolog: str = ""  # run in each pod before the script, as the job's user

@@ -47,7 +47,9 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     `preferred`: features of nodes that it would rather have. `least_min`: the time limit that it could do with.
     `image`: of its pods, and `mounts` what they see of the node (`/data:/mnt:ro`).
     `het`: the number of its heterogeneous job's first component, and which of `het_size` it is.
-    `cap`: so many of `cap_group` run at a time."""
+    `cap`: so many of `cap_group` run at a time.
+    `partitions`: all that were named, where several were, and `usable` those whose limits let it run; `partition` is
+    the first of these. `gpus`: of the whole job, where that was said. `shown`: what only `scontrol show job` shows."""
 
     name: str
     user: str
@@ -56,6 +58,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     group: str
     account: str
     partition: str
+    partitions: list[str] = []
+    usable: list[str] = []
     qos: str = "normal"
     submit_s: Moment = 0.0
     task: Amount | None = None
@@ -74,8 +78,12 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     min_cpus: Count = 1
     memory_mib: Amount | None = None
     per_cpu: bool = False
+    gpus: Count = 0
     gpus_per_node: Count = 0
+    gpu_type: str = ""
+    gpu_products: list[str] = []
     tres_per_node: str = ""
+    shown: dict[str, str] = {}
     limit_min: Amount | None = None
     features: str = ""
     wanted: list[str] = []
@@ -120,6 +128,10 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def cpus(self) -> int:
         return self.node_count if self.overcommit else self.tasks * self.cpus_per_task
+
+    @property
+    def total_gpus(self) -> int:
+        return self.gpus or self.gpus_per_node * self.node_count
 
     @property
     def node_count(self) -> int:

@@ -35,7 +35,12 @@ def memory(job: Job) -> str:
 
 
 def oversubscribes(ask: Ask) -> str:
-    return "NO" if ask.exclusive else "YES" if ask.oversubscribe else "OK"
+    return ask.shown.get("OverSubscribe") or ("NO" if ask.exclusive else "YES" if ask.oversubscribe else "OK")
+
+
+def shown_partition(job: Job) -> str:
+    """Return its partition; of a job that waits and named several, all of them."""
+    return ",".join(job.ask.partitions) if job.state == "PENDING" and job.ask.partitions else job.ask.partition
 
 
 def het_set(ask: Ask) -> str:
@@ -67,8 +72,8 @@ def tres(job: Job) -> str:
     if job.total_mib:
         parts.append(f"mem={amounts.memory(job.total_mib)}")
     parts += [f"node={ask.node_count}", f"billing={job.cpus}"]
-    if ask.gpus_per_node:
-        parts.append(f"gres/gpu={ask.gpus_per_node * ask.node_count}")
+    if ask.total_gpus:
+        parts.append(f"gres/gpu={ask.total_gpus}")
     return ",".join(parts)
 
 
@@ -136,7 +141,7 @@ LETTERS: dict[str, Field] = {
     "o": Field("COMMAND", lambda job: _null(job.ask.command)),
     "O": Field("CONTIGUOUS", lambda job: str(int(job.ask.contiguous))),
     "p": Field("PRIORITY", lambda job: f"{job.priority / 4294967295:.14f}"),
-    "P": Field("PARTITION", lambda job: job.ask.partition),
+    "P": Field("PARTITION", shown_partition),
     "q": Field("QOS", lambda job: job.ask.qos),
     "Q": Field("PRIORITY", lambda job: str(job.priority)),
     "r": Field("REASON", lambda job: job.reason),

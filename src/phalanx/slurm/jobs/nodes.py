@@ -13,6 +13,7 @@ from phalanx.slurm.cluster.sight import listed
 from phalanx.slurm.cluster.site import FEATURE
 
 PATH = "/api/v1/nodes"
+GPU_PRODUCT = "nvidia.com/gpu.product"  # label of nodes: the type of their GPUs, as NVIDIA's feature discovery names it
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +34,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     made_s: float = 0.0
     down_s: float | None = None
     shape: str = ""
+    gpu_product: str = ""
 
 
 class _Meta(msgspec.Struct):
@@ -116,6 +118,7 @@ def _read(node: _Node) -> Node:
         reason_by=said.get("slurm.phalanx.dev/reason-by", ""),
         reason_s=said.get("slurm.phalanx.dev/reason-at", ""),
         made_s=made_s,
+        gpu_product=node.metadata.labels.get(GPU_PRODUCT, ""),
         down_s=None if ready == "True" else _moment(condition.get("lastTransitionTime")) or made_s,
     )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from phalanx.slurm.cluster.site import Partition
-from phalanx.slurm.jobs.ask import BATCH
-from phalanx.slurm.jobs.fields import het_set, nodelist, oversubscribes, tres
+from phalanx.slurm.jobs.ask import BATCH, Ask
+from phalanx.slurm.jobs.fields import het_set, nodelist, oversubscribes, shown_partition, tres
 from phalanx.slurm.jobs.names import file_name
 from phalanx.slurm.jobs.nodes import Node
 from phalanx.slurm.jobs.steps.records import StepRecord
@@ -20,6 +20,10 @@ Page = Sequence[Sequence[str]]
 def job(found: Job, *, details: bool = False) -> Page:
     ask = found.ask
     null = "(null)"
+
+    def extra(name: str) -> str:
+        return ask.shown.get(name, "*")
+
     pending = found.state == "PENDING"
     dependency = ask.dependency if pending else ""
     ends = times.moment(found.end_s or _expected(found), "Unknown")
@@ -37,7 +41,7 @@ def job(found: Job, *, details: bool = False) -> Page:
         *([[f"HetJobIdSet={het_set(ask)}"]] if ask.het is not None else []),
         [f"UserId={ask.user}({ask.uid}) GroupId={ask.group}({ask.gid}) MCS_label=N/A"],
         [f"Priority={found.priority} Nice={ask.nice} Account={ask.account} QOS={ask.qos}"],
-        [f"JobState={found.state} Reason={found.reason} Dependency={dependency or null}"],
+        [f"JobState={found.state} Reason={found.reason.replace(' ', '_')} Dependency={dependency or null}"],
         [
             f"Requeue={int(ask.requeue)} Restarts={found.restarts} BatchFlag={int(ask.kind == BATCH)} Reboot=0",
             f"ExitCode={found.status}",
@@ -56,16 +60,19 @@ def job(found: Job, *, details: bool = False) -> Page:
             f"SuspendTime=None SecsPreSuspend=0 LastSchedEval={times.moment(found.start_s or found.submit_s)}",
             "Scheduler=Main",
         ],
-        [f"Partition={ask.partition} AllocNode:Sid={ask.host}:{ask.pid}"],
+        [f"Partition={shown_partition(found)} AllocNode:Sid={ask.host}:{ask.pid}"],
         [f"ReqNodeList={compress(ask.wanted) or null} ExcNodeList={compress(ask.excluded) or null}"],
         [f"NodeList={nodelist(found)}"],
         *([[f"BatchHost={found.nodes[0]}"]] if found.nodes else []),
         [
             f"NumNodes={count} NumCPUs={found.cpus} NumTasks={ask.tasks}",
-            f"CPUs/Task={ask.cpus_per_task} ReqB:S:C:T=0:0:*:*",
+            f"CPUs/Task={ask.cpus_per_task} ReqB:S:C:T=0:0:{extra('cores')}:{extra('threads')}",
         ],
         [f"TRES={tres(found)}"],
-        [f"Socks/Node=* NtasksPerN:B:S:C={ask.tasks_per_node}:0:*:* CoreSpec=*"],
+        [
+            f"Socks/Node={extra('sockets')}",
+            f"NtasksPerN:B:S:C={ask.tasks_per_node}:0:{extra('per_socket')}:{extra('per_core')} CoreSpec=*",
+        ],
         *(_details(found) if details else []),
         *_wishes(found),
     ]
@@ -73,18 +80,21 @@ def job(found: Job, *, details: bool = False) -> Page:
 
 def _wishes(found: Job) -> Page:
     """Return the second half of a job's page: what else it asked, and its files."""
-    ask, null = found.ask, "(null)"
-    memory = amounts.memory(ask.memory_mib or 0)
+    ask, null, extra = found.ask, "(null)", found.ask.shown
+    memory = extra.get("memory") or (amounts.memory(ask.memory_mib) if ask.memory_mib else "0")
+    own = [[f"{name}={extra[name]}"] for name in ("ClusterFeatures",) if name in extra]
     return [
         [
             f"MinCPUsNode={max(1, ask.cpus_per_task * max(1, ask.tasks_per_node))}",
-            f"MinMemory{'CPU' if ask.per_cpu else 'Node'}={memory if ask.memory_mib else '0'}",
+            f"MinMemory{'CPU' if ask.per_cpu else 'Node'}={memory}",
             f"MinTmpDiskNode={amounts.memory(ask.tmp_mib) if ask.tmp_mib else 0}",
         ],
-        [f"Features={ask.features or null} DelayBoot=00:00:00"],
+        [f"Features={ask.features.replace(',', '&') or null} DelayBoot={extra.get('DelayBoot', '00:00:00')}"],
+        *own,
+        *([[f"Prefer={ask.preferred}"]] if ask.preferred else []),
         [
             f"OverSubscribe={oversubscribes(ask)} Contiguous={int(ask.contiguous)} Licenses={ask.licenses or null}",
-            "Network=(null)",
+            f"Network={extra.get('Network', null)}",
         ],
         [f"Command={ask.command or null}"],
         [f"WorkDir={ask.workdir}"],
@@ -92,17 +102,29 @@ def _wishes(found: Job) -> Page:
         [f"StdErr={file_name(ask.stderr or ask.stdout, ask, found.number)}"],
         [f"StdIn={ask.stdin}"],
         [f"StdOut={file_name(ask.stdout, ask, found.number)}"],
-        ["Power="],
+        *[[f"{name}={extra[name]}"] for name in ("Switches", "BurstBuffer") if name in extra],
+        *([[extra["frequency"]]] if "frequency" in extra else []),
+        [f"Power={extra.get('Power', '')}"],
+        *([[extra["flags"]]] if "flags" in extra else []),
+        *([[f"{name}={text}"] for name, text in _tres(ask)]),
         *([[f"MailUser={ask.mail_user} MailType={ask.mail}"]] if ask.mail else []),
-        *([[f"TresPerNode={ask.tres_per_node}"]] if ask.tres_per_node else []),
         [""],
     ]
+
+
+def _tres(ask: Ask) -> Iterator[tuple[str, str]]:
+    """Yield what a job asks with, or for each of, its GPUs, in the order in which Slurm shows it."""
+    of = {**ask.shown, "TresPerNode": ask.tres_per_node}
+    for name in ("CpusPerTres", "MemPerTres", "TresBind", "TresFreq", "TresPerJob", "TresPerNode", "TresPerSocket",
+                 "TresPerTask", "NtasksPerTRES"):  # fmt: skip
+        if text := of.get(name):
+            yield name, text
 
 
 def _details(found: Job) -> Page:
     """Return what each node gives: which of its CPUs is not known here, so they are counted from 0."""
     ask = found.ask
-    lines = [["JOB_GRES=(null)" if not ask.gpus_per_node else f"JOB_GRES=gpu:{ask.gpus_per_node * ask.node_count}"]]
+    lines = [["JOB_GRES=(null)" if not ask.gpus_per_node else f"JOB_GRES=gpu:{ask.total_gpus}"]]
     for node, cpus in zip(sorted(found.nodes) if found.live else (), ask.cpus_of_nodes, strict=False):
         mib = (ask.memory_mib or 0) * (cpus if ask.per_cpu else 1)
         gres = f"gpu:{ask.gpus_per_node}" if ask.gpus_per_node else ""

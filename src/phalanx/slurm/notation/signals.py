@@ -19,9 +19,10 @@ def number_of(text: str) -> int | None:
 
 
 def read_warning(text: str) -> tuple[int, int, bool] | None:
-    """Of `[B:]USR1@90`: (number, seconds before the end, to the script alone); None: it is none."""
+    """Of `[R][B:]USR1@90`: (number, seconds before the end, to the script alone); None: it is none. R is about starting
+    beside a reservation, and changes nothing here."""
     found = _WARNING.fullmatch(text)
     number = number_of(found[2]) if found is not None else None
-    if found is None or number is None or "R" in (found[1] or ""):
+    if found is None or number is None:
         return None
     return number, int(found[3] or _BEFORE_S), "B" in (found[1] or "")

@@ -25,19 +25,21 @@ from phalanx.slurm.jobs.names import name_of, secret_of
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import dependency, manifest, numbers
-from phalanx.slurm.submission.asked.optional import FAILED
-from phalanx.slurm.submission.asked.request import Hardware, Request, fails, require_room
+from phalanx.slurm.submission.asked.hardware import FAILED, Hardware, fails
+from phalanx.slurm.submission.asked.request import Options, Request, partitions, require_room
 from phalanx.slurm.submission.environment import variables
 
 if TYPE_CHECKING:
     from phalanx.slurm.jobs.view import Job
 
 
-def hardware(api: Api, partition: site.Partition | None) -> Hardware:
-    """The largest node that the job may have."""
+def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
+    """Return what the nodes have that the job may have: those of the partitions that it names. Raises Usage."""
     from phalanx.slurm.jobs.nodes import nodes
 
-    names, every = set(partition.nodes) if partition is not None else set(), nodes(api)
+    named = partitions(said, here)
+    names = {node for one in named for node in one.nodes} if all(one.nodes for one in named) else set()
+    every = [msgspec.structs.replace(node, shape=here.sockets.get(node.name, node.shape)) for node in nodes(api)]
     found = [node for node in every if not names or node.name in names]
     if not found:
         return Hardware(cpus=1 << 20, memory_mib=1 << 40, gpus=1 << 20, nodes=1)
@@ -48,6 +50,8 @@ def hardware(api: Api, partition: site.Partition | None) -> Hardware:
         nodes=len(found),
         names=frozenset(node.name for node in every),
         features=frozenset(feature for node in every for feature in node.features),
+        each=tuple(found),
+        disk_mib=max((here.disks_mib[node.name] for node in found if node.name in here.disks_mib), default=None),
     )
 
 

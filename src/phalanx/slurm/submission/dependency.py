@@ -12,7 +12,7 @@ from phalanx.slurm.jobs.ask import ARRAY
 from phalanx.slurm.jobs.names import name_of, path_of
 
 _KINDS = {"after": "start", "afterany": "any", "afterok": "ok", "afternotok": "not-ok", "aftercorr": "ok"}
-_JOB = re.compile(r"(\d+)(?:_(\d+))?(\+\d+)?")
+_JOB = re.compile(r"(\d+)(?:_(\d+))?(?:\+(\d+))?")
 PROBLEM = "Job dependency problem"
 
 
@@ -33,8 +33,6 @@ def read(api: Api, text: str, task: int | None = None, own: int | None = None) -
     """`task`: of the job that waits, for aftercorr; `own`: its number. Raises DependencyError."""
     if not text:
         return Needs()
-    if "?" in text and "," in text:
-        raise DependencyError(PROBLEM)
     after: list[str] = []
     shown: list[str] = []
     singleton = False
@@ -63,7 +61,7 @@ def read(api: Api, text: str, task: int | None = None, own: int | None = None) -
 def _names(api: Api, job: str, kind: str, task: int | None, own: int | None) -> list[str]:
     """The Jobs that are meant; none, if what is waited for is over and forgotten."""
     found = _JOB.fullmatch(job)
-    if found is None or found[3]:
+    if found is None or (found[3] and kind != "after"):  # 12+1 is a component, but for `after`: minutes
         raise DependencyError(PROBLEM)
     number = int(found[1])
     if number == own:

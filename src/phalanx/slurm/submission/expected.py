@@ -20,7 +20,7 @@ from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import numbers
-from phalanx.slurm.submission.asked.request import CONFIGURATION
+from phalanx.slurm.submission.asked.hardware import CONFIGURATION, choices
 from phalanx.slurm.submission.manifest import cpus_per_node
 
 _LONG_S = 365 * 86400.0  # of a job without a limit
@@ -112,12 +112,11 @@ def _place(
 
 
 def _may(here: Site, ask: Ask, node: Node) -> bool:
-    partition = here.partition(ask.partition)
+    named = [here.partition(name) for name in ask.usable or [ask.partition]]
     allowed: Mapping[str, bool] = {
-        "partition": partition is None or not partition.nodes or node.name in partition.nodes,
+        "partition": any(one is None or not one.nodes or node.name in one.nodes for one in named),
         "wanted": not ask.wanted or node.name in ask.wanted,
         "excluded": node.name not in ask.excluded,
-        "features": not ask.features
-        or any(set(one.split("&")) <= set(node.features) for one in ask.features.replace(",", "&").split("|")),
+        "features": not ask.features or any(set(choice) <= set(node.features) for choice in choices(ask.features)),
     }
     return all(allowed.values())

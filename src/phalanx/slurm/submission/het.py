@@ -17,7 +17,8 @@ from phalanx.slurm.jobs.names import name_of
 from phalanx.slurm.notation.amounts import per_node
 from phalanx.slurm.options import Reader, Usage
 from phalanx.slurm.submission import manifest, numbers
-from phalanx.slurm.submission.asked.request import Request, fails, require_room
+from phalanx.slurm.submission.asked.hardware import fails
+from phalanx.slurm.submission.asked.request import Request, require_room
 from phalanx.slurm.submission.creation import (
     create_all,
     daemon,

@@ -21,12 +21,15 @@ from phalanx.slurm.jobs.steps.pods.place import Allocation, allocation
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Usage, say
-from phalanx.slurm.submission.asked.optional import FAILED
+from phalanx.slurm.submission.asked.forms import check_forms, named_cluster, read_files
+from phalanx.slurm.submission.asked.hardware import FAILED
 from phalanx.slurm.submission.asked.request import request
 from phalanx.slurm.submission.creation import hardware, submit
 from phalanx.slurm.submission.het import grouped, of_groups, submit_het, together
 
 _AGAIN_S, _TELL_S, _OVER_S = 0.03, 1.5, 3.0
+_NOT_NOW = "Requested partition configuration not available now"
+_NEVER = {"PartitionNodeLimit": _NOT_NOW, "PartitionTimeLimit": _NOT_NOW, "PartitionDown": "Partition in DOWN state"}
 _FAILS = {"salloc": "Job submit/allocate failed: ", "srun": "Unable to allocate resources: "}
 
 
@@ -54,9 +57,12 @@ def grant(name: str, kind: str, parts: Sequence[Mapping[str, str | None]], job_n
     here = site.load(api)
     asked = []
     try:
+        for one in parts:
+            check_forms(name, one)
         for one in together([], [{"job-name": job_name, **parts[0]}, *map(dict, parts[1:])], {}):
-            partition = here.partition((one.get("partition") or "").partition(",")[0]) or here.default
-            asked.append(request(one, here, hardware(api, partition), None, [], line))
+            read_files(name, one)
+            named_cluster(name, one, here)
+            asked.append(request(one, here, hardware(api, here, one), None, [], line))
             asked[-1].ask.kind, asked[-1].ask.requeue = kind, False
         if "immediate" in said and asked[0].ask.hold == "PartitionDown":
             raise Usage(f"{FAILED}Partition in DOWN state")
@@ -154,11 +160,11 @@ def _wait(api: Api, number: int, name: str, quiet: bool, said: Mapping[str, str 
         if limit_s is not None and waited_s > limit_s:
             cancel(api, number)
             raise Usage(f"{name}: error: {_FAILS[name]}Requested nodes are busy")
-        never = job.reason in ("PartitionNodeLimit", "PartitionTimeLimit", "PartitionDown")
+        never = job.reason in _NEVER or job.reason.startswith("Job's account not permitted")
         if not told and (waited_s > _TELL_S or never):
             told = True
             if never and not quiet:
-                say(f"{name}: Requested partition configuration not available now")
+                say(f"{name}: {_NEVER.get(job.reason, _NOT_NOW)}")
             if not quiet:
                 say(f"{name}: Pending job allocation {number}") if name == "salloc" else None
                 say(f"{name}: job {number} queued and waiting for resources")

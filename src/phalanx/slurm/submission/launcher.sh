@@ -76,7 +76,8 @@ export SLURM_JOB_NODELIST SLURM_NODELIST SLURM_TOPOLOGY_ADDR
 _tries=20
 while [ "$_tries" -gt 0 ] && [ ! -d "$(dirname -- "$_out")" ]; do sleep 0.1; _tries=$((_tries - 1)); done
 if [ "$PHALANX_MODE" = append ]; then exec 4>> "$_out" || exit 1; else exec 4> "$_out" || exit 1; fi
-if [ -z "$_errfile" ]; then exec 5>&4
+# One file for both is opened once: two positions in it would write over each other.
+if [ -z "$_errfile" ] || [ "$_errfile" -ef "$_out" ]; then exec 5>&4
 elif [ "$PHALANX_MODE" = append ]; then exec 5>> "$_errfile" || exit 1
 else exec 5> "$_errfile" || exit 1; fi
 exec 3< "$_in" || exit 1

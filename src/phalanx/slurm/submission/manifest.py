@@ -19,6 +19,8 @@ from phalanx.slurm.cluster.api import Object
 from phalanx.slurm.cluster.site import FEATURE, Site
 from phalanx.slurm.jobs.ask import ARRAY, ASK, COMPONENT, NUMBER, POD_NAME, SECRET, TOOLS, Ask
 from phalanx.slurm.jobs.names import name_of, secret_of
+from phalanx.slurm.jobs.nodes import GPU_PRODUCT
+from phalanx.slurm.submission.asked.hardware import choices
 
 _HOSTNAME = "kubernetes.io/hostname"
 _NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
@@ -122,8 +124,10 @@ def _pod(
         _mount(pod, ask.mounts)
     affinity: Object = {}
     if ask.preferred:
-        wish = {"matchExpressions": _features(ask.preferred)}
-        soft = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": wish}]}
+        wishes = [{"matchExpressions": _features(choice)} for choice in choices(ask.preferred)]
+        soft = {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": one} for one in wishes]
+        }
         affinity["nodeAffinity"] = soft
     if terms := _terms(ask, site):
         hard = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
@@ -153,21 +157,27 @@ def _resources(ask: Ask) -> Object:
 
 
 def _terms(ask: Ask, site: Site) -> list[Object]:
-    """Node selector terms: the partition's nodes, those wanted and excluded, and the features (`a&b|c`)."""
-    partition = site.partition(ask.partition)
-    wanted = list(ask.wanted) or (list(partition.nodes) if partition is not None else [])
+    """Return node selector terms: the partition's nodes, those wanted and excluded, the features (`a&b|c`), and the
+    type of its GPUs. A job that names several partitions may run on the nodes of each."""
+    named = [site.partition(name) for name in ask.usable or [ask.partition]]
+    nodes = [node for one in named if one is not None for node in one.nodes]
+    if any(one is None or not one.nodes for one in named):
+        nodes = []
+    wanted = list(ask.wanted) or list(dict.fromkeys(nodes))
     rules: list[Object] = []
     if wanted:
         rules.append({"key": _HOSTNAME, "operator": "In", "values": wanted})
     if ask.excluded:
         rules.append({"key": _HOSTNAME, "operator": "NotIn", "values": list(ask.excluded)})
+    if ask.gpu_products:
+        rules.append({"key": GPU_PRODUCT, "operator": "In", "values": list(ask.gpu_products)})
     if not ask.features:
         return [{"matchExpressions": rules}] if rules else []
-    return [{"matchExpressions": [*rules, *_features(choice)]} for choice in ask.features.replace(",", "&").split("|")]
+    return [{"matchExpressions": [*rules, *_features(choice)]} for choice in choices(ask.features)]
 
 
-def _features(text: str) -> list[Object]:
-    return [{"key": FEATURE + one, "operator": "Exists"} for one in text.replace(",", "&").split("&")]
+def _features(names: list[str]) -> list[Object]:
+    return [{"key": FEATURE + one, "operator": "Exists"} for one in names]
 
 
 def _mount(pod: Object, mounts: list[str]) -> None:

@@ -318,7 +318,7 @@ def _tres(line: Line, *, asked: bool = False) -> str:
     if mib:
         parts["mem"] = _memory(mib, line.units)
     if ask.gpus_per_node:
-        parts["gres/gpu"] = str(ask.gpus_per_node * nodes)
+        parts["gres/gpu"] = str(ask.total_gpus)
     return ",".join(f"{name}={parts[name]}" for name in sorted(parts))
 
 

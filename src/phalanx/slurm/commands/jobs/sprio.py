@@ -92,7 +92,7 @@ def factors(
     partition = here.partition(ask.partition)
     within = [one for one in every if partition is None or not partition.nodes or one.name in partition.nodes]
     held_s = 0.0 if job.eligible_s is None else max(0.0, now_s - job.eligible_s)
-    asked = {"cpu": ask.cpus, "mem": ask.total_mib, "node": ask.node_count, "gres/gpu": ask.gpus_per_node * ask.nodes}
+    asked = {"cpu": ask.cpus, "mem": ask.total_mib, "node": ask.node_count, "gres/gpu": ask.total_gpus}
     there = {
         "cpu": sum(one.cpus for one in within), "mem": sum(one.memory_mib for one in within), "node": len(within),
         "gres/gpu": sum(one.gpus for one in within),

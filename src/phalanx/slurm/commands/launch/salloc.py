@@ -13,30 +13,34 @@ from collections.abc import Mapping, Sequence
 from phalanx.slurm.jobs.ask import ALLOCATION
 from phalanx.slurm.jobs.steps.pods.channel import Broken
 from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.submission.asked.forms import HINTS
 from phalanx.slurm.submission.environment import allocated
 from phalanx.slurm.submission.het import by_colons
 from phalanx.slurm.submission.interactive import Granted, finish, grant
 
 OPTIONS = declare(
-    "account,A= begin,b= bell chdir,D= comment= constraint,C= cpus-per-task,c= deadline= dependency,d= exclude,x= "
-    "exclusive=? gpus,G= gpus-per-node= gpus-per-task= gres= help,h hold,H immediate,I=? job-name,J= "
-    "kill-command,K=? mem= mem-per-cpu= mincpus= nice=? no-bell no-shell nodelist,w= nodes,N= ntasks,n= "
-    "ntasks-per-node= partition,p= qos,q= quiet,Q reservation= time,t= usage verbose,v version,V contiguous tmp= uid= "
-    "gid= signal= licenses,L= oversubscribe,s overcommit,O"
-) + declare(
-    "acctg-freq= bb= bbf= cluster-constraint= clusters,M= container= core-spec,S= cores-per-socket= cpu-freq= "
-    "cpus-per-gpu= delay-boot= distribution,m= extra-node-info,B= get-user-env=? gpu-bind= gpu-freq= hint= mail-type= "
-    "mail-user= mcs-label= mem-bind= mem-per-gpu= network= no-kill,k=? ntasks-per-core= ntasks-per-gpu= "
-    "ntasks-per-socket= power= priority= profile= reboot sockets-per-node= spread-job switches= thread-spec= "
-    "threads-per-core= time-min= use-min-nodes wait-all-nodes= wckey= x11=?",
-    refused=True,
-)
+    "account,A= begin,b= bell chdir,D= comment= constraint,C= contiguous cpus-per-task,c= deadline= "
+    "dependency,d= exclude,x= exclusive=? get-user-env=? gid= gpus,G= gpus-per-node= gpus-per-task= gres= help,h "
+    "hold,H immediate,I=? job-name,J= kill-command,K=? kill-on-invalid-dep= licenses,L= mem-per-cpu= mem= "
+    "mincpus= nice=? no-bell no-shell nodelist,w= nodes,N= ntasks,n= ntasks-per-node= overcommit,O "
+    "oversubscribe,s partition,p= qos,q= quiet,Q reservation= signal= time,t= tmp= uid= usage verbose,v "
+    "version,V wait-all-nodes= " + HINTS
+) + declare("x11=?", refused=True)
 _READER = Reader("salloc", OPTIONS, mixed=False)
 _ENVIRONMENT = {
     "SALLOC_ACCOUNT": "account", "SALLOC_PARTITION": "partition", "SALLOC_QOS": "qos", "SALLOC_TIMELIMIT": "time",
     "SALLOC_CONSTRAINT": "constraint", "SALLOC_EXCLUSIVE": "exclusive", "SALLOC_GPUS": "gpus",
     "SALLOC_GRES": "gres", "SALLOC_MEM_PER_CPU": "mem-per-cpu", "SALLOC_MEM_PER_NODE": "mem",
-    "SALLOC_RESERVATION": "reservation", "SALLOC_IMMEDIATE": "immediate",
+    "SALLOC_RESERVATION": "reservation", "SALLOC_IMMEDIATE": "immediate", "SALLOC_ACCTG_FREQ": "acctg-freq",
+    "SALLOC_BELL": "bell", "SALLOC_CLUSTERS": "clusters", "SLURM_CLUSTERS": "clusters", "SALLOC_DEBUG": "verbose",
+    "SALLOC_DELAY_BOOT": "delay-boot", "SALLOC_GPUS_PER_NODE": "gpus-per-node", "SALLOC_CORE_SPEC": "core-spec",
+    "SALLOC_GPUS_PER_TASK": "gpus-per-task", "SALLOC_GPU_BIND": "gpu-bind", "SALLOC_GPU_FREQ": "gpu-freq",
+    "SALLOC_GRES_FLAGS": "gres-flags", "SALLOC_HINT": "hint", "SLURM_HINT": "hint", "SALLOC_KILL_CMD": "kill-command",
+    "SALLOC_MEM_BIND": "mem-bind", "SALLOC_MEM_PER_GPU": "mem-per-gpu", "SALLOC_CPUS_PER_GPU": "cpus-per-gpu",
+    "SALLOC_NETWORK": "network", "SALLOC_NO_BELL": "no-bell", "SALLOC_OVERCOMMIT": "overcommit",
+    "SALLOC_POWER": "power", "SALLOC_PROFILE": "profile", "SALLOC_SIGNAL": "signal", "SALLOC_SPREAD_JOB": "spread-job",
+    "SALLOC_THREADS_PER_CORE": "threads-per-core", "SALLOC_THREAD_SPEC": "thread-spec", "SALLOC_WCKEY": "wckey",
+    "SALLOC_USE_MIN_NODES": "use-min-nodes", "SALLOC_WAIT_ALL_NODES": "wait-all-nodes",
 }  # fmt: skip
 
 

@@ -11,28 +11,20 @@ from pathlib import Path
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.submission.asked.forms import HINTS, check_forms, named_cluster, read_files
 from phalanx.slurm.submission.asked.request import request
 from phalanx.slurm.submission.asked.script import find, lines, read_script, wrapped
 from phalanx.slurm.submission.creation import hardware, submit
 from phalanx.slurm.submission.het import by_colons, in_lines, submit_het, together
 
 OPTIONS = declare(
-    "account,A= array,a= begin,b= chdir,D= comment= constraint,C= cpus-per-task,c= deadline= dependency,d= error,e= "
-    "exclude,x= exclusive=? export= gpus,G= gpus-per-node= gpus-per-task= gres= help,h hold,H ignore-pbs input,i= "
-    "job-name,J= mem= mem-per-cpu= mincpus= nice=? no-requeue requeue nodes,N= nodelist,w= ntasks,n= "
-    "ntasks-per-node= open-mode= output,o= parsable partition,p= qos,q= quiet,Q reservation= test-only time,t= usage "
-    "signal= uid= version,V wait,W wckey= wrap= contiguous container-image= container-mounts= cpus-per-gpu= gid= "
-    "kill-on-invalid-dep= licenses,L= mail-type= mail-user= mem-per-gpu= oversubscribe,s overcommit,O prefer= "
-    "time-min= tmp= use-min-nodes verbose,v"
-) + declare(
-    "acctg-freq= bb= bbf= batch= burst-buffer= cluster-constraint= clusters,M= container= core-spec,S= "
-    "cores-per-socket= cpu-freq= delay-boot= distribution,m= extra-node-info,B= get-user-env=? "
-    "gpu-bind= gpu-freq= gpus-per-socket= gres-flags= hint= "
-    "mcs-label= mem-bind= network= no-kill=? ntasks-per-core= ntasks-per-gpu= ntasks-per-socket= "
-    "power= priority= profile= propagate=? reboot sockets-per-node= "
-    "spread-job switches= thread-spec= threads-per-core= tres-per-task= "
-    "wait-all-nodes=",
-    refused=True,
+    "account,A= array,a= batch= begin,b= chdir,D= comment= constraint,C= container-image= container-mounts= "
+    "contiguous cpus-per-task,c= deadline= dependency,d= error,e= exclude,x= exclusive=? export-file= export= "
+    "get-user-env=? gid= gpus,G= gpus-per-node= gpus-per-task= gres= help,h hold,H ignore-pbs input,i= "
+    "job-name,J= kill-on-invalid-dep= licenses,L= mem-per-cpu= mem= mincpus= nice=? no-requeue nodelist,w= "
+    "nodes,N= ntasks,n= ntasks-per-node= open-mode= output,o= overcommit,O oversubscribe,s parsable partition,p= "
+    "qos,q= quiet,Q requeue reservation= signal= test-only time,t= tmp= uid= usage verbose,v version,V wait,W "
+    "wait-all-nodes= wrap= " + HINTS
 )
 ENVIRONMENT = {
     "SBATCH_ACCOUNT": "account", "SBATCH_ARRAY_INX": "array", "SBATCH_CONSTRAINT": "constraint",
@@ -44,6 +36,15 @@ ENVIRONMENT = {
     "SBATCH_REQUEUE": "requeue", "SBATCH_RESERVATION": "reservation", "SBATCH_TIMELIMIT": "time",
     "SBATCH_WAIT": "wait", "SBATCH_WCKEY": "wckey", "SBATCH_DEBUG": "verbose", "SBATCH_OVERCOMMIT": "overcommit",
     "SBATCH_MEM_PER_GPU": "mem-per-gpu", "SBATCH_CPUS_PER_GPU": "cpus-per-gpu", "SBATCH_SIGNAL": "signal",
+    "SBATCH_ACCTG_FREQ": "acctg-freq", "SBATCH_BATCH": "batch", "SBATCH_CLUSTERS": "clusters",
+    "SLURM_CLUSTERS": "clusters", "SBATCH_CORE_SPEC": "core-spec", "SBATCH_DELAY_BOOT": "delay-boot",
+    "SBATCH_DISTRIBUTION": "distribution", "SBATCH_GET_USER_ENV": "get-user-env", "SBATCH_GPU_BIND": "gpu-bind",
+    "SBATCH_GPU_FREQ": "gpu-freq", "SBATCH_GRES_FLAGS": "gres-flags", "SBATCH_HINT": "hint", "SLURM_HINT": "hint",
+    "SBATCH_IGNORE_PBS": "ignore-pbs", "SBATCH_MEM_BIND": "mem-bind", "SBATCH_NETWORK": "network",
+    "SBATCH_NO_KILL": "no-kill", "SBATCH_POWER": "power", "SBATCH_PROFILE": "profile",
+    "SBATCH_SPREAD_JOB": "spread-job", "SBATCH_THREAD_SPEC": "thread-spec",
+    "SBATCH_THREADS_PER_CORE": "threads-per-core", "SBATCH_USE_MIN_NODES": "use-min-nodes",
+    "SBATCH_WAIT_ALL_NODES": "wait-all-nodes",
 }  # fmt: skip
 _READER = Reader("sbatch", OPTIONS, mixed=False)
 _LOOK_S = 0.2
@@ -59,16 +60,26 @@ def run(words: Sequence[str]) -> int:
             + " ".join(f"--{one.name}" for one in OPTIONS if not one.refused)
         )
         return 0
+    for one in typed:
+        check_forms("sbatch", one)
+    if options.get("gres") == "help":
+        print("Valid gres options are:\ngpu[[:type]:count]")
+        return 0
     script, text = _script(options, arguments)
-    components = together(in_lines(_READER, list(lines(text))), typed, _in_environment(os.environ))
+    of_script = in_lines(_READER, list(lines(text)))
+    for one in of_script:
+        check_forms("sbatch", one)
+    components = together(of_script, typed, _in_environment(os.environ))
     said = components[0]
+    for one in components:
+        read_files("sbatch", one)
     api = Api.open()
     here = site.load(api)
+    cluster = named_cluster("sbatch", said, here)
     line = " ".join(["sbatch", *words])
     asked = []
     for one in components:
-        partition = here.partition((one.get("partition") or "").partition(",")[0]) or here.default
-        asked.append(request(one, here, hardware(api, partition), script, arguments[1:], line))
+        asked.append(request(one, here, hardware(api, here, one), script, arguments[1:], line))
     if "test-only" in said:
         from phalanx.slurm.submission.expected import foretold
 
@@ -80,9 +91,9 @@ def run(words: Sequence[str]) -> int:
         numbered = submit(api, here, asked[0], text, arguments[1:])
     if "parsable" in said:
         if "quiet" not in said:
-            print(numbered[0], flush=True)
+            print(f"{numbered[0]};{cluster}" if cluster else numbered[0], flush=True)
     elif "quiet" not in said:
-        print(f"Submitted batch job {numbered[0]}", flush=True)
+        print(f"Submitted batch job {numbered[0]}{f' on cluster {cluster}' if cluster else ''}", flush=True)
     return _wait(api, numbered) if "wait" in said else 0
 
 

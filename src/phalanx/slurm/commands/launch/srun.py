@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,22 +30,21 @@ from phalanx.slurm.jobs.steps.report import highest
 from phalanx.slurm.jobs.steps.tasks import Step
 from phalanx.slurm.jobs.steps.tasks import run as run_tasks
 from phalanx.slurm.notation import amounts
+from phalanx.slurm.notation.hostlist import expand
 from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.submission.asked.forms import HINTS, check_forms
 
 OPTIONS = declare(
-    "account,A= begin,b= chdir,D= comment= constraint,C= cpu-bind= cpus-per-task,c= deadline= dependency,d= "
-    "distribution,m= error,e= exact exclude,x= exclusive=? export= gpus,G= gpus-per-node= gpus-per-task= gres= help,h "
-    "hold,H immediate,I=? input,i= job-name,J= jobid= kill-on-bad-exit,K=? label,l mem= mem-per-cpu= mincpus= mpi= "
-    "multi-prog nice=? nodelist,w= nodes,N= ntasks,n= ntasks-per-node= open-mode= output,o= overlap oversubscribe,s "
-    "overcommit,O partition,p= pty qos,q= quiet,Q reservation= time,t= unbuffered,u usage verbose,v version,V wait,W= "
-    "het-group= threads= contiguous tmp= uid= gid= signal= licenses,L= test-only no-kill,k disable-status,X "
-    "container-image= container-mounts="
-) + declare(
-    "array,a= bcast=? cluster-constraint= container= core-spec,S= cpu-freq= cpus-per-gpu= epilog= gpu-bind= "
-    "hint= mem-bind= mem-per-gpu= preserve-env,E prolog= propagate=? relative,r= slurmd-debug= task-epilog= "
-    "task-prolog= threads-per-core= wckey= switches=",
-    refused=True,
-)
+    "accel-bind= account,A= bcast-exclude= bcast=? begin,b= chdir,D= comment= compress=? constraint,C= "
+    "container-image= container-mounts= contiguous cpu-bind= cpus-per-task,c= deadline= dependency,d= "
+    "disable-status,X epilog= error,e= exact exclude,x= exclusive=? export= gid= gpus,G= gpus-per-node= "
+    "gpus-per-task= gres= help,h het-group= hold,H immediate,I=? input,i= interactive job-name,J= jobid= "
+    "kill-on-bad-exit,K=? label,l licenses,L= mem-per-cpu= mem= mincpus= mpi= msg-timeout= multi-prog nice=? "
+    "nodelist,w= nodes,N= ntasks,n= ntasks-per-node= open-mode= output,o= overcommit,O overlap oversubscribe,s "
+    "partition,p= preserve-env,E prolog= pty=? qos,q= quiet,Q quit-on-interrupt relative,r= reservation= "
+    "resv-ports=? send-libs=? signal= slurmd-debug= task-epilog= task-prolog= test-only threads,T= time,t= tmp= "
+    "uid= unbuffered,u usage verbose,v version,V wait,W= " + HINTS
+) + declare("array,a= no-allocate,Z x11=?", refused=True)
 _READER = Reader("srun", OPTIONS, mixed=False)
 _PATTERN = re.compile(r"%(\d*)([%a-zA-Z])")
 _MPI = ("none", "list")
@@ -53,6 +53,8 @@ Said = Mapping[str, str | None]
 
 def run(words: Sequence[str]) -> int:
     parts = _parts(words)
+    for each, _ in parts:
+        check_forms("srun", each)
     said, command = parts[0]
     if "help" in said or "usage" in said:
         say("Usage: srun [OPTIONS...] executable [args...]\n" + " ".join(f"--{one.name}" for one in OPTIONS))
@@ -68,6 +70,10 @@ def run(words: Sequence[str]) -> int:
             "or under salloc, start the program with mpirun, which takes its hosts and ranks from the allocation "
             "(docs/guide/slurm.md#mpi)"
         )
+    if said.get("gres") == "help":
+        say("Valid gres options are:\ngpu[[:type]:count]")
+        return 0
+    _notice(said)
     if "test-only" in said:
         raise Usage("srun: error: --test-only is not supported by Phalanx: sbatch has it (docs/guide/slurm.md)")
     around = os.environ
@@ -83,6 +89,35 @@ def run(words: Sequence[str]) -> int:
     if alone and "pty" not in said:
         return _beside(said, command, around, job)
     return _within(said, command, job)
+
+
+def _notice(said: dict[str, str | None]) -> None:
+    """Say what Slurm says of options that it cannot carry out as they are, and leave these out. Raises Usage."""
+    if "threads-per-core" in said:
+        say("srun: cluster configuration lacks support for cpu binding")
+    if (said.get("signal") or "").upper().startswith(("B:", "R:", "RB:", "BR:")):
+        raise Usage("srun: error: Invalid --signal specification", 255)
+    if "pty" in said and not sys.stdin.isatty():
+        say("srun: error: ioctl(TIOCGWINSZ): Inappropriate ioctl for device")
+        say("srun: error: Not using a pseudo-terminal, disregarding --pty option")
+        del said["pty"]
+    try:
+        most = amounts.read_range(said.get("nodes") or "")[1]
+    except amounts.AmountError:
+        return  # said where it is read
+    if len(wanted := expand(said.get("nodelist") or "")) > most:
+        say(
+            "srun: error: Required nodelist includes more nodes than permitted by max-node count "
+            f"({len(wanted)} > {most}). Eliminating nodes from the nodelist."
+        )
+        said["nodelist"] = ",".join(wanted[:most])
+    tasks, each = said.get("ntasks"), said.get("ntasks-per-node")
+    if tasks and each and int(tasks) > most and int(tasks) != int(each) * most:
+        say(
+            f"srun: Warning: can't honor --ntasks-per-node set to {each} which doesn't match the requested tasks "
+            f"{tasks} with the number of requested nodes {most}. Ignoring --ntasks-per-node."
+        )
+        del said["ntasks-per-node"]
 
 
 def _parts(words: Sequence[str]) -> list[tuple[dict[str, str | None], list[str]]]:
@@ -351,8 +386,6 @@ def _joined(places: Sequence[Allocation], chosen: Sequence[Sequence[int]]) -> Al
 
 def _sized(said: Said, place: Allocation, around: Mapping[str, str]) -> tuple[list[int], int]:
     """Which nodes of the allocation (by index), and how many tasks."""
-    from phalanx.slurm.notation.hostlist import expand
-
     given = len(place.nodes)
     _require_nodes(said, given)
     excluded = set(expand(said.get("exclude") or "")) if "jobid" in said or "SLURM_JOB_ID" in around else set()
@@ -461,7 +494,12 @@ def _source(said: Said, named: Callable[[str | None, int], str | None], task: in
         return None
     if text.isdigit() or text == "none":
         return os.devnull
-    return os.path.join(said.get("chdir") or os.getcwd(), named(text, task) or os.devnull)
+    path = os.path.join(said.get("chdir") or os.getcwd(), named(text, task) or os.devnull)
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+    except OSError as error:
+        raise Usage(f"srun: error: Could not open stdin file: {error.strerror}") from None
+    return path
 
 
 def _outputs(

@@ -13,23 +13,21 @@ from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.options import Usage, say
+from phalanx.slurm.submission.asked.hardware import FAILED, choices, fails
 
-FAILED = "sbatch: error: Batch job submission failed: "
 # --mail-type -> as scontrol shows it (measured, 22.05)
 _ALL = ("INVALID_DEPEND", "BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT")
 _MAIL = (*_ALL, "ARRAY_TASKS", "TIME_LIMIT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50")
-_SENT = ("BEGIN", "END", "FAIL")  # the others are about what no pod knows of
+_MEASURED_S = 2
 _MOUNT = re.compile(r"(/[^:,]*):(/[^:,]*)(?::(ro|rw))?")
 Options = Mapping[str, str | None]
 
 
-def read_optional(ask: Ask, said: Options, site: Site, node_mib: int) -> None:
-    """Fill in what these options ask. `node_mib`: memory of the largest node. Raises Usage."""
+def read_optional(ask: Ask, said: Options, site: Site) -> None:
+    """Fill in what these options ask. Raises Usage."""
     ask.mail, ask.mail_user = _mail(said, site, ask.user)
     ask.tmp_mib = _tmp(said)
     ask.contiguous = "contiguous" in said
-    if ask.contiguous and ask.node_count > 1:
-        raise Usage("sbatch: error: --contiguous with several nodes is not supported by Phalanx (docs/guide/slurm.md)")
     if said.get("exclusive") not in (None, "user", "mcs"):
         raise Usage("sbatch: error: Invalid --exclusive specification", 255)
     ask.overcommit, ask.oversubscribe = "overcommit" in said, "oversubscribe" in said
@@ -37,11 +35,31 @@ def read_optional(ask: Ask, said: Options, site: Site, node_mib: int) -> None:
     ask.least_min = _least(said)
     ask.licenses = _licenses(ask, said, site)
     ask.image, ask.mounts = _container(said)
-    _per_gpu(ask, said, node_mib)
-    if (said.get("kill-on-invalid-dep") or "no").lower() not in ("no", "n"):
-        raise Usage("sbatch: error: --kill-on-invalid-dep=yes is not supported by Phalanx (docs/guide/slurm.md)")
-    if (text := said.get("gid")) is not None and os.getuid() != 0 and text not in (str(ask.gid), ask.group):
+    _require_rights(ask, said)
+    if said.get("exclusive") in ("user", "mcs"):
+        ask.shown["OverSubscribe"] = (said["exclusive"] or "").upper()
+
+
+def _require_rights(ask: Ask, said: Options) -> None:
+    """Raises Usage: what root alone may ask, what the site must allow, and a batch host that -C does not name."""
+    if "gid" in said and os.getuid() != 0:
         raise Usage("sbatch: error: --gid only permitted by root user", 255)
+    if "reboot" in said:
+        raise Usage(f"sbatch: error: rebooting of nodes is only allowed for admins\n{FAILED}Access/permission denied")
+    if _frequency_s(said.get("acctg-freq") or ""):
+        raise fails("Invalid accounting frequency requested")
+    features = {name for choice in choices(ask.features) for name in choice}
+    if not {name for choice in choices(said.get("batch") or "") for name in choice} <= features:
+        raise fails("Job --batch option is invalid or not a subset of --constraints")
+
+
+def _frequency_s(text: str) -> bool:
+    """Return whether tasks would be measured more seldom than the site says (every 2 s), or not at all."""
+    for part in text.split(","):
+        what, _, count = part.rpartition("=")
+        if what.lower() in ("", "task") and count.isdigit() and not 0 < int(count) <= _MEASURED_S:
+            return True
+    return False
 
 
 def _mail(said: Options, site: Site, user: str) -> tuple[str, str]:
@@ -52,8 +70,6 @@ def _mail(said: Options, site: Site, user: str) -> tuple[str, str]:
     if not words or "NONE" in words:
         return "", ""
     found = [one for one in _MAIL if one in words or ("ALL" in words and one in _ALL)]
-    if "ALL" not in words and (other := [one for one in found if one not in _SENT]):
-        raise Usage(f"sbatch: error: --mail-type={other[0]} is not supported by Phalanx (docs/guide/slurm.md)")
     if not os.path.exists(site.mail_program):
         say(f"sbatch: warning: no mail will be sent where the MailProg {site.mail_program} is missing, as it is here")
     return ",".join(found), said.get("mail-user") or user
@@ -62,20 +78,14 @@ def _mail(said: Options, site: Site, user: str) -> tuple[str, str]:
 def _tmp(said: Options) -> int:
     if (text := said.get("tmp")) is None:
         return 0
-    try:
-        return amounts.read_mib(text)
-    except amounts.AmountError:
-        raise Usage("sbatch: error: Invalid --tmp specification", 255) from None
+    return amounts.read_mib(text)
 
 
 def _least(said: Options) -> int | None:
     """--time-min: Slurm may give a job less time than it asks, and this says how much less. It gets its whole limit."""
     if (text := said.get("time-min")) is None:
         return None
-    try:
-        return times.read_limit_min(text)
-    except times.TimeError:
-        raise Usage("sbatch: error: Invalid --time-min specification", 255) from None
+    return times.read_limit_min(text)
 
 
 def _licenses(ask: Ask, said: Options, site: Site) -> str:
@@ -105,18 +115,6 @@ def _container(said: Options) -> tuple[str, list[str]]:
     if mounts and not image:
         raise Usage("sbatch: error: --container-mounts needs --container-image", 255)
     return image, mounts
-
-
-def _per_gpu(ask: Ask, said: Options, node_mib: int) -> None:
-    try:
-        if text := said.get("mem-per-gpu"):
-            ask.memory_mib, ask.per_cpu = min(amounts.read_mib(text) * ask.gpus_per_node, node_mib), False
-        if text := said.get("cpus-per-gpu"):
-            ask.min_cpus = max(ask.min_cpus, int(text) * ask.gpus_per_node)
-    except (amounts.AmountError, ValueError):
-        raise Usage("sbatch: error: Invalid generic resource (gres) specification") from None
-    if not ask.gpus_per_node and (said.get("mem-per-gpu") or said.get("cpus-per-gpu")):
-        raise Usage("sbatch: error: Invalid generic resource (gres) specification")
 
 
 def mail_words(ask: Ask, site: Site) -> dict[str, str]:

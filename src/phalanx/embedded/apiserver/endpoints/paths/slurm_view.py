@@ -49,7 +49,8 @@ SHOWN = frozenset({
     "tres_per_node", "limit_min", "features", "wanted", "excluded", "exclusive", "dependency",
     "begin_s", "deadline_s", "nice", "hold", "requeue", "restarts", "tmp_mib", "contiguous",
     "overcommit", "oversubscribe", "preferred", "least_min", "licenses", "cap", "cap_group",
-    "cap_reason", "node_cpus", "reservation", "wckey", "kind",
+    "cap_reason", "node_cpus", "reservation", "wckey", "kind", "partitions", "usable", "gpus",
+    "gpu_type", "gpu_products", "shown",
 })  # fmt: skip
 _META, _CONDITION = ("name", "namespace", "creationTimestamp", "deletionTimestamp"), ("type", "status", "reason")
 _ENDED = ("exitCode", "finishedAt", "reason")

@@ -1,0 +1,314 @@
+"""Options of sbatch, salloc and srun whose values can be read without the site, and Slurm's words for wrong ones.
+
+Each option has a form: what its value looks like. Many of them change nothing here, as they change nothing in a Slurm
+without the plug-in that they are for: these are read, shown by `scontrol show job` where Slurm shows them, and no more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from phalanx.slurm.cluster.site import Site
+from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.notation.amounts import AmountError
+from phalanx.slurm.notation.signals import read_warning
+from phalanx.slurm.notation.times import TimeError
+from phalanx.slurm.options import Usage, say
+
+Said = Mapping[str, str | None]
+Form = Callable[[str, str, str], None]  # command, option, value; raises Usage
+_LONG_MOST = (1 << 63) - 1
+
+_DISTRIBUTION = re.compile(r"(\*|block|cyclic|arbitrary|plane=\d+)(:(\*|block|cyclic|fcyclic)){0,2}(,(no)?pack)?", re.I)
+_HINTS = ("compute_bound", "memory_bound", "multithread", "nomultithread")
+_FREQUENCY = re.compile(
+    r"(\d+|low|medium|high|highm1)(-(\d+|low|medium|high|highm1))?(:(\w+))?"
+    r"|conservative|ondemand|performance|powersave|schedutil|userspace",
+    re.I,
+)
+_GPU_FREQUENCY = re.compile(r"((memory=|type=)?(\d+|low|medium|high|highm1)|verbose)(,((memory=)?(\d+|low|medium|high|highm1)|verbose))*", re.I)  # fmt: skip # noqa: E501 (one expression)
+_ACCOUNTING = re.compile(r"\d+|((task|energy|network|filesystem)=\d+)(,(task|energy|network|filesystem)=\d+)*", re.I)
+_MEMORY_BIND = re.compile(r"(quiet|q|verbose|v|none|no|rank|local|help|sort|nosort|prefer|map_mem:\S+|mask_mem:\S+)(,(quiet|q|verbose|v|none|no|rank|local|sort|nosort|prefer|map_mem:\S+|mask_mem:\S+))*", re.I)  # fmt: skip # noqa: E501 (one expression)
+_CPU_BIND = re.compile(r"(quiet|q|verbose|v|none|no|rank|rank_ldom|sockets?|cores?|threads?|ldoms?|boards?|help|one_thread|(map|mask)_(cpu|ldom):\S+)(,(quiet|q|verbose|v|none|no|rank|rank_ldom|sockets?|cores?|threads?|ldoms?|boards?|one_thread|(map|mask)_(cpu|ldom):\S+))*", re.I)  # fmt: skip # noqa: E501 (one expression)
+_PROFILES = {"none", "all", "energy", "task", "lustre", "network"}
+_LIMITS = {"ALL", "NONE", "AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK"}
+_GRES_FLAGS = {"disable-binding", "enforce-binding"}
+_RESERVED = "since it's not allowed by configuration (AllowSpecResourcesUsage = No)"
+
+
+def check_forms(command: str, said: Said) -> None:
+    """Read the value of each option. Raises Usage for the first that cannot be read, in Slurm's words."""
+    for option, text in said.items():
+        if (form := FORMS.get(option)) is not None and text is not None:
+            form(command, option, text)
+
+
+def _invalid(command: str, option: str) -> Usage:
+    return Usage(f"{command}: error: Invalid --{option} specification", 255)
+
+
+def _number(least: int) -> Form:
+    def read(command: str, option: str, text: str) -> None:
+        if re.fullmatch(r"\s*\+?\d{10,}", text):
+            raise Usage(f"{command}: error: Numeric argument ({min(int(text), _LONG_MOST)}) to big for --{option}.")
+        if re.fullmatch(r"\s*\+?\d{1,9}", text) is None or int(text) < least:
+            raise Usage(f'{command}: error: Invalid numeric value "{text}" for --{option}.')
+
+    return read
+
+
+def _matches(pattern: re.Pattern[str], wrong: str, status: int = 255) -> Form:
+    """`wrong`: the message, with {option} and {text}."""
+
+    def read(command: str, option: str, text: str) -> None:
+        if pattern.fullmatch(text) is None:
+            shown = wrong.format(option=option, text=text)
+            raise Usage("\n".join(f"{command}: error: {line}" for line in shown.split("\n")), status)
+
+    return read
+
+
+def _one_of(words: set[str]) -> Form:
+    def read(command: str, option: str, text: str) -> None:
+        if not {word.strip().lower() for word in text.split(",")} <= words:
+            raise _invalid(command, option)
+
+    return read
+
+
+def _minutes(command: str, option: str, text: str) -> None:
+    try:
+        times.read_limit_min(text)
+    except TimeError:
+        raise _invalid(command, option) from None
+
+
+def _memory(command: str, option: str, text: str) -> None:
+    try:
+        amounts.read_mib(text)
+    except AmountError:
+        raise _invalid(command, option) from None
+
+
+def _hint(command: str, option: str, text: str) -> None:
+    if text not in _HINTS:
+        raise Usage(f'{command}: error: unrecognized --hint argument "{text}", see --hint=help')
+
+
+def _switches(command: str, option: str, text: str) -> None:
+    count, _, _ = text.partition("@")
+    _number(0)(command, option, count)
+
+
+def _propagate(command: str, option: str, text: str) -> None:
+    for name in text.split(","):
+        if name.upper().removeprefix("RLIMIT_") not in _LIMITS:
+            raise Usage(
+                f"{command}: error: Bad rlimit name: {name}\n{command}: error: --propagate={text} is not valid."
+            )
+
+
+def _profile(command: str, option: str, text: str) -> None:
+    if not {word.lower() for word in text.split(",")} <= _PROFILES:
+        raise Usage(f"{command}: error: invalid --profile={text} option", 255)
+
+
+def _reserved(command: str, option: str, text: str) -> None:
+    _number(0)(command, option, text)
+    shown = "-S" if option == "core-spec" else "--thread-spec"
+    say(f"{command}: error: Ignoring {shown} {_RESERVED}")
+
+
+def _distribution(command: str, option: str, text: str) -> None:
+    if text.lower() == "plane":
+        say(f"{command}: error: Invalid plane size or size not specified")
+    if _DISTRIBUTION.fullmatch(text) is None:
+        raise _invalid(command, option)
+
+
+def _wait_all_nodes(command: str, option: str, text: str) -> None:
+    _number(0)(command, option, text)
+    if int(text) > 1:
+        raise _invalid(command, option)
+
+
+def _geometry(command: str, option: str, text: str) -> None:
+    """-B: sockets, cores and threads."""
+    for place, part in zip(("first", "second", "third"), text.split(":"), strict=False):
+        if re.fullmatch(r"\*|\d+(-\d+)?", part) is None:
+            raise Usage(f'{command}: error: Invalid numeric value "{part}" for {place} arg of -B.')
+
+
+def _burst_buffer_file(command: str, option: str, text: str) -> None:
+    if not os.path.isfile(text):
+        raise Usage(f"{command}: error: Invalid --bbf specification")
+
+
+def _power(command: str, option: str, text: str) -> None:
+    if text.lower() != "level":
+        for _ in range(2):  # Slurm reads it twice
+            say(f"{command}: error: Ignoring unrecognized power option ({text})")
+
+
+def _yes_or_no(command: str, option: str, text: str) -> None:
+    if text.lower() not in ("yes", "y", "no", "n"):
+        raise _invalid(command, option)
+
+
+def _nice(command: str, option: str, text: str) -> None:
+    if abs(read_nice(text)) > 2147483645:
+        raise Usage(f"{command}: error: Invalid --nice value, out of range (+/- 2147483645)", 255)
+
+
+def read_nice(text: str | None) -> int:
+    """Return the number that the text begins with, as strtoll(3) reads it; 0 where there is none."""
+    if text is None:
+        return 100
+    found = re.match(r"\s*[+-]?\d+", text)
+    return int(found[0]) if found is not None else 0
+
+
+def _signal(command: str, option: str, text: str) -> None:
+    if read_warning(text) is None:
+        raise _invalid(command, option)
+
+
+FORMS: dict[str, Form] = {
+    **dict.fromkeys(
+        ("cpus-per-task", "ntasks", "ntasks-per-node", "ntasks-per-core", "ntasks-per-socket", "ntasks-per-gpu",
+         "ntasks-per-tres", "cpus-per-gpu", "mincpus", "threads-per-core", "cores-per-socket", "sockets-per-node"),
+        _number(1),
+    ),
+    "acctg-freq": _matches(_ACCOUNTING, "Invalid --acctg-freq specification: {text}"),
+    "bbf": _burst_buffer_file,
+    "core-spec": _reserved,
+    "cpu-bind": _matches(_CPU_BIND, 'unrecognized --cpu-bind argument "{text}"'),
+    "cpu-freq": _matches(_FREQUENCY, 'unrecognized --cpu-freq argument "{text}"\nInvalid --cpu-freq argument'),
+    "delay-boot": _minutes,
+    "distribution": _distribution,
+    "extra-node-info": _geometry,
+    "gpu-bind": _matches(re.compile(r".+"), "Invalid --gpu-bind argument: gpu:{text}"),
+    "gpu-freq": _matches(_GPU_FREQUENCY, "Invalid --gpu-freq argument: gpu:{text}"),
+    "gres-flags": _one_of(_GRES_FLAGS),
+    "hint": _hint,
+    "kill-on-invalid-dep": _yes_or_no,
+    "mem": _memory,
+    "mem-bind": _matches(_MEMORY_BIND, 'unrecognized --mem-bind argument "{text}"'),
+    "mem-per-cpu": _memory,
+    "mem-per-gpu": _memory,
+    "nice": _nice,
+    "no-kill": _matches(re.compile(r"off|set"), "Invalid --{option} specification"),
+    "power": _power,
+    "profile": _profile,
+    "propagate": _propagate,
+    "signal": _signal,
+    "switches": _switches,
+    "thread-spec": _reserved,
+    "time": _minutes,
+    "time-min": _minutes,
+    "tmp": _memory,
+    "wait-all-nodes": _wait_all_nodes,
+}  # fmt: skip
+
+# What all three commands know, and what of it changes nothing here.
+HINTS = (
+    "acctg-freq= bb= bbf= cluster-constraint= clusters,M= container= core-spec,S= cores-per-socket= cpu-freq= "
+    "cpus-per-gpu= delay-boot= distribution,m= extra-node-info,B= gpu-bind= gpu-freq= gpus-per-socket= gres-flags= "
+    "hint= mail-type= mail-user= mcs-label= mem-bind= mem-per-gpu= network= no-kill,k=? nodefile,F= ntasks-per-core= "
+    "ntasks-per-gpu= ntasks-per-socket= ntasks-per-tres= power= prefer= priority= profile= propagate=? reboot "
+    "sockets-per-node= spread-job switches= thread-spec= threads-per-core= time-min= use-min-nodes wckey="
+)
+
+
+def named_cluster(command: str, said: Said, here: Site) -> str:
+    """Return the cluster of -M, where it is named; there is one. Raises Usage."""
+    text = said.get("clusters")
+    if not text:
+        return ""
+    for name in text.split(","):
+        if name not in (here.cluster, "all"):
+            raise Usage(unknown_cluster(command, name))
+    return here.cluster
+
+
+def unknown_cluster(command: str, name: str) -> str:
+    return (
+        f"{command}: error: No cluster '{name}' known by database.\n"
+        f"{command}: error: '{name}' can't be reached now, or it is an invalid entry for --cluster.  "
+        "Use 'sacctmgr list clusters' to see available clusters."
+    )
+
+
+def read_files(command: str, said: dict[str, str | None]) -> None:
+    """Put the nodes of --nodefile and the environment of --export-file in place of these options. Raises Usage."""
+    if file := said.pop("nodefile", None):
+        try:
+            said["nodelist"] = ",".join(Path(file).read_text().split())
+        except OSError as error:
+            raise Usage(
+                f"{command}: error: slurm_allocate_resources error opening file {file}, {error.strerror}\n"
+                f"{command}: error: Invalid --nodefile node file",
+                255,
+            ) from None
+    if file := said.get("export-file"):
+        try:
+            Path(file).read_bytes()
+        except OSError:
+            raise Usage(f"{command}: error: Could not open user environment file {file}") from None
+    if (said.get("distribution") or "").lower().startswith("arbitrary") and not said.get("nodelist"):
+        what = "you need to specify a nodelist or hostfile with the -w option"
+        raise Usage(f"{command}: error: With Arbitrary distribution {what}")
+
+
+def shown(said: Said) -> dict[str, str]:
+    """Return what `scontrol show job` shows of these options, by its names; `sockets`, `cores` and `threads`: what a
+    node has at least."""
+    found = dict(zip(("sockets", "cores", "threads"), _least(said.get("extra-node-info") or ""), strict=False))
+    match said.get("hint"):
+        case "compute_bound" | "nomultithread":
+            found["threads"] = "1"
+        case "memory_bound":
+            found |= {"cores": "1", "threads": "1"}
+    for option, name in _SHOWN.items():
+        if text := said.get(option):
+            found[name] = text
+    if text := said.get("switches"):
+        found["Switches"] = f"{int(text.partition('@')[0])}@00:05:00"  # the site's most is shown for any time
+    if text := said.get("delay-boot"):
+        found["DelayBoot"] = times.limit(times.read_limit_min(text), long=True)
+    if text := said.get("cpu-freq"):
+        found["frequency"] = _frequency(text)
+    if (said.get("power") or "").lower() == "level":
+        found["Power"] = "LEVEL"
+    flags = ""
+    if text := said.get("gres-flags"):
+        flags += f"GresEnforceBind={'No' if text.lower().startswith('dis') else 'Yes'}"
+    if text := said.get("kill-on-invalid-dep"):
+        flags += f"KillOInInvalidDependent={'Yes' if text.lower().startswith('y') else 'No'}"
+    if "spread-job" in said:
+        flags += "SpreadJob=Yes"
+    for option, name in (("gpu-bind", "TresBind"), ("gpu-freq", "TresFreq")):
+        if text := said.get(option):
+            found[name] = f"gpu:{text}"
+    return {name: text for name, text in found.items() if text} | ({"flags": flags} if flags else {})
+
+
+_SHOWN = {
+    "sockets-per-node": "sockets", "cores-per-socket": "cores", "threads-per-core": "threads",
+    "ntasks-per-socket": "per_socket", "ntasks-per-core": "per_core", "bb": "BurstBuffer", "network": "Network",
+    "cluster-constraint": "ClusterFeatures", "container": "Container",
+}  # fmt: skip
+
+
+def _least(text: str) -> list[str]:
+    return [re.split("-", part)[0].replace("*", "") for part in text.split(":")] if text else []
+
+
+def _frequency(text: str) -> str:
+    first, _, governor = text.partition(":")
+    least, dash, most = first.partition("-")
+    words = [f"CPU_min_freq={least.capitalize()}" if dash else "", f"CPU_max_freq={(most or least).capitalize()}"]
+    return " ".join(filter(None, [*words, f"Governor={governor.capitalize()}" if governor else ""]))

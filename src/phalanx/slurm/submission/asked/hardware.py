@@ -1,0 +1,124 @@
+"""What nodes a job may have, and whether they can ever give what it asks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from phalanx.slurm.cluster.site import Partition
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.options import Usage
+
+FAILED = "sbatch: error: Batch job submission failed: "
+CONFIGURATION = "Requested node configuration is not available"
+_COUNT = re.compile(r"\*\d+$")
+
+
+class Hardware(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest node of the partition, and how many there are: CPUs, MiB, GPUs. `names` and `features`: of all
+    nodes; none: they are not known. `each`: the partition's nodes, where they are known.
+    `disk_mib`: the largest TmpDisk, where slurm.conf describes the nodes."""
+
+    names: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
+    cpus: int = 1
+    memory_mib: int = 1
+    gpus: int = 0
+    nodes: int = 1
+    each: tuple[Node, ...] = ()
+    disk_mib: int | None = None
+
+
+def fails(text: str) -> Usage:
+    return Usage(FAILED + text)
+
+
+def choices(text: str) -> Iterator[list[str]]:
+    """Return the features of each choice of `a&b|c`, `[a|b]`, `a*2`: each choice is a list of those needed at once."""
+    for choice in text.replace(",", "&").replace("[", "").replace("]", "").replace("(", "").replace(")", "").split("|"):
+        if names := [_COUNT.sub("", name) for name in choice.split("&") if name]:
+            yield names
+
+
+def require_features(ask: Ask, hardware: Hardware) -> None:
+    """Raises Usage: a feature that no node has."""
+    if not hardware.names:
+        return
+    if {name for choice in choices(ask.features) for name in choice} - hardware.features:
+        raise fails("Invalid feature specification")
+    if {name for choice in choices(ask.preferred) for name in choice} - hardware.features:
+        raise fails("Invalid preferred feature specification")
+
+
+def require_fit(ask: Ask, hardware: Hardware) -> None:
+    """Raises Usage where no nodes of the partition could ever give what the job asks, in Slurm's words."""
+    cpus = max(ask.cpus_of_nodes)
+    per_node = (ask.memory_mib or 0) * (cpus if ask.per_cpu else 1)
+    if cpus > hardware.cpus:
+        raise Usage(f"sbatch: error: CPU count per node can not be satisfied\n{FAILED}{CONFIGURATION}")
+    if per_node > hardware.memory_mib:
+        what = "" if ask.per_cpu else "sbatch: error: Memory specification can not be satisfied\n"
+        raise Usage(f"{what}{FAILED}{CONFIGURATION}")
+    if hardware.disk_mib is not None and ask.tmp_mib > hardware.disk_mib:
+        what = "Temporary disk specification can not be satisfied"
+        raise Usage(f"sbatch: error: {what}\n{FAILED}{CONFIGURATION}")
+    if not _has_shape(ask, hardware):
+        raise Usage(
+            f"sbatch: error: Socket, core and/or thread specification can not be satisfied\n{FAILED}{CONFIGURATION}"
+        )
+    if ask.gpus_per_node > hardware.gpus:
+        raise fails(CONFIGURATION)
+    if ask.gpu_type:
+        ask.gpu_products = sorted({node.gpu_product for node in hardware.each if has_type(node, ask.gpu_type)})
+    if hardware.each and _possible(ask, hardware, cpus, per_node) < min(ask.node_count, len(hardware.each)):
+        raise fails(CONFIGURATION)
+
+
+def _has_shape(ask: Ask, hardware: Hardware) -> bool:
+    """Return whether a node has so many sockets, cores of each and threads of each core."""
+    asked = (ask.shown.get("sockets", ""), ask.shown.get("cores", ""), ask.shown.get("threads", ""))
+    if not any(asked):
+        return True
+    shapes = {node.shape or f"1:{node.cpus}:1" for node in hardware.each} or {f"1:{hardware.cpus}:1"}
+    return any(
+        all(not wanted or int(wanted) <= int(has) for wanted, has in zip(asked, shape.split(":"), strict=True))
+        for shape in shapes
+    )
+
+
+def _possible(ask: Ask, hardware: Hardware, cpus: int, mib: int) -> int:
+    """Return how many nodes could be one of the job's."""
+    wanted = list(choices(ask.features))
+    return sum(
+        node.cpus >= cpus
+        and node.memory_mib >= mib
+        and node.gpus >= ask.gpus_per_node
+        and (not ask.gpu_type or has_type(node, ask.gpu_type))
+        and node.name not in ask.excluded
+        and (not wanted or any(set(choice) <= set(node.features) for choice in wanted))
+        for node in hardware.each
+    )
+
+
+def has_type(node: Node, kind: str) -> bool:
+    """Return whether the node's GPUs are of that type: `a100` is part of `NVIDIA-A100-SXM4-80GB`."""
+    return kind.lower() in node.gpu_product.lower()
+
+
+def partition_limit(ask: Ask, partition: Partition, hardware: Hardware, limit_min: int | None) -> str:
+    """Return the reason for which the partition keeps the job waiting, as Slurm says it."""
+    if partition.accounts and ask.account not in partition.accounts:
+        allowed = ",".join(partition.accounts)
+        return (
+            f"Job's account not permitted to use this partition ({partition.name} allows {allowed} not {ask.account})"
+        )
+    if partition.state == "DOWN":
+        return "PartitionDown"
+    if ask.nodes > (partition.max_nodes or hardware.nodes) or ask.nodes > hardware.nodes:
+        return "PartitionNodeLimit"
+    if partition.max_min is not None and (limit_min is None or limit_min > partition.max_min):
+        return "PartitionTimeLimit"
+    return ""

@@ -1,0 +1,171 @@
+"""How much a job asks: nodes, tasks, CPUs, memory and GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from phalanx.slurm.cluster.site import Partition
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.notation import amounts
+from phalanx.slurm.options import Usage, say
+from phalanx.slurm.submission.asked.hardware import Hardware, fails
+
+Options = Mapping[str, str | None]
+_GPUS = ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres")
+NO_GRES = "sbatch: error: Invalid generic resource (gres) specification"
+
+
+def read_size(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -> None:
+    """Fill in how much the job asks. Raises Usage."""
+    ask.cpus_per_task, ask.node_cpus = _number(said, "cpus-per-task", 1), min(hardware.cpus, 1 << 16)
+    ask.tasks_per_node = _number(said, "ntasks-per-node", 0)
+    ask.min_cpus = _number(said, "mincpus", 1)
+    if text := said.get("nodes"):
+        ask.nodes, ask.max_nodes = _nodes(text)
+        ask.said_nodes = True
+        if len(ask.wanted) > ask.max_nodes:
+            raise Usage(f"sbatch: error: invalid number of nodes (-N {len(ask.wanted)}-{ask.max_nodes})")
+    elif len(ask.wanted) > 1:
+        ask.nodes = len(ask.wanted)
+    _read_gpus(ask, said)
+    ask.tasks = _number(said, "ntasks", _default_tasks(ask, said))
+    if text := said.get("gpus-per-task"):
+        ask.gpus = ask.tasks * sum(_gpus(part, "gpus-per-task")[0] for part in text.split(","))
+    if not ask.said_nodes and len(ask.wanted) <= 1:
+        ask.nodes = _fewest_nodes(ask, said, hardware)
+    elif ask.tasks < ask.nodes and ask.said_nodes:
+        if "ntasks" in said:
+            say(f"sbatch: Warning: can't run {ask.tasks} processes on {ask.nodes} nodes, setting nnodes to {ask.tasks}")
+        ask.nodes = ask.tasks
+        ask.max_nodes = min(ask.max_nodes, ask.nodes)
+    _memory(ask, said, partition, hardware)
+    _spread_gpus(ask, said)
+
+
+def _number(said: Options, name: str, default: int) -> int:
+    text = said.get(name)
+    return default if text is None else min(int(text), 1 << 22)
+
+
+def _nodes(text: str) -> tuple[int, int]:
+    """At least and at most. Raises Usage, in Slurm's words."""
+    least, dash, most = text.partition("-")
+    if text == "0":
+        raise fails("Node count specification invalid")
+    if dash and not least and most.isdigit():
+        least = "1"
+    if dash and least.isdigit() and (not most or (most.isdigit() and int(least) > int(most))):
+        shown = most or "-1"
+        raise Usage(f"sbatch: error: Maximum node count {shown} is less than minimum node count {least}", 255)
+    try:
+        return amounts.read_range(f"{least}{dash}{most}")
+    except amounts.AmountError:
+        raise Usage(f'sbatch: error: "{text}" is not a valid node count', 255) from None
+
+
+def _default_tasks(ask: Ask, said: Options) -> int:
+    """Return how many tasks there are where --ntasks does not say it."""
+    per_gpu = said.get("ntasks-per-gpu") or said.get("ntasks-per-tres")
+    if per_gpu:
+        gpus = ask.gpus or ask.gpus_per_node * ask.node_count
+        if not gpus:
+            raise Usage(
+                "sbatch: error: gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a "
+                f"node/ntask specification\n{NO_GRES}"
+            )
+        return gpus * int(per_gpu)
+    shape = [ask.shown.get(part, "") for part in ("sockets", "cores", "threads")]
+    if said.get("extra-node-info") and any(shape):
+        per_node = 1
+        for count in shape:
+            per_node *= int(count or 1)
+        return ask.nodes * per_node
+    return ask.nodes * max(1, ask.tasks_per_node)
+
+
+def _fewest_nodes(ask: Ask, said: Options, hardware: Hardware) -> int:
+    found = max(1, -(-ask.tasks // hardware.cpus))
+    if ask.cpus_per_task <= hardware.cpus:  # more than a node has are refused, on however many nodes
+        found = max(found, -(-ask.cpus // hardware.cpus))
+    if ask.tasks_per_node:
+        found = max(found, -(-ask.tasks // ask.tasks_per_node))
+    if ask.gpus and hardware.gpus:
+        found = max(found, -(-ask.gpus // hardware.gpus))
+    return found
+
+
+def _memory(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -> None:
+    given = [name for name in ("mem", "mem-per-cpu", "mem-per-gpu") if said.get(name)]
+    if len(given) > 1:
+        raise Usage("sbatch: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.")
+    if not given or given[0] == "mem-per-gpu":
+        ask.memory_mib, ask.per_cpu = partition.mem_per_cpu_mib, partition.mem_per_cpu_mib is not None
+        return
+    ask.memory_mib = amounts.read_mib(said[given[0]] or "")
+    ask.per_cpu = given[0] == "mem-per-cpu" and ask.memory_mib > 0
+    if ask.memory_mib == 0:  # all of the node's
+        ask.memory_mib, ask.shown["memory"] = hardware.memory_mib, "0"
+
+
+# --- GPUs -----------------------------------------------------------------------------------------------------------
+
+
+def _read_gpus(ask: Ask, said: Options) -> None:
+    """Fill in GPUs of the job, and of each node where that is said."""
+    for option in _GPUS:
+        if not said.get(option):
+            continue
+        for part in (said[option] or "").split(","):
+            count, kind = _gpus(part, option)
+            ask.gpu_type = kind or ask.gpu_type
+            name = f"gres:{part}" if option == "gres" else f"gres:gpu:{part}"
+            match option:
+                case "gres" | "gpus-per-node":
+                    ask.gpus_per_node += count
+                    if part.lower() != "none":
+                        ask.tres_per_node = f"{ask.tres_per_node},{name}".lstrip(",")
+                case "gpus":
+                    ask.gpus += count
+                    ask.shown["TresPerJob"] = name
+                case "gpus-per-task":
+                    ask.shown["TresPerTask"] = name
+                case "gpus-per-socket":
+                    ask.shown["TresPerSocket"] = name
+                    if "sockets" not in ask.shown:
+                        raise Usage(
+                            "sbatch: error: --gpus-per-socket option requires --sockets-per-node specification\n"
+                            + NO_GRES
+                        )
+                    ask.gpus_per_node += count * int(ask.shown["sockets"])
+    if said.get("ntasks-per-gpu") and said.get("ntasks") and not (ask.gpus or ask.gpus_per_node):
+        ask.gpus = -(-int(said["ntasks"] or 1) // int(said["ntasks-per-gpu"] or 1))
+
+
+def _gpus(part: str, option: str) -> tuple[int, str]:
+    """How many, and of which type, if that is said. Raises Usage."""
+    words = part.removeprefix("gres:").removeprefix("gres/").split(":")
+    if option == "gres":
+        if part.lower() == "none":
+            return 0, ""
+        if words[0] != "gpu":
+            raise Usage(NO_GRES)
+        words = words[1:]
+    count = words.pop() if words and re.fullmatch(r"\d+[km]?", words[-1], re.IGNORECASE) else "1"
+    return amounts.read_count(count), ":".join(words)
+
+
+def _spread_gpus(ask: Ask, said: Options) -> None:
+    """Give each node its part of the GPUs, and the job the CPUs and the memory that go with them. Raises Usage."""
+    if ask.gpus:
+        ask.gpus_per_node = -(-ask.gpus // ask.node_count)
+    if text := said.get("mem-per-gpu"):
+        mib = amounts.read_mib(text)
+        if not ask.gpus_per_node:
+            raise Usage(f"sbatch: error: Requested mem_per_tres=gres:gpu:{mib} but did not request any GPU.\n{NO_GRES}")
+        ask.memory_mib, ask.per_cpu, ask.shown["MemPerTres"] = mib * ask.gpus_per_node, False, f"gres:gpu:{mib}"
+    if text := said.get("cpus-per-gpu"):
+        ask.shown["CpusPerTres"] = f"gres:gpu:{text}"
+        ask.min_cpus = max(ask.min_cpus, int(text) * ask.gpus_per_node)
+    if text := said.get("ntasks-per-gpu") or said.get("ntasks-per-tres"):
+        ask.shown["NtasksPerTRES"] = text
