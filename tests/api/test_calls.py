@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +18,8 @@ from phalanx.api.values import Job, Queue, Table, as_html
 from phalanx.errors import PhalanxError
 from tests.cli.upstart import Up, started, until
 
-WORKLOAD = Path(__file__).parents[2] / "examples" / "simulate" / "workload.yaml"
+ROOT = Path(__file__).parents[2]
+WORKLOAD = ROOT / "examples" / "simulate" / "workload.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +100,32 @@ def test_simulate_compares_policies() -> None:
     assert "<th>policy</th>" in found._repr_html_()
     with pytest.raises(PhalanxError):
         phalanx.simulate("no-such-file.swf")
+
+
+def value_of(cell: str, names: dict[str, Any]) -> Any:
+    """Run a cell as a notebook does; the value of its last line, if that is an expression."""
+    tree = ast.parse(cell)
+    *before, last = tree.body
+    if not isinstance(last, ast.Expr):
+        before, last = tree.body, ast.Expr(ast.Constant(None))
+    exec(compile(ast.Module(before, []), "cell", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+
+
+@pytest.mark.slow
+def test_the_notebook_of_the_examples_runs(
+    up: Up, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(up.data / "kubeconfig"))
+    monkeypatch.chdir(ROOT)
+    cells = json.loads((ROOT / "examples" / "notebook.ipynb").read_text())["cells"]
+    names: dict[str, Any] = {}
+    values = [value_of("".join(cell["source"]), names) for cell in cells if cell["cell_type"] == "code"]
+    assert names["result"].succeeded
+    assert "shard 1 is done" in capsys.readouterr().out
+    shown = [value._repr_html_() for value in values if value is not None]
+    assert len(shown) == len(values) - 1, "each cell shows a value, but the one that prints"
+    up.phalanx("cancel", "huge")
 
 
 def test_values_are_tables_in_a_notebook_and_every_text_is_escaped() -> None:
