@@ -72,6 +72,7 @@ export function folded(jobs) {
       first.get(key)[1]++;
       continue;
     }
+    /** @type {[any, number]} */
     const row = [job, 0];
     if (key) first.set(key, row);
     rows.push(row);

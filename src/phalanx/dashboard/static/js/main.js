@@ -75,7 +75,7 @@ function useKeys(open, openKeys) {
       if (event.key === "t") flipTheme();
       if (event.key === "/") {
         event.preventDefault();
-        const box = document.querySelector(".filter input");
+        const box = /** @type {HTMLInputElement | null} */ (document.querySelector(".filter input"));
         box ? box.focus() : open();
       }
     };
@@ -105,7 +105,7 @@ function findings(model, word) {
 }
 
 function Palette({ onClose }) {
-  const box = useRef(),
+  const box = useRef(null),
     [text, setText] = useState(""),
     [at, setAt] = useState(0);
   useLayoutEffect(() => {
@@ -150,7 +150,7 @@ const KEYS = [
   ["Esc", "Close, or back"],
 ];
 function Keys({ onClose }) {
-  const box = useRef();
+  const box = useRef(null);
   useLayoutEffect(() => {
     box.current.showModal();
   }, []);

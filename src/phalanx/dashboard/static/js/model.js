@@ -23,6 +23,7 @@ const keyOf = (section, row) => row[KEYS[section] ?? "key"];
 
 /** @param {any} whole the answer of GET /state @returns {Rows} */
 export function rowsOf(whole) {
+  /** @type {Record<string, Map<string, any>>} */
   const sections = {};
   for (const name of ["queues", "nodes", "reasons", "jobs", "reservations", "played"])
     sections[name] = new Map(whole[name].map((row) => [keyOf(name, row), row]));
@@ -51,6 +52,7 @@ export class Lanes {
   }
   /** Take an amount; what is not there is not taken. @param {number} amount @returns {[number, number][]} */
   take(amount) {
+    /** @type {[number, number][]} */
     const pieces = [];
     let left = amount;
     const whole = this.free.find(([from, to]) => to - from >= amount - 1e-9); // in one piece, if there is one

@@ -211,7 +211,7 @@ export function Jobs() {
     query = route.value.query.get("q") ?? "",
     box = useRef(null),
     inside = useRef(false);
-  const [sort, setSort] = useState(["start", 1]),
+  const [sort, setSort] = useState(/** @type {[string, number]} */ (["start", 1])),
     [fold, setFold] = useState(true),
     [sel, setSel] = useState(-1);
   const phone = matchMedia("(max-width: 760px)").matches,

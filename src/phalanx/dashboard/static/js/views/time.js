@@ -7,6 +7,7 @@ import { DAY, series, timeOf } from "../model.js";
 import { route, state, tip } from "../store.js";
 import { Empty, Icon, JobLink, Queue, html, jobHref, jobTip } from "../ui.js";
 
+/** @type {[number, string][]} how many minutes are shown */
 const WIDTHS = [
   [360, "6 h"],
   [720, "12 h"],
