@@ -6,13 +6,14 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob
 from phalanx.cli.cluster.jobs.following import Followed
+from phalanx.cli.views.page.agents import ClusterAgent
 from phalanx.client.connection import Connection
 from tests.cli.upstart import Up, started, until
 
@@ -173,6 +174,12 @@ def test_hold_and_release(up: Up) -> None:
     ok(up, "submit", "--name", "runs", "--", "sleep", "600")
     up.phalanx("wait", "runs", "--for", "running")
     assert "default/runs is running, and only jobs that wait can be held" in refused(up, "hold", "runs")
+
+    async def used() -> Sequence[tuple[str, float, float]]:
+        async with await Connection.open(up.data / "kubeconfig") as connection:
+            return await ClusterAgent(connection).use("default/runs")
+
+    until(lambda: [label for label, _, gib in asyncio.run(used()) if gib > 0] == ["0"])  # as the page shows it
     ok(up, "cancel", "runs")
 
 

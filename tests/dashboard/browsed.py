@@ -61,6 +61,9 @@ class Answers:
     async def sees(self, namespaces: Collection[str]) -> frozenset[str] | None:
         return None
 
+    async def use(self, job: str) -> Sequence[tuple[str, float, float]]:
+        return [("0", 10.5, 40.0), ("1", 1.25, 38.5)]
+
     async def act(self, job: str, action: Action, value: int) -> str:
         self.acted.append((job, action, value))
         return f"{job}: {action}"

@@ -177,6 +177,8 @@ async def test_a_viewer_of_one_namespace_asks_about_his_own_jobs_only() -> None:
         for route, job, status in (
             ("/history", "speech/train", 404),
             ("/history", "vision/seg", 200),
+            ("/use", "speech/train", 404),
+            ("/use", "vision/seg", 200),
             ("/output", "speech/train", 404),
             ("/output", "vision/seg", 200),
         ):

@@ -344,6 +344,17 @@ def test_a_job_is_changed_by_keys_after_a_question(browser: Any, server: Server)
             server.page.acts = True
 
 
+def test_a_running_job_says_what_it_uses(browser: Any, server: Server) -> None:
+    with tab(browser, server) as one:
+        server.show(changed(server, replace(NEW, pods=2, placed=2, cpu=24, memory=192)))
+        one.open("#/job/vision/new-one")
+        one.page.wait_for_selector(".use >> text=11.75 of 24 cores")
+        assert "1.25–10.5 a pod" in one.page.inner_text("main")
+        one.page.evaluate(AXE.read_text())
+        assert axe(one) == []
+        one.page.screenshot(path=SHOTS / "use.png")
+
+
 def test_why_there_is_no_output_is_said(browser: Any, server: Server) -> None:
     with tab(browser, server) as one:
         server.show(changed(server, replace(NEW, id="ci/silent", state="complete")))

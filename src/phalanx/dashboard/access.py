@@ -59,6 +59,10 @@ class Agent(Protocol):
         """Return the last lines that the job's containers wrote (time, label of the pod, text), or those since a time.
         Raises PhalanxError."""
 
+    async def use(self, job: str) -> Sequence[tuple[str, float, float]]:
+        """Return what the job's pods use now: the label of the pod, CPU cores, GiB of memory. Empty: that is not
+        measured. Raises PhalanxError."""
+
     async def act(self, job: str, action: Action, value: int) -> str:
         """Carry out an action on a job, and return a sentence that says so. `value`: the new nice value. Raises
         PhalanxError."""
@@ -86,7 +90,7 @@ class Session:
     `board`: the state of this session, if its viewer may not see all names.
     `streams`: how many streams it follows. `unseen`: how many states were published since it followed none.
     `reading`: output of a job is being read. `asking`: a question about what would be is being answered. `acting`: an
-        action is being carried out."""
+        action is being carried out. `measuring`: the use of a job is being read."""
 
     viewer: Viewer
     used_s: float
@@ -100,6 +104,7 @@ class Session:
     asking: bool = False
     reading: bool = False
     acting: bool = False
+    measuring: bool = False
     answers: dict[bytes, tuple[float, bytes]] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 

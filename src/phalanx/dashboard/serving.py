@@ -226,6 +226,21 @@ class Page:
             session.reading = False
         return _packed(request, body, "application/json", {"Cache-Control": "no-store"})
 
+    async def use(self, request: web.Request) -> web.StreamResponse:
+        session, job = request[SESSION], request.query.get("job", "")
+        if not session.sees(job.partition("/")[0]):
+            raise web.HTTPNotFound(text="there is no such job\n")
+        if session.measuring:
+            raise web.HTTPTooManyRequests(text="another job is being measured\n", headers={"Retry-After": "1"})
+        session.measuring = True
+        try:
+            body = msgspec.json.encode(await _agent(session).use(job))
+        except PhalanxError as error:
+            raise web.HTTPNotFound(text=f"{error}\n") from None
+        finally:
+            session.measuring = False
+        return _packed(request, body, "application/json", {"Cache-Control": "no-store"})
+
     async def act(self, request: web.Request) -> web.StreamResponse:
         session = request[SESSION]
         if not self.acts:
@@ -333,6 +348,7 @@ async def serving(
         ("GET", "/past", served.past),
         ("GET", "/history", served.history),
         ("GET", "/output", served.output),
+        ("GET", "/use", served.use),
         ("POST", "/whatif", served.whatif),
         ("POST", "/act", served.act),
         ("GET", "/", served.file),

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Collection, Sequence
 
 from phalanx.cli.cluster.jobs.changing import cancel_job, require_changeable, require_whole, set_hold, set_nice
-from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, pods_of
+from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, pod_selectors, pods_of
 from phalanx.cli.cluster.jobs.output import LogWishes, attempts, kept_sources, read_lines, sources_of
 from phalanx.cli.cluster.jobs.standing import OVER, state_of
 from phalanx.cli.cluster.live_state import may_list
-from phalanx.client.connection import ApiRefusal, Connection
-from phalanx.client.kind import Kind
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import PODS, Kind
+from phalanx.client.quantity import parse
 from phalanx.dashboard.access import Action, SessionEnded, Viewer
 from phalanx.dashboard.sign_in import Credential, Token, Vouched
 from phalanx.errors import PhalanxError
@@ -28,6 +29,8 @@ SELF = Kind(group="authentication.k8s.io", plural="selfsubjectreviews", name="Se
 _TAIL, _MOST_LINES, _MOST_LOGS, _LINE_CHARS = 200, 2000, 64, 2000  # of what jobs write
 _READING_S = 20.0
 _AT_ONCE = 16  # questions about rights
+METRICS = Kind(group="metrics.k8s.io", version="v1beta1", plural="pods", name="PodMetrics")
+_GIB = 2**30
 _ANONYMOUS = "system:anonymous"
 
 
@@ -73,6 +76,27 @@ class ClusterAgent:
             raise PhalanxError(f"the output of {job} was not read within {_READING_S:g} s; try again") from error
         return list(lines)
 
+    async def use(self, job: str) -> Sequence[tuple[str, float, float]]:
+        found = await self._found(job)
+        pods = {pod["metadata"]["name"]: pod for pod in await pods_of(self._connection, found)}
+        labels = {source.pod: source.label for source in sources_of(pods.values(), found)}
+        measured = list[Object]()
+        try:
+            for selector in pod_selectors(found.members):
+                measured += (await self._connection.list(METRICS, found.namespace, labelSelector=selector))["items"]
+            for member in found.members:
+                if member.kind is PODS:
+                    measured.append(await self._connection.get(METRICS, member.name, found.namespace))
+        except ApiRefusal as error:
+            if error.code not in {403, 404}:
+                raise
+            return ()
+        return [
+            (labels.get(name, name), round(sum(cores), 3), round(sum(gib), 3))
+            for name, cores, gib in map(_measured, measured)
+            if name in pods
+        ]
+
     async def act(self, job: str, action: Action, value: int) -> str:
         found = await self._found(job)
         match action:
@@ -100,6 +124,13 @@ class ClusterAgent:
         namespace, _, name = job.partition("/")
         named = f"pod/{name.removeprefix('pod:')}" if name.startswith("pod:") else f"{namespace}/{name}"
         return await Finder(self._connection, namespace, self._ledger).one(named)
+
+
+def _measured(metrics: Object) -> tuple[str, list[float], list[float]]:
+    """Return the name of the pod, and of each container the CPU cores and the GiB of memory."""
+    used = [container.get("usage") or {} for container in metrics.get("containers") or ()]
+    cores = [float(parse(each.get("cpu", "0"))) for each in used]
+    return str(metrics["metadata"]["name"]), cores, [float(parse(each.get("memory", "0"))) / _GIB for each in used]
 
 
 async def admitted(connection: Connection, credential: Credential, ledger: str | None) -> Viewer | None:

@@ -115,6 +115,16 @@ export async function outputOf(job, since) {
   return answer.json();
 }
 
+/** What the pods of a job use now: `[pod, cores, GiB]`; empty if that is not known. @param {string} job @returns {Promise<[string, number, number][]>} */
+export async function useOf(job) {
+  try {
+    const answer = await fetch(`use?job=${encodeURIComponent(job)}`, { cache: "no-store" });
+    return answer.ok ? await answer.json() : [];
+  } catch {
+    return [];
+  }
+}
+
 /** Ask what a change would do. @param {string} job @param {string} change */
 export async function whatif(job, change = "") {
   for (let tries = 0; ; tries++) {

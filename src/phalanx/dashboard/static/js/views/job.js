@@ -21,6 +21,7 @@ import { Copy, Empty, Icon, JobLink, Queue, State, colour, html, jobsHref, linke
 import { CODE_WORDS, adviceOf, blockers } from "../words.js";
 import { Actions } from "./actions.js";
 import { Output } from "./output.js";
+import { Use } from "./use.js";
 
 /** What follows from the reason. If a reservation is the cause: the limit with which the job would start at once. */
 function advice(job, model) {
@@ -384,6 +385,7 @@ export function Job() {
       ${job.runs && html`<${Runs} job=${job} />`}
       ${reason && !reason.never && html`<section class="section" aria-labelledby="h-when"><div class="section-head"><h2 id="h-when">When it is expected to start</h2></div><${When} job=${job} /></section>`}
       ${reason && job.state === "queued" && ns !== "other" && !model.facts.study && html`<${Sooner} job=${job} />`}
+      ${job.runs && ns !== "other" && !model.facts.study && html`<${Use} job=${job} />`}
       ${(job.runs || job.over) && ns !== "other" && !model.facts.study && html`<${Output} job=${job} />`}
       <${History} job=${job} />
     </div><${Facts} job=${job} /></div>`;
