@@ -183,6 +183,17 @@ def test_a_value_of_the_wrong_type_is_no_value_of_an_enumeration_either() -> Non
     ]
 
 
+def test_only_the_first_of_what_a_text_lacks_is_told() -> None:
+    text = {"type": "string", "minLength": 3, "pattern": "^b"}
+    few = {"type": "object", "minProperties": 2, "required": ["x"]}
+    strategy = CustomStrategy({"type": "object", "properties": {"a": text, "b": few}})
+    found = strategy.validate({"metadata": {}, "a": "c", "b": {"y": 1}})
+    assert [one.line() for one in found] == [
+        'a: Invalid value: "c": a in body should be at least 3 chars long',
+        "b: Invalid value: 1: b in body should have at least 2 properties",
+    ]
+
+
 def test_of_equal_items_the_second_is_told() -> None:
     assert lines("{image: abc, tags: [a, a, a]}") == ['spec.tags[1]: Duplicate value: "a"']
 

@@ -182,12 +182,13 @@ def _type_cause(path: str, wanted: str, found: str) -> Cause:
 
 
 def _string_causes(value: str, schema: Schema, path: str) -> Iterator[Cause]:
+    """Yield the first of length and pattern that a text does not have, and its format."""
     longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if longest is not None and len(value) > longest:
         yield too_long(path, longest)
-    if shortest is not None and len(value) < shortest:
+    elif shortest is not None and len(value) < shortest:
         yield _wrong(path, value, f"should be at least {shortest} chars long")
-    if pattern and not _matches(pattern, value):
+    elif pattern and not _matches(pattern, value):
         yield _wrong(path, value, f"should match '{pattern}'")
     if not string_format.fits(value, schema.get("format") or ""):
         said = _in_body(path, f"must be of type {schema['format']}: {_shown(value)}")
@@ -261,11 +262,14 @@ def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
 
 
 def _object_causes(value: Object, schema: Schema, old: Any, path: str) -> Iterator[Cause]:
+    """Yield what is wrong with an object. One with too few or too many properties is not looked into."""
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     if most is not None and len(value) > most:
         yield too_many(path, len(value), most)
+        return
     if least is not None and len(value) < least:
-        yield _wrong(path, value, f"should have at least {least} properties")
+        yield _wrong(path, len(value), f"should have at least {least} properties")
+        return
     for key in schema.get("required") or ():
         if key not in value:
             yield required(_at(path, key))
