@@ -104,6 +104,19 @@ REFUSED: list[Any] = [
     ),
     (kinds.CLUSTER_QUEUES, cluster_queue("f", group(f={"cpu": 1}), group(g={"cpu": 1})), 403),
     (kinds.CLUSTER_QUEUES, cluster_queue("g", group(f={"cpu": 1}), group(f={"memory": 1})), 403),
+    (kinds.COHORTS, named("a", spec={"resourceGroups": [group(f={"cpu": -1})]}), 403),
+    (kinds.COHORTS, named("b", spec={"resourceGroups": [group(f={"cpu": 1}), group(f={"memory": 1})]}), 403),
+    (
+        kinds.COHORTS,
+        named("c", spec={"resourceGroups": [group(f={"cpu": {"nominalQuota": 1, "lendingLimit": 1}})]}),
+        403,
+    ),
+    (
+        kinds.COHORTS,
+        named("d", spec={"resourceGroups": [group(f={"cpu": {"nominalQuota": 1, "borrowingLimit": 1}})]}),
+        403,
+    ),
+    (kinds.COHORTS, named("e", spec={"fairSharing": {"weight": "-1"}}), 403),
     (kinds.RESOURCE_FLAVORS, named("t", spec={"nodeTaints": [{"key": "a", "effect": "NoSchedule"}] * 2}), 403),
     (kinds.RESOURCE_FLAVORS, named("e", spec={"nodeTaints": [{"key": "a", "effect": "Sometimes"}]}), 422),
 ]
@@ -121,6 +134,9 @@ def test_what_kueue_takes(server: ServerProcess) -> None:
             server, kinds.CLUSTER_QUEUES, cluster_queue(f"ok-{len(spec)}-{next(iter(spec)).lower()}", *groups, **spec)
         )
         assert isinstance(made, dict), made
+    limits = {"nominalQuota": 1, "lendingLimit": 5, "borrowingLimit": 1}
+    cohort = named("inner", spec={"parentName": "outer", "resourceGroups": [group(f={"cpu": limits})]})
+    assert isinstance(made := send(server, kinds.COHORTS, cohort), dict), made
 
 
 def definition(framework: Framework) -> Object:

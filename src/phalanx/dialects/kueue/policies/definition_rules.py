@@ -15,12 +15,14 @@ from phalanx.dialects.kueue.policies.policy import ALIVE, rule, validating
 
 _GROUPS = "has(object.spec.resourceGroups)"
 _SELECTOR = "object.spec.namespaceSelector"
-_QUEUE_CHECKS = {
+_SELECTOR_CHECKS = {
     "namespaceSelector: an operator is none of In, NotIn, Exists, DoesNotExist, or has the wrong values": (
         f"!has({_SELECTOR}) || !has({_SELECTOR}.matchExpressions) || {_SELECTOR}.matchExpressions.all(e, "
         '(e.operator in ["In", "NotIn"] && has(e.values) && size(e.values) > 0) || '
         '(e.operator in ["Exists", "DoesNotExist"] && (!has(e.values) || size(e.values) == 0)))'
     ),
+}
+_QUOTA_CHECKS = {
     "fairSharing.weight is 0 or above 1e-9": (
         "!has(object.spec.fairSharing) || !has(object.spec.fairSharing.weight) || "
         'quantity(string(object.spec.fairSharing.weight)).compareTo(quantity("0")) >= 0'
@@ -55,6 +57,13 @@ _LENDING_CHECKS = {
         "quantity(string(r.lendingLimit)).compareTo(quantity(string(r.nominalQuota))) <= 0)))"
     ),
 }
+_COHORT_CHECKS = {
+    f"{limit} needs a parent": (
+        f"!{_GROUPS} || has(object.spec.parentName) && object.spec.parentName != '' || "
+        f"object.spec.resourceGroups.all(g, g.flavors.all(f, f.resources.all(r, !has(r.{limit}))))"
+    )
+    for limit in ("borrowingLimit", "lendingLimit")
+}
 _FLAVOR_CHECKS = {
     "a taint is listed once": (
         "!has(object.spec.nodeTaints) || object.spec.nodeTaints.all(t, object.spec.nodeTaints.filter(o, "
@@ -71,7 +80,11 @@ def _definition_rule(plural: str) -> list[Object]:
 _SPEC = {**ALIVE, "has-spec": "has(object.spec)"}
 DEFINITION_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     *validating(
-        "checked-clusterqueues", _definition_rule("clusterqueues"), _SPEC, {**_QUEUE_CHECKS, **_LENDING_CHECKS}
+        "checked-clusterqueues",
+        _definition_rule("clusterqueues"),
+        _SPEC,
+        {**_SELECTOR_CHECKS, **_QUOTA_CHECKS, **_LENDING_CHECKS},
     ),
+    *validating("checked-cohorts", _definition_rule("cohorts"), _SPEC, {**_QUOTA_CHECKS, **_COHORT_CHECKS}),
     *validating("checked-resourceflavors", _definition_rule("resourceflavors"), _SPEC, _FLAVOR_CHECKS),
 )
