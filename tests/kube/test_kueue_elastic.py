@@ -57,6 +57,26 @@ def test_a_workload_follows_the_size_of_its_job() -> None:
     play(scene())
 
 
+def test_a_job_that_is_not_elastic_is_queued_anew_when_it_is_resized() -> None:
+    async def scene() -> None:
+        stage = stage_with(4)
+        rigid = job("one", 2)
+        rigid["spec"]["completions"] = 20
+        stage.put(rigid)
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
+            stage.change("one", {"parallelism": 5})
+            await stage.until(lambda: stage.api.objects[JOBS]["default/one"]["spec"]["suspend"])
+            await stage.until(lambda: conditions(stage, "one").get("QuotaReserved") == "False ExceedsMaxQuota")
+            assert "Evicted" not in conditions(stage, "one"), "Kueue makes another Workload"
+            assert workload(stage, "one")["spec"]["podSets"][0]["count"] == 5
+            stage.change("one", {"parallelism": 3})
+            await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
+            await stage.until(lambda: queue(stage) == (0, 1, "3", "3"))
+
+    play(scene())
+
+
 def test_what_gives_quota_back_lets_the_rest_come() -> None:
     async def scene() -> None:
         stage = stage_with(4)

@@ -16,7 +16,7 @@ from phalanx.dialects.kueue import kinds
 
 _OURS = "phalanx.dev/"
 _QUEUE, _MIN, _SIZE, _JOB = (f"{_OURS}{word}" for word in ("queue", "min-available", "size", "job"))
-_COMPLETIONS = f"{_OURS}completions"
+_COMPLETIONS, _RESIZING = f"{_OURS}completions", f"{_OURS}resizing"
 _REPLACES, _ROLE = f"{_OURS}replaces-failed", f"{_OURS}role"
 _LWS = "leaderworkerset.sigs.k8s.io"
 _SUBGROUP, _SUBGROUPS = f"{_OURS}subgroup", f"{_OURS}subgroups"
@@ -32,6 +32,7 @@ RETRIABLE = f"{kinds.PREFIX}retriable-in-group"
 GROUP_COUNT = f"{kinds.PREFIX}pod-group-total-count"
 LAYERS = f"{kinds.PREFIX}podset-slice-required-topology-constraints"
 PREBUILT = f"{kinds.PREFIX}prebuilt-workload-name"
+ELASTIC = f"{kinds.PREFIX}elastic-job"
 GATED = f"{kinds.PREFIX}admission-gated-by"
 EVICTED_AS = ("TerminationTarget", "WorkloadEvicted")  # type and reason of the condition of evicted pods
 ROLE_HASH = f"{kinds.PREFIX}role-hash"
@@ -66,6 +67,8 @@ def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
         found[GATED] = str(gates)
     if kind == "Pod":
         return found | _of_pod(meta, labels, annotations) | _topology(annotations)
+    if annotations.get(ELASTIC) != "true":
+        found[_RESIZING] = "requeue"
     template: Mapping[str, Any] = meta.get("template") or _NOTHING
     found |= _topology(template.get("annotations") or _NOTHING)
     if kind == "Job" and (minimum := annotations.get(MIN_PARALLELISM)):

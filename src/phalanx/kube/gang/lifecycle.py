@@ -20,6 +20,7 @@ from phalanx.kube.gang.barrier import (
 from phalanx.kube.gang.effects import Answer, Effects
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.preemption import Departure, PreemptionRequest
+from phalanx.kube.gang.seats.elastic import resizing_reason
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import GangSeats
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, claim_on, gang_spec
@@ -44,6 +45,7 @@ class GangLifecycle:
         self._state: State = Waiting()
         self.history = StartHistory()
         self.departure: Departure | None = None
+        self.resized: Reason | None = None  # its running Job was given another size, for which it is queued anew
         self.wake_s = 0.0
 
     # --- questions ------------------------------------------------------------------------------------------------
@@ -113,6 +115,7 @@ class GangLifecycle:
     def see_job(self, job: BatchJob) -> None:
         if self.parts is not None and (known := self.jobs.get(job.uid)) is not None:
             self.parts.elastic.see_job(known, job)
+            self.resized = self.resized or resizing_reason(known, job)
         self.objects.see_job(job)
 
     def lose_job(self, uid: str) -> None:
@@ -278,7 +281,7 @@ class GangLifecycle:
         if self._suspended_by_others(parts):
             self.go_back(parts, Reason(code=ReasonCode.HELD, text="suspended by somebody else after it was admitted"))
             return
-        if (why := self._drained(parts, defaults)) is not None:
+        if (why := self.resized or self._drained(parts, defaults)) is not None:
             self.go_back(parts, why, evicts=bool(parts.start.bare_pods()))
             return
         if self._lost_a_member(parts):
@@ -462,7 +465,7 @@ class GangLifecycle:
 
     def _depart(self, parts: StartedParts, departure: Departure) -> Leaving:
         leaving = Leaving(parts=parts, departure=departure)
-        self.departure = departure
+        self.departure, self.resized = departure, None
         self.state = leaving
         parts.start.phase = Phase.STOPPING
         parts.barrier.close()

@@ -100,7 +100,7 @@ def _job_sets(
         template = shown["spec"]["template"]
         role = next((role for role, source in _roles(gang) if source == JobPods(job.uid)), None)
         placed, flavor = _given(gang, JobPods(job.uid))
-        size = _size(job)
+        size = job.asked_pods
         yield PodSet(
             name=names[job.uid],
             count=size,
@@ -183,12 +183,6 @@ def _reclaimable(job: BatchJob) -> int:
     if most <= 1 or not job.succeeded or job.finished:
         return 0
     return max(0, most - max(0, total - job.succeeded))
-
-
-def _size(job: BatchJob) -> int:
-    """As Kubernetes' users count: min(parallelism, completions)."""
-    wished = job.requested_parallelism
-    return wished if job.completions is None or job.completions_follow else min(wished, job.completions)
 
 
 def _roles(gang: GangLifecycle) -> Iterator[tuple[Role, PodSource]]:

@@ -15,9 +15,9 @@ from typing import Any
 
 from phalanx.dialects.frame.dialect import Object, PodSet, Stage, Told
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.gangs import ELASTIC
 from phalanx.dialects.kueue.tree import prebuilt
 
-ELASTIC = f"{kinds.PREFIX}elastic-job"
 _RUNS = frozenset({Stage.STARTING, Stage.RUNNING})
 
 

@@ -33,6 +33,7 @@ _GROUP = "phalanx.dev/job"
 _LIMIT = f"{kinds.PREFIX}max-exec-time-seconds"
 _JOB_UID = f"{kinds.PREFIX}job-uid"
 _TARGET = "DeactivationTarget"
+_RESIZED = "resized"  # the cause of a start's end: the job's size was changed while it ran
 _PAST = "accumulatedPastExecutionTimeSeconds"
 _KEPT = ("admission", "admissionChecks", "reclaimablePods", "requeueState", "schedulingStats", _PAST)
 _UNSPOKEN = frozenset({ReasonCode.BEHIND_HEAD, ReasonCode.WAITING_FOR_MEMBERS})
@@ -196,11 +197,14 @@ def _pod_set(each: PodSet, kind: str) -> Object:
 
 def workload_status(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str) -> Object:
     """Return the desired status of the gang's Workload. `old`: its present status."""
+    evicted = told.evicted
+    if evicted is not None and evicted.reason.numbers.get("by") == _RESIZED:
+        evicted, old = None, {}  # Kueue makes another Workload
     said = Conditions(old.get("conditions") or (), now, 1)
     status: Object = {key: old[key] for key in _KEPT if key in old}
     went = False
-    if told.evicted is not None and not said.is_true("Evicted"):
-        _evicted(told, told.evicted, said)
+    if evicted is not None and not said.is_true("Evicted"):
+        _evicted(told, evicted, said)
     if told.stage is not Stage.LEAVING and said.is_true("Evicted") and said.is_true("QuotaReserved"):
         went = True
         status |= _left(old, said, now)

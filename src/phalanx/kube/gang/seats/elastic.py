@@ -17,12 +17,24 @@ from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import RoleSeats
 from phalanx.kube.gang.spec.gang_spec import JobPods
+from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.job import GangSize, Phase, Slot
 from phalanx.model.plan import Shrink
+from phalanx.model.reason import Reason, ReasonCode
 
 _GIVE_UP = 3  # refusals of an eviction in a row: the pod stays
+
+
+def resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
+    """Return why a running Job that was changed is queued anew; None: it is not, since its size is the same or may
+    change."""
+    before, now = known.asked_pods, job.asked_pods
+    if before == now or job.options.get(labels.RESIZING) != labels.REQUEUE:
+        return None
+    text = f"it was changed from {before} to {now} pods while it ran, so it is queued anew"
+    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"by": "resized"})
 
 
 class ElasticParallelism:

@@ -100,6 +100,12 @@ class BatchJob:
         """Return whether its labels make it ours: while it is suspended it waits for us, which may suspend it again."""
         return not self.externally_managed and (labels.QUEUE in self.options or labels.JOB in self.options)
 
+    @property
+    def asked_pods(self) -> int:
+        """Return how many pods its user wants at once, as Kubernetes counts: min(parallelism, completions)."""
+        wished = self.requested_parallelism
+        return wished if self.completions is None or self.completions_follow else min(wished, self.completions)
+
     def size(self, seen_succeeded: int = 0) -> int:
         """Return how many pods it could still use at once, if it was given all it asks. `seen_succeeded`: pods seen to
         succeed, for the status comes later."""
