@@ -43,8 +43,11 @@ def test_a_workload_follows_the_size_of_its_job() -> None:
             await stage.until(lambda: sizes(stage, "one") == (3, 3, "3"))
             await stage.until(lambda: queue(stage) == (0, 1, "3", "3"))
             stage.change("one", {"parallelism": 6})
+            await stage.until(lambda: queue(stage) == (1, 1, "3", "3"))
+            assert sizes(stage, "one") == (3, 3, "3"), "all of it or nothing"
+            stage.change("one", {"parallelism": 4})
             await stage.until(lambda: sizes(stage, "one") == (4, 4, "4"))
-            await stage.until(lambda: queue(stage) == (1, 1, "4", "4"))
+            await stage.until(lambda: queue(stage) == (0, 1, "4", "4"))
             stage.change("one", {"parallelism": 1})
             await stage.until(lambda: sizes(stage, "one") == (1, 1, "1"))
             await stage.until(lambda: queue(stage) == (0, 1, "1", "1"))
@@ -80,7 +83,7 @@ def test_a_job_that_is_not_elastic_is_queued_anew_when_it_is_resized() -> None:
 def test_what_gives_quota_back_lets_the_rest_come() -> None:
     async def scene() -> None:
         stage = stage_with(4)
-        stage.put(job("two", 2))
+        stage.put(elastic("two", 2))
         stage.put(elastic("one", 2))
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 4)
@@ -89,7 +92,12 @@ def test_what_gives_quota_back_lets_the_rest_come() -> None:
             assert sizes(stage, "one") == (2, 2, "2")
             stage.change("two", {"parallelism": 1})
             stage.api.drop(PODS, "default/two-3")
-            await stage.until(lambda: sizes(stage, "one") == (3, 3, "3"))
+            await stage.until(lambda: queue(stage) == (1, 2, "3", "3"))
+            assert sizes(stage, "one") == (2, 2, "2"), "it lacks two pods, and there is room for one"
+            stage.api.drop(JOBS, "default/two")
+            for key in [key for key in stage.api.objects[PODS] if key.startswith("default/two-")]:
+                stage.api.drop(PODS, key)
+            await stage.until(lambda: sizes(stage, "one") == (4, 4, "4"))
 
     play(scene())
 

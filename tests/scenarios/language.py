@@ -333,7 +333,7 @@ def job_options(words: Words) -> dict[str, Any]:
         "array_cap": int(cap) if cap else None,
         "nice": int(words.option("nice", "0")),
         "checkpoint_s": seconds if (seconds := float(words.option("checkpoint", "0"))) else None,
-        "size": GangSize.FIXED_AT_START if words.flag("fixed-at-start") else GangSize.ELASTIC,
+        "size": next((size for size in GangSize if words.flag(size.value)), GangSize.ELASTIC),
         "preemptible": not words.flag("not-preemptible"),
         "preempts": not words.flag("preempts-not"),
         "closeness": closeness(close) if close else None,

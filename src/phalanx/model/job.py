@@ -95,6 +95,14 @@ class GangSize(StrEnum):
 
     ELASTIC = "elastic"  # the job starts with as many pods as fit, grows later, and releases its surplus first
     FIXED_AT_START = "fixed-at-start"  # the size at the start is final (Kueue's partial admission)
+    # It starts with its minimum, grows by all pods that it lacks or by none, and is preempted whole (Kueue's elastic
+    # jobs).
+    IN_STEPS = "in-steps"
+
+    @property
+    def grows(self) -> bool:
+        """Return whether pods are added to a job that runs."""
+        return self is not GangSize.FIXED_AT_START
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

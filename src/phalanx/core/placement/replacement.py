@@ -20,7 +20,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from phalanx.core.placement import topology
-from phalanx.model.job import GangTree, Group, Placement, Role, Slot
+from phalanx.model.job import GangSize, GangTree, Group, Placement, Role, Slot
 from phalanx.model.node import SliceLayer, Topology, TopologyRequest
 from phalanx.model.pod import NodePreference, Operator, Requirement, Shape
 from phalanx.state.classes import Gang
@@ -31,12 +31,15 @@ LIGHTEST = 10  # weight of the coarsest level preferred; each finer one weighs a
 
 def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:
     """Return the open slots that are placed at once with this one, in order: those that the minimum lacks, which the
-    others follow only then; or if none is below its minimum, all. Of slices with gaps the first alone."""
+    others follow only then; or if none is below its minimum, all. Of slices with gaps the first alone. A job that grows
+    in steps is given all pods of a role at once."""
     if (unit := missing_unit(cluster, record, slot)) is not None:
         roles = set(unit.roles())
         inside = sorted(each for each in record.open if each.role in roles)
     elif layers := missing_layers(cluster, record, slot):
         inside = slice_of(record.open, slot, layers[0].pods)
+    elif record.job.size is GangSize.IN_STEPS and is_growth(record, slot):
+        inside = sorted(each for each in record.open if each.role == slot.role)
     else:
         return (slot,)
     wanted = [each for each in inside if not is_growth(record, each)] or inside
@@ -55,6 +58,9 @@ def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: J
         near, count = TopologyRequest(level=layers[0].level, slices=layers[1:]), len(together)
         part = replace(found[0], count=count, minimum=count, group="", closeness=near)
         gang = cluster.interned.gang((part,), (), None)
+    elif len(together) > 1:
+        part = replace(found[0], count=len(together), minimum=len(together), group="", closeness=None)
+        gang = cluster.interned.gang((part,))
     else:
         gang = cluster.interned.one(found[0])
     return cluster.with_flavors(gang, tuple(record.flavors[role] for role in roles)) if record.flavors else gang

@@ -67,8 +67,7 @@ def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
         found[GATED] = str(gates)
     if kind == "Pod":
         return found | _of_pod(meta, labels, annotations) | _topology(annotations)
-    if annotations.get(ELASTIC) != "true":
-        found[_RESIZING] = "requeue"
+    found |= {_SIZE: "in-steps"} if annotations.get(ELASTIC) == "true" else {_RESIZING: "requeue"}
     template: Mapping[str, Any] = meta.get("template") or _NOTHING
     found |= _topology(template.get("annotations") or _NOTHING)
     if kind == "Job" and (minimum := annotations.get(MIN_PARALLELISM)):

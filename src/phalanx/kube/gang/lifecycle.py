@@ -20,7 +20,6 @@ from phalanx.kube.gang.barrier import (
 from phalanx.kube.gang.effects import Answer, Effects
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.preemption import Departure, PreemptionRequest
-from phalanx.kube.gang.seats.elastic import resizing_reason
 from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seat_table import GangSeats
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, claim_on, gang_spec
@@ -114,8 +113,7 @@ class GangLifecycle:
 
     def see_job(self, job: BatchJob) -> None:
         if self.parts is not None and (known := self.jobs.get(job.uid)) is not None:
-            self.parts.elastic.see_job(known, job)
-            self.resized = self.resized or resizing_reason(known, job)
+            self.resized = self.parts.elastic.see_job(known, job) or self.resized
         self.objects.see_job(job)
 
     def lose_job(self, uid: str) -> None:

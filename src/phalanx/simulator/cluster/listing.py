@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from phalanx.model.event import Adopted, Event, NodeSeen, OutcomeTold, QueueSeen, ReservationSeen, Submitted
-from phalanx.model.job import GangSize, Job, Outcome, Phase, Placement, Slot
+from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node, Reservation
 from phalanx.model.queue import Queue
 from phalanx.simulator.schedule.schedule import Fate
@@ -72,7 +72,7 @@ class Live:
 
     def missing(self) -> tuple[Slot, ...]:
         """Return the slots of an elastic job that have no node and are not open."""
-        if self.pods == len(self.placed) + len(self.open) or self.job.size is not GangSize.ELASTIC:
+        if self.pods == len(self.placed) + len(self.open) or not self.job.size.grows:
             return ()
         has = {Slot(placed.role, placed.ordinal) for placed in self.placed} | self.open.keys()
         every = (Slot(at, ordinal) for at, role in enumerate(self.job.roles) for ordinal in range(role.count))

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TypeAlias
 
 from phalanx.model.event import Event, Finished, Opened, Refused, Released, Started
-from phalanx.model.job import GangSize, Job, Outcome, Phase, Slot
+from phalanx.model.job import Job, Outcome, Phase, Slot
 from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode
@@ -241,7 +241,7 @@ class Ahead:
 
     def _missing(self, record: JobRecord) -> Sequence[Event]:
         """Open the slots of an elastic job that have no node."""
-        if record.job.size is not GangSize.ELASTIC:
+        if not record.job.size.grows:
             return ()
         every = (Slot(at, n) for at, role in enumerate(record.job.roles) for n in range(role.count))
         slots = tuple(slot for slot in every if slot not in record.placements and slot not in record.open)

@@ -78,6 +78,8 @@ class Surplus:
         """Note the job that starts by that action, if it may get more pods."""
         if not isinstance(start := actions[at], Start) or not start.placements:
             return
+        if self.state.cluster.jobs[start.job].job.size is GangSize.IN_STEPS:
+            return
         record = self.state.cluster.jobs[start.job]
         if not record.gang.rigid and not takes_all_at_once(record):
             branch = self.state.cluster.tree.branches[self.state.cluster.queue_of(record.job)]

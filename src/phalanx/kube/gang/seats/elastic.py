@@ -20,21 +20,11 @@ from phalanx.kube.gang.spec.gang_spec import JobPods
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.model.job import GangSize, Phase, Slot
+from phalanx.model.job import Phase, Slot
 from phalanx.model.plan import Shrink
 from phalanx.model.reason import Reason, ReasonCode
 
 _GIVE_UP = 3  # refusals of an eviction in a row: the pod stays
-
-
-def resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
-    """Return why a running Job that was changed is queued anew; None: it is not, since its size is the same or may
-    change."""
-    before, now = known.asked_pods, job.asked_pods
-    if before == now or job.options.get(labels.RESIZING) != labels.REQUEUE:
-        return None
-    text = f"it was changed from {before} to {now} pods while it ran, so it is queued anew"
-    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"by": "resized"})
 
 
 class ElasticParallelism:
@@ -56,9 +46,11 @@ class ElasticParallelism:
             if isinstance(row.source, JobPods) and row.least < row.role.count:
                 self.granted[row.source.uid] = max(count, row.least)
 
-    def see_job(self, known: BatchJob, job: BatchJob) -> None:
+    def see_job(self, known: BatchJob, job: BatchJob) -> Reason | None:
+        """Return why the start is to end for a change of the Job's size; None: it goes on."""
         if job.requested_parallelism < known.requested_parallelism and job.uid in self.granted:
             self.granted[job.uid] = min(job.requested_parallelism, self.granted[job.uid])
+        return _resizing_reason(known, job)
 
     def lose_job(self, uid: str) -> None:
         self._resizing.discard(uid)
@@ -142,7 +134,7 @@ class ElasticParallelism:
 
     def offer(self) -> float:
         """An elastic gang says where it would take more. Returns when it will say so, if not now (0: never)."""
-        wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size is GangSize.ELASTIC
+        wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size.grows
         if not wanted or self.leaving:
             return 0.0
         new: list[Slot] = []
@@ -215,3 +207,13 @@ class ElasticParallelism:
         if why is not None:
             self._effects.report(job, "Preempted", f"{why.code}: {why.text}", warning=True)
         self._effects.jobs.resize(self._start.id, job, parallelism, answered)
+
+
+def _resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
+    """Return why a running Job that was changed is queued anew; None: it is not, since its size is the same or may
+    change."""
+    before, now = known.asked_pods, job.asked_pods
+    if before == now or job.options.get(labels.RESIZING) != labels.REQUEUE:
+        return None
+    text = f"it was changed from {before} to {now} pods while it ran, so it is queued anew"
+    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"by": "resized"})
