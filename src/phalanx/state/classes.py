@@ -1,9 +1,9 @@
 """Demands and gangs, interned: one object for all pods, or jobs, that ask the same.
 
-There is one `Demand` object per distinct shape, one `NodeConstraints` for all shapes that may go to the same nodes, one
-`AffinityClass` for all pods that pod affinity cannot tell apart, and one `Gang` per distinct (roles, groups, topology
-request, size). Two are equal exactly if they are the same object, which makes them cheap keys. The tables hold their
-objects weakly: what no job has any more is forgotten.
+There is one `Demand` per distinct shape. All shapes with the same node constraints share one `NodeConstraints`, and all
+pods that pod affinity cannot distinguish share one `AffinityClass`. There is one `Gang` per distinct (roles, groups,
+topology request, size). Two of them are equal if and only if they are the same object, so they are cheap keys. The
+tables hold weak references: an object that no job uses is forgotten.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class NodeConstraints:
 
 
 class Demand:
-    """A demand is an interned shape, with what follows from it.
+    """A demand is an interned shape, with fields that follow from it.
 
-    `asks`, `amounts`: what each pod holds on its node, as pairs and by resource.
-    `costs`: what its queue is charged with: `asks`, if the shape does not say it, and the pod's part of devices.
+    `asks`, `amounts`: the amounts that each pod holds on its node, as pairs and by resource.
+    `costs`: the charge of its queue: the shape's charge, else `asks`, and the pod's part of devices.
     `where`: the node constraints.
     `kind`: the affinity class; None if no term can select such pods and they have no terms themselves.
-    `unconstrained`: the node constraints and the amounts alone decide which nodes take the pod, and all that do are
+    `unconstrained`: whether the node constraints and the amounts alone decide which nodes fit, and all of these are
         equally good.
-    `tracked`: each pod is entered by itself, as pod affinity or host ports concern it."""
+    `tracked`: whether the pod index counts each pod, because of pod affinity or host ports."""
 
     __slots__ = ("__weakref__", "amounts", "asks", "costs", "kind", "shape", "tracked", "unconstrained", "where")
 
@@ -70,13 +70,13 @@ class Demand:
 
 
 class Gang:
-    """A gang is what equal jobs ask: their roles, the demand of each, and how these belong together.
+    """A gang is the request of equal jobs: their roles, the demand of each role, and the groups of roles.
 
-    `simple`: there are no groups and no topology requests; else `tree` says how the roles belong together.
-    `error`: why this cannot be a gang, in words; empty: it can.
-    `minimums`, `none`: by role, the minimum; no pod of any.
-    `rigid`: the gang never takes more than its minimum.
-    `optional`: members of its groups may be left out."""
+    `simple`: whether it has neither groups nor topology requests; otherwise `tree` has them.
+    `error`: the reason why this cannot be a gang, in words; empty: it can.
+    `minimums`, `none`: by role, the minimum, and zero.
+    `rigid`: whether the gang never has more pods than its minimum.
+    `optional`: whether members of its groups may be left out."""
 
     __slots__ = (
         *("__weakref__", "_asked", "_due", "closeness", "demands", "groups", "minimums", "none", "rigid", "roles"),
@@ -103,8 +103,8 @@ class Gang:
         self._due: MinimumCost | None = None
 
     def due(self) -> MinimumCost:
-        """Return what the queue is charged with for the minimums of all roles, by key with the empty flavor. It is
-        added up when first asked for."""
+        """Return the charge of the queue for the minimums of all roles, by key with the empty flavor. It is computed
+        once, when it is first needed."""
         if self._due is None:
             total: dict[tuple[str, str], Amount] = {}
             for demand, count in zip(self.demands, self.minimums, strict=True):
@@ -114,11 +114,11 @@ class Gang:
         return self._due
 
     def required_roles(self) -> Sequence[int]:
-        """Return the roles without whose minimum the gang cannot start."""
+        """Return the roles whose minimum the gang needs to start."""
         return range(len(self.roles)) if self.tree is None else tuple(self.tree.required_roles())
 
     def asked(self) -> Mapping[str, int]:
-        """Return resource -> what the minimums of all roles ask together. It is added up when first asked for."""
+        """Return resource -> request of the minimums of all roles together. It is computed once."""
         if self._asked is None:
             self._asked = {}
             for demand, role in zip(self.demands, self.roles, strict=True):
@@ -127,19 +127,19 @@ class Gang:
         return self._asked
 
     def enough(self, pods: Sequence[int]) -> bool:
-        """Return whether so many pods of each role are the gang's minimum."""
+        """Return whether `pods[role]` pods of each role reach the gang's minimum."""
         if self.tree is not None:
             return self.tree.placed(pods)
         return all(map(ge, pods, self.minimums))
 
     def does_without(self, role: int, pods: Sequence[int]) -> bool:
-        """Return whether the gang, with so many pods of each role, does without this role: it is not required, and has
-        no pod or the gang has its minimum anyway."""
+        """Return whether a gang with `pods[role]` pods of each role does not need this role: the role is not required,
+        and it has no pod or the gang has its minimum without it."""
         return role not in self.required_roles() and (not pods[role] or self.enough(pods))
 
 
 def pod_error(roles: tuple[Role, ...]) -> str:
-    """Return what is wrong with the shape of some role, in one sentence; empty if nothing is."""
+    """Return the first error in the shape of a role, in one sentence; empty if there is none."""
     for role in roles:
         if found := shape_error(role.shape):
             return f"pods of role {role.name}: {found}" if role.name else f"its pods: {found}"
@@ -167,7 +167,7 @@ class InternTable:
         size: GangSize = GangSize.ELASTIC,
     ) -> Gang:
         """Return the gang of these roles, groups, topology request and size."""
-        if len(roles) > MAX_ROLES:  # it will be refused: not worth looking at each
+        if len(roles) > MAX_ROLES:  # it will be refused, so its roles are not examined
             return Gang(roles, (self.demand(roles[0].shape),) * len(roles), groups, closeness, size)
         key = (roles, groups, closeness, size)
         gang = self._gangs.get(key)

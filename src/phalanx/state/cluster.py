@@ -1,11 +1,10 @@
-"""The book: what is known now, owned and changed by the loop alone, through `core.fold.fold`.
+"""The state of the cluster. The loop owns it and changes it only through `core.fold.fold`.
 
-It holds the nodes as columns, one record per live job, the queues, and what pods of others hold. Beside the facts it
-keeps `pending`: who waits, as columns. `copy()` is the only way to think about another book ("what if").
+It has the nodes as columns, one record per live job, the queues, and the pods of other schedulers. Besides these facts
+it has `pending`, the waiting requests as columns, and `running_pods`, the columns of running pods (`state.running`).
+To decide on another state ("what if"), take a `copy()`.
 
-Room that grows is noted (`pending.grown`), because it alone can let anything start that could not start before.
-
-The columns of who runs where (`state.running`), brought up to date from the records that changed.
+Free amounts that grow are noted (`pending.grown`): only they can let a request start that could not start before.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ from phalanx.state.pending.pending import Pending
 from phalanx.state.queue_tree import Charge, Key, QueueTree, queue_time_limit_s
 from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
 
-REMEMBERED = 4096  # gangs with the flavors they were given
+REMEMBERED = 4096  # gangs with flavors
 
 
 def _refuse(*_: object) -> NoReturn:
-    raise TypeError("nothing is entered here: it is shared")
+    raise TypeError("this collection is shared and stays empty")
 
 
 REFUSED: Any = _refuse
 
 
 class EmptyDict(dict[Any, Any]):
-    """The dictionary of all that have nothing; nothing is ever entered in it."""
+    """The dictionary that all records without entries share; it stays empty."""
 
     __setitem__ = __ior__ = update = setdefault = REFUSED
 
 
 class EmptySet(set[Any]):
-    """The set of all that have nothing; nothing is ever entered in it."""
+    """The set that all records without members share; it stays empty."""
 
     __ior__ = __ixor__ = add = update = symmetric_difference_update = REFUSED
 
@@ -58,23 +57,23 @@ EMPTY_SET: Final = EmptySet()
 
 
 class JobRecord:
-    """A live job and what was decided about it.
+    """A live job and the decisions about it.
 
-    `placements`: slot -> node, charged to the nodes.
-    `open`: slots that want a node, each with (arrival in seconds since the epoch, number of its opening).
-    `nominated`, `nominated_until_s`: slot -> the node that it is nominated for while the job waits, charged to the
-        nodes; and until when.
-    `leaving`: placed slots that were told to go.
-    `devices`: the device names given to placed and nominated slots.
-    `attempt`: how often the job was started; `preempted`: how often it was preempted whole.
-    `reason`: the last reason that was told for it; `refusal`: why the last start failed, after which it waits until
-        `not_before_s` (seconds since the epoch).
-    `started_s`: when it was last started (seconds since the epoch).
-    `short_since_s`: since when it waits for capacity or quota.
-    `flavors`: the flavor of each role, joined if there are several, if its queue names any.
-    `size`: how many pods of each role it has for good, if its size is fixed at its start.
-    `placed`: how many pods of each role have a node.
-    `charge`: what its queue is charged with for it."""
+    `placements`: slot -> node; the node is charged.
+    `open`: slot without a node -> (arrival in seconds since the epoch, number of its opening).
+    `nominated`: slot -> the node that it is nominated for while the job waits; the node is charged.
+    `nominated_until_s`: the end of the nomination (seconds since the epoch).
+    `leaving`: placed slots whose pods were told to stop.
+    `devices`: slot -> names of its devices; of placed and nominated slots.
+    `attempt`: the number of starts; `preempted`: the number of times that it was preempted whole.
+    `reason`: the last reason why it waits.
+    `refusal`: the reason why its last start failed; it then waits until `not_before_s` (seconds since the epoch).
+    `started_s`: its last start (seconds since the epoch).
+    `short_since_s`: the time since which it waits for capacity or quota (seconds since the epoch).
+    `flavors`: the flavor of each role, joined if there are several; empty if its queue names none.
+    `size`: the number of pods of each role, if the size is fixed at the start.
+    `placed`: by role, the number of pods with a node.
+    `charge`: the charge of its queue for the job."""
 
     __slots__ = (
         *("attempt", "charge", "devices", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase"),
@@ -104,8 +103,8 @@ class JobRecord:
         self.leaving: set[Slot] = EMPTY_SET
 
     def make_ready(self) -> None:
-        """Give the record collections of its own: something is about to be entered. A record that waits does without,
-        and they are most of its memory."""
+        """Give the record its own collections, before an entry is made. Waiting jobs share empty ones, because
+        collections are most of a record's memory."""
         if self.placements is EMPTY_DICT:
             self.placements, self.open, self.nominated, self.devices, self.leaving = {}, {}, {}, {}, set()
 
@@ -129,64 +128,61 @@ class JobRecord:
 class Cluster:
     """The state of the cluster.
 
-    `foreign`: pod uid -> its node and what it holds there; `foreign_identity`: pod uid -> its affinity class and host
-        ports; `foreign_devices`: pod uid -> its devices, by name.
-    `foreign_usage`, `foreign_usage_on`: what foreign pods hold in all, and by node.
+    `policy`, `declared_topologies`: as last reported; the topologies are those that objects declare.
+    `foreign`: uid of a pod of another scheduler -> (its node, its requests).
+    `foreign_identity`: uid -> (its affinity class, its host ports); `foreign_devices`: uid -> names of its devices.
+    `foreign_usage`: resource -> amount that these pods hold; `foreign_usage_on`: the same by node.
     `jobs_of`: queue -> its live jobs.
-    `leaving`: jobs of which pods were told to go -> when these must have gone (seconds since the epoch).
+    `leaving`: job with pods that were told to stop -> time by which they must have stopped (seconds since the epoch).
     `nominated`: jobs that are nominated for nodes.
-    `preempted_at`: queue -> when its jobs were preempted (seconds since the epoch).
-    `now_s`, `told_s`: the latest time that was told, and the last; a clock may be set back.
-    `opened`: numbers the openings of slots; `latest_s`: the latest submission seen, which counts as the arrival of what
-        opens now.
-    `breaches`: what no decision may do, as found while folding."""
+    `preempted_at`: queue -> times at which its jobs were preempted (seconds since the epoch).
+    `now_s`: the latest reported time; `told_s`: the last one, since a clock may be set back (seconds since the epoch).
+    `opened`: the number of openings of slots so far.
+    `latest_s`: the latest submission seen; a slot that opens counts as arrived then.
+    `breaches`: decisions that no rule allows, as found while folding."""
 
     def __init__(self) -> None:
         self.columns = NodeTable()
         self.jobs: dict[str, JobRecord] = {}
         self.queues: dict[str, Queue] = {}
         self.flavors: dict[str, Flavor] = {}
-        self.policy = Policy()  # as last told
-        self.declared_topologies: tuple[Topology, ...] = ()  # by objects, as last told
+        self.policy = Policy()
+        self.declared_topologies: tuple[Topology, ...] = ()
         self.tree = QueueTree()
         self.submitted_jobs = SubmittedJobs()
         self.reservations: dict[str, Reservation] = {}
-        self.now_s = 0.0  # seconds since the epoch, the latest that was told
-        self.told_s = 0.0  # as last told: a clock may be set back
-        self.jobs_of: dict[str, dict[str, None]] = {}  # queue -> its live jobs
-        self.foreign: dict[str, tuple[str, Amounts]] = {}  # pod uid -> its node and what it holds there
-        self.foreign_identity: dict[
-            str, tuple[AffinityClass | None, tuple[HostPort, ...]]
-        ] = {}  # pod uid -> what ours see of it
+        self.now_s = 0.0
+        self.told_s = 0.0
+        self.jobs_of: dict[str, dict[str, None]] = {}
+        self.foreign: dict[str, tuple[str, Amounts]] = {}
+        self.foreign_identity: dict[str, tuple[AffinityClass | None, tuple[HostPort, ...]]] = {}
         self.foreign_devices: dict[str, tuple[str, ...]] = {}
-        self.foreign_usage: dict[str, int] = {}  # resource -> what pods of others hold of it in all
-        self.foreign_usage_on: dict[str, dict[str, int]] = {}  # the same by node
+        self.foreign_usage: dict[str, int] = {}
+        self.foreign_usage_on: dict[str, dict[str, int]] = {}
         self.interned = InternTable()
         self.flavored_gangs: dict[tuple[Gang, tuple[str, ...]], Gang] = {}
         self.pending = Pending()
         self.consumers = LargestConsumers()
-        self.running_pods: RunningPods | None = None  # made when first asked for
-        self.leaving: dict[str, float] = {}  # jobs of which pods were told to go -> when they must have gone (seconds)
-        self.nominated: dict[str, None] = {}  # jobs that are promised room
-        self.preempted_at: dict[str, deque[float]] = {}  # queue -> when its jobs were preempted (seconds)
+        self.running_pods: RunningPods | None = None  # made when it is first needed
+        self.leaving: dict[str, float] = {}
+        self.nominated: dict[str, None] = {}
+        self.preempted_at: dict[str, deque[float]] = {}
         self.ends = ExpectedEnds()
         self.usage = DecayedUsage()
         self.usage.price(self.policy.billing, self.policy.half_life_s, 0.0)
         self.dependencies = JobDependencies()
         self.breaches: list[str] = []
         self.opened = 0
-        self.latest_s = 0.0  # the latest submission seen: what opens now counts as arrived then
+        self.latest_s = 0.0
 
     def update_node(self, node: Node) -> None:
         if any(not 0 <= amount <= MAX_AMOUNT for _, amount in node.allocatable):
-            node = replace(
-                node, allocatable=bounded_amounts(node.allocatable)
-            )  # nobody has as much, or less than nothing
+            node = replace(node, allocatable=bounded_amounts(node.allocatable))  # no node has such amounts
         known = self.columns.node(node.name) is not None
         self.pending.note_growth(self.columns.update(node))
         self.tree.pool_stale = True
         if known:
-            self.pending.look_at_nodes()  # it may also have become less
+            self.pending.look_at_nodes()  # its amounts may also have fallen
 
     def remove_node(self, name: str) -> None:
         if self.columns.node(name) is not None:
@@ -195,12 +191,12 @@ class Cluster:
             self.pending.look_at_nodes()
 
     def discharge(self, node: str, asks: Amounts) -> None:
-        """Give back what one pod with these requests holds on the node."""
+        """Free the requests of one pod on the node."""
         self.note_growth(self.columns.row_of[node])
         self.columns.discharge(node, asks)
 
     def release_slot(self, record: JobRecord, slot: Slot, node: str) -> None:
-        """Give back what the slot holds on the node."""
+        """Free the requests and devices of the slot on the node."""
         row, demand = self.columns.row_of[node], record.gang.demands[slot.role]
         self.note_growth(row)
         if demand.tracked or record.devices:
@@ -209,7 +205,7 @@ class Cluster:
             self.columns.discharge(node, demand.asks)
 
     def note_growth(self, row: int) -> None:
-        """The row will have more room in a moment."""
+        """Note that the free amounts of the row are about to grow."""
         if self.columns.nodes[row] is not None:
             self.pending.note_growth(row)
 
@@ -222,12 +218,11 @@ class Cluster:
         ports: tuple[HostPort, ...] = (),
         devices: tuple[str, ...] = (),
     ) -> None:
-        """A pod of others holds `asks` on that node, with these devices, and nothing elsewhere any more. `kind`: what
-        ours see of it."""
+        """Charge a pod of another scheduler to its node, in place of an earlier charge. `kind`: its affinity class."""
         self.remove_foreign_pod(pod)
         self.foreign[pod] = (node, asks)
         row = self.columns.charge(node, asks)
-        self.pending.changed = True  # who had a reservation there may have none now
+        self.pending.changed = True  # a reservation on the node may have become impossible
         if kind is not None or ports:
             self.foreign_identity[pod] = (kind, ports)
             self.columns.add_pod(row, kind, ports)
@@ -255,19 +250,19 @@ class Cluster:
                 self.foreign_usage_on[known[0]] = here
 
     def queue_of(self, job: Job) -> str:
-        """Return the name of the queue that the job is in, whether there is such a queue or not."""
+        """Return the name of the job's queue, which may not exist."""
         return job.queue or self.policy.default_queue
 
     def entry_s(self, job: Job) -> float:
-        """Return how long the job counts as having run as soon as it starts (`UsageTerms`); 0: neither its queue nor
-        one above is ordered by usage."""
+        """Return the run time with which the job is charged as soon as it starts (`UsageTerms`, seconds); 0 if neither
+        its queue nor a queue above is ordered by usage."""
         for branch in self.tree.branch(self.queue_of(job)).path:
             if branch.order is QueueOrder.USAGE and branch.queue is not None:
                 return ENTRY_S if branch.queue.usage is None else branch.queue.usage.entry_s
         return 0.0
 
     def with_flavors(self, gang: Gang, flavors: tuple[str, ...]) -> Gang:
-        """Return the gang, each role restricted to the nodes of its flavors and tolerating what these do."""
+        """Return the gang with each role restricted to the nodes of its flavors, and with the flavors' tolerations."""
         known = self.flavored_gangs.get((gang, flavors))
         if known is None:
             named = [joined_flavor(flavor, self.flavors) for flavor in flavors]
@@ -282,7 +277,7 @@ class Cluster:
         return known
 
     def pool(self) -> dict[Key, int]:
-        """Return what all nodes have, ready or not, by flavor and resource."""
+        """Return the capacity of all nodes, ready or not, by flavor and resource."""
         facts, columns = self.columns.attributes, self.columns
         found: dict[Key, int] = {}
         for name, column in columns.allocatable.items():
@@ -293,13 +288,13 @@ class Cluster:
         return found
 
     def reason(self, job: str) -> Reason | None:
-        """Why it waits, as last found: a cell's reason is that of every request in it."""
+        """Return the last reason why the job waits. All requests of a request class have the same reason."""
         line = self.pending.line_of(Request(job))
         known = None if line is None else self.pending.reason_of(line)
         return self.jobs[job].reason if known is None else known
 
     def topologies(self, policy: Policy) -> tuple[Topology, ...]:
-        """Return all topologies: of the policy first, then those that objects declare."""
+        """Return all topologies: first those of the policy, then those that objects declare."""
         return (*policy.topologies, *self.declared_topologies)
 
     def copy(self) -> Cluster:
@@ -326,18 +321,18 @@ class Cluster:
 
 
 def time_limit_s(cluster: Cluster, job: Job) -> float | None:
-    """Return how long the job may run (seconds): what it states, else the least that the limits of its queue and of
-    those above allow; None: no limit."""
+    """Return the time limit of the job (seconds): its own, else the least limit of its queue and the queues above;
+    None: no limit."""
     if job.limit_s is not None:
         return job.limit_s
     return queue_time_limit_s(job, cluster.tree.branches[cluster.queue_of(job)])
 
 
-MOST_DEMANDS = 1 << 16  # beyond that the columns are written anew, so that demands that nobody has are let go of
+MOST_DEMANDS = 1 << 16  # with more, the columns are built again, without demands that no pod has
 
 
 def residents(cluster: Cluster) -> RunningPods:
-    """Up to date. The first call reads every record, later ones those that changed."""
+    """Return the columns of running pods, up to date. Only changed records are read, after the first call."""
     known = cluster.running_pods
     if known is None or len(known.demands) > MOST_DEMANDS:
         known = cluster.running_pods = RunningPods()
@@ -351,7 +346,7 @@ def residents(cluster: Cluster) -> RunningPods:
 
 def read(cluster: Cluster, known: RunningPods, job: str) -> None:
     record = cluster.jobs.get(job)
-    if record is None or not (record.placements or record.open):  # open slots may be placed in this very cycle
+    if record is None or not (record.placements or record.open):  # open slots may be placed in this cycle
         known.forget(job)
         return
     rows = cluster.columns.row_of
@@ -367,8 +362,8 @@ def read(cluster: Cluster, known: RunningPods, job: str) -> None:
 
 
 def spare_pods(record: JobRecord) -> list[int]:
-    """Return, by role, how many pods could go alone and leave the gang its minimum: those above its minimum, and all of
-    members that their group can do without."""
+    """Return, by role, the number of pods that can leave without breaking the gang: the pods above the minimum, and all
+    pods of optional members of a group."""
     roles = record.job.roles
     if record.job.size is not GangSize.ELASTIC or record.phase is Phase.STOPPING:
         return [0] * len(roles)
@@ -382,8 +377,8 @@ def spare_pods(record: JobRecord) -> list[int]:
 
 
 def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot, ...]:
-    """Return the slots that go, in order, with the rest of each optional member that would be incomplete without them:
-    half of such a member is of no use."""
+    """Return the leaving slots, in order, and with them the rest of each optional member that would be incomplete. A
+    part of such a member is of no use."""
     if not record.gang.optional or record.gang.tree is None:
         return tuple(sorted(slots))
     kept = [slot for slot in record.placements if slot not in slots and slot not in record.leaving]
@@ -394,7 +389,7 @@ def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot
 
 
 def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str, int]:
-    """Return what these jobs are nominated for in the row. Shares of devices do not add up and are left out."""
+    """Return resource -> amount for which these jobs are nominated in the row, without shares of devices."""
     found: Counter[str] = Counter()
     for record in (cluster.jobs[job] for job in jobs):
         for slot, node in record.nominated.items():
@@ -405,12 +400,12 @@ def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str
 
 
 def is_overcommitted(cluster: Cluster, row: int, back: Mapping[str, int]) -> bool:
-    """Return whether the row holds more than it has, even with `back` given back."""
+    """Return whether the pods of the row hold more than the node has, even after `back` is freed."""
     return any(amount + back.get(resource, 0) < 0 for resource, amount in cluster.columns.free_of(row).items())
 
 
 def nominated_placements(record: JobRecord) -> tuple[Placement, ...]:
-    """Return the placements that the job is nominated for, as it is started there."""
+    """Return the placements for which the job is nominated."""
     return tuple(
         Placement(*slot, node, record.devices.get(slot, ())) for slot, node in sorted(record.nominated.items())
     )

@@ -1,7 +1,7 @@
-"""Which jobs wait for which others: dependencies, singletons, arrays; and how finished jobs ended.
+"""The jobs that wait for other jobs (dependencies, singletons, arrays), and the outcomes of finished jobs.
 
-The index is kept from the other side, so that an end or a start finds the jobs it concerns at once. Outcomes are kept
-for all jobs that a live job names, and for the latest finished jobs besides, `KEPT` at least.
+The index leads from a job to the jobs that depend on it, so an end or a start finds them at once. It keeps the outcomes
+of all jobs that a live job names, and of at least the `KEPT` jobs that finished last.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ Members: TypeAlias = list[tuple[float, str]]  # (submitted, seconds since the ep
 
 
 class JobDependencies:
-    """`dependents[job]`: live jobs that name it. `active[array]`: its jobs that have started, are promised room,
-    or stand in a line and may start some day. `passed`: jobs of arrays that were found not to, whose turn is
-    another's."""
+    """The index of dependencies.
+
+    `dependents`: job -> live jobs that name it.
+    `active`: array -> its jobs that have a turn: they run, are nominated, or wait and may start.
+    `passed`: array jobs that can never start, so another job of the array has the turn."""
 
     def __init__(self) -> None:
         self.dependents: dict[str, dict[str, None]] = {}
@@ -32,7 +34,7 @@ class JobDependencies:
         self.outcomes: dict[str, Outcome] = {}
 
     def enter(self, job: Job) -> None:
-        """Enter a live job, as described."""
+        """Enter a live job."""
         self.outcomes.pop(job.id, None)
         for dependency in job.after:
             self.dependents.setdefault(dependency.job, {})[job.id] = None
@@ -40,7 +42,7 @@ class JobDependencies:
             insort(families.setdefault(kin, []), (job.submitted_s, job.id))
 
     def leave(self, job: Job) -> None:
-        """Remove a job that is no longer live, or is described anew next."""
+        """Remove a job that has ended, or that is entered again with other fields."""
         if not (job.after or job.singleton or job.array_cap is not None):
             return
         for dependency in job.after:
@@ -57,8 +59,8 @@ class JobDependencies:
         self.passed.pop(job.id, None)
 
     def ended(self, job: str, outcome: Outcome) -> None:
-        """Note how a job ended. When there are twice as many outcomes as are kept, the older ones that no live job
-        names are forgotten."""
+        """Store the outcome of a job. When there are twice `KEPT` outcomes, the older ones that no live job names are
+        forgotten."""
         self.outcomes.pop(job, None)
         self.outcomes[job] = outcome
         if len(self.outcomes) > 2 * KEPT:
@@ -67,12 +69,12 @@ class JobDependencies:
             self.outcomes = named | latest
 
     def work(self, job: Job) -> None:
-        """Note that a job of an array contends or runs from now on."""
+        """Give a turn of its array to the job."""
         if job.array_cap is not None:
             self.active.setdefault((job.user, job.array), {})[job.id] = None
 
     def rest(self, job: Job) -> None:
-        """Note that a job of an array neither contends nor runs any more."""
+        """Take back the turn of the array from the job, which neither waits for a start nor runs."""
         if job.array_cap is not None and (active := self.active.get((job.user, job.array))):
             active.pop(job.id, None)
             if not active:

@@ -1,9 +1,8 @@
-"""Which live jobs count against limits on submitted jobs (Slurm's MaxSubmitJobs): of a queue, a user or a group.
+"""Limits on submitted jobs (Slurm's MaxSubmitJobs) of a queue, a user or a group, and the live jobs under each.
 
-A limit of n admits the n jobs submitted first; the others wait until one of those is over. So which jobs are admitted
-follows from the state alone, in whatever order the jobs were told. Lists are kept only where a queue states such a
-limit.
-"""
+A limit of n admits the n jobs that were submitted first; the others wait until one of them is over. So the admitted
+jobs follow from the state alone, in whatever order events reported the jobs. Only limits that a queue states have a
+list."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ SubmitOrder: TypeAlias = tuple[float, str]  # submitted (seconds since the epoch
 class SubmitLimit(NamedTuple):
     """A limit on submitted jobs.
 
-    `kind`: whose limit it is: "queue", "user" or "group".
-    `whose`: which user or group."""
+    `kind`: "queue", "user" or "group".
+    `whose`: the name of the user or group; empty for a queue."""
 
     queue: str
     kind: str
@@ -74,7 +73,7 @@ class SubmittedJobs:
 
 
 def submit_limits(branch: Branch, job: Job) -> Iterator[SubmitLimit]:
-    """Yield the limits on submitted jobs that hold for the job, from its queue up."""
+    """Yield the limits on submitted jobs that count the job, from its queue up."""
     for each in branch.path if branch.limits_submissions else ():
         queue = each.queue
         if queue is None:

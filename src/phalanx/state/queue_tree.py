@@ -1,21 +1,21 @@
-"""The quota tree: which queue is under which, what each has, what is charged to it, and what a gang costs.
+"""The queue tree: the parent, the quota and the usage of each queue, and the cost of a gang.
 
-A *branch* is a queue's place in the tree; its `path` leads up to the unnamed root, whose pool is what the cluster has.
-Amounts are kept by `Key`, (flavor, resource): what runs on a flavor's nodes counts under that flavor and, like all
-else, under the empty flavor, "all nodes".
+A *branch* is the place of a queue in the tree. Its `path` leads up to the unnamed root, whose pool is the capacity of
+the cluster. Amounts are stored by `Key`, (flavor, resource). The usage of a pod on nodes of a flavor counts under that
+flavor, and like all usage under the empty flavor, "all nodes".
 
-A `QueueUsage` is what is charged to a branch: `total` is what runs in the queue and below it. A queue *keeps* its
-guarantee less what it lends. `claimed` is what the queue asks of its parent before its own keep is looked at: the use
-of its own jobs, and what its children claim. A queue *claims* what is charged to it, but never less than it keeps:
+A `QueueUsage` has the charges of a branch. `total` is the usage of all jobs in the queue and below it. A queue *keeps*
+its guarantee less the amount that it lends. `claimed` is the usage of the queue's own jobs plus the claims of its
+children. A queue *claims* that amount from its parent, but never less than it keeps:
 
     claim(q) = max(kept(q), own use(q) + sum of claim(child))        and        claim(root) <= pool
 
-That is the availability rule of Kueue's KEP-79 ("hierarchical cohorts"), with what is withheld counted as used: a queue
-within its keep asks nothing more of those above it, so its claim, and theirs, do not change. Charging costs the depth
-of the tree times the resources asked.
+This is the availability rule of Kueue's KEP-79 ("hierarchical cohorts"), in which kept amounts count as used. A charge
+within the keep of a queue changes neither its claim nor the claims above it. The cost of a charge is the depth of the
+tree times the number of requested resources.
 
-A tree may contradict itself: `Branch.fault` says where and why, and holds for everything below. What runs there is
-charged all the same, up to the root.
+A tree may contradict itself. `Branch.fault` then says where and why; it holds for the branch and all branches below.
+Jobs that run in such a branch are charged like others, up to the root.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from phalanx.model.queue import (
 from phalanx.state.classes import Gang
 
 ROOT = ""
-BY_HOLDINGS = frozenset({QueueOrder.FAIR, QueueOrder.USAGE})  # who is next depends on what each queue has, or had
+BY_HOLDINGS = frozenset({QueueOrder.FAIR, QueueOrder.USAGE})  # the next job depends on usage, now or in the past
 
-Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor: of all nodes
+Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor: all nodes
 Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
 
 
 class ResourceGroup(NamedTuple):
-    """Flavors, in order, of which a pod is given one for these resources; for all resources if it names none."""
+    """Flavors in order of preference. A pod gets one of them for the resources of the group; no resources: for all."""
 
     flavors: tuple[str, ...]
     resources: frozenset[str] = frozenset()
@@ -56,9 +56,9 @@ class ResourceGroup(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """The charge of a started or nominated job: to its queue and all above, and to its user and group there.
+    """The charge of a started or nominated job: to its queue, to the queues above, and to its user and group in each.
 
-    `jobs`: how many running jobs the charge counts as; 0 for pods that a started job has besides."""
+    `jobs`: the number of running jobs that the charge counts as; 0 for further pods of a started job."""
 
     queue: str
     user: str
@@ -86,10 +86,10 @@ class SubjectUsage:
 class QueueUsage:
     """The usage that is charged to a branch.
 
-    `total`: by key, by the queue and all below.
-    `own`: of that, by the queue's own jobs, if it has children.
-    `claimed`: by key, what is claimed of the branch.
-    `users`, `groups`, `jobs`: kept only where a limit tells them apart."""
+    `total`: key -> usage of the queue and all queues below.
+    `own`: key -> usage of the queue's own jobs; only if it has children.
+    `claimed`: key -> own usage and claims of the children.
+    `users`, `groups`, `jobs`: usage of each; only those that a limit of the queue is for."""
 
     __slots__ = ("claimed", "groups", "jobs", "own", "running", "total", "users")
 
@@ -112,7 +112,7 @@ class QueueUsage:
         return other
 
     def shown(self) -> tuple[object, ...]:
-        """Return everything but zeros, to compare."""
+        """Return all amounts except zeros, for comparisons."""
         tallies = (
             {
                 name: (each.running, {key: used for key, used in each.used.items() if used})
@@ -124,7 +124,7 @@ class QueueUsage:
         return (*amounts, self.running, *tallies)
 
     def add(self, charge: Charge, sign: int, branch: Branch) -> None:
-        """Add the charge (`sign` 1) or take it back (-1), but for claims."""
+        """Add the charge (`sign` 1) or give it back (-1). Claims are not changed."""
         total = self.total
         for key, amount in charge.cost:
             total[key] = total.get(key, 0) + sign * amount
@@ -148,22 +148,27 @@ def _add(tallies: dict[str, SubjectUsage], name: str, charge: Charge, sign: int)
 
 
 class Branch:
-    """A queue's place in the tree, and its settings by key. `queue` is None at the root. `states`: those of the queue
-    and of all above that are not open, nearest first. `kept`, `guaranteed`: nothing is said of a key that is missing;
-    `limit`: it is not bounded. `by_user`, `by_group`: somebody on the path limits users, groups; `by_factors`: or
-    orders by factors. `flavors`: those that its jobs may be given, by resource group: the queue's own, else those of
-    the nearest above that names any. `contested`: of what some child is guaranteed. `gated`: somebody on the path
-    limits submitted jobs. `unbounded`: nothing on the path bounds what starts here; `caps_jobs`: somebody there bounds
-    what one job may ask. `strict`: the highest strict queue on the path. `longest_s`: the longest time limit that the
-    path allows a job (seconds). `order`: of its jobs and children.
+    """A queue's place in the tree, with its settings. "On the path" means in the queue or a queue above it.
 
-    `charged`: the jobs of the queue itself that are charged to it, and with what.
-
-    `preempts`: its jobs may have others give way; `reclaims`: those of other queues, so also to grow. `cells`: the
-    queue under which its requests stand in cells, which is its arena's where nothing tells the arena's queues apart.
-
-    `arena`: the highest branch above, itself included, up to which nothing but one order says who of all below is next,
-    as if it were one queue. `split`: the branch is an arena, and some branch below is of another."""
+    `queue`: None at the root.
+    `states`: the queues on the path that are not open, the nearest first.
+    `guaranteed`, `kept`, `limit`: key -> amount; a missing key has no guarantee, no keep, no limit.
+    `stated`: the keys of bounded guarantees that the queue states itself.
+    `by_user`, `by_group`, `by_factors`: whether a queue on the path limits users, limits groups, orders by factors.
+    `flavors`: the resource groups of the queue, else of the nearest queue above that has any.
+    `contested`: the keys of which a child has a guarantee.
+    `limits_submissions`, `caps_jobs`: whether a queue on the path limits submitted jobs, limits the size of a job.
+    `unbounded`: whether no bound on the path keeps a job from starting.
+    `strict`: the highest strict queue on the path.
+    `longest_s`: the longest time limit that the path allows a job (seconds).
+    `order`: the order of its jobs and children.
+    `charged`: own job -> its charge.
+    `preempts`, `reclaims`: whether its jobs may preempt, and may preempt jobs of other queues.
+    `cells`: the queue in the request classes of its jobs; the arena where the arena's queues are equal in all rules.
+    `arena`: the highest branch on the path below which one order alone decides which job is next, as in one queue.
+    `split`: whether the branch is an arena and a branch below belongs to another one.
+    `shares`: charge -> the branch's share with it, until an amount changes (`core.quota.flavor_assignment`).
+    `ties`: queue -> its relation to this one (`core.preemption.policy`)."""
 
     __slots__ = (
         *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "charged", "children", "contested"),
@@ -202,7 +207,7 @@ class Branch:
         self.path: tuple[Branch, ...] = (self, *(parent.path if parent else ()))
         self.children: dict[str, Branch] = {}
         self.guaranteed: dict[Key, int] = {}
-        self.stated: set[Key] = set()  # guarantees that the queue states itself, and that are bounded
+        self.stated: set[Key] = set()
         self.limit: dict[Key, int] = {}
         self.kept: dict[Key, int] = {}
         self.fault = ""
@@ -234,12 +239,8 @@ class Branch:
         self.arena: Branch = self
         self.cells = name
         self.split = False
-        self.shares: dict[
-            Cost, Any
-        ] = {}  # its share with that besides, until an amount changes (`core.quota.flavor_assignment`)
-        self.ties: dict[
-            str, Any
-        ] = {}  # by queue, how this one stands to it (`core.preemption.policy` remembers it here)
+        self.shares: dict[Cost, Any] = {}
+        self.ties: dict[str, Any] = {}
         walls = [limits.wall_s for limits in (*stated, queue.per_job) if limits.wall_s is not None] if queue else []
         if parent is not None and parent.longest_s is not None:
             walls.append(parent.longest_s)
@@ -248,7 +249,7 @@ class Branch:
             self.states = (queue, *self.states)
 
     def treatment(self) -> tuple[object, ...]:
-        """Return what decides how jobs of the queue are received; if it changes, they are received anew."""
+        """Return the settings that decide how jobs of the queue are received. A change has the jobs received again."""
         return (
             self.fault,
             self.states,
@@ -271,7 +272,7 @@ class Branch:
 
 
 class BranchMap(dict[str, Branch]):
-    """The branches by queue. A queue that is not there, whose jobs may still run, has the root's."""
+    """Queue -> branch. A deleted queue, whose jobs may still run, has the root's branch."""
 
     def __missing__(self, queue: str) -> Branch:
         return self[ROOT]
@@ -280,22 +281,26 @@ class BranchMap(dict[str, Branch]):
 class QueueTree:
     """All branches, and the pool.
 
-    `pool`: what the cluster has, by key.
-    `keeps`: some queue keeps anything, so that claims differ from totals."""
+    `pool`: key -> capacity of the cluster.
+    `keeps`: whether any queue keeps an amount, so that claims differ from totals.
+    `stricts`: the names of strict queues.
+    `keeps_claimed`: branch -> its claims when no job runs.
+    `eased`: whether a charge was given back since the last plan.
+    `charged`, `subjects`: queues, and users, groups and jobs, whose charges changed since the headroom was computed.
+    `outdated`: queues that changed since the tree was built."""
 
     def __init__(self) -> None:
         self.root = Branch(ROOT, None, None)
         self.branches = BranchMap({ROOT: self.root})
         self.pool: dict[Key, int] = {}
         self.keeps = False
-        self.stricts: set[str] = set()  # names of strict queues
+        self.stricts: set[str] = set()
         self.stale = self.pool_stale = False
-        self.keeps_claimed: dict[str, dict[Key, Amount]] = {}  # by branch, what is claimed of it when nothing runs
-        self.eased = False  # something was given back since the last plan
-        # What was charged or given back since the headroom was last measured: queues, and the subjects of limits.
+        self.keeps_claimed: dict[str, dict[Key, Amount]] = {}
+        self.eased = False
         self.charged: dict[str, None] = {}
         self.subjects: dict[tuple[str, str], None] = {}
-        self.outdated: list[str] = []  # queues that were told since the tree was built
+        self.outdated: list[str] = []
 
     def outdate(self, *queues: str) -> None:
         """Note that these queues changed since the tree was built."""
@@ -303,7 +308,7 @@ class QueueTree:
         self.outdated += queues
 
     def branch(self, queue: str) -> Branch:
-        """Return the queue's branch; the root's for a queue that is not there, whose jobs may still run."""
+        """Return the queue's branch; the root's for a deleted queue, whose jobs may still run."""
         return self.branches[queue]
 
     def strict_above(self, queue: str) -> Branch | None:
@@ -311,7 +316,7 @@ class QueueTree:
         return self.branches[queue].strict
 
     def charge(self, charge: Charge, sign: int) -> None:
-        """`sign` 1: charged from now on; -1: given back."""
+        """Make the charge (`sign` 1) or give it back (-1)."""
         own = self.branches[charge.queue]
         path = own.path
         if sign > 0:
@@ -330,7 +335,7 @@ class QueueTree:
             self.eased = True
 
     def note_charged(self, charge: Charge) -> None:
-        """The headroom of its queue, and of those above, is to be measured anew."""
+        """Note that the headroom of the charge's queue and of the queues above must be computed again."""
         own = self.branches[charge.queue]
         for branch in own.path:
             self.charged[branch.name] = None
@@ -339,7 +344,7 @@ class QueueTree:
             self.subjects["job", charge.job] = None
 
     def build(self, queues: Mapping[str, Queue], flavors: Iterable[str]) -> None:
-        """Anew from the queues; nothing is charged yet. Whoever calls charges what runs, and tells the pool."""
+        """Build the tree from the queues, without charges. The caller then charges running jobs and sets the pool."""
         self.root = Branch(ROOT, None, None)
         self.branches = BranchMap({ROOT: self.root})
         known = {"", *flavors}
@@ -348,7 +353,7 @@ class QueueTree:
         if len(self.root.children) == 1:
             (only,) = self.root.children.values()
             if only.order not in BY_HOLDINGS:
-                self.root.order = only.order  # with nobody to compare it with, its own order decides
+                self.root.order = only.order  # without siblings, its own order decides
         for branch in reversed(list(self.root.below())):
             _resolve(branch, known)
         self.keeps = any(any(branch.kept.values()) for branch in self.branches.values())
@@ -386,7 +391,7 @@ class QueueTree:
         return other
 
     def _claim_keeps(self) -> None:
-        """Enter what queues keep as claims on their parents, before anything runs."""
+        """Enter the kept amounts as claims on the parents, before any job is charged."""
         for branch in reversed(list(self.root.below())):
             if branch.parent is not None:
                 claimed = branch.parent.account.claimed
@@ -397,8 +402,8 @@ class QueueTree:
 
 
 def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, sign: int, *, keeps: bool) -> None:
-    """Enter a charge in the usages of a path, the queue's own first. `keeps`: some queue keeps anything; else claims
-    are the totals, and are not kept."""
+    """Enter a charge in the usages of a path, the queue's own first. `keeps`: whether any queue keeps an amount;
+    otherwise claims equal the totals and are not stored."""
     rising = charge.cost if keeps else ()
     branch, account = accounts[0]
     if branch.children:
@@ -411,7 +416,7 @@ def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, s
 
 
 def _claim(branch: Branch, account: QueueUsage, rising: Cost, sign: int) -> Cost:
-    """Enter what is claimed of the branch; return by how much its own claim on its parent changes."""
+    """Add to the claims of the branch; return the change of its own claim on its parent."""
     claimed, kept, passed = account.claimed, branch.kept, list[tuple[Key, Amount]]()
     for key, amount in rising:
         before = claimed.get(key, 0)
@@ -445,7 +450,7 @@ def _limits(limits: Limits) -> bool:
 
 
 def _bounds(branch: Branch) -> bool:
-    """Return whether the queue itself bounds what starts in it and below."""
+    """Return whether a setting of the queue itself may keep a job in it or below from starting."""
     queue = branch.queue
     assert queue is not None
     limited = branch.limits_users or branch.limits_groups or branch.limits_jobs or _limits(queue.total)
@@ -453,8 +458,8 @@ def _bounds(branch: Branch) -> bool:
 
 
 def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Branch:
-    """Return the queue's branch, made with those above it. A queue without a way to the root hangs below the root, with
-    a fault."""
+    """Return the queue's branch; make it, and those above it, if they are missing. A queue without a way to the root
+    becomes a child of the root, with a fault."""
     way: list[str] = []
     fault, at = "", name
     while at not in tree.branches:
@@ -476,9 +481,9 @@ def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Bran
 
 
 def _join_arena(branch: Branch) -> None:
-    """Give the branch its parent's arena, if one order alone decides between the parent's children. In FAIR order
-    shares decide, in USAGE order what was used, and guarantees where there are any; a strict queue is closed by
-    itself."""
+    """Give the branch its parent's arena, if one order alone decides between the parent's children. This is not so in
+    FAIR order (shares decide), in USAGE order (past usage decides), where a child has a guarantee, and for a strict
+    queue, which leaves the contest by itself."""
     parent = branch.parent
     if parent is None:
         return
@@ -491,7 +496,7 @@ def _join_arena(branch: Branch) -> None:
 
 
 def _cells(branch: Branch) -> str:
-    """The queue under which its requests stand in cells."""
+    """Return the queue in the request classes of its jobs (`Branch.cells`)."""
     plain = branch.unbounded and branch.order is not QueueOrder.MULTIFACTOR and not branch.by_factors
     if branch.queue is None or not plain or branch.preempts or not branch.queue.gang:
         return branch.name
@@ -500,7 +505,7 @@ def _cells(branch: Branch) -> str:
 
 
 def _resolve(branch: Branch, flavors: set[str]) -> None:
-    """Find the branch's guarantees, limits and keep, with its children's known; and what is wrong with them."""
+    """Compute the guarantees, limits, keep and fault of the branch. Those of its children are known."""
     below: dict[Key, int] = {}
     for child in branch.children.values():
         for key, amount in child.guaranteed.items():
@@ -530,8 +535,8 @@ def _resolve(branch: Branch, flavors: set[str]) -> None:
 
 
 def _add_children(branch: Branch, below: Mapping[Key, int]) -> None:
-    """Add what the queue does not state itself: the sum of its children's guarantees, and of all nodes the sum over its
-    flavors."""
+    """Add guarantees that the queue does not state itself: the sum of its children's, and for all nodes the sum over
+    its flavors."""
     for key, amount in below.items():
         branch.guaranteed.setdefault(key, amount)
     flavored: dict[Key, int] = {}
@@ -544,7 +549,7 @@ def _add_children(branch: Branch, below: Mapping[Key, int]) -> None:
 
 
 def _child_errors(branch: Branch, below: Mapping[Key, int]) -> Iterator[str]:
-    """Yield where the children of a queue are guaranteed more than the queue states for itself."""
+    """Yield an error for each key of which the children are guaranteed more than the queue states for itself."""
     for key in sorted(branch.stated):
         if below.get(key, 0) > branch.guaranteed[key]:
             parts = [
@@ -566,8 +571,8 @@ def _sane(amount: int) -> int:
 def gang_cost(
     gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = (), groups: tuple[ResourceGroup, ...] = ()
 ) -> Cost:
-    """Return what so many pods of each role cost, by key: of all nodes, and of the flavor of each resource. `groups`:
-    the resource groups of the queue."""
+    """Return the cost of `pods[role]` pods of each role, by key: for all nodes, and for the flavor of each resource.
+    `groups`: the resource groups of the queue."""
     if not flavors and gang.minimums == tuple(pods):
         return gang.due()
     total: dict[Key, Amount] = {}
@@ -581,6 +586,5 @@ def gang_cost(
 
 
 def queue_time_limit_s(job: Job, branch: Branch) -> float | None:
-    """Return how long the job may run (seconds): its own limit, else the longest that its branch allows; None: no
-    limit."""
+    """Return the time limit of the job (seconds): its own, else the longest that its branch allows; None: no limit."""
     return job.limit_s if job.limit_s is not None else branch.longest_s

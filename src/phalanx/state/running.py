@@ -1,19 +1,18 @@
-"""Running jobs: as columns, in the order of their expected ends, and by what they hold.
+"""Running jobs: as columns, in the order of their expected ends, and by the amounts that they hold.
 
-*Columns.* Preemption asks one thing of all running pods at once: which could go, and where. `RunningPods` has one entry
-per (job, role, node) and, beside them, a row per job of what decides whether it may be preempted. It is derived from
-the job records: made when first asked for, and then only jobs that changed are read again (`touch` notes them), so that
-a cluster in which nobody preempts pays nothing. Entries of a job that changed are emptied and written anew behind the
-last; when half are empty, all are written anew.
+*Columns.* Preemption examines all running pods at once: which pods may be preempted, and on which nodes. `RunningPods`
+has one entry per (job, role, node), and a row per job with the fields that decide whether it may be preempted. The
+columns are derived from the job records when they are first needed. After that only changed jobs are read again
+(`touch` notes them), so a cluster without preemption pays nothing. Entries of a changed job are emptied, and its new
+entries are appended. When half of the entries are empty, all are packed.
 
-*Expected ends.* A job that states a time limit ends at the latest when it has run that long; one that states none never
-ends as far as anyone can tell. A job that was told to stop ends as soon as it can: now. The list is kept sorted as jobs
-start and end, so that no decision has to sort what runs. How long jobs ran that are over is kept beside it, for
-forecasts.
+*Expected ends.* A job with a time limit ends when the limit has passed, at the latest. The end of a job without a limit
+is unknown. A job that was told to stop ends as soon as it can, so its end is now. The list stays sorted as jobs start
+and end, so no decision sorts the running jobs. The run times of finished jobs are stored beside it, for forecasts.
 
-*Largest consumers.* Every reason names who holds most of a resource, so that must not cost a walk over all that runs.
-For each resource that was ever asked about there is a heap of (-amount, job), pushed to when a job's holding changes,
-from which stale entries are dropped when they come up; and the last answer, until it may be another.
+*Largest consumers.* Every reason names the jobs that hold most of a resource; finding them must not visit all running
+jobs. For each resource that was asked for there is a heap of (-amount, job). A change of a job's amount adds an entry;
+stale entries are dropped when they reach the top. The last answer is stored until a change may alter it.
 """
 
 from __future__ import annotations
@@ -38,12 +37,14 @@ Ints = NDArray[np.int64]
 
 
 class RunningPods:
-    """Entries: `row`, `job` (its number), `role`, `demand` (its number), `pods`, `leaving` (told to go already) and
-    `spare` (so many of them could go, alone, without breaking the gang).
+    """The columns of running pods.
 
-    By job number: `priority`, `queue` (its number), `started_s`, `submitted_s`, `preemptible`, `checkpoint_s` (how
-    often it saves its work; 0: never), `tie` (a number that follows from the job's name alone: it decides between equal
-    victims, so that these do not depend on the order in which jobs were entered)."""
+    Entries: `row`; the numbers of `job` and `demand`; `role`; `pods`; `leaving` (whether they were told to stop);
+    `spare` (the number of pods that could leave without breaking the gang).
+
+    By job number: `priority`; the number of `queue`; `started_s`, `submitted_s`; `preemptible`; `checkpoint_s` (the
+    interval of checkpoints; 0: none); `tie` (a number that follows from the job's name alone: it decides between equal
+    victims, so the choice does not depend on the order in which jobs were entered)."""
 
     def __init__(self) -> None:
         self.touched: dict[str, None] = {}
@@ -65,14 +66,14 @@ class RunningPods:
             **{name: np.zeros(FIRST, np.float64) for name in ("started_s", "submitted_s", "checkpoint_s")},
             "tie": np.zeros(FIRST, np.int64),
         }
-        self._written: list[tuple[int, ...]] = []  # entries that are not in the columns yet
-        self._told: list[tuple[Any, ...]] = []  # the same of jobs
+        self._written: list[tuple[int, ...]] = []  # entries to be added to the columns
+        self._told: list[tuple[Any, ...]] = []  # rows of jobs to be written
         self._of: dict[int, list[int]] = {}  # job number -> its entries
         self._vacant: list[int] = []
         self._movable: Ints | None = None
 
     def touch(self, job: str) -> None:
-        """Note that what the job holds has changed."""
+        """Note that the pods of the job changed."""
         self.touched[job] = None
 
     def entry(self, name: str) -> NDArray[Any]:
@@ -80,11 +81,11 @@ class RunningPods:
         return self._entries[name][: self.used]
 
     def of_jobs(self, name: str) -> NDArray[Any]:
-        """Return a column of the jobs, by number. Values are meaningless where nothing of a job is left."""
+        """Return a column of the jobs, by number. The values of a vacant number are meaningless."""
         return self._jobs[name][: len(self.ids)]
 
     def movable(self) -> Ints:
-        """Return the numbers of jobs with pods that were not told to go; a job on several nodes that often."""
+        """Return the job number of each entry with pods that were not told to stop."""
         if self._movable is None:
             self._movable = self.entry("job")[(self.entry("pods") > 0) & (self.entry("leaving") == 0)]
         return self._movable
@@ -94,7 +95,7 @@ class RunningPods:
         return self._of.get(number, [])
 
     def amounts(self, resource: str) -> Ints:
-        """Return, by demand number, what one pod asks of the resource."""
+        """Return, by demand number, the request of one pod for the resource."""
         known = self._amounts.get(resource)
         if known is None or len(known) < len(self.demands):
             known = np.array([demand.amounts.get(resource, 0) for demand in self.demands], np.int64)
@@ -102,7 +103,7 @@ class RunningPods:
         return known
 
     def costs(self, resource: str) -> NDArray[np.float64]:
-        """Return, by demand number, what the queue is charged with for the resource by one pod."""
+        """Return, by demand number, the charge of one pod for the resource."""
         known = self._costs.get(resource)
         if known is None or len(known) < len(self.demands):
             known = np.array([float(dict(demand.costs).get(resource, 0)) for demand in self.demands], np.float64)
@@ -110,7 +111,7 @@ class RunningPods:
         return known
 
     def queue_number(self, queue: str) -> int:
-        """Return the number of the queue, given now if it has none."""
+        """Return the number of the queue; assign one if it has none."""
         number = self._queue_numbers.get(queue)
         if number is None:
             number = self._queue_numbers[queue] = len(self.queues)
@@ -118,7 +119,7 @@ class RunningPods:
         return number
 
     def forget(self, job: str) -> None:
-        """Remove the job, which holds nothing any more."""
+        """Remove the job, which has no pods left."""
         number = self.number_of.pop(job, None)
         if number is not None:
             self._empty(number)
@@ -135,8 +136,8 @@ class RunningPods:
         started_s: float = 0.0,
         spare: Sequence[int] = (),
     ) -> None:
-        """The job holds these slots now; `placed`: slot -> row; `spare`: pods above its minimum, by role. Counts when
-        `settle` is called, before which a job is written once."""
+        """Write the pods of the job. `placed`: slot -> row; `spare`: by role, the pods above its minimum. The columns
+        have them after `settle`; until then a job is written at most once."""
         number = self._number(job.id)
         self._empty(number)
         about = (self.queue_number(queue), job.preemptible, started_s, job.submitted_s, job.checkpoint_s or 0.0)
@@ -152,7 +153,7 @@ class RunningPods:
             self._written.append((row, number, role, self._demand_number(demands[role]), pods, going, above))
 
     def settle(self) -> None:
-        """Enter what was written in the columns."""
+        """Enter the written pods and jobs in the columns."""
         self._movable = None
         if self._told:
             numbers, *values = zip(*self._told, strict=True)
@@ -171,7 +172,7 @@ class RunningPods:
         self._pack()
 
     def _pack(self) -> None:
-        """Close the gaps, once half of the entries are empty."""
+        """Pack the entries, if half of them are empty."""
         if self.empty * 2 <= self.used or self.empty < FIRST:
             return
         kept = self.entry("pods").nonzero()[0]
@@ -211,7 +212,7 @@ class RunningPods:
 
 
 def clamped_priority(priority: int) -> int:
-    """Return the priority within what a column holds: any integer is a priority."""
+    """Return the priority, bounded to the range of a column; a priority may be any integer."""
     return max(-(2**62), min(2**62, priority))
 
 
@@ -219,12 +220,12 @@ LEAVING_S = float("-inf")
 
 
 class ExpectedEnds:
-    """When running jobs are expected to end.
+    """The expected ends of running jobs.
 
-    `order`: (seconds since the epoch, job), sorted; ends that are past are those of overdue jobs.
-    `derived`: job -> what others derive from its entries; dropped when what the job holds changes.
-    `foreseen`: what others foresee from all ends; dropped when any end changes.
-    `run_times`: how long jobs ran that are over."""
+    `order`: (seconds since the epoch, job), sorted; ends in the past are those of overdue jobs.
+    `derived`: job -> results that other modules compute from its pods; dropped when its pods change.
+    `foreseen`: results that other modules compute from all ends; dropped when any end changes.
+    `run_times`: the run times of finished jobs."""
 
     __slots__ = ("derived", "foreseen", "of", "order", "run_times")
 
@@ -236,7 +237,7 @@ class ExpectedEnds:
         self.run_times = RunTimes()
 
     def set(self, job: str, end_s: float) -> None:
-        """Set when the job is expected to end; `LEAVING_S`: as soon as it can."""
+        """Set the expected end of the job; `LEAVING_S`: as soon as it can."""
         if job in self.of:
             self.drop(job)
         self.foreseen = None
@@ -244,7 +245,7 @@ class ExpectedEnds:
         insort(self.order, (end_s, job))
 
     def drop(self, job: str) -> None:
-        """Remove the job: it holds nothing any more, or its end is unknown."""
+        """Remove the job, because it has ended or its end is unknown."""
         end_s = self.of.pop(job, None)
         if end_s is not None:
             self.foreseen = None
@@ -258,17 +259,17 @@ class ExpectedEnds:
 
 
 class LargestConsumers:
-    """The amounts that jobs hold of each resource, and which jobs hold most.
+    """The amounts that jobs hold of each resource, and the jobs that hold most.
 
     `held`: resource -> job -> amount."""
 
     def __init__(self) -> None:
-        self.held: dict[str, dict[str, Amount]] = {}  # resource -> job -> amount
+        self.held: dict[str, dict[str, Amount]] = {}
         self._heaps: dict[str, list[tuple[Amount, str]]] = {}
-        self._largest: dict[str, tuple[int, list[tuple[str, Amount]]]] = {}  # how many were asked for, and the answer
+        self._largest: dict[str, tuple[int, list[tuple[str, Amount]]]] = {}  # (count, the last answer)
 
     def change(self, job: str, costs: Iterable[tuple[str, Amount]], pods: int) -> None:
-        """Note that the job holds the requests of so many pods more (fewer, if negative)."""
+        """Add the charges of `pods` pods to the job; a negative number removes them."""
         for resource, amount in costs:
             held = self.held.get(resource)
             if held is None:
@@ -283,7 +284,7 @@ class LargestConsumers:
                 self._note(resource, job, now, max(before, now))
 
     def _note(self, resource: str, job: str, now: Amount, most: Amount) -> None:
-        """Renew the heap and the last answer. `most`: the larger of what the job holds now and held before."""
+        """Update the heap and the last answer. `most`: the larger of the job's present and former amount."""
         if known := self._largest.get(resource):
             count, found = known
             if len(found) < count or most >= found[-1][1]:

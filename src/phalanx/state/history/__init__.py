@@ -1,8 +1,8 @@
-"""What is remembered of jobs that are over.
+"""Facts about finished jobs: past usage, submissions and run times.
 
 Rooms, lowest first:
 
-    usage        past usage of users, decayed, for fair shares
+    usage        the decayed past usage of users, for fair shares
     recent_jobs  recent submissions, from which forecasts derive later ones
-    run_times    how long jobs ran against their time limits, and what that says of the next
+    run_times    run times of finished jobs, and the expected run times of others
 """

@@ -1,29 +1,29 @@
-"""How long jobs ran, and how long others like them may be expected to run.
+"""Run times of finished jobs, and the expected run times of similar jobs.
 
 Users state time limits several times as long as their jobs run, and their jobs resemble each other: the mean of the
 user's last two run times predicts the next better than the limit does (Tsafrir, Etsion, Feitelson, "Backfilling using
-system-generated predictions rather than user runtime estimates", TPDS 2007). For intervals it takes a distribution, not
-a mean. So the last run times are kept, as parts of the time limit (in seconds for jobs without a limit), of
+system-generated predictions rather than user runtime estimates", TPDS 2007). An interval needs a distribution, not a
+mean. So the last run times are stored, as parts of the time limit (in seconds for jobs without a limit), of
 
-- each *kind* of job: same user, name, pods and limit. Numbers at the end of a name tell jobs of one kind apart, and so
-  do the five letters and digits that Kubernetes appends (`generateName`);
+- each *kind* of job: same user, name, pods and limit. A number at the end of the name does not count, nor do the five
+  letters and digits that Kubernetes appends (`generateName`);
 - each user;
-- everybody.
+- all users.
 
 A run time counts for a job if it is longer than the job has run already. A run time of the job's kind has the weight 1.
-All run times of its user and of everybody together weigh as many as `ENOUGH` of the kind. Of this, n run times of the
-user have the part n / (n + `ENOUGH`); those of everybody have the rest. So a well-known kind decides alone, and two or
-three run times decide little (shrinkage, as in hierarchical models).
+All run times of its user and of all users together weigh as much as `ENOUGH` run times of the kind. Of this weight, n
+run times of the user have the part n / (n + `ENOUGH`); those of all users have the rest. So a kind with many run times
+decides alone, and two or three run times decide little (shrinkage, as in hierarchical models).
 
-Of n run times x(1) <= ... <= x(n) of equal weight, the next is in each of the n + 1 gaps between them with the same
-probability, if they are exchangeable: Hill's assumption A(n) ("Posterior distribution of percentiles: Bayes' theorem
-for sampling from a population", JASA 63, 1968). With weights, each gap is as probable as the value above it weighs; the
-last gap weighs 1. x(0) is what the job has run already and x(n + 1) its limit; within a gap all values are equally
-likely. So few observations give wide intervals.
+Take n run times x(1) <= ... <= x(n) of equal weight. If they are exchangeable, the next run time is in each of the n +
+1 gaps between them with the same probability: Hill's assumption A(n) ("Posterior distribution of percentiles: Bayes'
+theorem for sampling from a population", JASA 63, 1968). With weights, the probability of a gap is the weight of the
+value above it; the last gap weighs 1. x(0) is the time that the job has run already, and x(n + 1) its limit. Within a
+gap all values are equally likely. So few observations give wide intervals.
 
-Memory is bounded: `KEPT` run times of each of the `KINDS` kinds and users that ended last, `KEPT_OF_ALL` of everybody.
-Nothing of it is written down here: the runs that objects or the ledger still know are told when a scheduler starts
-(`RunTold`).
+Memory is bounded: `KEPT` run times of each of the `KINDS` kinds and users that ended last, and `KEPT_OF_ALL` of all
+users. The run times are not stored on disk. When a scheduler starts, it receives the runs that objects or the ledger
+still have (`RunTold`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from phalanx.state.history.recent_jobs import RecentJobs
 KEPT = 32
 KEPT_OF_ALL = 256
 KINDS = 4096
-ENOUGH = 4.0  # run times of a kind that weigh as much as all others
-LONGEST_PART = 1.0  # of a time limit: a job that outlives its limit is taken to end now
+ENOUGH = 4.0  # run times of a kind with the weight of all other run times
+LONGEST_PART = 1.0  # part of the time limit; a job beyond its limit is expected to end now
 SERIAL = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{5}|[-_.]?\d+)+$")
 
 Parts: TypeAlias = tuple[float, ...]
@@ -50,8 +50,8 @@ Weighed: TypeAlias = tuple[float, float]  # a value and its weight
 
 
 class RunTimes:
-    """The last run times, by kind of job, by user, and of everybody; those that ended last stand last. `recent`: the
-    jobs that ended last."""
+    """The last run times by kind of job, by user and of all users, in the order of their ends. `recent`: the jobs that
+    ended last."""
 
     __slots__ = ("_of", "recent")
 
@@ -66,7 +66,7 @@ class RunTimes:
         return len(self._of)
 
     def learn(self, job: Job, limit_s: float | None, run_s: float) -> None:
-        """The job, which may run `limit_s` seconds (None: it has no limit), ran `run_s` seconds."""
+        """Store the run time of a finished job (seconds). `limit_s`: its time limit; None: no limit."""
         if run_s <= 0 or limit_s == 0:
             return
         self.recent.add(job)
@@ -79,8 +79,8 @@ class RunTimes:
             del self._of[next(iter(self._of))]
 
     def expected_s(self, job: Job, limit_s: float | None, elapsed_s: float, levels: Sequence[float]) -> Sequence[float]:
-        """Return for each level (a probability) the run time, in seconds from its start, that the job is over by with
-        that probability, if it has run for `elapsed_s`; where nothing is known, its limit (infinity without one)."""
+        """Return, for each level, the run time in seconds within which the job ends with that probability. `elapsed_s`:
+        the time that it has run already. Without any known run time, return its limit (infinity without one)."""
         unit_s = 1.0 if limit_s is None else limit_s
         if unit_s <= elapsed_s and limit_s is not None:
             return [elapsed_s] * len(levels)
@@ -89,11 +89,11 @@ class RunTimes:
             high = LONGEST_PART if limit_s is not None else 2 * longer[-1][0]
             return [unit_s * part for part in next_value(longer, low, high, levels)]
         if limit_s is None and elapsed_s and self:
-            return [2 * elapsed_s] * len(levels)  # it has outlived all others
+            return [2 * elapsed_s] * len(levels)  # it has run longer than any other job
         return [inf if limit_s is None else limit_s] * len(levels)
 
     def _longer(self, job: Job, limit_s: float | None, low: float) -> Iterator[Weighed]:
-        """Yield the run times above `low` with their weights: of the job's kind, of its user, of everybody."""
+        """Yield (run time, weight) for run times above `low`: of the job's kind, of its user, of all users."""
         left = ENOUGH
         for number, kind in enumerate(kinds(job, limit_s)):
             parts = [part for part in self._of.get(kind, ()) if part > low]
@@ -108,8 +108,8 @@ class RunTimes:
             yield from ((part, weight) for part in parts)
 
     def estimate_s(self, job: Job, limit_s: float | None) -> float | None:
-        """Return the median of how long a job like that runs (seconds), to a quarter of a doubling, so that jobs that
-        are alike have equal estimates; None: nothing is known."""
+        """Return the median run time of such a job (seconds), rounded to a power of 2^(1/4) so that similar jobs have
+        equal estimates; None: no run time is known."""
         [median_s] = self.expected_s(job, limit_s, 0.0, (0.5,)) if self else [inf]
         if not 0.0 < median_s < inf:
             return None
@@ -123,7 +123,7 @@ class RunTimes:
 
 
 def kinds(job: Job, limit_s: float | None) -> tuple[Hashable, ...]:
-    """Return what the job's run time is kept under: its kind, its user (if it names one), everybody."""
+    """Return the keys of the job's run time: its kind, its user (if it names one), all users."""
     limited = limit_s is not None
     pods = tuple((role.count, role.shape.requests) for role in job.roles)
     of_kind = job.user, name_of_kind(job.id), pods, limit_s
@@ -131,13 +131,13 @@ def kinds(job: Job, limit_s: float | None) -> tuple[Hashable, ...]:
 
 
 def name_of_kind(job: str) -> str:
-    """Return the job's name without what tells jobs of one kind apart."""
+    """Return the job's name without its number or generated suffix."""
     return SERIAL.sub("", job)
 
 
 def next_value(values: Sequence[Weighed], low: float, high: float, levels: Sequence[float]) -> Sequence[float]:
     """Return the quantiles of the next value at these levels. `values`: sorted, between `low` and `high`. The gap below
-    each value is as probable as the value weighs; the gap above the last weighs 1."""
+    a value has the weight of the value; the gap above the last value has the weight 1."""
     upto = [*accumulate((weight for _, weight in values), initial=0.0)]
     upto.append(upto[-1] + 1.0)
     ends = [low, *(value for value, _ in values), max(high, values[-1][0])]

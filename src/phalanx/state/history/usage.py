@@ -1,13 +1,14 @@
 """The past usage of users, decayed: billed units times seconds, of which half counts after a half-life.
 
-Usage is kept in closed form, so that time costs nothing: of each user in each queue the usage at one moment, and what
-the user has held since. With the rate r (billed units) and the half-life H, after t seconds it is
+Usage is stored in closed form, so passing time costs nothing: for each user in each queue, the usage at one moment and
+the amounts that the user has held since. With the rate r (billed units) and the half-life H, the usage after t seconds
+is
 
     usage(t) = usage(0) * 2^(-t/H) + r * H/ln 2 * (1 - 2^(-t/H))        (H = 0: nothing decays, usage(0) + r * t)
 
-which is the solution of Slurm's decay (multifactor priority: usage *= 2^(-dt/H), plus what ran) for dt towards 0. A
-usage is brought forward only when what its user holds changes. Holdings are kept as whole amounts per resource and
-priced anew at each change: rates cannot drift, and are exactly zero when nothing is held.
+This is Slurm's decay (multifactor priority: usage *= 2^(-dt/H), plus the new usage) for dt towards 0. A usage is
+brought up to date only when the amounts of its user change. Amounts are stored as integers per resource and priced
+again at each change, so rates cannot drift, and are exactly zero when the user holds nothing.
 
 A queue may have its own prices and its own half-life; all others have those of the policy.
 
@@ -26,27 +27,27 @@ from phalanx.model.queue import Weights
 NOTHING = 1e-6  # billed units times seconds
 IDLE = 64
 LN_2 = math.log(2)
-MOST = 1e30  # beyond it a usage told is a mistake: no cluster runs that long
+MOST = 1e30  # a larger reported usage is a mistake: no cluster runs that long
 
 
 class Price(NamedTuple):
-    """A price is what an amount of a resource costs a second (`billing`), and how fast what was used counts less."""
+    """The price of an amount of a resource per second (`billing`), and the half-life of past usage (seconds)."""
 
     billing: Mapping[str, float] = {}
     half_life_s: float = 0.0
 
     @classmethod
     def of(cls, billing: Weights, half_life_s: float) -> Price:
-        """Return the price. Prices and half-lives below zero, or no numbers, count as none."""
+        """Return the price. A price or half-life that is negative or not a number counts as zero."""
         sound = {name: price for name, price in billing if 0 < price < math.inf}
         return cls(sound, half_life_s if 0 < half_life_s < math.inf else 0.0)
 
     def rate(self, held: Mapping[str, Amount]) -> float:
-        """Return the price of what is held, in billed units."""
+        """Return the price of the held amounts per second, in billed units."""
         return math.fsum([self.billing[resource] * held[resource] for resource in held if resource in self.billing])
 
     def accrued(self, rate: float, after_s: float) -> float:
-        """Return what a constant rate adds to a usage in so many seconds."""
+        """Return the usage that a constant rate adds in `after_s` seconds."""
         if not self.half_life_s:
             return rate * after_s
         lifetime_s = self.half_life_s / LN_2
@@ -54,11 +55,12 @@ class Price(NamedTuple):
 
 
 class AssociationUsage:
-    """The usage of one association: a user in a queue, or who else its jobs' usage counts as (`Job.association`).
+    """The usage of one association: a user in a queue, or the account that counts in place of the user
+    (`Job.association`).
 
     `usage`: billed units times seconds at `at_s` (seconds since the epoch).
     `held`, `rate`: what the user has held since then, and its price in billed units.
-    `price`: of what it uses. `told_s`: up to then the usage is as the world told it.
+    `price`: the price of its usage. `told_s`: up to then the usage is as the world told it.
     `jobs`: live jobs of the user in the queue."""
 
     __slots__ = ("at_s", "held", "jobs", "price", "rate", "told_s", "usage")
@@ -87,15 +89,15 @@ class DecayedUsage:
         self.default = Price()
         self.prices: dict[str, Price] = {}
         self.associations: dict[str, dict[str, AssociationUsage]] = {}
-        self._idle = 0  # meters without jobs since it was last looked which of them can be forgotten
+        self._idle = 0  # associations without jobs since the last removal of associations without usage
 
     def enter(self, queue: str, user: str) -> None:
-        """Note that a job of the user is in the queue from now on."""
+        """Note that a job of the user has entered the queue."""
         self.meter(queue, user).jobs += 1
 
     def leave(self, queue: str, user: str, now_s: float) -> None:
-        """Note that a job of the user has left the queue. Associations without jobs and usage are forgotten at the
-        latest when they may be half of all."""
+        """Note that a job of the user has left the queue. Associations without jobs and usage are removed before they
+        are half of all associations."""
         meter = self.meter(queue, user)
         meter.jobs -= 1
         self._idle += not meter.jobs
@@ -110,7 +112,7 @@ class DecayedUsage:
         return bool(meter.jobs or meter.held) or self.at(meter, now_s) >= NOTHING
 
     def meter(self, queue: str, user: str) -> AssociationUsage:
-        """Return the usage of the user in the queue, made if there is none yet."""
+        """Return the usage of the user in the queue; make one if there is none."""
         meters = self.associations.get(queue)
         if meters is None:
             meters = self.associations[queue] = {}
@@ -144,7 +146,7 @@ class DecayedUsage:
             meter.price, meter.rate = price, price.rate(meter.held)
 
     def hold(self, queue: str, user: str, asks: Iterable[tuple[str, Amount]], pods: int, now_s: float) -> None:
-        """Note that the user holds the requests of so many pods more (fewer, if negative) from now on."""
+        """Add the requests of `pods` pods to the amounts that the user holds; a negative number removes them."""
         meter = self.meter(queue, user)
         self.bring_forward(meter, now_s)
         held = meter.held
@@ -157,20 +159,20 @@ class DecayedUsage:
         meter.rate = meter.price.rate(held) if meter.price.billing and held else 0.0
 
     def tell(self, queue: str, user: str, usage: float, at_s: float, now_s: float) -> None:
-        """Replace the usage by what it was at `at_s`; what is held now counts as held since then. Absurd usages count
-        as none, and a future `at_s` as now."""
+        """Replace the usage by its value at `at_s`. The amounts that the user holds now count as held since then. An
+        absurd usage counts as zero, and a future `at_s` as now."""
         meter = self.meter(queue, user)
         meter.usage = usage if 0 <= usage <= MOST else 0.0
         meter.at_s = meter.told_s = min(at_s, now_s) if math.isfinite(at_s) else now_s
         self.bring_forward(meter, now_s)
 
     def backdate(self, queue: str, user: str, held: Mapping[str, Amount], since_s: float, now_s: float) -> None:
-        """Add what `held` has cost since `since_s`; usage that was told includes what came before it."""
+        """Add the usage of `held` since `since_s`, which the reported usage does not include."""
         meter = self.meter(queue, user)
         meter.usage += meter.price.accrued(meter.price.rate(held), max(0.0, now_s - max(since_s, meter.told_s)))
 
     def enter_start(self, queue: str, user: str, held: Mapping[str, Amount], entry_s: float, now_s: float) -> None:
-        """Add what `held`, of a job that starts now, would have used by now had it run for `entry_s`."""
+        """Add the usage that a starting job with the amounts `held` would have after running for `entry_s`."""
         meter = self.meter(queue, user)
         self.bring_forward(meter, now_s)
         meter.usage += meter.price.accrued(meter.price.rate(held), entry_s)
@@ -201,7 +203,7 @@ class DecayedUsage:
         return ((queue, user, self.at(association, now_s)) for queue, user, association in self)
 
     def is_held(self) -> bool:
-        """Return whether any user holds anything now."""
+        """Return whether any user holds an amount now."""
         return any(association.held for _, _, association in self)
 
     def __iter__(self) -> Iterator[tuple[str, str, AssociationUsage]]:

@@ -1,8 +1,8 @@
 """The attributes of nodes as columns: labels, taints, names, readiness.
 
-Label values are dictionary-encoded: one int32 column per label key holds the code of each row's value, 0 where the row
-has no such label. So a selector over 5,000 nodes is one vector comparison, not 5,000 lookups. Few nodes differ in their
-taints: sets of taints are interned, and a column holds which one a row has.
+Label values are dictionary-encoded: one int32 column per label key holds the code of each row's value, or 0 if the row
+has no such label. So a selector over 5,000 nodes is one vector comparison, not 5,000 lookups. Most nodes have one of a
+few sets of taints, so each set has a number, and a column holds the number of each row's set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class NodeAttributes:
     """The attributes of all nodes. Rows are those of `NodeTable`, which sizes the arrays; a row without a node is never
     `ready`.
 
-    `derived`: what others derive from the columns; every change empties it."""
+    `derived`: results that other modules compute from the columns; every change empties it."""
 
     def __init__(self, capacity: int) -> None:
         self.derived: dict[object, Any] = {}
@@ -73,11 +73,11 @@ class NodeAttributes:
 
     @property
     def remembered(self) -> int:
-        """Return how many values and sets of taints have a code, whether a node still has them or not."""
+        """Return the number of values and sets of taints with a code, whether or not a node still has them."""
         return len(self.values) + len(self.taint_sets)
 
     def resize(self, capacity: int) -> None:
-        """Make room for `capacity` rows; the new ones have no node."""
+        """Make room for `capacity` rows; new rows have no node."""
         self.capacity = capacity
         self.derived.clear()
         self.ready = extended(self.ready, capacity)

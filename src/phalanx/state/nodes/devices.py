@@ -1,16 +1,18 @@
-"""Devices by name, and NUMA zones: what is left of each, as two-dimensional columns [row, device] and [row, zone].
+"""Named devices and NUMA zones: the free amounts of each, as two-dimensional columns [row, device] and [row, zone].
 
-A device is free, or owned whole by one pod, or shared by pods that each hold a part of it. Which of these follows from
-the names in placements alone, so it survives a restart. Nodes count whole devices in their amounts; a device that
-becomes shared leaves that count and comes back with its last share, so neither can be given away twice. Pods that hold
-whole devices without names (foreign pods, or pods from before the node listed any) are in the count only: that many
-devices fewer can be opened, though nobody knows which.
+A device is free, or one pod holds it whole, or several pods hold a part of it each. This follows from the names in
+placements alone, so the state survives a restart. The amounts of a node count whole devices. A device that becomes
+shared leaves the count and returns to it with its last share, so no device is granted twice.
 
-A share of so many thousandths also holds so much of the device's memory, and the other way round, both rounded down:
-shares never exceed what they are counted in, thousandths or bytes.
+Some pods hold whole devices without names: pods of other schedulers, and pods that are older than the node's list of
+devices. They are only in the count. So fewer devices can become shared, although it is unknown which ones are free.
 
-A pod that is aligned also carries the name of its NUMA zone, written `zone/NAME` among its devices. What the other pods
-of the node hold may lie in any zone, so it is subtracted from each (pessimistic, but what is granted is there).
+A share in thousandths of a device also holds that share of the device's memory, and the reverse. Both are rounded down,
+so shares never exceed the unit in which they are counted.
+
+An aligned pod also carries the name of its NUMA zone, written `zone/NAME` among its devices. The requests of all other
+pods of the node may lie in any zone, so they are subtracted from each zone. This is pessimistic, but a granted zone
+always has the amounts.
 """
 
 from __future__ import annotations
@@ -27,19 +29,19 @@ from phalanx.model.pod import MILLI, ZONE, Amounts, DeviceShare
 
 Table = NDArray[np.int64]
 
-NO_ZONE = -1  # the zone of a device that says none
+NO_ZONE = -1  # the zone of a device without one
 
 
 class DeviceUse(NamedTuple):
-    """The part that one pod holds of a device that counts as `resource`. Of any other device, and if `resource` is
-    empty, the pod holds all, which the amounts of its node count already."""
+    """The part that one pod holds of a device that is counted as `resource`. The pod holds any other device whole, and
+    every device if `resource` is empty; the amounts of its node count whole devices already."""
 
     resource: str = ""
     milli: int = 0
     memory_bytes: int = 0
 
     def of(self, size_bytes: int) -> tuple[int, int]:
-        """Return (thousandths, bytes) held of a device with that much memory."""
+        """Return (thousandths, bytes) that the pod holds of a device with `size_bytes` of memory."""
         if not self.resource:
             return MILLI, size_bytes
         if self.memory_bytes:
@@ -51,15 +53,15 @@ WHOLE_DEVICE = DeviceUse()
 
 
 def device_use(share: DeviceShare | None) -> DeviceUse:
-    """Return what a pod with this share holds of each of its devices; without a share: the whole device."""
+    """Return the use of each device by a pod with this share. A pod without a share holds the whole device."""
     return WHOLE_DEVICE if share is None else DeviceUse(share.resource, share.milli, share.memory_bytes)
 
 
 class DeviceTable:
     """The devices and NUMA zones of all nodes.
 
-    `milli`, `memory`: what is left of each device, in thousandths and bytes; zero where there is no device; below zero
-        while a device is held by a pod that leaves and by the nomination of another.
+    `milli`, `memory`: the free part of each device, in thousandths and bytes; zero where the row has no device;
+        negative while a terminating pod and a nomination both hold the device.
     `size`: the memory of each device, in bytes.
     `resource`: the code (`codes`) of the resource that counts the device; -1 where there is no device.
     `zone`: the position of the device's zone in the row's `zones`; `NO_ZONE` if it has none."""
@@ -69,8 +71,8 @@ class DeviceTable:
         self.listed: dict[int, tuple[Device, ...]] = {}
         self.zones: dict[int, tuple[str, ...]] = {}
         self.codes: dict[str, int] = {}
-        self.zoned: dict[str, Table] = {}  # resource -> [row, zone]: allocatable there
-        self.known: dict[str, Table] = {}  # resource -> [row, zone]: held by pods known to be there
+        self.zoned: dict[str, Table] = {}  # resource -> [row, zone]: allocatable amount
+        self.known: dict[str, Table] = {}  # resource -> [row, zone]: held by pods of that zone
         self._held: dict[int, dict[str, dict[DeviceUse, int]]] = {}  # row -> device name -> uses
         self._places: dict[int, dict[str, list[int]]] = {}  # row -> device name -> its places in the row's list
         self._settled: dict[int, dict[str, dict[str, int]]] = {}  # row -> zone name -> resource -> amount
@@ -80,7 +82,7 @@ class DeviceTable:
         return bool(self.listed)
 
     def write(self, row: int, node: Node | None) -> None:
-        """Write the devices and zones of the row's node; None: there is no node. What pods hold by name stays."""
+        """Write the devices and zones of the row's node; None: there is no node. Devices that pods hold stay held."""
         devices, zones = (node.devices, node.zones) if node else ((), ())
         if not devices and not zones and row not in self.listed and row not in self.zones:
             return
@@ -108,11 +110,11 @@ class DeviceTable:
         self._refresh_zones(row)
 
     def hold(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """Enter a pod on these devices; return by how many whole devices each count shrinks."""
+        """Enter a pod on these devices. Return resource -> number of whole devices that leave the count."""
         return self._change(row, names, use, asks, 1)
 
     def drop(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """Remove a pod from these devices; return by how many whole devices each count shrinks (negative: grows)."""
+        """Remove a pod from these devices. Return as `hold` does; a negative number returns to the count."""
         return self._change(row, names, use, asks, -1)
 
     def hold_whole(self, row: int, names: Sequence[str], asks: Amounts, pods: int = 1) -> None:
@@ -120,12 +122,12 @@ class DeviceTable:
         self._change(row, names, WHOLE_DEVICE, asks, pods)
 
     def shared(self, row: int) -> dict[str, int]:
-        """Return resource -> how many of the row's devices are shared, and so missing in its count of whole ones."""
+        """Return resource -> number of shared devices of the row, which its count of whole devices lacks."""
         return self._shared(row, self._held[row]) if row in self._held else {}
 
     def returned(self, row: int, leavers: Iterable[tuple[Sequence[str], DeviceUse]]) -> dict[str, int]:
-        """Return by how many whole devices each count grows once these pods, given by the devices they hold and how,
-        have left."""
+        """Return resource -> number of whole devices that return to the count when these pods have left. `leavers`: the
+        devices of each pod, and its use of them."""
         left = {name: Counter(uses) for name, uses in self._held.get(row, {}).items()}
         before = self._shared(row, left)
         for names, use in leavers:
@@ -145,7 +147,7 @@ class DeviceTable:
         return found
 
     def resize(self, capacity: int) -> None:
-        """Make room for `capacity` rows; the new ones have nothing."""
+        """Make room for `capacity` rows; new rows have no devices."""
         self.capacity = capacity
         self._widen(0, 0, always=True)
 
@@ -200,7 +202,7 @@ class DeviceTable:
         self._refresh_zones(row)
 
     def _refresh(self, row: int, name: str) -> None:
-        """Renew what is left of the device, from what is held of it by name."""
+        """Compute the free part of the device from the pods that hold it by name."""
         for at in self._places.get(row, {}).get(name, ()):
             resource, size = self.listed[row][at].resource, int(self.size[row, at])
             milli, memory = MILLI, size
@@ -224,14 +226,14 @@ class DeviceTable:
         return self.zoned[resource]
 
     def _shape(self, devices: int, zones: int) -> None:
-        """Make empty tables for so many devices and zones a row."""
+        """Make empty tables for `devices` devices and `zones` zones in a row."""
         self._most_zones = zones
         shape = (self.capacity, devices)
         self.milli, self.memory, self.size = (np.zeros(shape, np.int64) for _ in range(3))
         self.resource, self.zone = np.full(shape, -1, np.int64), np.full(shape, NO_ZONE, np.int64)
 
     def _widen(self, devices: int, zones: int, *, always: bool = False) -> None:
-        """Make room for so many devices and zones in a row."""
+        """Make room for `devices` devices and `zones` zones in a row."""
         widest = self.milli.shape[1]
         if not always and devices <= widest and zones <= self._most_zones:
             return

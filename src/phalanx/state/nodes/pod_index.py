@@ -1,11 +1,11 @@
-"""Which pods run where, as pod affinity, topology spread and host ports see them.
+"""The pods on each node, as pod affinity, topology spread and host ports see them.
 
-Per affinity class the index has how many of its pods are on which row, kept up to date by every charge. A selector sums
-the classes that match, which costs what matches, not what runs. A pod that has neither labels, a namespace nor terms is
-of no class: nothing can select it.
+For each affinity class the index has the number of pods on each row. Every charge updates it. A selector adds up the
+classes that match, so its cost depends on the matching classes, not on the running pods. A pod without labels,
+namespace and terms has no class, because no selector can match it.
 
-`changed`: the classes of which pods came or went since pending jobs were last looked at, since either can let a pod
-    start that affinity or spread kept waiting.
+`changed`: the classes whose pods came or went since pending jobs were last examined. Either can let a pod start that
+    waited because of affinity or spread.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from phalanx.state.classes import AffinityClass
 class PodIndex:
     """The pods of each affinity class, and the host ports in use, by row of `NodeTable`.
 
-    `with_affinity`: classes that run and have terms of their own."""
+    `rows`: affinity class -> row -> number of its pods.
+    `with_affinity`: classes with running pods that have affinity or anti-affinity terms.
+    `ports`: row -> host port -> number of pods that use it."""
 
     def __init__(self) -> None:
-        self.rows: dict[AffinityClass, dict[int, int]] = {}  # kind -> row -> its pods there
-        self.with_affinity: dict[AffinityClass, None] = {}  # kinds that run and want something of others
+        self.rows: dict[AffinityClass, dict[int, int]] = {}
+        self.with_affinity: dict[AffinityClass, None] = {}
         self.changed: dict[AffinityClass, None] = {}
-        self.ports: dict[int, dict[HostPort, int]] = {}  # row -> the host ports in use, and by how many pods
+        self.ports: dict[int, dict[HostPort, int]] = {}
         self._labelled: dict[tuple[str, str], dict[AffinityClass, None]] = {}
 
     def add(self, kind: AffinityClass, row: int, pods: int = 1) -> None:
@@ -57,7 +59,7 @@ class PodIndex:
             used[port] = used.get(port, 0) + 1
 
     def close_ports(self, row: int, ports: Iterable[HostPort]) -> None:
-        """Note that a pod on the row uses these host ports no more."""
+        """Note that a pod on the row has stopped using these host ports."""
         used = self.ports[row]
         for port in ports:
             used[port] -= 1
@@ -67,7 +69,7 @@ class PodIndex:
             del self.ports[row]
 
     def candidates(self, selector: NodeTerm) -> Iterable[AffinityClass]:
-        """Return the classes that may match the selector: those with a label that its first In requires, or all."""
+        """Return the classes that may match the selector: those with a label of its first `In` requirement, or all."""
         for requirement in selector:
             if requirement.operator is Operator.IN:
                 labels = [(requirement.key, value) for value in requirement.values]

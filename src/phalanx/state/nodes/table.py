@@ -1,12 +1,14 @@
-"""Nodes as columns: one signed int64 array per resource, for what is allocatable and for what of it is free.
+"""Nodes as columns: two signed int64 arrays per resource, the allocatable and the free amounts.
 
-This is a structure of arrays, because a decision asks one thing of all nodes ("who has 4000m cpu?") far more often than
-all things of one. Rows are given at first mention and taken back when the node is gone and nothing is charged to it;
-arrays grow by doubling. A name that is charged before, or after, there is a node of that name has a row all the same, a
-*ghost*: nothing is allocatable there, hence free is below zero, because a pod holds its amounts until it is gone.
+Columns are used because a decision reads one amount of all nodes ("which nodes have 4000m of cpu?") far more often than
+all amounts of one node. A row is assigned when an event first names the node, and is free again when the node is gone
+and no pod is charged to it. Arrays grow by doubling.
 
-`free = allocatable - charged` may be negative: the world can overcommit a node, a decision may not. Scalar reads and
-writes go through memoryviews, which are several times faster than indexing an array.
+A pod may be charged to a name before its node is seen, or after the node is gone. Such a name has a row too, a *ghost*:
+its allocatable amounts are zero and its free amounts negative, because a pod holds its requests until the pod is gone.
+
+`free = allocatable - charged` may be negative: events can overcommit a node, and decisions never do. Scalar reads and
+writes use memoryviews, which are several times faster than indexing an array.
 """
 
 from __future__ import annotations
@@ -26,17 +28,19 @@ from phalanx.state.nodes.pod_index import PodIndex
 from phalanx.state.nodes.score_cache import ScoreCache
 
 FIRST_ROWS = 16
-FEW_FACTS = 1024  # that many values are never worth forgetting
+FEW_FACTS = 1024  # attribute values; fewer are never forgotten
 
 
 class NodeTable:
     """All nodes: rows by name, amounts per resource, attributes, devices, and the pods on them.
 
     `allocatable`, `free`: resource -> column.
-    `charges`: row -> how many pods are charged to it.
-    `tenants`: row -> demand -> pods that were given devices there.
-    `stamps`: row -> how often anything about it has changed.
+    `charges`: row -> number of pods that are charged to it.
+    `tenants`: row -> demand -> number of pods that hold devices of the node.
+    `stamps`: row -> number of changes to the node, its charges or its devices.
     `touched`: rows whose charges changed since they were last put in packing order.
+    `recharged`: rows whose charges changed since pods were last counted.
+    `described`: how often attributes of a node changed.
     `node_order`: the packing order of the last decision, until a node changes."""
 
     def __init__(self) -> None:
@@ -44,27 +48,25 @@ class NodeTable:
         self.names: list[str] = []  # row -> name; "" for a vacant row
         self.nodes: list[Node | None] = []  # row -> the node; None: a ghost, or vacant
         self.row_of: dict[str, int] = {}
-        self.charges: list[int] = []  # row -> how many pods are charged to it
+        self.charges: list[int] = []
         self.allocatable: dict[str, NDArray[np.int64]] = {}
         self.free: dict[str, NDArray[np.int64]] = {}
         self.attributes = NodeAttributes(self.capacity)
         self.devices = DeviceTable(self.capacity)
         self.pod_index = PodIndex()
         self.scores = ScoreCache()
-        self.tenants: dict[int, dict[Demand, int]] = {}  # row -> who was given devices there
-        self.stamps: list[int] = []  # row -> how often anything about it has changed
-        self.touched: dict[int, None] = {}  # rows charged with something else since they were last laid out
-        self.recharged: dict[int, None] = {}  # rows charged with something else since pods were last counted
-        self.described = 0  # how often a node became another
-        self.node_order: Any = (
-            None  # as the last decision laid them out (`core.placement.node_order`), until a node is another
-        )
+        self.tenants: dict[int, dict[Demand, int]] = {}
+        self.stamps: list[int] = []
+        self.touched: dict[int, None] = {}
+        self.recharged: dict[int, None] = {}
+        self.described = 0
+        self.node_order: Any = None  # see `core.placement.node_order`
         self._most_facts = FEW_FACTS
         self._views: dict[str, memoryview[int]] = {}  # of `free`
         self._vacant: list[int] = []
 
     def __len__(self) -> int:
-        """Return how many nodes there are; ghosts do not count."""
+        """Return the number of nodes, without ghosts."""
         return sum(node is not None for node in self.nodes)
 
     def __iter__(self) -> Iterator[Node]:
@@ -85,7 +87,7 @@ class NodeTable:
         return row
 
     def remove(self, name: str) -> None:
-        """Remove the node. What is charged to it stays charged to a ghost."""
+        """Remove the node. Its charges stay, on a ghost."""
         row = self.row_of[name]
         self._allocate(row, {})
         self.nodes[row] = None
@@ -94,7 +96,7 @@ class NodeTable:
         self._vacate_if_unused(row)
 
     def charge(self, name: str, asks: Amounts, pods: int = 1) -> int:
-        """So many pods hold `asks` each there from now on; the row."""
+        """Charge `pods` pods with the requests `asks` to the node of that name; return its row."""
         row = self.row_of.get(name, -1)
         if row < 0:
             row = self.row(name)
@@ -109,7 +111,7 @@ class NodeTable:
         return row
 
     def discharge(self, name: str, asks: Amounts) -> None:
-        """That pod's room is free again."""
+        """Free the requests `asks` of one pod of the node."""
         row = self.row_of[name]
         self.charges[row] -= 1
         self.stamps[row] += 1
@@ -172,11 +174,11 @@ class NodeTable:
         return self._views
 
     def free_of(self, row: int) -> dict[str, int]:
-        """Return resource -> what is free of it in the row."""
+        """Return resource -> free amount of the row."""
         return {resource: view[row] for resource, view in self._views.items()}
 
     def least_free(self, row: int) -> int:
-        """Return the lowest of the row's free amounts, at most zero: below it the node holds more than it has."""
+        """Return the lowest free amount of the row, at most zero. Below zero, pods hold more than the node has."""
         least = 0
         for view in self._views.values():
             if view[row] < least:
@@ -191,7 +193,7 @@ class NodeTable:
         return lowest
 
     def row(self, name: str) -> int:
-        """Return the row of the node name, given now if it has none."""
+        """Return the row of the node name; assign one if it has none."""
         row = self.row_of.get(name)
         if row is not None:
             return row
@@ -226,7 +228,7 @@ class NodeTable:
         return other
 
     def emptied(self) -> NodeTable:
-        """Return the same nodes with nothing on them. The attributes are shared: the copy is only to be read."""
+        """Return a read-only copy of the nodes without pods. It shares the attributes."""
         other = NodeTable()
         other.capacity, other.attributes = self.capacity, self.attributes
         other.names, other.nodes, other.row_of = list(self.names), list(self.nodes), dict(self.row_of)
@@ -239,10 +241,10 @@ class NodeTable:
         return other
 
     def unkept(self) -> NodeTable:
-        """Return the same nodes with nothing on them, and nothing of them kept: a node has what its parts have. The
-        copy is only to be read."""
+        """Return a read-only copy of the nodes without pods, in which each node also has the amounts that are reserved
+        as its parts."""
         other = self.emptied()
-        other.attributes = self.attributes.copy()  # what is derived from them holds for other amounts
+        other.attributes = self.attributes.copy()  # `derived` of the original belongs to other amounts
         for row, node in enumerate(self.nodes):
             if node is not None and (at := self.row_of.get(node.part_of)) is not None:
                 for column in (*other.allocatable.values(), *other.free.values()):
@@ -251,15 +253,15 @@ class NodeTable:
         return other
 
     def with_free(self, free: dict[str, NDArray[np.int64]]) -> NodeTable:
-        """Return the same nodes with other free amounts, only to be read, and by column."""
+        """Return a read-only copy of the nodes with other free amounts, for reading by column."""
         other = NodeTable.__new__(NodeTable)
         other.__dict__.update(self.__dict__)
         other.free = free
         return other
 
     def _describe(self, row: int, node: Node | None) -> None:
-        """The row's facts. What no node says any more (names of nodes that are gone, taints with times in them) is
-        forgotten at the latest when it is more than half of all."""
+        """Write the attributes of the row. Values that no node has any more (names of nodes that are gone, taints with
+        times in them) are forgotten before they are more than half of all values."""
         self.node_order = None
         self.described += 1
         self.attributes.write(row, node)
@@ -278,7 +280,7 @@ class NodeTable:
         self._count(row, {name: after.get(name, 0) - before.get(name, 0) for name in sorted({*before, *after})})
 
     def _count(self, row: int, shared: dict[str, int]) -> None:
-        """Note that so many devices more are shared, and no longer counted as whole ones."""
+        """Subtract newly shared devices from the free amounts. `shared`: resource -> devices, negative if fewer."""
         for resource, devices in shared.items():
             self.view(resource)[row] -= devices
 

@@ -1,12 +1,13 @@
-"""What is pending: requests in cells, cells and classes as columns, compared in each cycle with what is free.
+"""Pending requests. Equal requests form a request class (`cell` in the code), and request classes that ask the same of
+nodes share a placement class (`class`). Each cycle compares both with the free amounts, as columns.
 
 Rooms, lowest first:
 
-    cell_queue  the requests of a cell, in order
-    cells       what cells are compared by, as columns; the order of those in strict queues
-    bars        one number that bounds what a branch of the queue tree may be charged
-    timers      when to look again though nothing happens
-    capacity    by demand, how many pods the nodes hold at most
-    headroom    by row of the queue tree, what may still be charged
-    pending     cells and classes as they come and go, and what was found about them
+    cell_queue  the requests of one request class, in order
+    cells       the request classes as columns, and their order in strict queues
+    bars        one number that bounds the charges of a queue
+    timers      times at which a request is examined again although no event came
+    capacity    an upper bound on the pods of each demand that the nodes hold
+    headroom    the amount that may still be charged to each row of the queue tree
+    pending     all request classes and placement classes, and the last findings about each
 """

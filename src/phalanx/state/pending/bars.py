@@ -1,7 +1,7 @@
-"""The numbers of the queue tree that may keep a request from starting: which, whose, and how much they still let in.
+"""The bounds of the queue tree that may keep a request from starting, and the amount that each still admits.
 
-A `Bar` is one number of one branch: a limit, a guarantee beyond which it may not borrow, what a user may have. Its room
-is what is allowed less what is charged."""
+A `Bar` is one bound of one queue: a limit, a guarantee beyond which the queue may not borrow, the limit of a user. Its
+room is the allowed amount less the charged amount."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from phalanx.state.queue_tree import Branch, Key, QueueUsage
 class Rule(StrEnum):
     LIMIT = "limit"  # the queue's ceiling
     GUARANTEE = "guarantee"  # it may not borrow
-    POOL = "pool"  # what others do not keep is used up
-    KEEP = "keep"  # the queue's own keep: beyond it the pool is asked
+    POOL = "pool"  # the amount that no queue keeps for itself
+    KEEP = "keep"  # the amount that the queue keeps; beyond it, the queue uses the pool
     RUNNING = "running"
     USER = "user"
     USER_RUNNING = "user-running"
@@ -27,8 +27,8 @@ class Rule(StrEnum):
 
 
 class Bar(NamedTuple):
-    """A number of one queue that may keep requests from starting. `whose`: the user, group or job, if the rule is
-    about one."""
+    """A bound of one queue that may keep requests from starting. `whose`: the user, group or job that the bound is for;
+    empty: the whole queue."""
 
     queue: str
     rule: Rule
@@ -37,7 +37,7 @@ class Bar(NamedTuple):
 
 
 def room(branch: Branch, account: QueueUsage, bar: Bar, pool: Mapping[Key, int]) -> Amount:
-    """Return how much more the bar lets in. `account`: what is charged to the branch."""
+    """Return the amount that the bar still admits. `account`: the charges of the branch."""
     queue, key = branch.queue, bar.key
     match bar.rule:
         case Rule.LIMIT:
@@ -48,7 +48,7 @@ def room(branch: Branch, account: QueueUsage, bar: Bar, pool: Mapping[Key, int])
             return pool.get(key, 0) - account.claimed.get(key, 0)
         case Rule.KEEP:
             return branch.kept.get(key, 0) - account.claimed.get(key, 0)
-    assert queue is not None  # the root limits nobody
+    assert queue is not None  # the root has no limits
     if bar.rule is Rule.RUNNING:
         return (queue.total.running or 0) - account.running
     limits, tallies = queue.per_user.of(bar.whose), account.users

@@ -1,12 +1,12 @@
-"""What pending work asks of nodes, as columns: one column a demand, with how many of its pods the nodes hold.
+"""The demands of pending requests as columns: one column per demand, with the number of its pods that the nodes hold.
 
-`room[demand]` is exact when the columns were last brought up to date (`core.placement.capacity` does that): the pods
-that all usable nodes hold together, each node by itself. Only what changed is counted again: `free` is a copy of the
-free amounts at that time, and the difference between it and the free amounts of now is counted in the rows that were
-charged since. A demand that was never counted has an infinite room: it is not known to find too little.
+`core.placement.capacity` brings the columns up to date. `room[demand]` is exact as of that time: the number of pods
+that all usable nodes hold, added up over nodes. Only changes are counted again. `free` is a copy of the free amounts at
+that time; in the rows that were charged since, the difference to the present free amounts is counted. A demand that was
+never counted has infinite room, because nothing shows that it lacks room.
 
-Requests whose demand is exact in the sense of `core.placement.draft` (amounts and `where` alone decide) start if and
-only if their room reaches what they need; for others the room is an upper bound."""
+Some demands depend on amounts and on `where` alone (`core.placement.draft` calls them exact). Their requests start if
+and only if the room reaches the needed pods. For other demands the room is an upper bound."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ FIRST_COLUMNS = 64
 
 
 class Capacity:
-    """The columns of demands. `asks[resource, number]` in units of the resource; `users`: how many classes refer to
-    each; `grown`: whether a row that gained free amounts since the last look holds a pod."""
+    """The columns of demands. `asks[resource, number]`: the request of one pod, in units of the resource. `users`: the
+    number of placement classes that refer to each demand. `grown`: whether a pod fits on a row that gained free amounts
+    since the columns were last examined."""
 
     def __init__(self) -> None:
         self.number_of: dict[Demand, int] = {}
@@ -33,17 +34,19 @@ class Capacity:
         self.room: NDArray[np.float64] = np.full(FIRST_COLUMNS, np.inf)
         self.grown: NDArray[np.bool_] = np.zeros(FIRST_COLUMNS, np.bool_)
         self.has_grown = True
-        self.behind = 0  # rows that changed and are not counted yet: nothing is known then
-        self.uncounted: dict[int, bool] = {}  # demands that never were; whether they are new no more
+        self.behind = 0  # rows that changed and are not counted yet; above 0 the room is unknown
+        self.uncounted: dict[
+            int, bool
+        ] = {}  # demands that were never counted -> whether they were there before this cycle
         self.free: dict[str, NDArray[np.int64]] = {}
-        self.counted_at: Any = None  # what `core.placement.capacity` last counted by
+        self.counted_at: Any = None  # the state in which `core.placement.capacity` last counted
         self._vacant: list[int] = []
 
     def __len__(self) -> int:
         return len(self.demands)
 
     def refer(self, demand: Demand) -> int:
-        """Return the number of the demand, to which one class more refers."""
+        """Return the number of the demand, and count one more placement class that refers to it."""
         number = self.number_of.get(demand)
         if number is None:
             number = self.number_of[demand] = self._place(demand)
@@ -51,18 +54,18 @@ class Capacity:
         return number
 
     def release(self, number: int) -> None:
-        """Note that a class less refers to that demand."""
+        """Count one placement class less that refers to the demand. Remove a demand without any."""
         self.users[number] -= 1
         if not self.users[number]:
             demand = self.demands[number]
-            assert demand is not None  # somebody referred to it
+            assert demand is not None  # a placement class referred to it
             del self.number_of[demand]
             self.demands[number] = None
             self.uncounted.pop(number, None)
             self._vacant.append(number)
 
     def settle(self) -> None:
-        """Forget what has grown: it was looked at."""
+        """Clear `grown`, after its rows were examined."""
         if self.has_grown:
             self.grown[:] = False
             self.has_grown = False

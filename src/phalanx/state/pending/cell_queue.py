@@ -1,12 +1,13 @@
-"""The queue of a cell: requests that are alike, decided once for all of them.
+"""The requests of one request class, in order. One answer serves all of them.
 
 A *request* is a queued job, or one open slot of a started job. Requests of one queue with the same roles, shapes,
-counts, priority and terms are in one *cell*; if its first cannot be placed none of the others can, so a cycle looks at
-cells, and 100,000 alike jobs cost as much as one. Within a cell the order is arrival, then `tie`.
+counts, priority and terms form a *request class* (`cell` in the code). If the first request of the class cannot be
+placed, none of the others can. So a cycle examines request classes, and 100,000 equal jobs cost as much as one. Within
+a class the order is arrival, then `tie`.
 
-The queue is a heap with lazy deletion: adding costs log n, leaving costs nothing, and reading it in order goes down the
-heap with a second, small heap and takes nothing out, since who decides only reads. With many queues most cells have one
-request: that is kept without a heap, at a fifth of the memory.
+The order is a heap with lazy deletion: adding a request costs log n, removing one costs nothing. Reading in order walks
+down the heap with a second, small heap and removes nothing, because a decision only reads. With many queues most
+classes have one request; it is stored without a heap, in a fifth of the memory.
 """
 
 from __future__ import annotations
@@ -22,25 +23,26 @@ from phalanx.state.classes import Gang
 
 BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
 
-# What the requests of a cell were told last.
+# The last answer to the requests of a request class: none yet, no capacity, no quota, a reservation of another job, or
+# a place behind the head of a strict queue.
 UNTOLD, ROOM, QUOTA, KEPT, BEHIND = range(5)
 
 
-# (what the order counts most, lower first; arrival; kind; tie): `kind` is before `tie` so that ties are of one type.
+# (the first key of the order, lower first; arrival; kind; tie). `kind` comes before `tie` so that ties have one type.
 Rank: TypeAlias = tuple[float, float, int, str | int]
 
 
 class Request(NamedTuple):
-    """A request for capacity. `slot` is None for a queued job, which asks as a whole."""
+    """A request for capacity. `slot`: the open slot; None for a queued job, which is placed whole."""
 
     job: str
     slot: Slot | None = None
 
 
 class Kind(IntEnum):
-    """The kind of a cell's requests. Replacements come before all else, and what would only grow a job that has
-    its minimum comes after all jobs of its priority that wait. Growth asks for more than was granted, so quotas and
-    limits hold for it; for replacements they do not."""
+    """The kind of the requests of a request class. Replacements come before all other requests. Growth of a job that
+    has its minimum comes after all waiting jobs of the same priority. Quotas and limits hold for growth, because it
+    asks for more than was granted; they do not hold for replacements."""
 
     REPLACEMENT = 0  # an open slot of a started gang
     POD = 1  # an open slot of a job that is started pod by pod
@@ -49,9 +51,10 @@ class Kind(IntEnum):
 
 
 class Terms(NamedTuple):
-    """The terms of a request: what else the answer depends on, besides who asks how much where: as in `Job`. `user`
-    and `group` are named where a limit, an order by factors or a reservation tells them apart, `account` where an order
-    by usage does, `job` where a limit bounds what it has already."""
+    """The terms of a request: the fields of `Job` that the answer depends on, besides the queue and the gang. `user`
+    and `group` are empty unless a limit, an order by factors or a reservation distinguishes them. `account` is empty
+    unless an order by usage distinguishes accounts. `job` is empty unless a limit counts the pods that the job already
+    has, or a priority function may distinguish any two jobs."""
 
     user: str = ""
     group: str = ""
@@ -71,8 +74,8 @@ PLAIN = Terms()
 
 
 class CellKey(NamedTuple):
-    """The key of a cell: all that the answer to a request depends on. A slot's gang is one pod; replacements are
-    alike in all queues, whose quotas they are within already. `queue`: the one it is in (never empty for a job)."""
+    """The key of a request class: everything that the answer to a request depends on. The gang of a slot is one pod.
+    `queue`: the queue of the request; empty for replacements, because their charges are within its quota already."""
 
     kind: int  # a `Kind`, as the bare integer: it is hashed often
     priority: int
@@ -82,8 +85,8 @@ class CellKey(NamedTuple):
 
 
 class QueuedRequest(NamedTuple):
-    """A request's place in its cell: `tie` is the job's id, or the number under which the slot was opened. What grows
-    a job arrives at `BEHIND_ALL_S`."""
+    """The place of a request in its request class. `tie`: the job's id, or the number of the open slot. Growth arrives
+    at `BEHIND_ALL_S`."""
 
     arrival_s: float
     tie: str | int
@@ -95,12 +98,13 @@ NO_HEAP: Final[list[QueuedRequest]] = []
 
 
 class CellQueue:
-    """The requests of one cell, in order.
+    """The requests of one request class, in order.
 
-    `reason`: why its first request could not be placed when that was last told, if it is not its class's. `cell`,
-    `cls`, `row`: its number, and those of its class and row (`state.pending.pending`); `strict`: a queue on its path
-    is; `rank`: of its first in its arena's order, None where that changes with time; `arena`: in which it is kept in
-    order, if it is in a strict queue."""
+    `reason`: the last reason why the first request was not placed; None: the reason of its placement class.
+    `cell`, `cls`, `row`: the numbers of the request class, of its placement class and of its headroom row.
+    `strict`: whether the queue, or a queue above it, is strict.
+    `rank`: the rank of the first request; None if it changes with time.
+    `arena`: the arena (`state.queue_tree`) in which a class of a strict queue is kept in order; None otherwise."""
 
     __slots__ = ("_entries", "_heap", "_only", "arena", "cell", "cls", "key", "rank", "reason", "row", "strict")
 
@@ -149,7 +153,7 @@ class CellQueue:
         return self._entries.keys() if self._only is None else {self._only.request}
 
     def __iter__(self) -> Iterator[QueuedRequest]:
-        """The entries in order."""
+        """Yield the entries in order."""
         heap = self._heap if self._only is None else [self._only]
         frontier = [(heap[0], 0)] if heap else []
         while frontier:

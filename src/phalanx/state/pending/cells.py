@@ -1,7 +1,7 @@
-"""Cells as columns: what the first request of each is compared by, and the order of those in strict queues.
+"""Request classes as columns: the keys by which their first requests are compared, and their order in strict queues.
 
-A cell is a number: its place in every column. Columns of a vacant cell say class -1, for which every mask is false in
-its last place; the number is given to the next cell that opens.
+A request class (`cell` in the code) has a number, its place in every column. A vacant place has placement class -1, for
+which every mask is false in its last place. The next new request class takes the vacant number.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ from numpy.typing import NDArray
 
 from phalanx.state.pending.cell_queue import UNTOLD, CellQueue, QueuedRequest, Rank
 
-FIRST_CELLS = 64  # places of a column at first; it doubles
+FIRST_CELLS = 64  # initial length of a column; it doubles
 
 
 class Cells:
-    """The columns of cells. `cls`, `row`: numbers; `priority`; `arrival_s` of the first request; `limit_s`: time
-    limit, infinite without one; `told`: see `ROOM`; `preempts`: its requests may have others give way; `eligible_s`:
-    when its first could start, NaN until somebody asks (`core.order.multifactor`); `nice` and `qos`, a number: where
-    factors count."""
+    """The columns of request classes.
+
+    `cls`, `row`: the numbers of the placement class and of the headroom row; `qos`: the number of the QOS.
+    `arrival_s`, `eligible_s`: when the first request arrived, and when it could first start (NaN until
+        `core.order.multifactor` computes it).
+    `limit_s`: the time limit; infinite without one.
+    `told`: the last answer (`cell_queue.UNTOLD` and others).
+    `preempts`: whether its requests may preempt."""
 
     def __init__(self) -> None:
         self.lines: list[CellQueue | None] = []
@@ -37,7 +41,7 @@ class Cells:
         return len(self.lines)
 
     def place(self, line: CellQueue) -> int:
-        """Return the number of a vacant cell, which is the line's from now on."""
+        """Give the line a vacant number, and return it."""
         if self._vacant:
             cell = self._vacant.pop()
             self.lines[cell] = line
@@ -52,7 +56,7 @@ class Cells:
         return cell
 
     def vacate(self, cell: int) -> None:
-        """Vacate the cell: nobody is in it any more."""
+        """Make the number vacant, because the request class is empty."""
         self.lines[cell] = None
         self.cls[cell] = -1
         self.told[cell] = UNTOLD
@@ -60,23 +64,23 @@ class Cells:
         self._vacant.append(cell)
 
     def lead(self, cell: int, entry: QueuedRequest) -> None:
-        """Note that another request is the cell's first."""
+        """Write the first request of the request class."""
         self.arrival_s[cell] = entry.arrival_s
         self.eligible_s[cell] = np.nan
 
 
 class Heads:
-    """The cells of an arena in order, where only the first counts, as the queue is strict: a heap by rank with lazy
-    deletion. A place holds as long as the cell has that very rank."""
+    """The request classes of an arena with a strict queue, in order: a heap by rank with lazy deletion. An entry is
+    valid while the request class has exactly that rank."""
 
     __slots__ = ("_heap", "_puts")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Rank, int, CellQueue]] = []  # the number tells entries of one cell apart
+        self._heap: list[tuple[Rank, int, CellQueue]] = []  # the number distinguishes entries of one class
         self._puts = 0
 
     def put(self, line: CellQueue, rank: Rank) -> None:
-        """The cell has that rank now."""
+        """Enter the request class with its present rank."""
         heap = self._heap
         self._puts += 1
         heappush(heap, (rank, self._puts, line))
@@ -87,7 +91,7 @@ class Heads:
             heapify(self._heap)
 
     def __iter__(self) -> Iterator[tuple[Rank, CellQueue]]:
-        """The cells in order: down the heap, with a second, small one of those that may be next."""
+        """Yield the request classes in order. A second, small heap walks down the first."""
         heap = self._heap
         frontier = [(heap[0], 0)] if heap else []
         while frontier:

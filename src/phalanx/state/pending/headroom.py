@@ -1,16 +1,16 @@
-"""How much more each row of the quota tree may start, as columns.
+"""The amount that each row of the queue tree may still start, as columns.
 
-A *row* is a queue and, where the path limits them, a user, a group or a job. Every number on its path that bounds what
-starts is a `Bar`, and what a bar still lets in is kept in `left`, once for all rows below. The headroom of a row in a
-resource is the least that is left on its path:
+A *row* is a queue and, if a queue on its path limits them, a user, a group or a job. Each bound on the path is a `Bar`.
+`left` holds the amount that a bar still admits, once for all rows below. The headroom of a row in a resource is the
+least amount on its path:
 
     headroom(row, resource) = min( min of left(bar) over the path,
                                    left(pool) + sum of max(0, kept - claimed) over the path )
 
-The second term is the availability rule of Kueue's KEP-79 (`state.queue_tree`): what is within the keeps on the way
-asks nothing of the pool. A request that costs more than its row's headroom certainly may not start;
-`core.quota.flavor_assignment` decides the rest (flavors, groups that may be left out, who may borrow for what). Started
-jobs are counted like a resource."""
+The second term is the availability rule of Kueue's KEP-79 (`state.queue_tree`): charges within the keeps of the path
+use nothing of the pool. A request that costs more than the headroom of its row cannot start. For other requests
+`core.quota.flavor_assignment` decides (flavors, optional groups, borrowing). The number of started jobs is counted like
+a resource."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from phalanx.model.queue import BorrowingPolicy
 from phalanx.state.pending.bars import Bar, Rule, room
 from phalanx.state.queue_tree import ROOT, Branch, Charge, QueueTree, QueueUsage
 
-RUNNING = ""  # in place of a resource: started jobs
-UNBOUNDED, NOTHING = 0, 1  # places in `left` of what is infinite, and of zero
+RUNNING = ""  # stands for started jobs in place of a resource
+UNBOUNDED, NOTHING = 0, 1  # places in `left` of an infinite amount and of zero
 
 Floats: TypeAlias = NDArray[np.float64]
 AccountOf: TypeAlias = Callable[[Branch], QueueUsage]
@@ -36,8 +36,8 @@ QUEUE: Subject = ("", "")
 
 
 class HeadroomRow(NamedTuple):
-    """A row: whom the limits of a path tell apart, and the account that its queue's order does. Empty names: nobody
-    is."""
+    """A row. `user`, `group`, `job`: empty unless a limit on the path counts them apart. `account`: empty unless the
+    order of the queue compares accounts."""
 
     queue: str
     user: str = ""
@@ -47,8 +47,8 @@ class HeadroomRow(NamedTuple):
 
 
 class Headroom:
-    """The headroom of all rows. `left[place]` is what a bar still lets in; `rows` by number. `bounds[row]`: (key,
-    place) of the bars of a row; `slack[row]`: (key, place) of the keeps on its path."""
+    """The headroom of all rows. `left[place]`: the amount that a bar still admits. `bounds[row]`: (key, place) of each
+    bar of a row. `slack[row]`: (key, place) of each keep on its path."""
 
     def __init__(self) -> None:
         self.keys: dict[str, int] = {}  # resource -> number
@@ -56,7 +56,7 @@ class Headroom:
         self.build(QueueTree())
 
     def build(self, tree: QueueTree) -> None:
-        """The tree is another: every row is bound anew. Rows keep their numbers."""
+        """Take over a changed tree: find the bars of every row. Rows keep their numbers."""
         rows = self.rows
         self.tree = tree
         self.rows = []
@@ -65,7 +65,7 @@ class Headroom:
         self.bounds: list[list[tuple[int, int]]] = []
         self.slack: list[list[tuple[int, int]]] = []
         self.pool: dict[int, int] = {}  # key -> place
-        self.pooled: list[bool] = []  # by row: what queues keep bounds it
+        self.pooled: list[bool] = []  # by row: whether the pool bounds it
         self._bars: list[Bar] = [Bar("", Rule.LIMIT)] * 2
         self._place_of: dict[Bar, int] = {}
         self._at: dict[tuple[str, Subject], list[int]] = {}  # queue and subject -> places
@@ -84,27 +84,27 @@ class Headroom:
         return number
 
     def key(self, resource: str) -> int:
-        """Return the number of a resource that some bar bounds."""
+        """Return the number of a resource that a bar bounds."""
         return self.keys.setdefault(resource, len(self.keys))
 
     def renew(self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf) -> None:
-        """Measure anew what is left in those queues, and for those subjects there."""
+        """Compute `left` for the bars of these queues and of these subjects in them."""
         for place, left in self._now(queues, subjects, account_of):
             self.left[place] = left
 
     def renew_pool(self) -> None:
-        """The cluster has more in all, or less."""
+        """Compute `left` for the pool, after the capacity of the cluster changed."""
         self.renew([ROOT], (), lambda branch: branch.account)
 
     def charged(self, charge: Charge, account_of: AccountOf) -> None:
-        """Measure anew what that charge, made or given back in a cycle, leaves: never more than there was, as what is
-        given back is there for others when the next cycle measures (`renew`)."""
+        """Compute `left` after a charge was made or given back in a cycle. It never grows within a cycle: other jobs
+        may use a returned charge in the next cycle (`renew`)."""
         path = [branch.name for branch in self.tree.branches[charge.queue].path] if self._at else ()
         for place, left in self._now(path, subjects_of(charge), account_of):
             self.left[place] = min(left, self.left[place])
 
     def of_rows(self) -> Floats:
-        """Return the headroom [key, row]."""
+        """Return the headroom, [key, row]."""
         if self._tables is None:
             self._tables = table(self.bounds, len(self.keys), UNBOUNDED), table(self.slack, len(self.keys), NOTHING)
         least, slack = self._tables
@@ -116,7 +116,7 @@ class Headroom:
         return found
 
     def allows(self, row: int, cost: Sequence[float]) -> bool:
-        """Return whether the row's headroom has that much, by key."""
+        """Return whether the headroom of the row covers the cost, which is given by key."""
         left = self.left
         for key, place in self.bounds[row]:
             if cost[key] > left[place]:
@@ -129,7 +129,7 @@ class Headroom:
         return True
 
     def _bind(self, row: HeadroomRow) -> None:
-        """Enter all that bounds the row."""
+        """Find the bars of the row."""
         bounds: list[tuple[int, int]] = []
         slack: list[tuple[int, int]] = []
         self.bounds.append(bounds)
@@ -170,9 +170,9 @@ class Headroom:
     def _now(
         self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf
     ) -> Iterator[tuple[int, float]]:
-        """Yield (place, what is left) of the bars of those queues, and of those subjects there."""
+        """Yield (place, amount left) for the bars of these queues and of these subjects in them."""
         if not self._at:
-            return  # nothing bounds anybody
+            return  # there are no bars
         subjects = [*subjects, QUEUE]
         for queue in queues:
             branch = self.tree.branches[queue]
@@ -185,11 +185,11 @@ class Headroom:
 
     def _measured(self, branch: Branch, account: QueueUsage, bar: Bar) -> float:
         left: Amount = room(branch, account, bar, self.tree.pool)
-        return upward(left) if left > 0 else 0.0  # who asks nothing of it is not kept out by an excess
+        return upward(left) if left > 0 else 0.0  # an excess does not bar requests for other resources
 
 
 def bars_of(branch: Branch, row: HeadroomRow) -> Iterable[Bar]:
-    """Yield what bounds all jobs of a queue alike, flavors aside."""
+    """Yield the bars for all jobs of a queue, without flavors."""
     queue = branch.queue
     if queue is None:
         return
@@ -201,7 +201,7 @@ def bars_of(branch: Branch, row: HeadroomRow) -> Iterable[Bar]:
 
 
 def bars_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subject, Bar]]:
-    """Yield what bounds the row's user, group and job."""
+    """Yield the bars for the user, the group and the job of the row."""
     queue = branch.queue
     if queue is None:
         return
@@ -221,12 +221,12 @@ def bars_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subject
 
 
 def subjects_of(charge: Charge) -> tuple[Subject, ...]:
-    """Return whose limits a charge may touch besides its queue's."""
+    """Return the user, the group and the job whose limits the charge counts for."""
     return ("user", charge.user), ("group", charge.group), ("job", charge.job)
 
 
 def table(places: Sequence[Sequence[tuple[int, int]]], keys: int, filler: int) -> NDArray[np.intp]:
-    """Return [depth, key, row]: the places by row and key, one below the other, filled up with `filler`."""
+    """Return the array [depth, key, row] of the places of each row and key. `filler` fills missing places."""
     columns: list[list[list[int]]] = []
     depth = 1
     for row in places:

@@ -1,16 +1,16 @@
-"""What is pending, as columns: one column a cell, and one a class.
+"""Pending requests as columns: one column per request class, and one per placement class.
 
-A *request* (`state.pending.cell_queue.Request`) is a queued job, or an open slot of a started one. Requests that are
-alike in all that the answer depends on (`CellKey`) make a *cell*: queue row, class, priority, terms. A cell keeps its
-requests in order (`CellQueue`); its first one speaks for it (`Cells`). A *class* is what cells of any queue ask of
-nodes: a gang, or one role of it, and the flavors of nodes that it may be given. In every cycle all cells are compared
-with what is free and what quota allows, in a few operations on arrays (`core.cycle.candidates`): nothing sleeps, so
-nothing has to be woken.
+A *request* (`state.pending.cell_queue.Request`) is a queued job, or an open slot of a started job. Requests with the
+same `CellKey` get the same answer; they form a *request class* (`cell` in the code). A request class keeps its requests
+in order (`CellQueue`), and its first request stands for all of them (`Cells`). A *placement class* (`class`) is what
+the request classes of any queue ask of nodes: a gang, or one role of it, and the flavors that it may get. Each cycle
+compares all request classes with the free amounts and the quota, in a few operations on arrays
+(`core.cycle.candidates`). So no request sleeps, and none must be woken.
 
-A request that was not received yet (`fresh`) is in no cell; nor is one that is not eligible until something happens
-(parked, which is known by being nowhere) or until a time (`timers`).
+A request is in no request class before it is received (`fresh`), and while it is not eligible: until a time (`timers`),
+or until an event. A request that waits for an event is in none of the collections.
 
-What a plan found about cells and classes by number holds as long as `version` does."""
+The findings of a plan about numbers of classes are valid as long as `version` stays the same."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from phalanx.state.pending.headroom import RUNNING, Headroom, HeadroomRow, upwar
 from phalanx.state.pending.timers import Timers
 from phalanx.state.queue_tree import Branch, Key, QueueTree, ResourceGroup
 
-STALE = 1 << 30  # cycles; explained anew as soon as can be
-REMEMBERED = 1 << 16  # answers whether a demand heeds a kind of pods
-MOVING = frozenset({QueueOrder.MULTIFACTOR, QueueOrder.USAGE})  # orders in which time changes who is first
+STALE = 1 << 30  # cycles; the reason is computed again as soon as possible
+REMEMBERED = 1 << 16  # answers of `_heeds` that are remembered
+MOVING = frozenset({QueueOrder.MULTIFACTOR, QueueOrder.USAGE})  # orders that change with time
 
 
 class Combination(NamedTuple):
-    """The key of a class. `flavors`: of its cells' queues, by resource group; `whole`: its pods are placed at once;
-    `counts`: it counts as a started job."""
+    """The key of a placement class. `flavors`: the flavors of the queues of its requests, by resource group. `whole`:
+    whether all pods are placed at once. `counts`: whether a start counts as a started job."""
 
     gang: Gang
     flavors: tuple[ResourceGroup, ...] = ()
@@ -50,11 +50,16 @@ class Combination(NamedTuple):
 
 @dataclass(slots=True)
 class PendingClass:
-    """A class: what cells of any queue ask of nodes. `demands`: (number in `Capacity`, pods needed) of each role; 0
-    of one that it can do without. `ways`: the classes of the gang in each flavor; one of them must be open.
-    `single`: it has one role, and asks nothing but the pods themselves; `cost`: by key of `Headroom`. `heeds`: other
-    pods may be a part of why it finds no room. `reason`: why it finds no room, as last explained; `stale`: in how
-    many cycles since then it lost what room it had."""
+    """A placement class.
+
+    `demands`: (number in `Capacity`, pods needed) of each role; 0 pods of an optional role.
+    `ways`: the placement classes of the gang in each flavor; one of them must fit.
+    `single`: whether it has one role and no further condition.
+    `cost`: the least cost of a request, by key of `Headroom`.
+    `cells`: the number of request classes that refer to it.
+    `heeds`: whether other pods can keep it from fitting, by affinity, spread or ports.
+    `reason`: the last reason why it does not fit.
+    `stale`: the number of cycles since then in which capacity that it could use was taken."""
 
     number: int
     combination: Combination
@@ -69,14 +74,17 @@ class PendingClass:
 
 
 class Deadline(NamedTuple):
-    """A deadline, in place of a request, in `Pending.timers`: the job can start no more when its time comes."""
+    """An item of `Pending.timers`: the deadline of a job, after which the job cannot start."""
 
     job: str
 
 
 class Search(NamedTuple):
-    """A search for victims that found nobody: what had changed by then (`Pending.changes`; negative: it was not to be
-    made yet), and the time from which it may find somebody though nothing changes (seconds since the epoch)."""
+    """A search for victims that found none.
+
+    `changes`: the value of `Pending.changes` at that time; negative: the search was not allowed yet.
+    `again_s`: the time from which it may succeed without an event (seconds since the epoch).
+    `reserved`: the first reservation at that time."""
 
     changes: int
     again_s: float
@@ -84,12 +92,17 @@ class Search(NamedTuple):
 
 
 class Pending:
-    """All that is pending. `version` counts the events folded in. `fresh`: requests to be received. `untold`:
-    received, and not told yet why they wait. `changed`: something happened since the last plan that may let a
-    request start. `changes` counts what could let a search for victims succeed; `searched`: by cell, the searches
-    that found nobody, longest ago first. `grown`: rows that gained free amounts since classes were last looked at.
-    `reserved`: who has the first reservation, and from when; `hopeless`: jobs of arrays in a cell that could never
-    start."""
+    """All pending requests.
+
+    `version`: the number of folded events.
+    `fresh`: requests that are not received yet.
+    `untold`: received requests that have no reason yet.
+    `changed`: whether an event since the last plan may let a request start.
+    `changes`: the number of changes that could let a search for victims succeed.
+    `searched`: request class -> its failed search, the oldest first.
+    `grown`: rows that gained free amounts since placement classes were last examined.
+    `reserved`: the request with the first reservation, and its time.
+    `hopeless`: requests of array jobs that can never start."""
 
     def __init__(self) -> None:
         self.version = self.changes = 0
@@ -100,13 +113,13 @@ class Pending:
         self.lines: dict[CellKey, CellQueue] = {}
         self.cells = Cells()
         self.classes: list[PendingClass | None] = []
-        self.demand: NDArray[np.int32] = np.zeros(FIRST_CELLS, np.int32)  # by class: its first, and how many of its
-        self.need: NDArray[np.float64] = np.zeros(FIRST_CELLS)  # pods it needs; -1: of none
-        self.composite: dict[int, None] = {}  # classes of several roles or flavors
-        self.failed: dict[int, None] = {}  # classes whose last trial failed though counting found room
+        self.demand: NDArray[np.int32] = np.zeros(FIRST_CELLS, np.int32)  # by placement class: its first demand
+        self.need: NDArray[np.float64] = np.zeros(FIRST_CELLS)  # the pods of it that the class needs; -1: no demand
+        self.composite: dict[int, None] = {}  # placement classes with several roles or flavors
+        self.failed: dict[int, None] = {}  # classes whose last placement failed although counting found room
         self.capacity = Capacity()
         self.headroom = Headroom()
-        self.costs: NDArray[np.float64] = np.zeros((0, 1))  # [key, class], the last class being none
+        self.costs: NDArray[np.float64] = np.zeros((0, 1))  # [key, class]; the last class stands for a vacant number
         self.grown: dict[int, None] = {}
         self.searched: dict[CellKey, Search] = {}
         self.reserved: tuple[Request, float] | None = None
@@ -114,41 +127,41 @@ class Pending:
         self._class_of: dict[Combination, int] = {}
         self._vacant: list[int] = []
         self._line_of: dict[Request, CellQueue] = {}
-        self.renews = False  # all classes are to be explained anew, in time
-        self.heads: dict[str, Heads] = {}  # of arenas in strict queues
-        self.loose = 0  # cells that are in none of these
-        self.replacements = 0  # cells of them
+        self.renews = False  # whether the reasons of all classes are to be computed again
+        self.heads: dict[str, Heads] = {}  # arena -> the order of its request classes in strict queues
+        self.loose = 0  # request classes that are in none of `heads`
+        self.replacements = 0  # request classes of replacements
         self._qos: dict[str, int] = {}
         self._concerned: dict[tuple[object, PodKind], bool] = {}
-        self._costly: dict[int, None] = {}  # classes of which that is not known
+        self._costly: dict[int, None] = {}  # classes whose cost is not computed yet
 
     def has_several_arenas(self, tree: QueueTree) -> bool:
-        """Return whether more than one order decides who of all that wait is next."""
+        """Return whether the waiting requests are ordered by more than one queue order."""
         return tree.root.split and (self.loose > 0 or len(self.heads) > 1)
 
     def __bool__(self) -> bool:
-        """Return whether anybody waits."""
+        """Return whether a request waits."""
         return bool(self.fresh or self.lines) or any(isinstance(item, Request) for item in self.timers)
 
     @property
     def urgent(self) -> bool:
-        """Return whether a replacement may be among the cells."""
+        """Return whether a request class has replacements."""
         return self.replacements > 0
 
     # Requests
 
     def refresh(self, request: Request) -> None:
-        """Receive the request anew, wherever it is."""
+        """Have the request received again, wherever it is."""
         self.leave(request)
         self.fresh[request] = None
 
     def rest(self, request: Request, again_s: float) -> None:
-        """The request is not eligible before that time (seconds since the epoch), whatever else happens."""
+        """Set the request aside until `again_s` (seconds since the epoch). No event makes it eligible before."""
         self.leave(request)
         self.timers.set(request, again_s)
 
     def leave(self, request: Request) -> None:
-        """The request waits no more."""
+        """Remove the request, which has stopped waiting."""
         if request in self.fresh:
             del self.fresh[request]
             return
@@ -161,7 +174,7 @@ class Pending:
         if self.hopeless:
             self.hopeless.pop(request, None)
         if self.reserved is not None and self.reserved[0] == request:
-            self.stir()  # what was kept for it may be had by others
+            self.stir()  # other jobs may use the reserved capacity
             self.changed = True
         first = line.first()
         line.remove(request)
@@ -171,10 +184,10 @@ class Pending:
             self._lead(line, line.first())
             self._forget_search(line.key)
         if line.strict:
-            self.changed = True  # another may be the head
+            self.changed = True  # the queue may have another head
 
     def enter(self, key: CellKey, entry: QueuedRequest, tree: QueueTree) -> CellQueue:
-        """The request waits in its cell from now on."""
+        """Enter the request in its request class."""
         request = entry.request
         self.fresh.pop(request, None)
         line = self.lines.get(key) or self._open(key, tree)
@@ -186,7 +199,7 @@ class Pending:
         return line
 
     def _lead(self, line: CellQueue, entry: QueuedRequest) -> None:
-        """The request is the cell's first."""
+        """Write the first request of the request class."""
         self.cells.lead(line.cell, entry)
         if line.rank is not None:
             line.rank = (line.rank[0], entry.arrival_s, line.key.kind, entry.tie)
@@ -194,11 +207,11 @@ class Pending:
                 self.heads.setdefault(line.arena, Heads()).put(line, line.rank)
 
     def stands(self, request: Request) -> bool:
-        """Return whether the request is in a cell."""
+        """Return whether the request is in a request class."""
         return request in self._line_of
 
     def line_of(self, request: Request) -> CellQueue | None:
-        """Return the line of the request's cell."""
+        """Return the request class of the request; None if it is in none."""
         return self._line_of.get(request)
 
     def qos_names(self) -> list[str]:
@@ -206,7 +219,7 @@ class Pending:
         return list(self._qos)
 
     def reason_of(self, line: CellQueue) -> Reason | None:
-        """Return why the requests of a cell wait, as last told."""
+        """Return the last reason why the requests of a request class wait."""
         if line.reason is not None:
             return line.reason
         if self.cells.told[line.cell] == UNTOLD:
@@ -234,7 +247,7 @@ class Pending:
         return line
 
     def _place_in_tree(self, line: CellQueue, branch: Branch) -> None:
-        """Set what follows for the cell from where its queue is in the tree."""
+        """Set the fields of the request class that depend on the place of its queue in the tree."""
         key, order = line.key, branch.arena.order
         replaces = key.kind == Kind.REPLACEMENT
         line.strict = branch.strict is not None
@@ -263,7 +276,7 @@ class Pending:
         self.searched.pop(key, None)
 
     def _join_class(self, key: CellKey, tree: QueueTree) -> int:
-        """Return the number of the class of such a cell, which has one cell more."""
+        """Return the number of the placement class of such a request class, and count one more that refers to it."""
         job = key.kind == Kind.JOB
         queue = tree.branches[key.queue].queue
         whole = not job or queue is None or queue.gang
@@ -275,11 +288,11 @@ class Pending:
         return number
 
     def number_of(self, combination: Combination) -> int | None:
-        """Return the number of that class, if it is pending."""
+        """Return the number of the placement class; None if it is not pending."""
         return self._class_of.get(combination)
 
     def class_of(self, combination: Combination) -> int:
-        """Return the number of that class."""
+        """Return the number of the placement class; make the class if it is not pending."""
         number = self._class_of.get(combination)
         if number is None:
             number = self._vacant.pop() if self._vacant else len(self.classes)
@@ -295,11 +308,11 @@ class Pending:
         return number
 
     def give_ways(self, found: PendingClass, ways: Iterable[Combination]) -> None:
-        """Note in which ways the class may be given flavors: it keeps the classes of these pending."""
+        """Store the placement classes of the gang in each choice of flavors. `found` keeps them pending."""
         found.ways = tuple(dict.fromkeys(map(self.class_of, ways)))
         for way in found.ways:
             each = self.classes[way]
-            assert each is not None  # made just now, if it was not pending
+            assert each is not None  # `class_of` has made it
             each.cells += 1
 
     def _described(self, number: int, combination: Combination) -> PendingClass:
@@ -336,7 +349,7 @@ class Pending:
             self._leave_class(way)
 
     def cost_columns(self) -> NDArray[np.float64]:
-        """Return what the first of a cell costs its queue at least, [key of the headroom, class]."""
+        """Return the least cost of a request to its queue, [key of the headroom, placement class]."""
         keys = self.headroom.keys
         if len(keys) != len(self.costs):
             self.costs, self._costly = (
@@ -354,33 +367,33 @@ class Pending:
             self._costly = {}
         return self.costs
 
-    # What was found
+    # Findings
 
     def explain(self, combination: Combination, reason: Reason) -> None:
-        """Store why requests of the class find no room."""
+        """Store the reason why requests of the placement class do not fit."""
         number = self._class_of.get(combination)
         if number is not None and (found := self.classes[number]) is not None:
             found.reason, found.stale = reason, 0
 
     def tell(self, key: CellKey, told: int, reason: Reason | None) -> None:
-        """The requests of the cell were told that; `reason` None: why, as its class was."""
+        """Store the last answer to a request class. `reason`: None if it is the reason of its placement class."""
         line = self.lines.get(key)
         if line is not None:
             line.reason = reason
             self.cells.told[line.cell] = told
 
     def remember(self, key: CellKey, search: Search) -> None:
-        """Remember the failed search of the cell; when time may let it succeed, the cell is tried again."""
+        """Remember a failed search for victims, and set a timer for the time at which it may succeed."""
         if key in self.lines:
             if (known := self.searched.get(key)) is None or known.again_s != search.again_s:
                 self.timers.set(key, search.again_s)
             self._forget_search(key)
             self.searched[key] = search
 
-    # What happens
+    # Events
 
     def ring(self, item: object) -> None:
-        """The item's timer is over."""
+        """Handle the end of the item's timer."""
         if isinstance(item, Deadline):
             self.refresh(Request(item.job))
         elif isinstance(item, Request):
@@ -388,24 +401,25 @@ class Pending:
         self.changed = True
 
     def has_due_search(self) -> bool:
-        """Return whether something changed since the cell that searched for victims longest ago did so."""
+        """Return whether anything has changed since the oldest failed search for victims."""
         for search in self.searched.values():
             if search.changes >= 0:
                 return search.changes != self.changes
         return False
 
     def stir(self) -> None:
-        """Note that something changed that could let a search for victims succeed."""
+        """Note a change that could let a search for victims succeed."""
         self.changes += 1
 
     def note_growth(self, row: int) -> None:
-        """Note that the row has more room."""
+        """Note that the row gained free amounts."""
         self.grown[row] = None
         self.changes += 1
         self.changed = True
 
     def look_at_nodes(self) -> None:
-        """A node is another, or gone. Who could never start may be able to; the others are explained anew in time."""
+        """Take note of a changed or removed node. Requests that could never start may start now. All reasons become
+        stale."""
         self._look_at_never()
         for found in self.classes:
             if found is not None:
@@ -416,7 +430,7 @@ class Pending:
         self.changed = True
 
     def _look_at_never(self) -> None:
-        """Forget who could never start: that is to be found anew."""
+        """Forget all reasons by which a request can never start."""
         self._renew_turns()
         forgotten = []
         for found in self.classes:
@@ -430,13 +444,13 @@ class Pending:
                 told[line.cell] = UNTOLD
 
     def _renew_turns(self) -> None:
-        """Receive jobs of arrays anew that could never start, and so have given up their turn. They may now, and
-        need one first."""
+        """Have array jobs received again that could never start. They gave up their turn in the array, and need one
+        before they may start."""
         for request in list(self.hopeless):
             self.refresh(request)
 
     def look_at_all(self) -> None:
-        """The policy, flavors or reservations are others: nothing that was found is known to hold."""
+        """Forget all findings, after the policy, the flavors or the reservations changed."""
         self._renew_turns()
         for found in self.classes:
             if found is not None:
@@ -447,7 +461,7 @@ class Pending:
         self.changed = True
 
     def look_at_pods(self, kinds: Iterable[PodKind]) -> None:
-        """Note that pods of those kinds came or went: classes that heed them may fit now."""
+        """Note that pods of these affinity classes came or went. Placement classes that depend on them may fit now."""
         changed = list(kinds)
         for number in list(self.failed):
             found = self.classes[number]
@@ -468,13 +482,13 @@ class Pending:
         return False
 
     def look_at_hopeless(self) -> None:
-        """The cluster has more, or less, or the queue tree is another: who could never start may be able to."""
+        """Note that the capacity or the queue tree changed. Requests that could never start may start now."""
         self._look_at_never()
         self.stir()
         self.changed = True
 
     def arrange(self, tree: QueueTree) -> None:
-        """The queue tree is another."""
+        """Take over a changed queue tree."""
         self.headroom.build(tree)
         self.heads.clear()
         for line in self.lines.values():
@@ -485,7 +499,7 @@ class Pending:
         self.look_at_hopeless()
 
     def copy(self, tree: QueueTree) -> Pending:
-        """Return a copy whose headroom is that of a copy of the tree. What nodes hold is counted anew."""
+        """Return a copy for a copy of the tree. The pods that nodes hold are counted again."""
         other = Pending()
         other.headroom.build(tree)
         other.version, other.changes, other.changed = self.version, self.changes, True
@@ -498,7 +512,9 @@ class Pending:
             other.cells.told[copied.cell] = self.cells.told[line.cell]
             other._line_of.update(dict.fromkeys(copied.requests(), copied))
         classes = [found for found in self.classes if found is not None]
-        for found in sorted(classes, key=lambda found: not found.ways):  # who has ways makes their classes pending
+        for found in sorted(
+            classes, key=lambda found: not found.ways
+        ):  # a class with ways makes the classes of its ways pending
             number = other.number_of(found.combination)
             if number is None or (same := other.classes[number]) is None:
                 continue
@@ -506,13 +522,13 @@ class Pending:
             other.give_ways(same, [each.combination for way in found.ways if (each := self.classes[way]) is not None])
             if found.number in self.failed:
                 other.failed[number] = None
-        other.capacity.settle()  # that demands are new to the copy mends nothing for who failed
+        other.capacity.settle()  # a demand that is new in the copy lets no failed class fit
         other.grown = dict(self.grown)
         return other
 
 
 def cost_of(combination: Combination, keys: dict[str, int]) -> tuple[float, ...]:
-    """Return what such a request costs its queue at least, by key of the headroom: nothing that it may do without."""
+    """Return the least cost of such a request to its queue, by key of the headroom. Optional groups cost nothing."""
     gang, found = combination.gang, [0.0] * len(keys)
     if RUNNING in keys:
         found[keys[RUNNING]] = float(combination.counts)

@@ -1,8 +1,8 @@
-"""One heap of timers: what is to be looked at again at a time, whatever else happens until then.
+"""One heap of timers: the times at which items are examined again, with or without an event.
 
-An item is a request that is not eligible before that time, the name of a job whose deadline passes then, or a cell
-whose search for victims may succeed then. An item has at most one timer; entries of timers that were set anew or
-dropped are skipped when they come up, and cleared away when they are more than half of the heap."""
+An item is a request that is not eligible before that time, a job whose deadline passes at that time, or a request class
+whose search for victims may succeed then. An item has at most one timer. Entries of timers that were changed or dropped
+are skipped when they are due, and removed when they are more than half of the heap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Timers:
         return iter(self._of)
 
     def set(self, item: Hashable, at_s: float) -> None:
-        """Look at the item at that time instead of any other; `NEVER_S`: at none."""
+        """Set the only timer of the item to that time; `NEVER_S`: remove its timer."""
         if at_s == NEVER_S:
             self.drop(item)
             return
@@ -41,11 +41,11 @@ class Timers:
             heapify(self._heap)
 
     def drop(self, item: Hashable) -> None:
-        """The item has no timer any more."""
+        """Remove the timer of the item."""
         self._of.pop(item, None)
 
     def due(self, now_s: float) -> list[Hashable]:
-        """Return the items whose time has come, earliest first; their timers are over."""
+        """Return the items whose time has come, earliest first, and remove their timers."""
         found = []
         while (next_s := self.next_s()) is not None and next_s <= now_s:
             _, _, item = heappop(self._heap)
@@ -54,7 +54,7 @@ class Timers:
         return found
 
     def next_s(self, without: Container[Hashable] = ()) -> float | None:
-        """Return when the next timer is due, of those items aside; None: there is none."""
+        """Return the time of the next timer whose item is not in `without`; None: there is none."""
         heap = self._heap
         while heap and self._of.get(heap[0][2]) != heap[0][:2]:
             heappop(heap)
