@@ -272,6 +272,27 @@ def test_a_file_to_submit_is_no_command(tmp_path: Path, monkeypatch: pytest.Monk
     assert cli.with_dashes(["submit", "sort"]) == ["submit", "sort"]
 
 
+def test_options_in_a_script_are_those_of_the_command_line(tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text(
+        "#!/bin/sh -e\n# comment\n#PHALANX --pods 4 -q lab --env A=1  # why\n#PHALANX --hold --cpu=2\n"
+        "true\n#PHALANX --gpu 8\n"
+    )
+    meant = ["submit", "--pods", "4", "--env", "A=1", "--hold", "--cpu=2", "--queue", "mine", "--env", "B=2", "--"]
+    line = ["submit", "--queue", "mine", "--env", "B=2", str(script), "-n", "3"]
+    assert cli.with_dashes(line) == [*meant, "/bin/sh", "-e", str(script), "-n", "3"]
+    script.chmod(0o700)
+    assert cli.with_dashes(line) == [*meant, str(script), "-n", "3"]
+
+
+@pytest.mark.parametrize(("words", "complaint"), [("--pods '4", "quotation"), ("4", "'4' is no option")])
+def test_a_line_of_a_script_that_cannot_be_read_is_named(tmp_path: Path, words: str, complaint: str) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text(f"#!/bin/sh\n#PHALANX {words}\n")
+    with pytest.raises(PhalanxError, match=f"train.sh:2: .*{complaint}"):
+        cli.with_dashes(["submit", str(script)])
+
+
 def test_every_option_without_a_value_is_known_where_a_command_may_follow() -> None:
     """`with_dashes` must know which options take the next word for their value."""
     app = build("run")

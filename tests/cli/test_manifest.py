@@ -182,7 +182,7 @@ def test_what_cannot_be_is_said_before_anything_is_created(request_: Request, me
 
 
 def test_a_job_is_named_after_its_program() -> None:
-    assert name_of(["/usr/bin/python3.11", "x.py"], "abcde") == "python3-abcde"
+    assert name_of(["/usr/bin/python3.11", "-c", "pass"], "abcde") == "python3-abcde"
     assert name_of(["./Train_Model.sh"], "abcde") == "train-model-abcde"
     assert name_of(["---"], "abcde") == "job-abcde"
 
@@ -238,3 +238,24 @@ def test_a_name_that_is_taken_is_refused_with_what_to_do_about_it(tmp_path: Path
     said = str(refusal(document, error))
     assert 'job.yaml:4: jobs.batch "train" already exists. What exists was left as it is' in said
     assert "kubectl delete job train" in said
+
+
+def test_output_goes_into_a_file_whose_name_no_shell_reads() -> None:
+    found = job(Request(name="train", command=("echo", "a b"), pods=2, output="out-%r-$(x).txt"))
+    [container] = found["spec"]["template"]["spec"]["containers"]
+    assert container["env"][-1] == {"name": "PHALANX_OUTPUT", "value": "out-$(RANK)-$$(x).txt"}
+    assert container["command"][3:] == ["phalanx", "echo", "a b"]
+    assert "out" not in container["command"][2]
+
+
+@pytest.mark.parametrize(
+    ("line", "stem"),
+    [
+        ("python3.11 -u /home/ada/Train_it.py --epochs 3", "train-it"),
+        ("torchrun --nproc-per-node 2 train.py", "train"),
+        ("sh -c true", "sh"),
+        ("./fit data.py", "fit"),
+    ],
+)
+def test_a_job_is_named_after_the_script_that_an_interpreter_runs(line: str, stem: str) -> None:
+    assert name_of(line.split(), "x7k2p") == f"{stem}-x7k2p"

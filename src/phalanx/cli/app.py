@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # it reads command lines; `--version` and `--help` come witho
     from cyclopts import App
 
 # Options of `run` and `submit` without a value: the next word may be the command.
-FLAGS = frozenset({"--hold", "--json", "--dry-run", "--detach", "-d", "--help", "-h", "--version"})
+FLAGS = frozenset({"--hold", "--json", "--dry-run", "--detach", "-d", "--follow", "--help", "-h", "--version"})
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -108,9 +108,20 @@ def with_dashes(words: list[str]) -> list[str]:
     at = 1
     while at < len(words) and words[at].startswith("-"):
         at += 1 if "=" in words[at] or words[at] in FLAGS else 2
-    if at >= len(words) or (words[0] == "submit" and not _is_program(words[at])):
+    if at >= len(words):
         return words
+    if words[0] == "submit" and not _is_program(words[at]):
+        return _with_script(words, at)
     return [*words[:at], "--", *words[at:]]
+
+
+def _with_script(words: list[str], at: int) -> list[str]:
+    """Return a command line of `submit` with a script as its command, and the options that stand in the script.
+
+    Raises PhalanxError."""
+    from phalanx.cli.submission.script import is_script, script_line
+
+    return ["submit", *script_line(words[1:at], words[at], words[at + 1 :], FLAGS)] if is_script(words[at]) else words
 
 
 def _is_program(word: str) -> bool:

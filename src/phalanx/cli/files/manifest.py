@@ -29,8 +29,13 @@ _PODS_MAX = 100_000  # with completionMode Indexed: k8s.io/kubernetes/pkg/apis/b
 _LEAST_BYTES = 1 << 20
 _DEPTH_MAX = 100  # a pod template has about fifteen levels
 _PROGRAMS = {".py": "python ", ".sh": "sh "}  # how each is run
+_SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
+_INTERPRETERS = r"(ba|da|z)?sh|python[\d.]*|torchrun|accelerate|deepspeed|mpirun|Rscript|julia|perl|uv"
 _ENDINGS = (".yaml", ".yml", ".json")
 _DNS_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+TASK = "PHALANX_ARRAY_TASK_ID"  # variable of the environment of each task of an array
+_OUTPUT = "PHALANX_OUTPUT"
+_INTO_FILE = ("/bin/sh", "-c", f'exec >"${_OUTPUT}" 2>&1 && exec "$@"', "phalanx")  # the file is no part of the script
 _PATH_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[([^\]]+)\]")
 _QUOTED = re.compile(r'"([A-Za-z][\w.\[\]/-]*)"')
 
@@ -163,6 +168,7 @@ class Request:
     environment: tuple[tuple[str, str], ...] = ()
     retries: int = 0
     keep_s: int | None = None  # deleted so long after its end
+    output: str = ""  # the file of the pod that its output goes to; %r is its index, %a the task of an array
     chance: int = 0  # a random number: with several pods the port of their rendezvous
 
 
@@ -199,9 +205,15 @@ def job(request: Request) -> Object:
 
 
 def name_of(command: Sequence[str], suffix: str) -> str:
-    """A Job's name from its program: `train-x7k2p`."""
-    stem = re.sub(r"[^a-z0-9]+", "-", Path(command[0]).stem.lower() if command else "").strip("-")
+    """A Job's name from its program, or from the script that an interpreter runs: `train-x7k2p`."""
+    script = next((word for word in command if word.endswith(_SCRIPTS)), "") if _is_interpreter(command) else ""
+    program = script or (command[0] if command else "")
+    stem = re.sub(r"[^a-z0-9]+", "-", Path(program).stem.lower()).strip("-")
     return f"{stem[:40].strip('-') or 'job'}-{suffix}"
+
+
+def _is_interpreter(command: Sequence[str]) -> bool:
+    return bool(command) and re.fullmatch(_INTERPRETERS, Path(command[0]).name) is not None
 
 
 def environment(pairs: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -231,6 +243,10 @@ def _container(request: Request) -> Object:
         container["workingDir"] = request.directory
     if request.environment:
         container["env"] = [{"name": name, "value": literal(value)} for name, value in request.environment]
+    if request.output:
+        file = literal(request.output).replace("%r", "$(RANK)" if request.pods > 1 else "0").replace("%a", f"$({TASK})")
+        container["env"] = [*container.get("env", ()), {"name": _OUTPUT, "value": file}]
+        container["command"] = [*_INTO_FILE, *container["command"]]
     return container
 
 

@@ -2,6 +2,7 @@
 
 scheduling_options  when a job may run, and what it waits for
 job_options         a Job without YAML
+script              scripts with their options in them
 arrays              one Job for each task of an array
 sending             objects, looked at first for what would let them wait for ever
 queue_spec          the spec of a queue, changed by options

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import deepcopy
 
+from phalanx.cli.files.manifest import TASK
 from phalanx.cli.files.rendezvous import rename
 from phalanx.client.connection import Object
 from phalanx.errors import PhalanxError
@@ -17,7 +18,7 @@ from phalanx.slurm.notation.arrays import ArrayError, read_array
 
 MOST_TASKS = 100_000
 _NAME_CHARS = 63
-TASK, NAME = "PHALANX_ARRAY_TASK_ID", "PHALANX_ARRAY_NAME"  # variables of the environment of each task
+NAME = "PHALANX_ARRAY_NAME"  # variable of the environment of each task
 
 
 def tasks_of(job: Object, text: str) -> Iterator[Object]:

@@ -26,7 +26,7 @@ class JobOptions:
     """The options that say what the pods of the job ask, and where they run."""
 
     name: str | None = None
-    """The Job's name. [default: the program's, and five letters]"""
+    """The Job's name. [default: that of the program or script, and five letters]"""
 
     pods: Annotated[int, Parameter(alias="-p")] = 1
     """Pods that run the command at once and start together. Each has a name, NAME-INDEX.NAME, and RANK, WORLD_SIZE,
@@ -53,17 +53,32 @@ class JobOptions:
     retries: Annotated[int, Parameter(validator=Number(gte=0))] = 0
     """How often pods that fail are started again, in all."""
 
+    output: str = ""
+    """Write the output into this file of the pod, and not into its log: out.txt, run-%r.txt (%r is the pod's index, %a
+    the array's task). [default: the log, which phalanx logs shows]"""
+
     ttl: str = ""
     """Delete the Job so long after its end: 12h, 7d. The ledger keeps its record, and one machine its output.
     [default: 1d; of `phalanx run` 1h]"""
 
-    def request(self, command: Sequence[str], namespace: str, queue: str, keep_s: int | None = None) -> Request:
+    def request(
+        self,
+        command: Sequence[str],
+        namespace: str,
+        queue: str,
+        keep_s: int | None = None,
+        *,
+        is_array: bool = False,
+    ) -> Request:
         """Raises PhalanxError for what cannot be."""
+        if "%a" in self.output and not is_array:
+            raise PhalanxError(f"--output {self.output}: %a is the task of an array, and there is no --array.")
         suffix = "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
         here = os.getcwd() if self.image == HOST_IMAGE else ""
         return Request(
             name=self.name or name_of(command, suffix),
             command=tuple(command),
+            output=self.output,
             namespace=namespace,
             queue=queue,
             pods=self.pods,

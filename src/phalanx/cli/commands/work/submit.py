@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ import yaml
 from cyclopts import Parameter
 
 from phalanx.cli.cluster.target import Namespace, Target, connected
+from phalanx.cli.commands.work.run import follow as follow_job
 from phalanx.cli.files.manifest import Document, is_job, job, queued, read_files
 from phalanx.cli.files.rendezvous import has_rendezvous, service_of
 from phalanx.cli.submission.arrays import tasks_of
@@ -36,6 +38,19 @@ KEPT_S = 86400
 _AT_ONCE = 32
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormOptions:
+    """The options that say how many Jobs are made, and whether the command waits for them."""
+
+    array: str = ""
+    """Make a job of the command for each of these numbers: 1-1000, 1,3,5, 0-31:4; with %20 so many run at a time. The
+    job of task 7 is NAME-7 (`phalanx logs NAME/7`), and has the number in PHALANX_ARRAY_TASK_ID."""
+
+    follow: bool = False
+    """Then wait for the one Job that is made, show its output and end with its exit code, as `phalanx run` does."""
+
+
 async def submit(
     *words: str,
     queue: Annotated[str | None, Parameter(alias="-q")] = None,
@@ -43,11 +58,13 @@ async def submit(
     wishes: WishOptions | None = None,
     space: Namespace | None = None,
     target: Target | None = None,
-    array: str = "",
+    form: FormOptions | None = None,
     dry_run: bool = False,
     json: bool = False,
-) -> None:
+) -> int:
     """Queue Jobs and return at once. `phalanx jobs` shows what becomes of them.
+
+    A script that begins with `#!` is a command; its lines `#PHALANX --pods 4 --gpu 8` are options.
 
     From files: Jobs get what they need to be queued (`suspend: true`, our scheduler, the queue's label) where they do
     not say it, and what the options say of queue and time counts instead of what they do; other objects are created as
@@ -57,6 +74,7 @@ async def submit(
 
         phalanx submit train.yaml
         phalanx submit server.yaml workers/ --queue research
+        phalanx submit train.sh --epochs 3 --follow
         phalanx submit --array 1-1000%20 --name sweep -- sh -c 'python train.py --seed $PHALANX_ARRAY_TASK_ID'
         phalanx submit --name train --pods 4 --cpu 8 --gpu 1 --time-limit 8h -- torchrun train.py
         phalanx submit --name report --after train:ok -- python report.py
@@ -68,33 +86,42 @@ async def submit(
         Files of YAML or JSON, or folders of them (`-` is standard input); or, after two dashes, a command.
     queue
         The queue. [default: what the file says, else default]
-    array
-        Make a job of the command for each of these numbers: 1-1000, 1,3,5, 0-31:4; with %20 so many run at a time. The
-        job of task 7 is NAME-7 (`phalanx logs NAME/7`), and has the number in PHALANX_ARRAY_TASK_ID.
     dry_run
         Print what would be created, as YAML (or, with --json, as JSON), and create nothing.
     json
         Print the created objects as JSON.
     """
-    namespace = (space or Namespace()).namespace
+    namespace, wishes, form = (space or Namespace()).namespace, wishes or WishOptions(), form or FormOptions()
     files, command = split(words, sys.argv)
-    wishes = wishes or WishOptions()
-    said = wishes.words(time.time())
-    documents = _documents(files, command, queue, options or JobOptions(), namespace, array)
-    if (option := "--queue" if queue else given(wishes)) and not any(is_job(each.obj) for each in documents):
-        raise PhalanxError(f"{option} is for Jobs, and there is none in {documents[0].file}. Nothing was created.")
-    objects = [(document, queued(document, queue, said, wishes.priority)) for document in documents]
+    documents = _documents(files, command, queue, options or JobOptions(), namespace, form.array)
+    objects = _ready(documents, queue, wishes, follow=form.follow)
     if dry_run:
         _print([each for _, obj in objects for each in _with_service(obj)], json)
-        return
+        return 0
     async with connected(target) as connection:
         warnings = await _look(connection, objects, wishes, namespace)
-        created = await _create_all(connection, objects, namespace, tell=not json)
+        created = await _create_all(connection, objects, namespace, tell=not (json or form.follow))
         jobs = [obj for obj in created if obj.get("kind") == "Job"]
         for warning in (*warnings, *await too_large(connection, jobs)):
             note(f"warning: {warning}")
+        if form.follow:
+            return await follow_job(connection, jobs[0], json=json)
     if json:
         print_json(created)
+    return 0
+
+
+def _ready(
+    documents: Sequence[Document], queue: str | None, wishes: WishOptions, *, follow: bool
+) -> list[tuple[Document, Object]]:
+    """Return each document with its object as it is sent. Raises PhalanxError for options that are for Jobs."""
+    jobs = sum(is_job(each.obj) for each in documents)
+    if (option := "--queue" if queue else given(wishes)) and not jobs:
+        raise PhalanxError(f"{option} is for Jobs, and there is none in {documents[0].file}. Nothing was created.")
+    if follow and jobs != 1:
+        raise PhalanxError("--follow follows one Job, and these are not one. Nothing was created.")
+    said = wishes.words(time.time())
+    return [(document, queued(document, queue, said, wishes.priority)) for document in documents]
 
 
 def _print(objects: Sequence[Object], json: bool) -> None:
@@ -133,7 +160,7 @@ def _documents(
         return read_files(files)
     if not command:
         raise PhalanxError("there is nothing to submit. Name files, or write a command after two dashes.")
-    made = job(options.request(command, namespace, queue or "default", KEPT_S))
+    made = job(options.request(command, namespace, queue or "default", KEPT_S, is_array=bool(array)))
     return [Document(file="the command", obj=obj) for obj in (tasks_of(made, array) if array else [made])]
 
 
