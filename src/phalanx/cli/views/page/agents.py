@@ -92,7 +92,7 @@ class ClusterAgent:
                 raise
             return ()
         return [
-            (labels.get(name, name), round(sum(cores), 3), round(sum(gib), 3))
+            (labels.get(name, name), round(sum(cores), 6), round(sum(gib), 6))
             for name, cores, gib in map(_measured, measured)
             if name in pods
         ]
