@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.main import install
 from tests.cli.upstart import Up, started, until
 
@@ -113,6 +114,32 @@ def test_commands_print_the_same_with_their_service_and_without(shell: Shell) ->
         with_service, without = shell.call(line), shell.call(line, PHALANX_SLURM_SOCKET="")
         found = (with_service.returncode, with_service.stdout, with_service.stderr)
         assert found == (without.returncode, without.stdout, without.stderr), line
+
+
+def test_a_job_that_starts_at_once_makes_few_writes(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may see the Job and its pod running, which is one write more of each."""
+    namespace, kubeconfig = "counted", json.loads((shell.up.data / "kubeconfig").read_text())
+    kubeconfig["contexts"][0]["context"]["namespace"] = namespace
+    (own := shell.folder / "kubeconfig").write_text(json.dumps(kubeconfig))
+    monkeypatch.setenv("KUBECONFIG", str(own))
+    api = Api.open()
+    made = api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    paths = {kind: f"/api/v1/namespaces/{namespace}/{kind}" for kind in ("pods", "secrets", "events")}
+    paths["jobs"] = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    shell("sbatch -W -o /dev/null --wrap true", KUBECONFIG=str(own))
+    until(lambda: all("finalizers" not in one["metadata"] for one in api.get(paths["pods"])["items"]))
+    until(lambda: len(api.get(paths["events"])["items"]) > 0)
+
+    def written(kind: str) -> int:
+        since = made["metadata"]["resourceVersion"]
+        seen = api.call("GET", paths[kind], watch="true", resourceVersion=since, timeoutSeconds="1")
+        return seen.count(b'"type":"ADDED"') + seen.count(b'"type":"MODIFIED"')
+
+    assert [one["reason"] for one in api.get(paths["events"])["items"]] == ["Scheduled"]
+    assert written("events") == 1
+    assert written("secrets") == 2  # made, and given to its Job
+    assert written("pods") in (4, 5)  # made, bound, (running,) ended, let go
+    assert written("jobs") in (3, 4)  # made, started, (running,) ended
 
 
 def test_the_first_node_of_a_job_is_where_its_script_listens(shell: Shell) -> None:

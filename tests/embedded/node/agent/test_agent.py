@@ -6,11 +6,13 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from phalanx.client.connection import ApiRefusal
-from phalanx.client.kind import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS
+from phalanx.client.kind import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, SECRETS
+from phalanx.embedded.node.agent import pod as pod_module
 from phalanx.embedded.node.container.image import read_images
 from phalanx.embedded.node.container.isolation import Isolation
 from phalanx.embedded.node.machine.settings import Patience
@@ -74,7 +76,26 @@ def test_a_pod_runs_and_kubectl_logs_shows_its_words(api_server: ServerProcess) 
         pod = await api.phase("Succeeded")
         assert await api.logs() == f"p on {api.node} is red in /usr"
         assert (ended(pod)["exitCode"], ended(pod)["reason"]) == (0, "Completed")
-        assert await api.events("Started") == ["Started container main"]
+        told = (await api.connection.list(EVENTS, api.namespace))["items"]
+        assert told == []  # the status says it
+
+    scenario(api_server, test)
+
+
+def test_a_program_of_a_moment_has_one_status(api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, written = pod_module.Pod._write, list[str]()
+
+    async def count(self: pod_module.Pod, status: dict[str, Any]) -> bool:
+        written.append(status["phase"])
+        return await write(self, status)
+
+    monkeypatch.setattr(pod_module.Pod, "_write", count)
+    monkeypatch.setattr(pod_module, "_MOMENT_S", 60.0)  # for a busy machine
+
+    async def test(api: Client) -> None:
+        await api.run(shell("exit 3"))
+        await api.phase("Failed")
+        assert written == ["Failed"]
 
     scenario(api_server, test)
 
@@ -165,6 +186,7 @@ def test_crashes_are_restarted_with_a_pause(api_server: ServerProcess) -> None:
         assert "restarting failed container=main" in await api.waits("CrashLoopBackOff")
         assert (await api.logs(previous="true")) == "try"
         assert (await api.events("BackOff"))[0].startswith("Back-off restarting failed container main in pod p_")
+        assert "Started container main" in await api.events("Started")  # of the second start
 
     scenario(api_server, test)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from phalanx.embedded.node.container.attempt import NEVER_STARTED, Attempt, Exited, Planned, Running, RunSpec, attempts
+from phalanx.embedded.node.container.shim import starting
 from tests.embedded.node.waiting import until
 
 pytestmark = pytest.mark.slow  # real processes
@@ -157,3 +159,55 @@ def test_a_long_line_is_cut_into_parts(attempt: Attempt) -> None:
     asyncio.run(run())
     tags = [line.split(" ", 3)[2] for line in attempt.log.read_text().splitlines()]
     assert tags == ["P", "P", "F"]
+
+
+def test_containers_start_after_the_process_that_forks_supervisors_was_killed(tmp_path: Path) -> None:
+    async def run() -> list[Exited]:
+        found = []
+        for name in ("before", "after"):
+            attempt = Attempt(tmp_path / name, 0)
+            await attempt.start(spec("true"))
+            found.append(await finish(attempt))
+            starting._forks[starting.interpreter()].process.kill()
+        return found
+
+    assert [state.exit_code for state in asyncio.run(run())] == [0, 0]
+
+
+def test_a_program_has_no_descriptor_of_its_supervisor(attempt: Attempt) -> None:
+    async def run() -> None:
+        numbers = " ".join(map(str, range(40)))
+        await attempt.start(spec("sh", "-c", f"for one in {numbers}; do [ -e /proc/$$/fd/$one ] && echo $one; done"))
+        await finish(attempt)
+
+    asyncio.run(run())
+    assert [line.split(" ", 3)[3] for line in attempt.log.read_text().splitlines()] == ["0", "1", "2"]
+
+
+def test_supervisors_outlive_the_agent_and_the_process_that_forked_them(tmp_path: Path) -> None:
+    """The agent is killed in the moment in which its container is on record."""
+    code = (
+        "import asyncio, os, sys\n"
+        "from pathlib import Path\n"
+        "from phalanx.embedded.node.container.attempt import Attempt, RunSpec\n"
+        "from phalanx.embedded.node.container.shim import starting\n"
+        "spec = RunSpec(argv=('sleep', '1000'), env={'PATH': os.environ['PATH']})\n"
+        "asyncio.run(Attempt(Path(sys.argv[1]), 0).start(spec))\n"
+        "print(starting._forks[starting.interpreter()].process.pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    folder = tmp_path / "main"
+    done = subprocess.run(
+        [PYTHON, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True, check=False, timeout=240
+    )
+    assert done.returncode == -signal.SIGKILL
+
+    async def look() -> None:
+        attempt = Attempt(folder, 0)
+        await until(lambda: gone(int(done.stdout)))
+        state = attempt.settle()
+        assert isinstance(state, Running)
+        attempt.terminate()
+        assert (await finish(attempt)).exit_code == 143
+
+    asyncio.run(look())

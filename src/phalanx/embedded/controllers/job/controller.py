@@ -3,9 +3,10 @@
 One look at a Job is: claim its pods, `view_of` them, `decide`, act, `track`, write the status, take finalizers away,
 `settle`, write the status again if it changed. Everything between two writes can be lost: the next look starts from
 what the API says. A change of a Job's spec is looked at immediately; what its pods do is gathered for a moment (a
-second, as in kube-controller-manager), so that ten pods that start together cost one write of the status. A new Job
-that is suspended is left alone for a quarter of a second: where there is room its scheduler resumes it meanwhile, and
-then finds the version that it has decided on, and nobody needs to be told that it was suspended.
+second, as in kube-controller-manager), so that ten pods that start together cost one write of the status. The first
+pods of a Job are gathered in the same way, so a Job that is over within that second has its status written once. A new
+Job that is suspended is left alone for a quarter of a second. Where there is capacity, its scheduler resumes the Job
+meanwhile and finds the version that it has decided on; the status then never says that the Job was suspended.
 
 A creation whose answer did not come may have happened: before the next decision the pods are listed past the cache.
 """
@@ -74,6 +75,7 @@ class JobController:
         self._jobs, self._pods = calls.cache(JOBS), calls.cache(PODS)
         self._actions, self._gangs = JobPods(calls, index, recorder), Gangs(calls)
         self._streaks: dict[str, Streak] = {}
+        self._begun: dict[str, str] = {}  # uid -> the startTime of a Job whose status is not written yet
         self._doubtful: set[str] = set()  # uids of Jobs of which a creation was not answered
         self._own_selectors: dict[str, set[str]] = {}  # namespace -> keys of Jobs with a selector of their own
         retry, workers = self._settings.retry, self._settings.workers
@@ -101,6 +103,7 @@ class JobController:
                 if is_tracked(pod):
                     self._orphans.add(key_of(pod))
             self._streaks.pop(uid, None)
+            self._begun.pop(uid, None)
             self._doubtful.discard(uid)
             self._gangs.forget(uid)
         elif change.old is None and job["spec"].get("suspend") and not job.get("status"):
@@ -189,7 +192,11 @@ class JobController:
         now_s = self._clock()
         step = decide(view, streak, self._settings.pace, now_s)
         done, errors = await self._act(view, step)
-        tracked = track(view, step, done, now_s)
+        tracked = track(view, step, done, now_s, self._begun.get(uid_of(job)))
+        if done.created and not errors and _only_begun(view, tracked):
+            self._begun[uid_of(job)] = tracked.status["startTime"]
+            self._queue.add_after(key, self._settings.batch_s)
+            return
         errors += await self._count(key, view, tracked, streak)
         if errors:
             raise errors[0]
@@ -210,8 +217,14 @@ class JobController:
         return Done(), []
 
     async def _count(self, key: str, view: JobView, tracked: Track, streak: Streak) -> list[ApiError]:
-        """Steps 1 to 3 of `track`."""
+        """Steps 1 to 3 of `track`. A Job whose end needs no further step gets its last status in one write: pods of a
+        finished Job are never counted again, so their finalizers go afterwards (`_job_changed`)."""
         job = view.job
+        status, notes = settle(tracked, (), view.spec, self._clock())
+        if is_finished({"status": status}):
+            if await self._write_status(key, job, status) is not None:
+                self._tell(job, (*tracked.notes, *notes))
+            return []
         if tracked.status != view.status:
             written = await self._write_status(key, job, tracked.status)
             if written is None:
@@ -264,6 +277,20 @@ class JobController:
 def conditions_of(job: Object) -> list[dict[str, Any]]:
     """Return the conditions of its status."""
     return (job.get("status") or {}).get("conditions") or []
+
+
+def _only_begun(view: JobView, tracked: Track) -> bool:
+    """Return whether the Job has just got its first pods, and its status has no other news. A Job with a deadline does
+    not wait: its deadline counts from the startTime that is written."""
+    status = view.status
+    return (
+        not view.pods
+        and not view.suspended
+        and tracked.ending is None
+        and "startTime" not in status
+        and "activeDeadlineSeconds" not in view.spec
+        and tracked.status.get("conditions") == status.get("conditions")
+    )
 
 
 def _asks_anew(old: Object, new: Object) -> bool:

@@ -52,14 +52,16 @@ class JobPods:
         return mine
 
     async def create(self, view: JobView, indexes: Sequence[int | None], group: str = "") -> tuple[int, list[ApiError]]:
-        """How many pods were created, and what went wrong; after a batch with a failure no other is begun. `group`: the
-        PodGroup that they name."""
+        """Return how many pods were created, and the errors; after a batch with a failure no other is begun. `group`:
+        the PodGroup that the pods name. The first pods of a Job make no Event, because its status says the same."""
+        counted = view.status.get("succeeded") or view.status.get("failed")
+        is_routine = not view.pods and not counted
         created = 0
         errors: list[ApiError] = []
         maker, taken = PodMaker(view.job, group), view.waiting
         for batch in slow_start(indexes):
             pods = [maker.make(index, taken.get(index) if index is not None else None) for index in batch]
-            results = await asyncio.gather(*(self._create(view.job, pod) for pod in pods))
+            results = await asyncio.gather(*(self._create(view.job, pod, is_routine=is_routine) for pod in pods))
             failures = [result for result in results if result is not None]
             created, errors = created + len(batch) - len(failures), errors + failures
             if failures:
@@ -94,15 +96,16 @@ class JobPods:
     def _selects(self, job: Object, pod: Object) -> bool:
         return selects(job["spec"].get("selector"), pod["metadata"].get("labels") or {})
 
-    async def _create(self, job: Object, body: Object) -> ApiError | None:
+    async def _create(self, job: Object, body: Object, *, is_routine: bool) -> ApiError | None:
         try:
             pod = await self._calls.create(PODS, body, job["metadata"]["namespace"])
         except ApiError as error:
             if not _namespace_ends(error):
                 self._recorder.tell(COMPONENT, job, "Warning", "FailedCreate", f"Error creating: {error}")
             return error
-        name = pod["metadata"]["name"]
-        self._recorder.tell(COMPONENT, job, "Normal", "SuccessfulCreate", f"Created pod: {name}")
+        if not is_routine:
+            name = pod["metadata"]["name"]
+            self._recorder.tell(COMPONENT, job, "Normal", "SuccessfulCreate", f"Created pod: {name}")
         return None
 
     async def _delete(self, job: Object, pod: Object, uncounted: bool) -> ApiError | None:

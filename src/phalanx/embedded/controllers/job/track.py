@@ -57,13 +57,14 @@ class Track:
     notes: tuple[Note, ...]
 
 
-def track(view: JobView, step: Step, done: Done, now_s: float) -> Track:
-    """The status after `step` was acted on, and the pods that may lose their finalizer once it is written."""
+def track(view: JobView, step: Step, done: Done, now_s: float, begun: str | None = None) -> Track:
+    """Return the status after `step` was acted on, and the pods that may lose their finalizer once it is written.
+    `begun`: the startTime, if the Job began in an earlier step."""
     status = _copied(view.status)
     active = len(view.active) - done.deleted + done.created
     terminating = view.terminating + done.deleted
     if "startTime" not in status and not view.suspended:
-        status["startTime"] = rfc3339(now_s)
+        status["startTime"] = begun or rfc3339(now_s)
     ending = _ending(view, step, done, active)
     notes: tuple[Note, ...] = ()
     if step.managed and ending is None:
@@ -229,8 +230,12 @@ def _write_indexes(view: JobView, status: dict[str, Any]) -> None:
 
 
 def _completion_notes(status: dict[str, Any], spec: dict[str, Any]) -> list[Note]:
+    """Return the Events of a Job that is complete. A Job without failed pods makes none, because its conditions say the
+    same."""
     notes = []
     if spec.get("completions") is not None and status.get("succeeded", 0) > spec["completions"]:
         message = "Too many succeeded pods running after completion count reached"
         notes.append(Note(type="Warning", reason="TooManySucceededPods", message=message))
-    return [*notes, Note(type="Normal", reason="Completed", message="Job completed")]
+    if notes or status.get("failed"):
+        notes.append(Note(type="Normal", reason="Completed", message="Job completed"))
+    return notes

@@ -99,7 +99,7 @@ class Agent:
     # --- taking ---------------------------------------------------------------------------------------------------
 
     def _admit(self, pod: Object) -> Rejection | None:
-        """Take it, on record, or say why not."""
+        """Take the pod, or return the reason against it."""
         around = self.around
         allocatable = {name: amount(name, text) for name, text in around.allocatable.items()}
         try:
@@ -130,13 +130,7 @@ class Agent:
                 text = "not enough cpus available to satisfy request: requested={}, available={}".format(*error.args)
                 return Rejection(reason="UnexpectedAdmissionError", message=text)
         address = self._address(pod, taken)
-        record = PodRecord.of(pod, address, at(time.time()), devices, named, cpus)
-        try:
-            record.write(around.pod_dir(record.uid))
-        except OSError as error:
-            text = f"{around.pod_dir(record.uid)}: {error.strerror}; free some space on the node"
-            return Rejection(reason="UnexpectedAdmissionError", message=text)
-        self._keep(pod, record)
+        self._keep(pod, PodRecord.of(pod, address, at(time.time()), devices, named, cpus), is_new=True)
         self._share_cpus()
         return None
 
@@ -182,10 +176,24 @@ class Agent:
                     total[name] = total.get(name, 0) + value
         return total
 
-    def _keep(self, pod: Object, record: PodRecord) -> None:
+    def _keep(self, pod: Object, record: PodRecord, *, is_new: bool = False) -> None:
+        """`is_new`: the pod is not on record yet."""
         self.around.naming.give(record.uid, record.pod_ip)
         kept = self.pods[record.uid] = Pod(pod, record, self.around, self._forget)
-        self._spawn(kept.run())
+        self._spawn(self._record_and_run(kept) if is_new else kept.run())
+
+    async def _record_and_run(self, pod: Pod) -> None:
+        """Put the pod on record before anything of it starts, so that the next agent finds it."""
+        folder, record = self.around.pod_dir(pod.record.uid), pod.record
+        try:
+            await asyncio.to_thread(record.write, folder)
+        except OSError as error:
+            self._forget(pod)
+            self._refused.add(record.uid)
+            text = f"{folder}: {error.strerror}; free some space on the node"
+            await self._refuse(pod.pod, Rejection(reason="UnexpectedAdmissionError", message=text))
+            return
+        await pod.run()
 
     def _forget(self, pod: Pod) -> None:
         self.pods.pop(pod.record.uid, None)

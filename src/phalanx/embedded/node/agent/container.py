@@ -190,6 +190,7 @@ class Container:
         if image is None:
             return
         number = 0 if self._attempt is None else self._attempt.number + 1
+        is_routine = number == 0 and self.known.waiting is None
         attempt = Attempt(self.folder, number)
         try:
             with self._around.images.in_use() if image.layers else nullcontext():
@@ -206,7 +207,7 @@ class Container:
         self.known = Known(number=number, previous=previous, failures=self.known.failures + (number > 0))
         self._adopt(attempt)
         self._forget_old(number)
-        await self._tell_start()
+        await self._tell_start(is_routine=is_routine)
 
     def _image(self) -> Image | None:
         """Return what stands in for its image here; else it waits."""
@@ -358,14 +359,19 @@ class Container:
             mounts = (*mounts, Mount(source=str(around.naming.hosts(pod)), target=_HOSTS))
         return (*mounts, *resolver(mounts)) if image.layers else mounts
 
-    async def _tell_start(self) -> None:
-        self._tell("Pulled", f'Container image "{self.spec["image"]}" already present on machine')
-        self._tell("Created", f"Created container: {self.name}")
+    async def _tell_start(self, *, is_routine: bool) -> None:
+        """Record the start as Events, and run the hook of the container. `is_routine`: the container starts for the
+        first time and did not wait. Such a start makes no Event, because the status of the pod says the same."""
         state = self.known.state
-        if isinstance(state, Exited) and state.reason == "StartError":
+        has_failed = isinstance(state, Exited) and state.reason == "StartError"
+        if has_failed or not is_routine:
+            self._tell("Pulled", f'Container image "{self.spec["image"]}" already present on machine')
+            self._tell("Created", f"Created container: {self.name}")
+        if isinstance(state, Exited) and has_failed:
             self._tell("Failed", f"Error: {state.message}", kind="Warning")
             return
-        self._tell("Started", f"Started container {self.name}")
+        if not is_routine:
+            self._tell("Started", f"Started container {self.name}")
         hook = ((self.spec.get("lifecycle") or {}).get("postStart") or {}).get("exec")
         if hook and self._attempt is not None and (failure := await run_hook(self._attempt, hook["command"], None)):
             self.doomed = f"PostStartHook failed: {failure}"

@@ -36,6 +36,7 @@ from phalanx.embedded.trees import remove_tree
 log = logging.getLogger(__name__)
 
 _RETRY_S = 0.5  # after a call whose answer did not come
+_MOMENT_S = 0.1  # between the start of a program and its report
 _FORCED_GRACE_S = 1.0  # for a pod whose object is gone already
 _PEERS_S, _PEERS_AGAIN_S = 1.0, 0.02  # so long does a pod wait for the addresses of its peers; between two looks
 _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
@@ -129,7 +130,9 @@ class Pod:
             self._wake.set()  # what follows from it is the next turn's
         if self._tokens and any(isinstance(one.known.state, Running) for one in self.containers.values()):
             dues.append(await self._renew_tokens(now_s))
-        if not (found.start and self._wake.is_set()):  # a turn that goes on at once reports once, at its end
+        if (settled_s := self._settled_s(found)) > now_s:
+            dues.append(settled_s)
+        elif not (found.start and self._wake.is_set()):  # a turn that goes on at once reports once, at its end
             await self._report(found)
         return min((due for due in dues if due is not None), default=None)
 
@@ -139,6 +142,14 @@ class Pod:
             return False
         self._is_among_peers = self._around.naming.knows_peers(self.pod)
         return not self._is_among_peers
+
+    def _settled_s(self, found: Steps) -> float:
+        """Return when the start of the containers may be reported. A program that is over in a moment, as of a Job, has
+        its start and its end in one report."""
+        if found.done or found.stop or self.pod["spec"].get("restartPolicy", "Always") == "Always":
+            return 0.0
+        states = [one.known.state for one in self.containers.values()]
+        return max((state.started_s + _MOMENT_S for state in states if isinstance(state, Running)), default=0.0)
 
     def _steps(self, now_s: float) -> Steps:
         stopping = self._is_stopping()

@@ -22,7 +22,7 @@ import msgspec
 
 from phalanx.embedded.node.container.durable import write_whole
 from phalanx.embedded.node.container.shim.record import boot_id, start_ticks
-from phalanx.embedded.node.container.shim.starting import interpreter, shim_command
+from phalanx.embedded.node.container.shim.starting import launch
 
 # Reasons of ends that only settling records.
 LOST, REBOOT, NEVER_STARTED = "ContainerStatusUnknown", "NodeReboot", "NeverStarted"
@@ -211,18 +211,13 @@ class Attempt:
 
     async def start(self, spec: RunSpec) -> State:
         """Returns when the container is on record as running or failed."""
+        await asyncio.to_thread(self._write_spec, spec)
+        await launch(str(self.folder / str(self.number)))
+        return self.settle()
+
+    def _write_spec(self, spec: RunSpec) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self.path("spec.json"), msgspec.json.encode(spec))
-        launcher = await asyncio.create_subprocess_exec(
-            *shim_command(str(self.folder / str(self.number))),
-            executable=interpreter(),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        await launcher.wait()
-        return self.settle()
 
     def settle(self) -> State:
         """Return what is true now: an attempt whose supervisor is gone without a word gets its end recorded here."""

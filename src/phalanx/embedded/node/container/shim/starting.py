@@ -1,5 +1,5 @@
 """How a shim is started: by the same Python, with nothing on its path but this package, and from the modules that are
-compiled already.
+compiled already. A process that stays forks one for each container (`supervisor.serve`).
 
 A shim enters containers, and forks into what becomes one. There a program of an image can have itself run as
 /proc/self/exe, which is the interpreter, a file of the machine, with whatever libraries the image has: as its owner it
@@ -9,11 +9,14 @@ may change that file, or its mode (CVE-2019-5736 of runc). So what is run is a c
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import os
+import socket
 import subprocess
 import sys
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +27,7 @@ _BOOT = (
 )
 _BARE = ("-I", "-S", "-c")
 _NAME, _MFD_EXEC, _TRIAL_S = "phalanx-python", 0x10, 10.0
+_TRIES, _PAUSE_S = 1000, 0.01  # of asking for a shim
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
@@ -40,6 +44,67 @@ def interpreter() -> str:
 def sealing_refusal() -> str:
     """Return why that is the machine's own file; "": it is not."""
     return _copied()[1]
+
+
+async def launch(stem: str) -> None:
+    """Have a shim run the container of these files. Return when it is on record, started or failed, or when no shim can
+    be started: then nothing is on record. Raises OSError."""
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    loop, is_told = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        try:
+            await _ask(stem, writing)
+        finally:
+            os.close(writing)
+        loop.add_reader(reading, is_told.set)  # the shim has the only other end, and closes it
+        await is_told.wait()
+    finally:
+        loop.remove_reader(reading)
+        os.close(reading)
+
+
+async def _ask(stem: str, handle: int) -> None:
+    """Send the stem and the descriptor to the process that forks shims; start that process where there is none."""
+    path = interpreter()
+    for _ in range(_TRIES):
+        forks = _forks.get(path) or _started(path)
+        try:
+            socket.send_fds(forks.channel, [os.fsencode(stem)], [handle])
+            return
+        except BlockingIOError:  # many start at once, and the process has not taken them yet
+            await asyncio.sleep(_PAUSE_S)
+        except (BrokenPipeError, ConnectionResetError):  # it was killed
+            forks.channel.close()
+            forks.process.wait()
+            del _forks[path]
+    raise OSError(errno.EAGAIN, "the process that starts containers does not take more")
+
+
+@dataclass(frozen=True, slots=True)
+class _Forks:
+    """The process that forks shims, and the socket to it. The process ends when this one does."""
+
+    process: subprocess.Popen[bytes]
+    channel: socket.socket
+
+
+_forks: dict[str, _Forks] = {}  # by the path of the interpreter
+
+
+def _started(path: str) -> _Forks:
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    with its:
+        process = subprocess.Popen(
+            shim_command("--serve"),
+            executable=path,
+            stdin=its,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    _forks[path] = _Forks(process, ours)
+    return _forks[path]
 
 
 @cache

@@ -1,4 +1,8 @@
-"""The supervisor of one container: started by the node agent, outlives it, knows nothing of Kubernetes.
+"""The supervisor of one container: started for the node agent, outlives it, knows nothing of Kubernetes.
+
+The agent has a process that forks supervisors (`serve`). This process has imported all that a supervisor needs, so a
+supervisor takes the time of a fork, and shares the memory of Python with all others. It ends with the agent; the
+supervisors stay.
 
 STEM.spec.json says what to run. It leaves three things behind, each written whole or not at all: STEM.run.json (who
 runs, since when; durable *before* the program starts), STEM.log (what it wrote, one stamped line each, as container
@@ -20,21 +24,23 @@ passes signals on and reaps, so that programs that do not expect to be process 1
 A program with a *root* of its own sees the files of its image in place of the machine's (`root`), and is set apart in
 the same way, whether it is confined or not.
 
-Imports are few and cheap, for every container pays for them: of the package nothing but the rooms beside this one.
+Imports are few: of the package nothing but the parts beside this one.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import gc
 import json
 import os
 import select
 import signal
+import socket
 import sys
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from phalanx.embedded.node.container.shim.namespaces import (
     PASSED_ON,
@@ -54,6 +60,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
     libc,
 )
 
+_STEM_BYTES = 1 << 16
 _POLL_MS = 1000  # every wake-up has a signal; this is for the one that the kernel merged with another
 _NOBODY = 65534
 START_FAILED = 128  # the exit code of a container that could not be started, as containerd reports it
@@ -279,8 +286,10 @@ def probe_root(root: dict[str, Any], user_namespace: bool) -> str:
 
 
 def main(words: list[str]) -> None:
-    """STEM, or one of the other things that only a process of its own can do."""
+    """Fork supervisors, or do one of the other things that only a process of its own can do."""
     match words:
+        case ["--serve"]:
+            serve()
         case ["--probe", source, target]:
             _answer(probe(source, target, os.geteuid() != 0))
         case ["--probe-confined", folder]:
@@ -291,8 +300,6 @@ def main(words: list[str]) -> None:
             with os.fdopen(int(handle), "rb") as file:
                 spec = json.load(file)
             enter(spec)
-        case [stem]:
-            supervise(stem)
     os._exit(0)
 
 
@@ -301,8 +308,39 @@ def _answer(text: str) -> None:
     sys.stdout.flush()
 
 
-def supervise(stem: str) -> None:
-    """Returns when the container is on record, started or failed; the supervisor stays behind."""
+def serve() -> None:
+    """Fork a supervisor for each STEM that comes over the socket at descriptor 0, until its other end is closed.
+
+    With each STEM comes a descriptor. The supervisor closes it when the container is on record, started or failed."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps supervisors that end
+    channel = socket.socket(fileno=0)
+    gc.collect()
+    gc.freeze()  # so the garbage collector of a supervisor copies no memory of the imports
+    while True:
+        message, handles, _, _ = socket.recv_fds(channel, _STEM_BYTES, 1)
+        if not message:
+            return
+        with suppress(OSError):  # no process is to be had: the agent finds the container not started
+            if os.fork() == 0:
+                _begin(message.decode(errors="surrogateescape"), handles[0])
+        for handle in handles:
+            os.close(handle)
+
+
+def _begin(stem: str, started: int) -> NoReturn:
+    """Be a supervisor, in a session of its own and without the socket of the process that was forked."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        os.dup2(1, 0)
+        os.set_inheritable(started, False)
+        supervise(stem, started)
+    finally:
+        os._exit(0)
+
+
+def supervise(stem: str, started: int) -> None:
+    """Run the container of this stem to its end, unless another supervisor has it or had it."""
     lock = os.open(stem + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -314,13 +352,6 @@ def supervise(stem: str) -> None:
         return
     with open(stem + ".spec.json") as file:
         spec = json.load(file)
-    ready, started = os.pipe()
-    if os.fork():
-        os.close(started)
-        os.read(ready, 1)
-        return
-    os.close(ready)
-    os.setsid()
     try:
         Shim(stem, spec).run(started)
     except BaseException as error:
