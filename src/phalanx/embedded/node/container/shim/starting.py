@@ -98,7 +98,7 @@ def _started(path: str) -> _Forks:
         process = subprocess.Popen(
             shim_command("--serve"),
             executable=path,
-            stdin=its,
+            stdin=its.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
