@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from phalanx.client.kind import PRIORITY_CLASSES
 from phalanx.dialects.enabled import DIALECTS
 from phalanx.dialects.volcano.definitions.configuration import CONFIGURATIONS
 from phalanx.dialects.volcano.kinds import HYPER_NODES, NUMA_TOPOLOGIES, POD_GROUPS, SCHEDULER_NAME
@@ -122,7 +123,7 @@ def test_the_group_tells_how_it_goes() -> None:
             await stage.until(lambda: "conditions" in status(stage, "g"))
             (condition,) = status(stage, "g")["conditions"]
             assert (status(stage, "g")["phase"], condition["type"], condition["reason"]) == (
-                "Pending",
+                "Inqueue",  # it asks for nothing in minResources
                 "Unschedulable",
                 "NotEnoughResources",
             )
@@ -213,7 +214,7 @@ def test_a_queue_tells_what_its_jobs_hold_and_keeps_its_state() -> None:
                 await stage.until(
                     lambda name=name: (
                         stage.api.objects[VOLCANO_QUEUES][name].get("status")
-                        == {"state": "Open", "allocated": {"cpu": "3", "pods": "2"}}
+                        == {"state": "Open", "allocated": {"cpu": "3", "memory": "0", "pods": "2"}}
                     )
                 )
             stage.finish("a")
@@ -449,6 +450,10 @@ def configure(stage: Stage, actions: str, plugins: str) -> None:
     stage.api.put(CONFIGURATIONS, {"metadata": meta, "data": {"volcano-scheduler.conf": text}})
 
 
+def priority_class(stage: Stage, name: str, value: int) -> None:
+    stage.api.put(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+
+
 def priority(pod: Object, value: int) -> Object:
     return {**pod, "spec": {**pod["spec"], "priority": value}}
 
@@ -457,12 +462,13 @@ def test_within_a_queue_jobs_give_way_where_the_configuration_says_so() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 1)], dialects=ON)
         stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "q"}, "spec": {}})
-        for name in ("low", "high"):
-            group(stage, name, queue="q")
-        stage.put(priority(member("l", "low"), 1))
+        for name, value in (("low", 1), ("high", 9)):
+            priority_class(stage, name, value)
+            group(stage, name, queue="q", priorityClassName=name)
+        stage.put(member("l", "low"))
         async with stage.scheduler():
             await stage.until(lambda: "l" in stage.api.bound())
-            stage.put(priority(member("h", "high"), 9))
+            stage.put(member("h", "high"))
             await settle(stage)
             assert "h" not in stage.api.bound()
             configure(stage, "enqueue, allocate, preempt", "priority gang capacity")
@@ -477,15 +483,16 @@ def test_of_a_queue_that_is_not_reclaimable_only_its_own_jobs_take() -> None:
         configure(stage, "enqueue, allocate, preempt, reclaim", "priority gang capacity")
         stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "kept"}, "spec": {"reclaimable": False}})
         stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "owed"}, "spec": {"deserved": {"cpu": "1"}}})
-        for name, queue in (("low", "kept"), ("high", "kept"), ("other", "owed")):
-            group(stage, name, queue=queue)
-        stage.put(priority(member("l", "low"), 1))
+        for name, queue, value in (("low", "kept", 1), ("high", "kept", 9), ("other", "owed", 99)):
+            priority_class(stage, name, value)
+            group(stage, name, queue=queue, priorityClassName=name)
+        stage.put(member("l", "low"))
         async with stage.scheduler():
             await stage.until(lambda: set(stage.api.bound()) == {"l"})
-            stage.put(priority(member("o", "other"), 99))
+            stage.put(member("o", "other"))
             await settle(stage)
             assert set(stage.api.bound()) == {"l"}
-            stage.put(priority(member("h", "high"), 9))
+            stage.put(member("h", "high"))
             await stage.until(lambda: set(stage.api.bound()) == {"h"})
 
     play(scene())

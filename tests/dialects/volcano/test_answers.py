@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Answer, Object, PodSet, Stage, Told
-from phalanx.dialects.volcano.answers import pod_group_status, queue_status, statuses
-from phalanx.dialects.volcano.kinds import QUEUES
+from phalanx.dialects.volcano.answers.statuses import pod_group_status, queue_status, statuses
+from phalanx.dialects.volcano.kinds import POD_GROUPS, QUEUES
+from phalanx.model.queue import Queue, Quota
 from phalanx.model.reason import Reason, ReasonCode
 
+NOTHING = {"cpu": "0", "memory": "0"}
 NOW = "2026-01-01T00:00:00Z"
 GROUP: Object = {"metadata": {"name": "g"}, "spec": {"minMember": 2}}
 NO_ROOM = Reason(code=ReasonCode.NO_ROOM, text="placed 1 of 2")
@@ -22,6 +25,10 @@ def pod(phase: str = "Pending", node: str = "", cpu: str = "1") -> Object:
 def told(*pods: Object, **more: Any) -> Told:
     usual: dict[str, Any] = {"id": "a/g", "namespace": "a", "kind": "PodGroup", "options": {}, "queue": "q"}
     return Told(**{**usual, "priority": 0, "stage": Stage.WAITING, "pod_sets": (), **more}, owners=pods)
+
+
+def tree(**parents: str) -> dict[str, Queue]:
+    return {name: Queue(name=name, parent=parent) for name, parent in parents.items()}
 
 
 def phase(*pods: Object, **more: Any) -> str:
@@ -44,7 +51,8 @@ def test_completed_counts_failed_pods() -> None:
 
 def test_unknown_means_running_and_unschedulable() -> None:
     assert phase(pod("Running", "n"), pod(), reason=NO_ROOM) == "Unknown"
-    assert phase(pod("Running", "n"), pod()) == phase(pod(), pod(), reason=NO_ROOM) == "Pending"
+    assert phase(pod("Running", "n"), pod()) == phase(pod("Running", "n"), pod("Failed", "n")) == "Unknown"
+    assert phase(pod(), pod(), reason=NO_ROOM) == "Pending"
 
 
 def test_a_condition_keeps_its_time_while_it_says_the_same() -> None:
@@ -75,11 +83,37 @@ def test_a_queue_has_allocated_what_its_gangs_were_given_and_those_below() -> No
     ]
     queues = {name: {"metadata": {"name": name}} for name in ("q", "lab", "other")}
     found: dict[str, Answer] = {
-        each.key: each for each in statuses({"q": "lab", "lab": "", "other": ""}, everyone, {QUEUES: queues}, NOW)
+        each.key: each for each in statuses(tree(q="lab", lab="", other=""), everyone, {QUEUES: queues}, NOW)
     }
-    used = {"state": "Open", "allocated": {"cpu": "6", "pods": "4"}}
+    used = {"state": "Open", "allocated": {"cpu": "6", "memory": "0", "pods": "4"}}
     assert (found["q"].status, found["lab"].status) == (used, used)
-    assert found["other"].status == {"state": "Open", "allocated": {}}
+    assert found["other"].status == {"state": "Open", "allocated": NOTHING}
+    assert found["root"].body is not None
+    assert found["root"].status == used
+    assert found["default"].status == {"state": "Open", "allocated": NOTHING}
+
+
+def test_without_an_object_of_volcano_no_queue_is_made() -> None:
+    assert not list(statuses({}, [], {}, NOW))
+
+
+def test_a_group_that_its_queue_and_the_cluster_can_have_is_taken_up() -> None:
+    """The first two groups are within the capability of their queue, the third is not; the fourth asks nothing."""
+    nodes = {"n": {"status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}}}
+
+    def group(at: int, **spec: Any) -> Object:
+        when = f"2026-01-01T00:00:0{at}Z"
+        return {"metadata": {"creationTimestamp": when}, "spec": {"queue": "q", **spec}, "status": {"phase": "Pending"}}
+
+    groups = {
+        f"a/{at}": group(at, **({"minResources": {"cpu": cpu}} if cpu else {})) for at, cpu in enumerate((1, 2, 1, 0))
+    }
+    queue = Queue(name="q", quotas=(Quota(limit=(("cpu", 3000),)),))
+    found = statuses({"q": queue}, [], {POD_GROUPS: groups, NODES: nodes}, NOW)
+    taken = [each.key for each in found if each.kind is POD_GROUPS and (each.status or {})["phase"] == "Inqueue"]
+    assert taken == ["a/0", "a/1", "a/3"]
+    found = statuses({}, [], {POD_GROUPS: {"a/0": group(0, minResources={"cpu": 5})}, NODES: nodes}, NOW)
+    assert [(each.status or {})["phase"] for each in found if each.kind is POD_GROUPS] == ["Pending"]
 
 
 def test_counts_of_queues_are_no_longer_written_and_its_state_is_kept() -> None:
@@ -87,5 +121,5 @@ def test_counts_of_queues_are_no_longer_written_and_its_state_is_kept() -> None:
     assert queue_status({"status": old}, {"cpu": 6000, "pods": 6}) == {
         "state": "Closing",
         "reservation": {},
-        "allocated": {"memory": "0", "cpu": "6", "pods": "6"},
+        "allocated": {"cpu": "6", "memory": "0", "pods": "6"},
     }

@@ -34,10 +34,10 @@ def config_map(text: str) -> Object:
     return {"metadata": {"name": "c", "uid": "u"}, "data": {"volcano-scheduler.conf": text}}
 
 
-def test_without_one_queues_are_as_they_are() -> None:
+def test_without_one_queues_share_by_weight_and_reclaim_what_they_deserve() -> None:
     assert configuration({"volcano-system/other": {"data": {"x": "y"}}}) is NONE
     queue = read_queue("q", {"deserved": {"cpu": 4}})
-    assert (queue.parent, queue.order, queue.preemption.within) == ("", QueueOrder.PRIORITY, WithinQueue.NEVER)
+    assert (queue.parent, queue.order, queue.preemption.within) == ("root", QueueOrder.PRIORITY, WithinQueue.NEVER)
     assert queue.preemption.reclaim is ReclaimWithinCohort.ANY
 
 

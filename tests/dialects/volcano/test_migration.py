@@ -68,5 +68,5 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: py
     file.write_text(f"{{apiVersion: {SCHEDULING}, kind: Queue, metadata: {{name: a}}, spec: {{}}}}")
     assert call(monkeypatch, "migrate", str(file), "--from", "volcano") == 0
     out = capsys.readouterr().out
-    assert "Queue a: the queue a, open" in out
+    assert "Queue a: the queue a below root, open" in out
     assert "stop Volcano's scheduler" in out

@@ -30,9 +30,9 @@ def test_a_queue() -> None:
 @pytest.mark.parametrize(
     ("spec", "state", "expected"),
     [
-        ({"parent": "root"}, "Open", Queue(name="q")),
-        ({}, "Closed", Queue(name="q", state=QueueState.CLOSED)),
-        ({}, "Closing", Queue(name="q", state=QueueState.CLOSED)),
+        ({"parent": "root"}, "Open", Queue(name="q", parent="root")),
+        ({}, "Closed", Queue(name="q", parent="root", state=QueueState.CLOSED)),
+        ({}, "Closing", Queue(name="q", parent="root", state=QueueState.CLOSED)),
     ],
 )
 def test_a_queue_that_says_little(spec: Any, state: str, expected: Queue) -> None:
@@ -45,6 +45,6 @@ def test_a_queue_from_which_nothing_is_reclaimed() -> None:
 
 def test_one_that_cannot_be_read_is_held_and_says_so() -> None:
     odd = {"metadata": {"name": "odd"}, "spec": {"weight": "much"}}
-    (queue,) = define({QUEUES: {"odd": odd, "root": {"metadata": {"name": "root"}}}}).queues
-    assert (queue.name, queue.state) == ("odd", QueueState.HELD)
+    queue, root = define({QUEUES: {"odd": odd, "root": {"metadata": {"name": "root"}}}}).queues
+    assert (queue.name, queue.state, root.name) == ("odd", QueueState.HELD, "root")
     assert fault_of(odd) == "spec.weight: 'much' is no whole number from 0 to 2147483647"

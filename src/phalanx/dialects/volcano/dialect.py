@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from phalanx.client.kind import NAMESPACES, NODES, PRIORITY_CLASSES, Kind
 from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
-from phalanx.dialects.volcano import answers, gangs, kinds, settings
+from phalanx.dialects.volcano import gangs, kinds, settings
 from phalanx.dialects.volcano.admission import POLICIES
+from phalanx.dialects.volcano.answers import statuses
 from phalanx.dialects.volcano.definitions import queues
 from phalanx.dialects.volcano.definitions.configuration import CONFIGURATIONS
 from phalanx.dialects.volcano.definitions.queues import VolcanoDefinitions
@@ -32,7 +33,7 @@ class Volcano:
         kinds.COLOCATIONS,
     )
     by_status: Final[Mapping[Kind, tuple[str, ...]]] = {kinds.QUEUES: ("state",)}
-    # NODES: read to count the nodes of HyperNodes
+    # NODES: read to count the nodes of HyperNodes, and all that nodes have
     answer_kinds: Final[tuple[Kind, ...]] = (kinds.POD_GROUPS, kinds.QUEUES, kinds.HYPER_NODES, NODES)
     crds: Final = "volcano/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
@@ -53,14 +54,13 @@ class Volcano:
         return gangs.gang_of(answer)
 
     def answer(self, defined: VolcanoDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-        return answers.answer(told, objects, now)
+        return statuses.answer(told, objects, now)
 
     def statuses(
         self, defined: VolcanoDefinitions, everyone: Iterable[Told], objects: Objects, now: str
     ) -> Iterable[Answer]:
-        parents = {queue.name: queue.parent for queue in defined.queues}
-        yield from answers.statuses(parents, everyone, objects, now)
-        yield from answers.hyper_nodes(defined.hyper_nodes, objects)
+        yield from statuses.statuses({queue.name: queue for queue in defined.queues}, everyone, objects, now)
+        yield from statuses.hyper_nodes(defined.hyper_nodes, objects)
 
 
 VOLCANO: Final = Volcano()

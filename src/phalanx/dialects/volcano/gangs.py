@@ -141,7 +141,7 @@ def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | 
         queue=said.queue if queue is None else queue or theirs,
         options=options,
         roles=roles,
-        priority=max(said.priority, defined.priorities.get(group.priority_class, said.priority)),
+        priority=defined.priorities.get(group.priority_class, defined.usual_priority),
         group=GroupClaim(
             minimum=group.minimum,
             of_role={} if roles else dict(group.tasks),

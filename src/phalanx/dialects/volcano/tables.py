@@ -39,7 +39,9 @@ POD_GROUP: Mapping[str, Use] = {
         "Role (held)", "what the pods that exist do not ask of it is held for those to come; names of quotas are not"
     ),
     "spec.queue": Becomes("Job.queue", "`default` if none is named"),
-    "spec.priorityClassName": Becomes("Job.priority", "the highest of this and the pods' own"),
+    "spec.priorityClassName": Becomes(
+        "Job.priority", "of the gang, whatever its pods say; none: the default class, or 0"
+    ),
     "spec.networkTopology": _NEAR,
     "spec.subGroupPolicy[].name": Ignored("the task of labelSelector names them"),
     "spec.subGroupPolicy[].labelSelector": Becomes("Group", "the task that volcano.sh/task-spec in matchLabels names"),

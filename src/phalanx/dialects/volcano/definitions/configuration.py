@@ -2,9 +2,9 @@
 
 
 The configuration is in a ConfigMap of the namespace `volcano-system`, under `volcano-scheduler.conf`. Without one,
-Volcano's Queues have the meaning of the plugin capacity, with reclaim. The configuration sets whether jobs preempt and
-reclaim, whether `deserved` or weights divide the cluster, and the order of jobs. `volcano.settings` has a row for each
-setting.
+Queues share by weight, as with Volcano's own default, and `deserved` is guaranteed and reclaimed. The configuration
+sets whether jobs preempt and reclaim, whether `deserved` or weights divide the cluster, and the order of jobs.
+`volcano.settings` has a row for each setting.
 
 An unreadable file counts as missing, and an event on the ConfigMap reports it. (Volcano keeps the last readable file.)
 
@@ -72,7 +72,7 @@ class Configuration:
     @property
     def fair(self) -> bool:
         """Return whether the queue with the lowest share comes first."""
-        return not self.plugins.keys().isdisjoint({"proportion", "capacity", "drf"})
+        return not self.said or not self.plugins.keys().isdisjoint({"proportion", "capacity", "drf"})
 
     @property
     def by_priority(self) -> bool:

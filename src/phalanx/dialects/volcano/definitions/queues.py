@@ -44,12 +44,13 @@ _STATES: Final = {"Closed": QueueState.CLOSED, "Closing": QueueState.CLOSED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoDefinitions(Definitions):
-    """Volcano's definitions. `names`: the names of the Queues. `priorities`: PriorityClass -> value. `hyper_nodes`: the
-    HyperNodes. `zones`: node -> NUMA zones. `redirects`: namespace -> the queue of its PodGroups that name no queue, or
-    `default`."""
+    """Volcano's definitions. `names`: the names of the Queues. `priorities`: PriorityClass -> value. `usual_priority`:
+    the priority of PodGroups without a class. `hyper_nodes`: the HyperNodes. `zones`: node -> NUMA zones. `redirects`:
+    namespace -> the queue of its PodGroups that name no queue, or `default`."""
 
     names: frozenset[str] = frozenset()
     priorities: Mapping[str, int] = field(default_factory=dict)
+    usual_priority: int = 0
     hyper_nodes: HyperNodes = NO_HYPER_NODES
     zones: Mapping[str, tuple[Zone, ...]] = field(default_factory=dict)
     redirects: Mapping[str, str] = field(default_factory=dict)
@@ -87,6 +88,9 @@ def define(objects: Objects) -> VolcanoDefinitions:
         hyper_nodes=hyper_nodes,
         zones=read_zones(objects.get(kinds.NUMA_TOPOLOGIES, {})),
         priorities={name: int(one.get("value") or 0) for name, one in classes.items()},
+        usual_priority=min(
+            (int(one.get("value") or 0) for one in classes.values() if one.get("globalDefault")), default=0
+        ),
         redirects=_redirects(objects.get(NAMESPACES, {})),
     )
 

@@ -48,7 +48,7 @@ class CommandController:
 
     async def _look(self, command: Object) -> None:
         named, action = command.get("target") or {}, str(command.get("action") or "")
-        name, space, uid = str(named.get("name") or ""), command["metadata"]["namespace"], named.get("uid")
+        name, space = str(named.get("name") or ""), command["metadata"]["namespace"]
         kind = QUEUES if named.get("kind") == QUEUES.name else JOBS
         target = await self._target(kind, name, "" if kind is QUEUES else space)
         try:
@@ -64,7 +64,7 @@ class CommandController:
                 await self._operate(target, action)
             else:
                 log.warning("a command on the queue %s in %s counts only in %s", name, space, _OF_QUEUES)
-        elif target["metadata"]["uid"] == uid:
+        else:  # the uid in `target` is not compared, as in Volcano: people write Commands by hand
             text = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
             self._recorder.tell(COMPONENT, target, "Normal", "CommandIssued", text)
             self._to_job(f"{space}/{name}", action)

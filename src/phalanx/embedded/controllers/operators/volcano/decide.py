@@ -262,7 +262,8 @@ def _counts(scene: Scene) -> dict[str, int]:
 def _status(
     scene: Scene, after: str, *, killed: bool = False, ended: bool = False, creating: Iterable[tuple[Task, int]] = ()
 ) -> dict[str, Any]:
-    """The status in the phase `after`. `killed`: the whole job is. `creating`: pods that are about to be made."""
+    """Return the status in the phase `after`. `killed`: the whole job is taken away. `ended`: it has just finished.
+    Both raise the version. `creating`: pods that are about to be made."""
     old, now = scene.status, rfc3339(scene.now_s)
     state, conditions = dict(old.get("state") or {}), list(old.get("conditions") or ())
     if state.get("phase") != after:
@@ -274,7 +275,7 @@ def _status(
     counts["pending"] += len(making)
     status: dict[str, Any] = {"state": state, "conditions": conditions}
     numbers = {"minAvailable": scene.job.minimum, **counts}
-    numbers |= {"version": scene.version + killed, "retryCount": scene.retries}
+    numbers |= {"version": scene.version + (killed or ended), "retryCount": scene.retries}
     status |= {name: number for name, number in numbers.items() if number}
     if tasks := _task_counts(scene, making):
         status["taskStatusCount"] = tasks

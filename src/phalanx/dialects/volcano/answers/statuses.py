@@ -1,0 +1,238 @@
+"""The status that Volcano's users read: of PodGroups, and the allocated amounts of Queues.
+
+A PodGroup's phase is Pending, Inqueue (`enqueue` let it in, or its start was decided), Running (its minimum is bound or
+has ended), Completed (all its pods have ended) or Unknown (some of its pods run, fewer than its minimum). The numbers
+of PodGroups on Queues are not written, as in Volcano since 1.10.
+
+
+Source: pkg/scheduler/framework/session.go and pkg/scheduler/cache of v1.15.1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+from phalanx.client.kind import NODES
+from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
+from phalanx.dialects.frame.peer_reasons import PEERS
+from phalanx.dialects.frame.pod_requests import Asked, amounts
+from phalanx.dialects.frame.quantities import quantity
+from phalanx.dialects.schema.fields import Misread
+from phalanx.dialects.volcano import kinds
+from phalanx.dialects.volcano.answers.enqueue import Claimant, taken_up
+from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes
+from phalanx.dialects.volcano.definitions.queues import DEFAULT
+from phalanx.dialects.volcano.gangs import OBJECT, read_pod_group
+from phalanx.model.pod import PODS
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Reason
+
+_COUNTS: Final = frozenset({"pending", "running", "inqueue", "completed", "unknown"})
+_OVER: Final = ("Succeeded", "Failed")
+# The Queues that there always are, as Volcano's scheduler makes them.
+_STANDING: Final[Mapping[str, Object]] = {kinds.ROOT: {"weight": 1, "reclaimable": False}, DEFAULT: {"weight": 1}}
+_NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}  # these two are always there
+
+
+class Phase(StrEnum):
+    """The phases of a PodGroup."""
+
+    PENDING = "Pending"
+    INQUEUE = "Inqueue"
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    UNKNOWN = "Unknown"
+
+
+def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
+    """Yield the status of a gang's PodGroup."""
+    key = f"{told.namespace}/{told.options.get(OBJECT, '')}"
+    if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
+        yield Answer(kind=kinds.POD_GROUPS, key=key, status=pod_group_status(group, told, now))
+
+
+def statuses(queues: Mapping[str, Queue], everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
+    """Yield the status of PodGroups without pods, of PodGroups that are taken up, and of Queues. `queues`: the queues
+    of the definitions by name."""
+    listed = list(everyone)
+    told = {f"{one.namespace}/{one.options.get(OBJECT, '')}": one for one in listed}
+    groups, there = objects.get(kinds.POD_GROUPS, {}), objects.get(kinds.QUEUES, {})
+    waiting: dict[str, Object] = {}
+    for key, group in groups.items():
+        status = group.get("status") or {} if key in told else pod_group_status(group, None, now)
+        if status.get("phase") == Phase.PENDING:
+            waiting[key] = status
+        if key not in told:
+            yield Answer(kind=kinds.POD_GROUPS, key=key, status=status)
+    for key in _taken_up(waiting, groups, told, queues, objects.get(NODES, {})):
+        yield Answer(kind=kinds.POD_GROUPS, key=key, status={**waiting[key], "phase": str(Phase.INQUEUE)})
+    used = _allocated({name: queue.parent for name, queue in queues.items()}, listed)
+    for name, queue in there.items():
+        yield Answer(kind=kinds.QUEUES, key=name, status=queue_status(queue, used.get(name, {})))
+    if groups or there:
+        yield from _standing_queues(there, used)
+
+
+def _standing_queues(there: Mapping[str, Object], used: Mapping[str, Asked]) -> Iterator[Answer]:
+    """Yield the two Queues that Volcano's scheduler makes when it starts. Here they are made with the first object of
+    Volcano's, so a cluster without such objects stays free of them."""
+    for name, spec in _STANDING.items():
+        if name not in there:
+            kind = {"apiVersion": kinds.QUEUES.api_version, "kind": kinds.QUEUES.name}
+            body: Object = {**kind, "metadata": {"name": name}, "spec": spec}
+            yield Answer(kind=kinds.QUEUES, key=name, body=body, status=queue_status(body, used.get(name, {})))
+
+
+def hyper_nodes(defined: HyperNodes, objects: Objects) -> Iterator[Answer]:
+    """Yield the status of HyperNodes: the number of nodes in each, including the HyperNodes below it."""
+    if not defined.all:
+        return
+    counts: Counter[str] = Counter()
+    for name, node in objects.get(NODES, {}).items():
+        counts.update(defined.around(name, (node.get("metadata") or {}).get("labels") or {}).values())
+    there = objects.get(kinds.HYPER_NODES, {})
+    for each in defined.all:
+        old = (there.get(each.name) or {}).get("status") or {}
+        yield Answer(kind=kinds.HYPER_NODES, key=each.name, status={**old, "nodeCount": counts[each.name]})
+
+
+def pod_group_status(group: Object, told: Told | None, now: str) -> Object:
+    """Return the status of a PodGroup. `told`: the gang of its pods; None if it has no pods. `now`: as a
+    metav1.Time."""
+    pods = [] if told is None else [pod for pod in told.owners if pod.get("kind") == "Pod"]
+    phases = [_phase_of(pod) for pod in pods]
+    counts = {name.lower(): phases.count(name) for name in ("Running", *_OVER)}
+    placed = sum(phase in _OVER or _has_node(pod) for pod, phase in zip(pods, phases, strict=True))
+    minimum, old = _minimum(group), group.get("status") or {}
+    ready = placed - counts["failed"] >= minimum
+    phase = Phase.INQUEUE if old.get("phase") == Phase.INQUEUE else Phase.PENDING
+    if told is not None and told.stage in (Stage.STARTING, Stage.RESERVED):
+        phase = Phase.INQUEUE
+    if counts["running"] and not ready:
+        phase = Phase.UNKNOWN
+    elif pods and placed >= minimum:
+        phase = Phase.COMPLETED if placed == counts["succeeded"] + counts["failed"] else Phase.RUNNING
+    said = _said(ready, pods, None if told is None else told.reason, f"{max(0, minimum - placed)}/{len(pods)}")
+    status: Object = {"phase": str(phase)} | {name: count for name, count in counts.items() if count}
+    if conditions := list(_conditions(said, old.get("conditions") or (), now)):
+        status["conditions"] = conditions
+    return status
+
+
+def queue_status(queue: Object, used: Asked) -> Object:
+    """Return the status of a Queue with the allocated amounts `used`. Users and controllers set its state; only the
+    first state, Open, is set here."""
+    old = queue.get("status") or {}
+    said = {resource: quantity(resource, amount) for resource, amount in used.items()}
+    kept = {key: value for key, value in old.items() if key not in _COUNTS}
+    return {**kept, "state": old.get("state") or "Open", "allocated": {**_NOTHING_ALLOCATED, **said}}
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _taken_up(
+    waiting: Mapping[str, Object],
+    groups: Mapping[str, Object],
+    told: Mapping[str, Told],
+    queues: Mapping[str, Queue],
+    nodes: Mapping[str, Object],
+) -> Iterator[str]:
+    """Yield the keys of the waiting PodGroups that Volcano would take up now."""
+    if not waiting:
+        return
+    total: Asked = {}
+    for node in nodes.values():
+        for resource, amount in amounts((node.get("status") or {}).get("allocatable")).items():
+            total[resource] = total.get(resource, 0) + amount
+    limits = {name: dict(queue.quotas[0].limit) for name, queue in queues.items() if queue.quotas}
+    paths = {name: tuple(_path(name, queues)) for name in queues}
+    claimants = [_claimant(key, group, told.get(key), waits=key in waiting) for key, group in groups.items()]
+    yield from taken_up(claimants, total, limits, paths)
+
+
+def _path(name: str, queues: Mapping[str, Queue]) -> Iterator[str]:
+    """Yield the queue and all above it; a circle ends where it began."""
+    seen = set[str]()
+    while name in queues and name not in seen:
+        seen.add(name)
+        yield name
+        name = queues[name].parent
+
+
+def _claimant(key: str, group: Object, told: Told | None, *, waits: bool) -> Claimant:
+    spec, meta = group.get("spec") or {}, group.get("metadata") or {}
+    queue = told.queue if told is not None else str(spec.get("queue") or DEFAULT)
+    asks = {name: each for name, each in amounts(spec.get("minResources")).items() if name != PODS}
+    rank = (-float(told.priority if told is not None else 0), str(meta.get("creationTimestamp")), key)
+    holds = {} if told is None else {name: each for name, each in _held(told).items() if name != PODS}
+    return Claimant(key=key, queue=queue, asks=asks, holds=holds, waits=waits, rank=rank)
+
+
+def _minimum(group: Object) -> int:
+    try:
+        return read_pod_group(group.get("spec") or {}).minimum
+    except Misread:
+        return 1
+
+
+def _phase_of(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase") or "")
+
+
+def _has_node(pod: Object) -> bool:
+    return bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str, Asked]:
+    """Return the allocated amounts of each queue, including the queues below it."""
+    found: dict[str, Asked] = {}
+    for told in everyone:
+        held = _held(told)
+        queue, seen = told.queue, set[str]()
+        while held and queue and queue not in seen:
+            seen.add(queue)
+            total = found.setdefault(queue, {})
+            for resource, amount in held.items():
+                total[resource] = total.get(resource, 0) + amount
+            queue = parents.get(queue) or (kinds.ROOT if queue != kinds.ROOT else "")
+    return found
+
+
+def _held(told: Told) -> Asked:
+    """Return the amounts that a gang's start granted."""
+    total: Asked = {}
+    for each in told.pod_sets if told.stage not in (Stage.WAITING, Stage.FINISHED) else ():
+        for resource, value in {**dict(each.request), PODS: 1}.items():
+            total[resource] = total.get(resource, 0) + int(value) * each.placed
+    return {resource: amount for resource, amount in total.items() if amount}
+
+
+def _said(ready: bool, pods: Sequence[Object], reason: Reason | None, lacking: str) -> dict[str, tuple[str, str]]:
+    """Return the present conditions: type -> (reason, message). `ready`: the minimum is bound or has succeeded.
+    `lacking`: how many pods of how many are missing."""
+    if not pods:
+        return {}
+    if ready:
+        return {"Scheduled": ("tasks in gang are ready to be scheduled", "")}
+    lacking = f"{lacking} tasks in gang unschedulable: "
+    if reason is None:
+        return {"Unschedulable": ("NotEnoughResources", f"{lacking}pod group is not ready")}
+    word = PEERS[reason.code].volcano
+    named = word if isinstance(word, str) else str(reason.code)
+    return {"Unschedulable": (named, f"{lacking}{reason.code}: {reason.text}")}
+
+
+def _conditions(
+    said: Mapping[str, tuple[str, str]], old: Sequence[Mapping[str, Any]], now: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the conditions, at most one of each type. Old conditions of other types stay, as in Volcano, where the
+    newest counts."""
+    yield from (dict(one) for one in old if one.get("type") not in said)
+    for kind, (reason, message) in said.items():
+        before = next((one for one in old if one.get("type") == kind and one.get("reason") == reason), None)
+        since = (before or {}).get("lastTransitionTime") or now  # unchanged while the reason is
+        yield {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since}
