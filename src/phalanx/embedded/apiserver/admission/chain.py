@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Protocol
 
-from phalanx.embedded.apiserver.admission import limit_ranger, service_addresses
+from phalanx.embedded.apiserver.admission import limit_ranger, service_addresses, volcano
 from phalanx.embedded.apiserver.admission import resource_quota as quota
 from phalanx.embedded.apiserver.admission import service_account as accounts
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
@@ -404,6 +404,7 @@ PLUGINS: tuple[tuple[Plugin, frozenset[Key] | None], ...] = (
     (storage_object_in_use_protection, frozenset({CLAIMS, VOLUMES})),
     (volume_claim_resize, frozenset({CLAIMS})),
     (addresses, frozenset({SERVICES})),
+    (volcano.default, volcano.KINDS),
     (limited_priorities, frozenset({PODS})),
     (resource_quota, None),
 )

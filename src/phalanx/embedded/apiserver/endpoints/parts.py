@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver.admission import chain, pod_security
+from phalanx.embedded.apiserver.admission import chain, pod_security, volcano
+from phalanx.embedded.apiserver.admission.hooks.webhooks import Webhooks
 from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath, Forms, Policies, RightsOf
 from phalanx.embedded.apiserver.admission.resource_quota import Held
-from phalanx.embedded.apiserver.admission.webhooks import Webhooks
 from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta import metadata
 from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
@@ -155,6 +155,7 @@ class Knowledge:
     async def allow_deletion(self, resource: Resource, old: Object, user: User, *, dry_run: bool) -> bool:
         """Ask policies and webhooks about a deletion. Return whether that took time, in which the object may have
         changed. Raises `ApiError` where one refuses."""
+        volcano.check_deletion(resource, old, self._reader)
         self._policies.validate(resource, None, old, user, operation="DELETE")
         if not self._webhooks.any:
             return False
@@ -184,6 +185,7 @@ class Knowledge:
         warnings = []
         if beneath is WHOLE:
             self._guard(resource, obj, old, user)
+            volcano.check(resource, obj, old, self._reader)
         if beneath.name in _WITH_SPEC:
             warnings = pod_security.review(resource, obj, old, self._reader)
         decided = self._policies.validate(resource, obj, old, user, beneath=beneath, operation=operation)

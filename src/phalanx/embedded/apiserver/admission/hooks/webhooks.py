@@ -19,8 +19,8 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from phalanx.embedded.apiserver.admission.hooks.webhook_call import Caller, CallFailed
 from phalanx.embedded.apiserver.admission.policies import DEFINITIONS
-from phalanx.embedded.apiserver.admission.webhook_call import Caller, CallFailed
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
     GROUP,
     Bound,

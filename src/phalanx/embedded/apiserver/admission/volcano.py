@@ -1,0 +1,356 @@
+"""What Volcano's webhooks do, where Volcano's controllers run in this server's control plane.
+
+`default` writes the defaults into Jobs and Queues, and names the PodGroup of a pod of Volcano's scheduler that has
+none (`controllers.operators.volcano.around.pod_groups` makes it). `check` and `check_deletion` refuse what the webhooks
+refuse, with their code 400. On other clusters the dialect's admission policies refuse what can be judged from one
+object; here other objects are read too: queues that are absent, closed, or not leaves.
+
+Nobody but the control plane is held to less: its own writes pass here as well.
+
+Source: pkg/webhooks/admission and pkg/controllers/podgroup of Volcano v1.15.1.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.apimachinery.schema import formats, quantity, schema
+from phalanx.embedded.apiserver.registry.kinds.checks import Found
+from phalanx.embedded.apiserver.registry.kinds.pods import defaults
+from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec
+
+SCHEDULING, BATCH = "scheduling.volcano.sh", "batch.volcano.sh"
+PODS, JOBS, POD_GROUPS, QUEUES = ("", "pods"), (BATCH, "jobs"), (SCHEDULING, "podgroups"), (SCHEDULING, "queues")
+KINDS = frozenset({PODS, JOBS, QUEUES})
+SCHEDULER, ROOT, DEFAULT = "volcano", "root", "default"
+GROUP_NAME, OF_PODS = "scheduling.k8s.io/group-name", "podgroup-"
+_GROUPED = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet"})  # owners whose pods are one PodGroup
+_OTHER_GANGS = frozenset({GROUP_NAME, "scheduling.volcano.sh/group-name", "phalanx.dev/job"})
+_RETRIES, _DEPTH = 3, 5
+_PLUGINS = frozenset({"env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank"})
+_TOPOLOGY_POLICIES = frozenset({"", "none", "best-effort", "restricted", "single-numa-node"})
+_EVENTS = frozenset(
+    {"*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated"}
+)
+_ACTIONS = frozenset(
+    {"AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition"}
+    | {"TerminateJob", "CompleteJob", "ResumeJob"}
+)
+_CHANGEABLE = ("minAvailable", "priorityClassName", "volumes")  # volumes: the controller writes the names of claims
+
+
+class Reader(Protocol):
+    """Read access to what is stored."""
+
+    def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
+
+    def list(self, group: str, plural: str, namespace: str = "") -> Any: ...
+
+
+# --- defaults ---------------------------------------------------------------------------------------------------------
+
+
+def default(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """Write the defaults into an object, in place."""
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        return
+    if resource.key == JOBS:
+        _default_job(spec)
+    elif resource.key == QUEUES:
+        spec["weight"] = spec.get("weight") or 1
+        spec.setdefault("reclaimable", obj["metadata"].get("name") != ROOT)
+    elif old is None and spec.get("schedulerName") == SCHEDULER:
+        _join_group(obj["metadata"])
+
+
+def _default_job(spec: Object) -> None:
+    spec["maxRetry"] = spec.get("maxRetry") or _RETRIES
+    spec.setdefault("schedulerName", SCHEDULER)
+    spec["queue"] = spec.get("queue") or DEFAULT
+    tasks = spec.get("tasks")
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        return
+    for at, task in enumerate(tasks):
+        task["name"] = task.get("name") or f"default{at}"
+        task["maxRetry"] = task.get("maxRetry") or _RETRIES
+        if task.get("minAvailable") is None:
+            parts = task.get("partitionPolicy") or {}
+            fewest = _number(parts, "minPartitions") * _number(parts, "partitionSize")
+            task["minAvailable"] = fewest or _number(task, "replicas")
+    if not spec.get("minAvailable") and (total := sum(_number(task, "minAvailable") for task in tasks)):
+        spec["minAvailable"] = total
+
+
+def _join_group(meta: Object) -> None:
+    """Name the PodGroup of a pod that says none: that of its owner, or its own."""
+    said = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
+    owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
+    if not _OTHER_GANGS.isdisjoint(said) or (owner is not None and owner.get("kind") not in _GROUPED):
+        return
+    whose = meta.get("uid") if owner is None else owner.get("uid")
+    meta["annotations"] = {**(meta.get("annotations") or {}), GROUP_NAME: f"{OF_PODS}{whose}"}
+
+
+def _number(holder: Any, key: str) -> int:
+    found = holder.get(key) if isinstance(holder, Mapping) else None
+    return found if isinstance(found, int) else 0
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def check(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """Refuse what Volcano's webhooks refuse of a valid object. Raises `ApiError` 400."""
+    if obj["metadata"].get("deletionTimestamp"):
+        return
+    if resource.key == JOBS:
+        faults = _new_job(obj, reader) if old is None else _changed_job(obj["spec"], old["spec"])
+        _deny("validatejob.volcano.sh", faults)
+    elif resource.key == POD_GROUPS and old is None:
+        _deny(
+            "validatepodgroup.volcano.sh", _open_queue((obj.get("spec") or {}).get("queue") or "", "PodGroup", reader)
+        )
+    elif resource.key == QUEUES:
+        _deny("validatequeue.volcano.sh", _queue(obj, old, reader))
+
+
+def check_deletion(resource: Resource, old: Object, reader: Reader) -> None:
+    """Refuse the deletion of a Queue that others need. Raises `ApiError` 400."""
+    if resource.key != QUEUES:
+        return
+    name = old["metadata"]["name"]
+    if name in (ROOT, DEFAULT):
+        _deny("validatequeue.volcano.sh", iter((f"`{name}` queue can not be deleted",)))
+    children = sorted(one["metadata"]["name"] for one in reader.list(*QUEUES) if _parent(one) == name)
+    if children:
+        text = f"queue {name} can not be deleted because it has {len(children)} child queues: {', '.join(children)}"
+        _deny("validatequeue.volcano.sh", iter((text,)))
+
+
+def _deny(webhook: str, faults: Iterator[str]) -> None:
+    if said := "; ".join(faults):
+        raise ApiError(400, "", f'admission webhook "{webhook}" denied the request: {said}')
+
+
+def _new_job(job: Object, reader: Reader) -> Iterator[str]:
+    spec = job["spec"]
+    tasks: Sequence[Object] = spec.get("tasks") or ()
+    for name, least in (("minAvailable", 0), ("maxRetry", 0), ("ttlSecondsAfterFinished", 0)):
+        if _number(spec, name) < least:
+            yield f"'{name}' must be >= {least}"
+    if not tasks:
+        yield "No task specified in job spec"
+        return
+    if "mpi" in (spec.get("plugins") or {}) and (missing := _missing_master(spec["plugins"]["mpi"], tasks)):
+        yield f"The specified mpi master task was not found: the job has no task {missing}"
+    names = [task["name"] for task in tasks]
+    for at, task in enumerate(tasks):
+        yield from _task(at, task, job)
+        if task["name"] in names[:at]:
+            yield f"duplicated task name {task['name']}"
+    if _number(spec, "minAvailable") > sum(_number(task, "replicas") for task in tasks):
+        yield "job 'minAvailable' should not be greater than total replicas in tasks"
+    yield from _policies(spec.get("policies") or (), "spec")
+    for name in spec.get("plugins") or ():
+        if name not in _PLUGINS:
+            yield f"unable to find job plugin: {name}"
+    yield from _volumes(spec.get("volumes") or ())
+    yield from _order(tasks)
+    yield from _open_queue(spec["queue"], "job", reader, leaf=True)
+
+
+def _missing_master(arguments: Sequence[str] | None, tasks: Sequence[Object]) -> str:
+    """Return the name of the task that is to be the master, if there is none of that name."""
+    said = [str(one).lstrip("-") for one in arguments or ()]
+    name = next((one.partition("=")[2] for one in said if one.startswith("master=")), "master")
+    return "" if any(task["name"] == name for task in tasks) else name
+
+
+def _task(at: int, task: Object, job: Object) -> Iterator[str]:
+    name, replicas, fewest = task["name"], _number(task, "replicas"), _number(task, "minAvailable")
+    where = f"in task: {name}, job: {job['metadata'].get('name')}"
+    if replicas < 0:
+        yield f"'replicas' < 0 {where}"
+    if fewest < 0:
+        yield f"'minAvailable' < 0 {where}"
+    if fewest > replicas:
+        yield f"'minAvailable' is greater than 'replicas' {where}"
+    parts = task.get("partitionPolicy")
+    if parts and _number(parts, "totalPartitions") * _number(parts, "partitionSize") != replicas:
+        yield f"'totalPartitions' times 'partitionSize' is not 'replicas' {where}"
+    for problem in formats.dns_label(name) or ():
+        yield f"{problem} {where}"
+    if task.get("topologyPolicy", "") not in _TOPOLOGY_POLICIES:
+        listed = ", ".join(sorted(_TOPOLOGY_POLICIES - {""}))
+        yield f"the topologyPolicy {task['topologyPolicy']} is none of {listed} {where}"
+    yield from _policies(task.get("policies") or (), f"spec.tasks[{at}]")
+    yield from _template(task.get("template"), f"spec.task[{at}].template")
+
+
+def _template(written: Any, path: str) -> Iterator[str]:
+    """Yield what is wrong with a pod template: it is decoded and checked like that of a PodTemplate."""
+    holder = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {}, "template": copy.deepcopy(written or {})}
+    try:
+        schema.decode(schema.type_of("io.k8s.api.core.v1.PodTemplate"), holder)
+    except schema.DecodeError as error:
+        yield f"{path}: {error}"
+        return
+    template: Object = holder["template"]  # type: ignore[assignment]  # a mapping, or it had not been decoded
+    template.setdefault("spec", {}).setdefault("containers", [])
+    defaults.pod_spec(template["spec"])
+    found: Found = []
+    pod_spec.template(found, template, path)
+    yield from (cause.line() for cause in found)
+
+
+def _policies(policies: Sequence[Object], where: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for policy in policies:
+        events = [*([policy["event"]] if policy.get("event") else ()), *(policy.get("events") or ())]
+        code = policy.get("exitCode")
+        if bool(events) == (code is not None):
+            yield f"{where}: must specify one of event and exitCode, and not both"
+        if code == 0:
+            yield f"{where}: 0 is not a valid error code"
+        yield from (f"{where}: invalid policy event: {event}" for event in events if event not in _EVENTS)
+        if policy.get("action") not in _ACTIONS:
+            yield f"{where}: invalid policy action: {policy.get('action', '')}"
+        yield from (f"{where}: duplicate event {event} in different policy" for event in events if event in seen)
+        seen.update(events)
+    if "*" in seen and len(seen) > 1:
+        yield f"{where}: if there's * here, no other policy should be here"
+
+
+def _volumes(volumes: Sequence[Object]) -> Iterator[str]:
+    paths = [volume.get("mountPath") for volume in volumes]
+    for at, volume in enumerate(volumes):
+        if not paths[at]:
+            yield f"spec.volumes[{at}]: mountPath is required"
+        elif paths[at] in paths[:at]:
+            yield f"duplicated mountPath: {paths[at]}"
+        if bool(volume.get("volumeClaim")) == bool(volume.get("volumeClaimName")):
+            yield f"spec.volumes[{at}]: either volumeClaim or volumeClaimName must be specified"
+
+
+def _order(tasks: Sequence[Object]) -> Iterator[str]:
+    """Refuse dependencies on tasks that are not there, and circles."""
+    waiting = {task["name"]: set((task.get("dependsOn") or {}).get("name") or ()) for task in tasks}
+    while ready := [name for name, others in waiting.items() if not others]:
+        for name in ready:
+            del waiting[name]
+        for others in waiting.values():
+            others.difference_update(ready)
+    if waiting:
+        yield "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
+
+
+def _changed_job(spec: Object, old: Object) -> Iterator[str]:
+    """Only its size and priority class may change."""
+    text = (
+        "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
+        "`PriorityClassName`"
+    )
+    tasks: Sequence[Object] = spec.get("tasks") or ()
+    for task in tasks:
+        if _number(task, "minAvailable") > _number(task, "replicas"):
+            yield f"'minAvailable' is greater than 'replicas' in task: {task['name']}"
+    if _number(spec, "minAvailable") > sum(_number(task, "replicas") for task in tasks):
+        yield "job 'minAvailable' must not be greater than total replicas"
+    if _fixed(spec) != _fixed(old):
+        yield text
+
+
+def _fixed(spec: Object) -> Object:
+    """Return what of a Job's spec may not change."""
+    kept = {key: value for key, value in spec.items() if key not in _CHANGEABLE}
+    sized = ("replicas", "minAvailable")
+    tasks = [{key: value for key, value in task.items() if key not in sized} for task in spec.get("tasks") or ()]
+    return {**kept, "tasks": tasks}
+
+
+# --- queues -----------------------------------------------------------------------------------------------------------
+
+
+def _open_queue(name: str, what: str, reader: Reader, *, leaf: bool = False) -> Iterator[str]:
+    """Refuse a queue that is absent, closed or, for jobs, not a leaf. A Phalanx Queue of that name counts first."""
+    if reader.get("phalanx.dev", "queues", "", name) is not None:
+        return
+    if leaf and name == ROOT:
+        yield "can not submit job to root queue"
+        return
+    queue = reader.get(*QUEUES, "", name)
+    if queue is None:
+        if name not in ("", DEFAULT):
+            yield f'unable to find {what} queue: queues.scheduling.volcano.sh "{name}" not found'
+        return
+    if (state := _state(queue)) != "Open":
+        yield f"can only submit {what} to queue with state `Open`, queue `{name}` status is `{state}`"
+    children = [one["metadata"]["name"] for one in reader.list(*QUEUES) if leaf and _parent(one) == name]
+    if children:
+        yield f"can only submit job to leaf queue, queue `{name}` has {len(children)} child queues"
+
+
+def _state(queue: Object) -> str:
+    return str((queue.get("status") or {}).get("state") or "Open")
+
+
+def _parent(queue: Object) -> str:
+    return str((queue.get("spec") or {}).get("parent") or "")
+
+
+def _queue(queue: Object, old: Object | None, reader: Reader) -> Iterator[str]:
+    name, spec = queue["metadata"]["name"], queue.get("spec") or {}
+    if _state(queue) not in ("Open", "Closed") and (old is None or _state(queue) != _state(old)):
+        yield f"queue state must be in [Open Closed], not {_state(queue)}"
+    capability, deserved = spec.get("capability") or {}, spec.get("deserved") or {}
+    guarantee = (spec.get("guarantee") or {}).get("resource") or {}
+    if _exceeds(deserved, capability, absent=None):
+        yield "deserved should be less equal than capability"
+    if _exceeds(guarantee, capability, absent=None):
+        yield "guarantee should be less equal than capability"
+    if _exceeds(guarantee, deserved, absent="0"):
+        yield "guarantee should be less equal than deserved"
+    yield from _hierarchy(queue["metadata"].get("annotations") or {})
+    parent = _parent(queue)
+    if name != ROOT and parent not in ("", ROOT) and (old is None or parent != _parent(old)):
+        yield from _below(name, parent, reader)
+
+
+def _exceeds(less: Object, more: Object, absent: str | None) -> bool:
+    """Return whether an amount of `less` is above that of `more`. `absent`: what an amount that is not there means;
+    None: any amount."""
+    bounds: Iterator[tuple[Any, Any]] = ((amount, more.get(resource, absent)) for resource, amount in less.items())
+    return any(most is not None and quantity.of(amount) > quantity.of(most) for amount, most in bounds)
+
+
+def _hierarchy(annotations: Mapping[str, str]) -> Iterator[str]:
+    path = annotations.get("volcano.sh/hierarchy", "")
+    weights = annotations.get("volcano.sh/hierarchy-weights", "")
+    if len(path.split("/")) != len(weights.split("/")):
+        yield "volcano.sh/hierarchy and volcano.sh/hierarchy-weights must have the same length"
+
+
+def _below(name: str, parent: str, reader: Reader) -> Iterator[str]:
+    """Refuse a parent that is absent, runs pods, or is too deep already."""
+    if parent == name:
+        yield f"the parent of queue {name} can not be itself"
+        return
+    depth, above = 1, parent
+    while above not in ("", ROOT):
+        queue = reader.get(*QUEUES, "", above)
+        if queue is None:
+            yield f'failed to get parent queue of queue {name}: queues.scheduling.volcano.sh "{above}" not found'
+            return
+        depth, above = depth + 1, _parent(queue)
+        if depth > _DEPTH or above == name:
+            yield f"queue {name} would be more than {_DEPTH} levels deep, or below itself"
+            return
+    found = reader.get(*QUEUES, "", parent) or {}
+    pods = str(((found.get("status") or {}).get("allocated") or {}).get("pods") or "0")
+    if pods != "0":
+        yield f"queue {parent} cannot be the parent queue of queue {name} because it has allocated Pods: {pods}"
