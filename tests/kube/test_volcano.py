@@ -114,6 +114,21 @@ def test_of_each_task_so_many_must_be_there() -> None:
     play(scene())
 
 
+def test_where_one_pod_is_enough_it_is_any_one() -> None:
+    """The oldest fits nowhere: the gang starts with another, and the oldest joins when there is a node for it."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)], dialects=ON)
+        group(stage, "g", minMember=1, minTaskMember={"big": 1, "small": 1})
+        stage.put(member("big", "g", "4", task_spec="big"), member("small", "g", task_spec="small"))
+        async with stage.scheduler():
+            await stage.until(lambda: set(stage.api.bound()) == {"small"})
+            stage.put_node(node("n2", 4))
+            await stage.until(lambda: set(stage.api.bound()) == {"small", "big"})
+
+    play(scene())
+
+
 def test_the_group_tells_how_it_goes() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 1)], dialects=ON)
@@ -205,8 +220,8 @@ def test_a_queue_tells_what_its_jobs_hold_and_keeps_its_state() -> None:
         stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "lab"}, "spec": {}})
         stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "vision"}, "spec": {"parent": "lab"}})
         group(stage, "g", queue="vision")
-        native = double.job("native", 1)
-        native["metadata"]["labels"]["phalanx.dev/queue"] = "vision"
+        native = double.pod("native", "1")
+        native["metadata"]["labels"] = {"phalanx.dev/queue": "vision"}
         stage.put(member("a", "g", "2"), native)
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 2)
@@ -219,6 +234,9 @@ def test_a_queue_tells_what_its_jobs_hold_and_keeps_its_state() -> None:
                 )
             stage.finish("a")
             await stage.until(lambda: stage.api.objects[VOLCANO_QUEUES]["vision"]["status"]["allocated"]["cpu"] == "1")
+            stage.finish("native")
+            none = {"cpu": "0", "memory": "0"}  # what is not used any more is no longer named
+            await stage.until(lambda: stage.api.objects[VOLCANO_QUEUES]["vision"]["status"]["allocated"] == none)
 
     play(scene())
 

@@ -42,9 +42,10 @@ from phalanx.embedded.controllers.operators.mpi_job.controller import MPIJobCont
 from phalanx.embedded.controllers.operators.profiles import ProfileController, Profiles
 from phalanx.embedded.controllers.operators.train_job.controller import TrainJobController
 from phalanx.embedded.controllers.operators.training.controller import TrainingController
-from phalanx.embedded.controllers.operators.volcano.commands import CommandController, QueueController
+from phalanx.embedded.controllers.operators.volcano.around.commands import CommandController, QueueController
+from phalanx.embedded.controllers.operators.volcano.around.flows import CRONS, JobFlowController
+from phalanx.embedded.controllers.operators.volcano.around.pod_groups import PodGroupController
 from phalanx.embedded.controllers.operators.volcano.controller import VolcanoJobController
-from phalanx.embedded.controllers.operators.volcano.flows import CRONS, JobFlowController
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, Informers
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.reconciler import Reconciler
@@ -157,6 +158,7 @@ def _loops(
         MPIJobController(calls, index, recorder, retry=retry, clock=clock).loop,
         TrainJobController(calls, recorder, retry=retry, clock=clock).loop,
         QueueController(calls, recorder, retry=retry).loop,
+        PodGroupController(calls, recorder, retry=retry).loop,
         JobFlowController(calls, recorder, retry=retry).loop,
         CronJobController(calls, recorder, CRONS, retry=retry, clock=clock).loop,
     )

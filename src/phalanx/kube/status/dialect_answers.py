@@ -300,10 +300,8 @@ class DialectAnswers:
         if old != known[answer.kind, answer.key]:
             self._later(about, self._now_s() + _AGAIN_S)
             return
-        changed = {key: value for key, value in answer.status.items() if key not in old or old[key] != value}
-        gone = {key: None for key in old if key not in answer.status}
         meta = {name: there["metadata"][name] for name in ("uid", "resourceVersion")}
-        body = {"metadata": meta, "status": {**gone, **changed}}
+        body = {"metadata": meta, "status": _merging(old, answer.status)}
         patch = partial(self._api.patch, answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
         try:
             after = await patch(subresource="" if answer.plain else "status")
@@ -375,6 +373,19 @@ class DialectAnswers:
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": wanted}}
         after = await self._api.patch(answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
         self._informers(answer.kind).observe(after)
+
+
+def _merging(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
+    """Return the merge patch that makes `new` of `old`."""
+    found: Object = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            if before != value:
+                found[key] = _merging(before, value)
+        elif key not in old or before != value:
+            found[key] = value
+    return found
 
 
 def _says(there: Any, wanted: Any) -> bool:

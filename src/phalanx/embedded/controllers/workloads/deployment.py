@@ -26,6 +26,8 @@ from phalanx.embedded.controllers.workloads.rollout import Size, bounds, step
 
 COMPONENT = "deployment-controller"
 HASH, REVISION = "pod-template-hash", "deployment.kubernetes.io/revision"
+# Annotations of a Deployment that its ReplicaSets do not get.
+_OWN_ANNOTATIONS = ("deployment.kubernetes.io/", "kubectl.kubernetes.io/last-applied-configuration")
 
 
 class DeploymentController:
@@ -122,6 +124,8 @@ def _replica_set(deployment: Object, revision: int) -> Object:
     template = spec["template"]
     labels = {**((template.get("metadata") or {}).get("labels") or {}), **mark}
     selector = {**spec["selector"], "matchLabels": {**(spec["selector"].get("matchLabels") or {}), **mark}}
+    said = meta.get("annotations") or {}
+    kept = {key: text for key, text in said.items() if not key.startswith(_OWN_ANNOTATIONS)}
     return {
         "apiVersion": REPLICA_SETS.api_version,
         "kind": REPLICA_SETS.name,
@@ -129,7 +133,7 @@ def _replica_set(deployment: Object, revision: int) -> Object:
             "name": _set_name(deployment),
             "namespace": meta["namespace"],
             "labels": labels,
-            "annotations": {REVISION: str(revision)},
+            "annotations": {**kept, REVISION: str(revision)},
             "ownerReferences": [owner_reference(DEPLOYMENTS, deployment)],
         },
         "spec": {

@@ -17,7 +17,9 @@ from phalanx.model.job import Group, Role, gang_error, gang_tree
 from phalanx.model.pod import Shape
 from phalanx.model.reason import Reason, ReasonCode
 
-SURPLUS = ":surplus"  # no group of a dialect has such a name
+# No group of a dialect has such a name.
+SURPLUS = ":surplus"
+ANY_ONE = ":any-one"  # of pods of different shapes that one of starts
 
 
 def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], there: int) -> Role:

@@ -26,7 +26,7 @@ from phalanx.client.kind import PODS
 from phalanx.dialects.frame.dialect import Charging, Claim, GroupClaim, Owner, PodUpdate, RoleClaim, Said
 from phalanx.dialects.frameworks.form import LATER
 from phalanx.dialects.schema.fields import duration_s
-from phalanx.kube.gang.spec.declared_roles import grouped_role, groups_in_use, missing_of_declared
+from phalanx.kube.gang.spec.declared_roles import ANY_ONE, grouped_role, groups_in_use, missing_of_declared
 from phalanx.kube.gang.spec.held_resources import GangSpecError, equal_pieces, read_resources, remaining_resources
 from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, read_option, single_value
 from phalanx.kube.read import labels
@@ -166,6 +166,8 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
             rows = [(replace(role, shape=charged(role.shape, theirs.charging)), source) for role, source in rows]
         if members.declared:
             said["groups"] = groups_in_use(said.get("groups", ()), [role.group for role, _ in rows])
+        if any(role.group == ANY_ONE for role, _ in rows):
+            said["groups"] = (*said.get("groups", ()), Group(name=ANY_ONE, minimum=1))
         _check_jobs(members.jobs)
         blocked = _obstacle(members) or (None if theirs is None else theirs.blocked)
         if blocked is None and defaults.gang(queue):
@@ -318,9 +320,12 @@ def _by_role(pods: Sequence[Pod]) -> Mapping[str, int]:
 
 
 def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: Mapping[str, int]) -> list[RoleSource]:
-    """The oldest of each role, and the oldest of all, are those that must start together."""
+    """The oldest of each role, and the oldest of all, are those that must start together. Where one pod is enough, it
+    is any one: the others may fit nowhere."""
     rows = bare_pod_roles(pods, group.minimum, group.of_role)
     count, size = equal_pieces(remaining_resources(group.whole, (pod.requests for pod in pods)), None, largest)
+    if group.minimum == 1 and len(rows) > 1 and not (group.of_role or count):
+        rows = [(replace(role, minimum=1, group=ANY_ONE), source) for role, source in rows]
     return rows + ([_unborn(count, size, pods[0])] if count else [])
 
 

@@ -7,6 +7,5 @@ pods         the pods and the PodGroup of a Job
 policies     which action follows from what happened
 decide       what becomes of a Job
 controller   does it
-commands     what users ask for once; queues that close
-flows        Jobs that follow each other, and Jobs made by a schedule
+around       commands, queues that close, flows, PodGroups of other pods
 """

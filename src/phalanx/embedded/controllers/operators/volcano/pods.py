@@ -155,6 +155,12 @@ def least_resources(job: JobSpec, priorities: Mapping[str, int]) -> dict[str, st
     return {resource: _quantity(resource, amount) for resource, amount in sorted(total.items())}
 
 
+def least_of(spec: Mapping[str, Any], pods: int) -> dict[str, str]:
+    """Return what so many pods of one spec ask for."""
+    found = _requests(spec)
+    return {resource: _quantity(resource, amount * pods) for resource, amount in sorted(found.items())}
+
+
 def _least_pods(job: JobSpec, tasks: Sequence[Task]) -> Iterator[tuple[Task, int]]:
     left = job.minimum
     if left < sum(task.minimum for task in tasks):

@@ -1,0 +1,104 @@
+"""Makes the PodGroups of pods of Volcano's scheduler that name none: one for each owner, or for each pod without one.
+
+The API server names the group on each such pod when the pod is created (`apiserver.admission.volcano`), so the
+scheduler never sees a pod without its group. `scheduling.volcano.sh/group-min-member` on the owner (a ReplicaSet, which
+has the annotations of its Deployment, a StatefulSet or a DaemonSet) says how many pods start together; without it each
+pod starts by itself.
+
+Source: pkg/controllers/podgroup of Volcano v1.15.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.kind import PODS, Kind
+from phalanx.embedded.controllers.operators.volcano import kinds
+from phalanx.embedded.controllers.operators.volcano.pods import least_of
+from phalanx.embedded.controllers.runtime.calls import Calls, gone
+from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_terminal, owner_reference
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.work_queue import Retry
+
+_OF_PODS: Final = "podgroup-"  # the beginning of the names that the API server gives
+_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
+_QUEUE: Final = "scheduling.volcano.sh/queue-name"
+_TOPOLOGY_MODE: Final = f"{kinds.PREFIX}network-topology-mode"
+_TOPOLOGY_TIER: Final = f"{kinds.PREFIX}network-topology-highest-tier"
+_OWNERS: Final = {
+    kind: Kind(group="apps", plural=plural, name=kind)
+    for kind, plural in (("ReplicaSet", "replicasets"), ("StatefulSet", "statefulsets"), ("DaemonSet", "daemonsets"))
+}
+
+
+class PodGroupController:
+    """Run `loop`."""
+
+    def __init__(self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None) -> None:
+        self._calls, self._recorder, self._groups = calls, recorder, calls.cache(kinds.POD_GROUPS)
+        self.loop = Reconciler(
+            calls,
+            recorder,
+            PODS,
+            self._look,
+            component=kinds.COMPONENT,
+            owns=(),
+            reads=(kinds.POD_GROUPS,),
+            retry=retry,
+        )
+
+    async def _look(self, pod: Object) -> None:
+        meta = pod["metadata"]
+        name = str((meta.get("annotations") or {}).get(kinds.GROUP_NAME) or "")
+        if not name.startswith(_OF_PODS) or is_terminal(pod) or f"{meta['namespace']}/{name}" in self._groups.objects:
+            return
+        of = controller_of(pod)
+        owner = None if of is None else await self._owner(of, meta["namespace"])
+        if of is not None and owner is None:
+            return  # the garbage collector takes the pod, too
+        try:
+            await self._calls.create(kinds.POD_GROUPS, make_group(name, pod, owner), meta["namespace"])
+        except ApiRefusal as refusal:
+            if refusal.reason == "AlreadyExists":
+                return
+            text = f"PodGroup {name}: {refusal}"
+            self._recorder.tell(kinds.COMPONENT, pod, "Warning", "FailedCreate", text)
+            raise
+
+    async def _owner(self, of: Mapping[str, Any], namespace: str) -> Object | None:
+        kind = _OWNERS.get(of["kind"])
+        try:
+            return None if kind is None else await self._calls.get(kind, of["name"], namespace)
+        except ApiRefusal as refusal:
+            if gone(refusal):
+                return None
+            raise
+
+
+def make_group(name: str, pod: Object, owner: Object | None) -> Object:
+    """Return the PodGroup of a pod and of all others of its owner. `owner`: None if the pod has none."""
+    meta, spec = pod["metadata"], pod.get("spec") or {}
+    said = {**((owner or {}).get("metadata", {}).get("annotations") or {}), **(meta.get("annotations") or {})}
+    text = str(said.get(_MIN_MEMBER) or "")
+    minimum = max(1, int(text)) if text.isdecimal() else 1
+    found: dict[str, Any] = {
+        "minMember": minimum,
+        "queue": said.get(_QUEUE) or "default",
+        "minResources": least_of(spec, minimum),
+    }
+    if spec.get("priorityClassName"):
+        found["priorityClassName"] = spec["priorityClassName"]
+    if tier := str(said.get(_TOPOLOGY_TIER) or ""):
+        mode = said.get(_TOPOLOGY_MODE) or "hard"
+        found["networkTopology"] = {"mode": mode} | ({"highestTierAllowed": int(tier)} if tier.isdecimal() else {})
+    kept = {key: value for key, value in said.items() if key.startswith(kinds.PREFIX)}
+    whose = owner_reference(PODS, pod) if owner is None else owner_reference(_OWNERS[owner["kind"]], owner)
+    return {
+        "apiVersion": kinds.POD_GROUPS.api_version,
+        "kind": kinds.POD_GROUPS.name,
+        "metadata": {"name": name, "namespace": meta["namespace"], "annotations": kept, "ownerReferences": [whose]},
+        "spec": found,
+    }
