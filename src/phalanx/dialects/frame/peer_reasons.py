@@ -56,7 +56,7 @@ PEERS: dict[ReasonCode, Words] = {
     ReasonCode.NEVER_FITS: Words("ExceedsMaxQuota", NOT_ENOUGH, SENTENCE, "BadConstraints"),
     ReasonCode.ROOM_KEPT: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
     ReasonCode.NO_NODE_MATCHES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "BadConstraints"),
-    ReasonCode.WAITING_FOR_MEMBERS: Words("PendingEvaluation", "NotEnoughTasks", SENTENCE, Ignored("jobs come whole")),
+    ReasonCode.WAITING_FOR_MEMBERS: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, Ignored("jobs come whole")),
     ReasonCode.QUOTA: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, Ignored("it has no namespaces")),
     ReasonCode.HELD: Words("Suspended", Ignored("its jobs have no hold"), SENTENCE, "JobHeldUser"),
     ReasonCode.QUEUE_HELD: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionDown"),

@@ -18,7 +18,7 @@ from typing import Any, Final
 from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
 from phalanx.dialects.frame.peer_reasons import PEERS
-from phalanx.dialects.frame.pod_requests import Asked, amounts
+from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.schema.fields import Misread
 from phalanx.dialects.volcano import kinds
@@ -26,7 +26,7 @@ from phalanx.dialects.volcano.answers.enqueue import Claimant, taken_up
 from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes
 from phalanx.dialects.volcano.definitions.queues import DEFAULT
 from phalanx.dialects.volcano.gangs import OBJECT, read_pod_group
-from phalanx.model.pod import PODS
+from phalanx.model.pod import PODS, Amount
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 
@@ -203,12 +203,24 @@ def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str
 
 
 def _held(told: Told) -> Asked:
-    """Return the amounts that a gang's start granted."""
+    """Return the amounts of a gang's pods: of those that its start granted. Where fewer are bound, because one is being
+    replaced, only these count."""
+    if told.stage in (Stage.WAITING, Stage.FINISHED):
+        return {}
     total: Asked = {}
-    for each in told.pod_sets if told.stage not in (Stage.WAITING, Stage.FINISHED) else ():
-        for resource, value in {**dict(each.request), PODS: 1}.items():
-            total[resource] = total.get(resource, 0) + int(value) * each.placed
+    bound = [pod for pod in told.owners if _has_node(pod) and _phase_of(pod) not in _OVER]
+    if 0 < len(bound) < sum(each.placed for each in told.pod_sets) and told.stage is Stage.RUNNING:
+        for pod in bound:
+            _add(total, {**pod_requests(pod["spec"]), PODS: 1}, 1)
+        return total
+    for each in told.pod_sets:
+        _add(total, {**dict(each.request), PODS: 1}, each.placed)
     return {resource: amount for resource, amount in total.items() if amount}
+
+
+def _add(total: Asked, amounts: Mapping[str, Amount], times: int) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = total.get(resource, 0) + int(amount) * times
 
 
 def _said(ready: bool, pods: Sequence[Object], reason: Reason | None, lacking: str) -> dict[str, tuple[str, str]]:
