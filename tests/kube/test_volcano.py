@@ -495,6 +495,30 @@ def test_within_a_queue_jobs_give_way_where_the_configuration_says_so() -> None:
     play(scene())
 
 
+def test_the_configuration_counts_in_volcanos_own_default_queue() -> None:
+    """Phalanx's Queue `default` does not stand in for it: the surplus pod gives way, and the queue tells what it has."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)], dialects=ON)
+        configure(stage, "enqueue, allocate, preempt", "priority gang proportion")
+        priority_class(stage, "high", 1000)
+        group(stage, "low", minMember=1)
+        group(stage, "high", minMember=1, priorityClassName="high")
+        stage.put(member("l0", "low"), member("l1", "low"))
+        async with stage.scheduler():
+            await stage.until(lambda: set(stage.api.bound()) == {"l0", "l1"})
+            await stage.until(lambda: "default" in stage.api.objects[VOLCANO_QUEUES])
+            stage.put(member("h", "high"))
+            await stage.until(lambda: set(stage.api.bound()) == {"l0", "h"})
+            held = {"cpu": "2", "memory": "0", "pods": "2"}
+            for name in ("default", "root"):
+                await stage.until(
+                    lambda name=name: stage.api.objects[VOLCANO_QUEUES][name]["status"]["allocated"] == held
+                )
+
+    play(scene())
+
+
 def test_of_a_queue_that_is_not_reclaimable_only_its_own_jobs_take() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 1)], dialects=ON)

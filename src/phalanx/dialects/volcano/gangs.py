@@ -20,7 +20,7 @@ from phalanx.dialects.frame.dialect import Claim, GroupClaim, Object, Objects, R
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.dialects.volcano import kinds
 from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes
-from phalanx.dialects.volcano.definitions.queues import DEFAULT, QUEUE_NAME, VolcanoDefinitions
+from phalanx.dialects.volcano.definitions.queues import QUEUE_NAME, VolcanoDefinitions
 from phalanx.model.pod import PODS
 from phalanx.model.queue import Bounds
 from phalanx.model.reason import Reason, ReasonCode
@@ -76,7 +76,7 @@ class PodGroup:
     """A PodGroup. `minimum`: minMember. `tasks`: task -> the number of its pods that must exist too. `whole`:
     minResources."""
 
-    queue: str = DEFAULT
+    queue: str = kinds.DEFAULT
     minimum: int = 1
     tasks: tuple[tuple[str, int], ...] = ()
     whole: Bounds = ()
@@ -114,31 +114,32 @@ def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | 
     Volcano's queues gets a claim too, so the queue counts it."""
     queue = kinds.queue_said(said.queue)
     if (name := said.options.get(OBJECT)) is None:
-        if queue is None and said.queue not in defined.names:
+        if queue is None and (said.queue == kinds.DEFAULT or said.queue not in defined.names):
             return None
-        return Claim(queue=said.queue if queue is None else queue, options=_sparing(said))
+        return Claim(queue=said.queue if queue is None else defined.in_tree(queue), options=_sparing(said))
+    own = defined.in_tree(queue) if queue else ""  # the pods' own queue, if they name one
     found = objects.get(kinds.POD_GROUPS, {}).get(f"{said.namespace}/{name}")
     if found is None:
         text = f"the PodGroup {name} of its pods does not exist yet: create it"
-        return Claim(queue=queue or "", blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
+        return Claim(queue=own, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
     try:
         group = read_pod_group(found.get("spec") or {})
     except Misread as error:
         text = f"the PodGroup {name}: {error}"
-        return Claim(queue=queue or "", blocked=Reason(code=ReasonCode.INVALID, text=text))
+        return Claim(queue=own, blocked=Reason(code=ReasonCode.INVALID, text=text))
     try:
         theirs = defined.queue_of(said.namespace, group.queue)
         options = dict(closeness(defined.hyper_nodes, group.topology))
         groups, roles = _partitions(defined.hyper_nodes, group, said.options)
     except LookupError as error:
-        return Claim(queue=queue or theirs, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
+        return Claim(queue=own or theirs, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
     if not _CLOSENESS.isdisjoint(said.options):  # Phalanx's own options take precedence
         options = {}
     options |= _sparing(said)
     if groups:
         options[_SUBGROUPS] = msgspec.json.encode(groups).decode()
     return Claim(
-        queue=said.queue if queue is None else queue or theirs,
+        queue=said.queue if queue is None else own or theirs,
         options=options,
         roles=roles,
         priority=defined.priorities.get(group.priority_class, defined.usual_priority),
@@ -182,7 +183,7 @@ def read_pod_group(spec: Any) -> PodGroup:
     tasks, minimum = said.weights("minTaskMember"), max(1, said.whole("minMember", 1))
     counted = minimum >= sum(count for _, count in tasks)
     return PodGroup(
-        queue=said.text("queue") or DEFAULT,
+        queue=said.text("queue") or kinds.DEFAULT,
         minimum=minimum,
         tasks=tuple((task, int(count)) for task, count in tasks if count >= 1 and counted),
         whole=tuple(

@@ -27,6 +27,7 @@ NUMA_TOPOLOGIES: Final = Kind(
     group="nodeinfo.volcano.sh", version="v1alpha1", plural="numatopologies", name="Numatopology", namespaced=False
 )
 ROOT: Final = "root"  # the topmost Queue
+DEFAULT: Final = "default"  # the Queue of PodGroups that name none
 _SAID: Final = "volcano/"
 
 
@@ -38,3 +39,9 @@ def said_queue(name: str) -> str:
 def queue_said(queue: str) -> str | None:
     """Return Volcano's Queue in a queue option; None if it names another queue."""
     return queue.removeprefix(_SAID) if queue.startswith(_SAID) else None
+
+
+def tree_name(queue: str) -> str:
+    """Return the name in the queue tree of a Queue of Volcano: its own. Volcano's Queue `default` has another, because
+    Phalanx has a Queue `default` of its own, with rules of its own."""
+    return f"{_SAID}{DEFAULT}" if queue == DEFAULT else queue

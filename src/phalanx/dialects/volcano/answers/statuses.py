@@ -24,7 +24,6 @@ from phalanx.dialects.schema.fields import Misread
 from phalanx.dialects.volcano import kinds
 from phalanx.dialects.volcano.answers.enqueue import Claimant, taken_up
 from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes
-from phalanx.dialects.volcano.definitions.queues import DEFAULT
 from phalanx.dialects.volcano.gangs import OBJECT, read_pod_group
 from phalanx.model.pod import PODS, Amount
 from phalanx.model.queue import Queue
@@ -33,7 +32,7 @@ from phalanx.model.reason import Reason
 _COUNTS: Final = frozenset({"pending", "running", "inqueue", "completed", "unknown"})
 _OVER: Final = ("Succeeded", "Failed")
 # The Queues that there always are, as Volcano's scheduler makes them.
-_STANDING: Final[Mapping[str, Object]] = {kinds.ROOT: {"weight": 1, "reclaimable": False}, DEFAULT: {"weight": 1}}
+_STANDING: Final[Mapping[str, Object]] = {kinds.ROOT: {"weight": 1, "reclaimable": False}, kinds.DEFAULT: {"weight": 1}}
 _NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}  # these two are always there
 
 
@@ -71,7 +70,7 @@ def statuses(queues: Mapping[str, Queue], everyone: Iterable[Told], objects: Obj
         yield Answer(kind=kinds.POD_GROUPS, key=key, status={**waiting[key], "phase": str(Phase.INQUEUE)})
     used = _allocated({name: queue.parent for name, queue in queues.items()}, listed)
     for name, queue in there.items():
-        yield Answer(kind=kinds.QUEUES, key=name, status=queue_status(queue, used.get(name, {})))
+        yield Answer(kind=kinds.QUEUES, key=name, status=queue_status(queue, used.get(kinds.tree_name(name), {})))
     if groups or there:
         yield from _standing_queues(there, used)
 
@@ -83,7 +82,9 @@ def _standing_queues(there: Mapping[str, Object], used: Mapping[str, Asked]) -> 
         if name not in there:
             kind = {"apiVersion": kinds.QUEUES.api_version, "kind": kinds.QUEUES.name}
             body: Object = {**kind, "metadata": {"name": name}, "spec": spec}
-            yield Answer(kind=kinds.QUEUES, key=name, body=body, status=queue_status(body, used.get(name, {})))
+            yield Answer(
+                kind=kinds.QUEUES, key=name, body=body, status=queue_status(body, used.get(kinds.tree_name(name), {}))
+            )
 
 
 def hyper_nodes(defined: HyperNodes, objects: Objects) -> Iterator[Answer]:
@@ -165,7 +166,7 @@ def _path(name: str, queues: Mapping[str, Queue]) -> Iterator[str]:
 
 def _claimant(key: str, group: Object, told: Told | None, *, waits: bool) -> Claimant:
     spec, meta = group.get("spec") or {}, group.get("metadata") or {}
-    queue = told.queue if told is not None else str(spec.get("queue") or DEFAULT)
+    queue = told.queue if told is not None else kinds.tree_name(str(spec.get("queue") or kinds.DEFAULT))
     asks = {name: each for name, each in amounts(spec.get("minResources")).items() if name != PODS}
     rank = (-float(told.priority if told is not None else 0), str(meta.get("creationTimestamp")), key)
     holds = {} if told is None else {name: each for name, each in _held(told).items() if name != PODS}
@@ -203,13 +204,13 @@ def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str
 
 
 def _held(told: Told) -> Asked:
-    """Return the amounts of a gang's pods: of those that its start granted. Where fewer are bound, because one is being
-    replaced, only these count."""
+    """Return the amounts of a gang's pods: of those that its start granted. Where other pods are bound, because some
+    are being replaced or joined later, these count."""
     if told.stage in (Stage.WAITING, Stage.FINISHED):
         return {}
     total: Asked = {}
     bound = [pod for pod in told.owners if _has_node(pod) and _phase_of(pod) not in _OVER]
-    if 0 < len(bound) < sum(each.placed for each in told.pod_sets) and told.stage is Stage.RUNNING:
+    if bound and len(bound) != sum(each.placed for each in told.pod_sets) and told.stage is Stage.RUNNING:
         for pod in bound:
             _add(total, {**pod_requests(pod["spec"]), PODS: 1}, 1)
         return total

@@ -34,7 +34,6 @@ from phalanx.model.queue import (
     WithinQueue,
 )
 
-DEFAULT: Final = "default"
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"  # annotation of a pod or a namespace
 _GROUP: Final = "nodegroup/"  # a flavor: the nodes of a node group
 _GROUP_LABEL: Final = "volcano.sh/nodegroup-name"
@@ -56,8 +55,13 @@ class VolcanoDefinitions(Definitions):
     redirects: Mapping[str, str] = field(default_factory=dict)
 
     def queue_of(self, namespace: str, queue: str) -> str:
-        """Return the queue of a PodGroup. `queue`: the queue that it names."""
-        return self.redirects.get(namespace, DEFAULT) if queue in ("", DEFAULT) else queue
+        """Return the name in the queue tree of a PodGroup's queue. `queue`: the queue that it names."""
+        said = self.redirects.get(namespace, kinds.DEFAULT) if queue in ("", kinds.DEFAULT) else queue
+        return self.in_tree(said)
+
+    def in_tree(self, queue: str) -> str:
+        """Return the name in the queue tree of a Queue; a Queue that does not exist keeps its name."""
+        return kinds.tree_name(queue) if queue in self.names else queue
 
     def places(self) -> Hashable:
         return (*self.hyper_nodes.all, *self.zones.items())
@@ -109,8 +113,8 @@ def read_queue(name: str, spec: Any, state: str = "", how: Configuration = NONE,
     owed = how.reclaims and (bool(quota.guaranteed) or how.proportional)
     own = QueueOrder.PRIORITY if how.by_priority else QueueOrder.FIFO
     return Queue(
-        name=name,
-        parent=top if parent in ("", kinds.ROOT) else parent,
+        name=kinds.tree_name(name),
+        parent=top if parent in ("", kinds.ROOT) else kinds.tree_name(parent),
         quotas=((quota,) if quota != Quota() else ()) + tuple(Quota(flavor=each) for each in _node_groups(said)),
         weight=float(said.whole("weight", 1, least=0)) or 1.0,
         priority=said.whole("priority"),
@@ -143,7 +147,7 @@ def _queue(name: str, obj: Object, how: Configuration, *, inner: bool) -> Queue:
     try:
         return read_queue(name, obj.get("spec") or {}, state, how, inner=inner)
     except Misread:
-        return Queue(name=name, state=QueueState.HELD)
+        return Queue(name=kinds.tree_name(name), state=QueueState.HELD)
 
 
 def _quota(said: Fields, how: Configuration) -> Quota:
