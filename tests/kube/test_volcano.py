@@ -340,7 +340,7 @@ def test_words_on_pods_without_a_group() -> None:
         async with stage.scheduler():
             await stage.until(lambda: "alone" in stage.api.bound())
             job = stage.cluster.jobs["default/pod:alone"].job
-            assert (job.queue, job.preemptible) == ("default", False)
+            assert (job.queue, job.preemptible) == ("volcano/default", False)
 
     play(scene())
 
@@ -496,7 +496,7 @@ def test_within_a_queue_jobs_give_way_where_the_configuration_says_so() -> None:
 
 
 def test_the_configuration_counts_in_volcanos_own_default_queue() -> None:
-    """Phalanx's Queue `default` does not stand in for it: the surplus pod gives way, and the queue tells what it has."""
+    """Phalanx's Queue `default` does not stand in for it: the surplus pod gives way, and the Queue shows its pods."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 2)], dialects=ON)

@@ -105,7 +105,7 @@ def test_a_namespace_redirects_groups_of_the_default_queue(queue: str, counts: s
     annotations = {"scheduling.volcano.sh/queue-name": "lab"}
     defined = define({NAMESPACES: {"ns": {"metadata": {"name": "ns", "annotations": annotations}}}})
     options = words({"annotations": {"scheduling.k8s.io/group-name": "g"}}, "volcano")
-    for namespace, expected in (("ns", counts), ("beside", queue or "default")):
+    for namespace, expected in (("ns", counts), ("beside", "other" if queue == "other" else "volcano/default")):
         said = Said(gang="x", namespace=namespace, queue=options["phalanx.dev/queue"], options=options)
         found = claim(defined, said, {POD_GROUPS: {f"{namespace}/g": {"spec": {"queue": queue}}}})
         assert found is not None

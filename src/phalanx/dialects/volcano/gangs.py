@@ -11,7 +11,7 @@ Source: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.g
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -112,12 +112,19 @@ def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 def claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | None:
     """Return the claim of a gang from its PodGroup; None if the gang is not Volcano's. A foreign gang in one of
     Volcano's queues gets a claim too, so the queue counts it."""
+    found = _claim(defined, said, objects)
+    if found is None or found.queue != kinds.tree_name(kinds.DEFAULT):
+        return found
+    return replace(found, queues=defined.standing)
+
+
+def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim | None:
     queue = kinds.queue_said(said.queue)
     if (name := said.options.get(OBJECT)) is None:
         if queue is None and (said.queue == kinds.DEFAULT or said.queue not in defined.names):
             return None
-        return Claim(queue=said.queue if queue is None else defined.in_tree(queue), options=_sparing(said))
-    own = defined.in_tree(queue) if queue else ""  # the pods' own queue, if they name one
+        return Claim(queue=said.queue if queue is None else kinds.tree_name(queue), options=_sparing(said))
+    own = kinds.tree_name(queue) if queue else ""  # the pods' own queue, if they name one
     found = objects.get(kinds.POD_GROUPS, {}).get(f"{said.namespace}/{name}")
     if found is None:
         text = f"the PodGroup {name} of its pods does not exist yet: create it"

@@ -43,11 +43,13 @@ _STATES: Final = {"Closed": QueueState.CLOSED, "Closing": QueueState.CLOSED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoDefinitions(Definitions):
-    """Volcano's definitions. `names`: the names of the Queues. `priorities`: PriorityClass -> value. `usual_priority`:
+    """Volcano's definitions. `names`: the names of the Queues. `standing`: the Queue `default` and its parent in the
+    queue tree, before the Queue exists. `priorities`: PriorityClass -> value. `usual_priority`:
     the priority of PodGroups without a class. `hyper_nodes`: the HyperNodes. `zones`: node -> NUMA zones. `redirects`:
     namespace -> the queue of its PodGroups that name no queue, or `default`."""
 
     names: frozenset[str] = frozenset()
+    standing: tuple[Queue, ...] = ()
     priorities: Mapping[str, int] = field(default_factory=dict)
     usual_priority: int = 0
     hyper_nodes: HyperNodes = NO_HYPER_NODES
@@ -57,11 +59,7 @@ class VolcanoDefinitions(Definitions):
     def queue_of(self, namespace: str, queue: str) -> str:
         """Return the name in the queue tree of a PodGroup's queue. `queue`: the queue that it names."""
         said = self.redirects.get(namespace, kinds.DEFAULT) if queue in ("", kinds.DEFAULT) else queue
-        return self.in_tree(said)
-
-    def in_tree(self, queue: str) -> str:
-        """Return the name in the queue tree of a Queue; a Queue that does not exist keeps its name."""
-        return kinds.tree_name(queue) if queue in self.names else queue
+        return kinds.tree_name(said)
 
     def places(self) -> Hashable:
         return (*self.hyper_nodes.all, *self.zones.items())
@@ -81,13 +79,15 @@ def define(objects: Objects) -> VolcanoDefinitions:
     how = configuration(objects.get(CONFIGURATIONS, {}))
     parents = {str((obj.get("spec") or {}).get("parent") or "") for obj in queues.values()}
     found = [_queue(name, obj, how, inner=name in parents) for name, obj in queues.items() if name != kinds.ROOT]
-    if how.fair and found:
-        found.append(Queue(name=kinds.ROOT, order=QueueOrder.FAIR))
+    root = (Queue(name=kinds.ROOT, order=QueueOrder.FAIR),) if how.fair else ()
+    standing = () if kinds.DEFAULT in queues else (*root, read_queue(kinds.DEFAULT, {}, how=how))
+    found += root if found else ()
     groups = sorted({quota.flavor for queue in found for quota in queue.quotas if quota.flavor})
     return VolcanoDefinitions(
         queues=tuple(found),
         flavors=tuple(Flavor(name=each, labels=((_GROUP_LABEL, each.removeprefix(_GROUP)),)) for each in groups),
         names=frozenset(queues),
+        standing=standing,
         topologies=(Topology(levels=hyper_nodes.levels),) if hyper_nodes.all else (),
         hyper_nodes=hyper_nodes,
         zones=read_zones(objects.get(kinds.NUMA_TOPOLOGIES, {})),
