@@ -74,7 +74,12 @@ def has_right(facts: Facts, usage: Usage, request: Request, victim: Work, loss: 
     if any(is_within(facts, usage, name, facts.zero) for name in side(facts, victim.queue, theirs)):
         return False
     keeps = is_within(facts, usage, mine, request.asks)
-    if rule.reclaim is ReclaimWithinCohort.ANY or (rule.reclaim is ReclaimWithinCohort.LOWER and lower):
+    equal = victim.job.priority == request.work.job.priority
+    if (
+        rule.reclaim is ReclaimWithinCohort.ANY
+        or (rule.reclaim is not ReclaimWithinCohort.NEVER and lower)
+        or (rule.reclaim is ReclaimWithinCohort.LOWER_OR_EQUAL and equal)
+    ):
         if keeps:
             return True
         if rule.down_to is ReclaimFloor.FAIR_SHARE and request.kind is Kind.JOB:

@@ -1,6 +1,6 @@
 """The part of the scenario language that describes queues, flavors, reservations and the policy.
 
-queue NAME parent=up order=fair strict weight=2 weight:gpu=3 priority=1 borrow=none state=held since=40 gang=off
+queue NAME parent=up order=fair strict weight=2 weight:gpu=3 priority=1 fenced borrow=none state=held since=40 gang=off
       guaranteed:cpu=4 limit:cpu=8 lend:cpu=1       of all nodes; of a flavor's: spot/guaranteed:cpu=4 spot/group=a …
       next-before-borrowing preempt-before-next prefer-preemption      between flavors
       within=lower reclaim=any down-to=fair-share borrowing[=THRESHOLD] consolidate       what its jobs may preempt
@@ -63,6 +63,7 @@ def queue(name: str, words: Words) -> Queue:
         order=QueueOrder(words.option("order", "priority")),
         strict=words.flag("strict"),
         priority=int(words.option("priority", "0")),
+        fenced=words.flag("fenced"),
         borrow=BorrowingPolicy(words.option("borrow", "all")),
         preemption=preemption(words),
         total=limits(words, "total:"),

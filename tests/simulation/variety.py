@@ -107,7 +107,7 @@ class Variety:
         """By usage is drawn aside, as limits per job are."""
         aside = Random()
         aside.setstate(self.random.getstate())
-        drawn = self.random.choice([order for order in QueueOrder if order is not QueueOrder.USAGE])
+        drawn = self.random.choice([QueueOrder.PRIORITY, QueueOrder.FIFO, QueueOrder.FAIR, QueueOrder.MULTIFACTOR])
         return QueueOrder.USAGE if aside.random() < 0.15 else drawn
 
     def a_limit_per_job(self) -> Limits:
@@ -139,11 +139,19 @@ class Variety:
             )
         return found
 
+    def a_reclaim(self, least: int) -> ReclaimWithinCohort:
+        """Of victims of equal priority too: drawn aside, as orders by usage are."""
+        rules = [ReclaimWithinCohort.NEVER, ReclaimWithinCohort.LOWER, ReclaimWithinCohort.ANY]
+        aside = Random()
+        aside.setstate(self.random.getstate())
+        drawn = self.random.choice(rules[least:])
+        return ReclaimWithinCohort.LOWER_OR_EQUAL if aside.random() < 0.1 else drawn
+
     def a_preemption(self) -> QueuePreemption:
         random, least = self.random, int(self.crowded)
         return QueuePreemption(
             within=random.choice(list(WithinQueue)[least:]),
-            reclaim=random.choice(list(ReclaimWithinCohort)[least:]),
+            reclaim=self.a_reclaim(least),
             down_to=random.choice(list(ReclaimFloor)),
             borrowing=random.random() < 0.3,
             min_run_s=random.choice([0.0, 0.0, 30.0]),

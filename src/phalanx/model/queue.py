@@ -42,6 +42,7 @@ class ReclaimWithinCohort(StrEnum):
 
     NEVER = "never"
     LOWER = "lower"  # jobs of lower priority
+    LOWER_OR_EQUAL = "lower-or-equal"  # jobs of lower or equal priority (YuniKorn)
     ANY = "any"
 
 
@@ -120,6 +121,8 @@ class QueueOrder(StrEnum):
     PRIORITY = "priority"  # higher priority, then earlier submission; all queues below are one
     FIFO = "fifo"  # earlier submission, regardless of priority
     FAIR = "fair"  # the child with the lowest weighted dominant share first; a queue's own jobs by priority
+    TIERED = "tiered"  # children within their guarantee, then by the priority of queues, then as FAIR (KAI, Volcano)
+    FILL = "fill"  # the child with the highest priority (`fenced`), then the one that is least full (YuniKorn)
     MULTIFACTOR = "multifactor"  # Slurm's sum of age, size, fair share, queue, QOS and nice (`Policy.factors`)
     USAGE = "usage"  # the account with the lowest past usage relative to its shares; its jobs by priority
 
@@ -210,7 +213,8 @@ class Queue:
     `oversubscribed`: the guarantees of its children may exceed its own guarantee; each level's guarantee counts by
     itself (KAI). If False, such guarantees are an error, and no job of the queue or of a queue below it starts.
     `weight`: the weight of its share among its siblings.
-    `priority`: the order among siblings with equal shares, and a factor of `MULTIFACTOR`.
+    `priority`: the order among siblings with equal shares, and a factor of `MULTIFACTOR`. In `FILL` order it is added
+    to the priorities of its jobs, as the queues beside it see them; `fenced`: they see it alone.
     `state_since_s`: when the state was set; a draining queue still starts jobs that were submitted before.
     `accounts`: for `MULTIFACTOR`, Slurm's shares of the users in the queue: (user, shares or `PARENT`); a user who is
     not named has one share. For `USAGE`, the shares of the accounts (`Job.association`); an account without shares
@@ -232,6 +236,7 @@ class Queue:
     order: QueueOrder = QueueOrder.PRIORITY
     strict: bool = False
     priority: int = 0
+    fenced: bool = False
     borrow: BorrowingPolicy = BorrowingPolicy.ALL
     preemption: QueuePreemption = NO_PREEMPTION
     total: Limits = Limits()

@@ -365,7 +365,7 @@ def spare_pods(record: JobRecord) -> list[int]:
     """Return, by role, the number of pods that can leave without breaking the gang: the pods above the minimum, and all
     pods of optional members of a group."""
     roles = record.job.roles
-    if record.job.size is not GangSize.ELASTIC or record.phase is Phase.STOPPING:
+    if record.job.size not in (GangSize.ELASTIC, GangSize.IN_TURN) or record.phase is Phase.STOPPING:
         return [0] * len(roles)
     going = pods_by_role(record.leaving, len(roles)) if record.leaving else [0] * len(roles)
     left = [has - less for has, less in zip(record.placed, going, strict=True)]

@@ -39,7 +39,8 @@ from phalanx.model.queue import (
 from phalanx.state.classes import Gang
 
 ROOT = ""
-BY_HOLDINGS = frozenset({QueueOrder.FAIR, QueueOrder.USAGE})  # the next job depends on usage, now or in the past
+# The next job depends on usage, now or in the past.
+BY_HOLDINGS = frozenset({QueueOrder.FAIR, QueueOrder.TIERED, QueueOrder.FILL, QueueOrder.USAGE})
 
 Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor: all nodes
 Cost: TypeAlias = tuple[tuple[Key, Amount], ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from phalanx.model.job import Job
+from phalanx.model.job import GangSize, Job
 from phalanx.model.queue import QueueOrder
 from phalanx.state import queue_tree
 from phalanx.state.classes import Gang
@@ -46,7 +46,9 @@ def cell_of(
         terms = terms._replace(job=job.id)
     kind = Kind.GROWTH if whole else Kind.POD
     arrival_s, number = record.open[slot]
-    entry = QueuedRequest(BEHIND_ALL_S if kind is Kind.GROWTH else arrival_s, number, request)
+    if kind is Kind.GROWTH:
+        arrival_s = job.submitted_s if job.size is GangSize.IN_TURN else BEHIND_ALL_S
+    entry = QueuedRequest(arrival_s, number, request)
     return CellKey(int(kind), job.priority, slots, queue, terms), entry
 
 

@@ -8,7 +8,9 @@ picks among its children, and its own jobs compete like a child:
   guarantee come before those that would borrow for it;
 - by USAGE: the child that has used least in the past, then rank, with the same exception. The queue's own jobs compete
   account by account;
-- FAIR: the child with the lowest weighted dominant share, its head included; then higher queue priority; then rank.
+- FAIR: the child with the lowest weighted dominant share, its head included; then higher queue priority; then rank;
+- TIERED: those that stay within their guarantee; then higher queue priority; then as FAIR;
+- FILL: the highest priority that the queue sees (`seen_priority`); then the child that is least full; then rank.
 
 The winner's request is tried. Whatever comes of it, only the runners on its way to the root stand differently
 afterwards, so the next pick costs the depth of the tree times the logarithm of the children. Queues among which nothing
@@ -28,7 +30,7 @@ from math import inf
 from typing import NamedTuple, TypeAlias
 
 from phalanx.core.order.account_usage import AccountUsage
-from phalanx.core.order.rank import rank
+from phalanx.core.order.rank import rank, seen_priority
 from phalanx.core.quota import shares
 from phalanx.core.quota.ledger import QuotaLedger, within_guarantee
 from phalanx.model.queue import QueueOrder
@@ -244,9 +246,14 @@ class Tournament:
         runner.ranked = ranked
         if self.by_estimate:
             return ranked
-        if parent.order is QueueOrder.FAIR:
+        if parent.order is QueueOrder.FILL:
+            return -self.seen(runner, key.priority), self.fill(runner), ranked
+        if parent.order in (QueueOrder.FAIR, QueueOrder.TIERED):
             priority = runner.branch.queue.priority if runner.branch.queue is not None and runner.own is None else 0
-            return self.share(runner, cost_of(key)), -priority, ranked
+            share = self.share(runner, cost_of(key))
+            if parent.order is QueueOrder.TIERED:
+                return share > shares.NOTHING, -priority, share, ranked
+            return share, -priority, ranked
         if parent.order is QueueOrder.USAGE:
             ranked = (self.used(runner), *ranked)
         if not parent.contested:
@@ -263,6 +270,15 @@ class Tournament:
         if runner.own is not None:
             return shares.own_share(branch, self.ledger.account(branch).own, self.tree.pool, extra)
         return self.ledger.share(branch, extra)
+
+    def seen(self, runner: QueueCursor, priority: int) -> int:
+        if runner.own is not None:
+            return priority
+        return seen_priority(runner.last().branch, runner.branch, priority)
+
+    def fill(self, runner: QueueCursor) -> float:
+        account, own = self.ledger.account(runner.branch), runner.own is not None
+        return shares.fill(runner.branch, account.own if own else account.total, self.tree.pool, own=own)
 
     def borrows(self, runner: QueueCursor, contested: set[Key], extra: Cost) -> bool:
         """Return whether the head would borrow. Own jobs of an inner queue have no guarantee but what the queue's

@@ -212,7 +212,13 @@ class PreemptionPolicy:
         if rule is PreemptionRule.BORROWING:
             threshold = self.preemption.borrowing_threshold
             return lower if threshold is None else min(lower, clamped_priority(threshold))
-        return ANYBODY if self.preemption.reclaim is ReclaimWithinCohort.ANY else lower
+        match self.preemption.reclaim:
+            case ReclaimWithinCohort.ANY:
+                return ANYBODY
+            case ReclaimWithinCohort.LOWER_OR_EQUAL:
+                return lower + 1
+            case _:
+                return lower
 
     def _budget(self, queue: str) -> int:
         """Return how many more of the queue's jobs may be preempted in this hour."""

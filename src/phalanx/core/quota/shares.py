@@ -58,6 +58,22 @@ def dominant_share(branch: Branch, account: QueueUsage, pool: Mapping[Key, int],
     return most
 
 
+def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *, own: bool = False) -> float:
+    """Return how full the branch is: the largest part, over the resources, of its guarantee that it uses; of a resource
+    that it is guaranteed nothing of, of the limit of the nearest queue that has one, else of all that the cluster has.
+    `own`: of an inner queue's own jobs, which have no guarantee."""
+    most = 0.0
+    for key, amount in used.items():
+        if amount <= 0:
+            continue
+        if not own and key in branch.stated:
+            whole: Amount = branch.guaranteed[key] or amount
+        else:
+            whole = next((each.limit[key] for each in branch.path if key in each.limit), pool.get(key, 0))
+        most = max(most, float(amount / whole) if whole else inf)
+    return most
+
+
 def own_share(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], extra: Cost = ()) -> DominantShare:
     """Return the share of a queue's own jobs among its children: they are guaranteed nothing and weigh 1. `used`: by
     them alone."""

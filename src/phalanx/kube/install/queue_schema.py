@@ -196,15 +196,19 @@ SPEC = obj(
         "weights": numbers("Weights by resource, instead of `weight`.", _MOST_RESOURCES),
         "order": one_of(
             QueueOrder,
-            "Which job, and which child's, comes next. `fair`: the child with the lowest share. `usage`: the user, or "
-            "child, that has used least in the past.",
+            "Which job, and which child's, comes next. `fair`: the child with the lowest share. `tiered`: children "
+            "within their guarantee, then by the priority of queues, then by share. `fill`: the child with the job of "
+            "the highest priority, then the one that is least full. `usage`: the user, or child, that has used least "
+            "in the past.",
         ),
         "strict": flag("Its first job holds up those behind it (one that can never fit does not)."),
         "priority": {
             "type": "integer",
             "format": "int32",
-            "description": "Among siblings with equal shares, higher comes first; a factor of `multifactor`.",
+            "description": "Among siblings with equal shares, higher comes first; a factor of `multifactor`. With "
+            "`fill` above, it is added to the priorities of its jobs.",
         },
+        "fenced": flag("With `fill` above: beside other queues its jobs have the priority of the queue."),
         "borrow": one_of(BorrowingPolicy, "Whose jobs may use more than the guarantee."),
         "preemption": PREEMPTION,
         "limits": obj(

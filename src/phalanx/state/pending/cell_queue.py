@@ -86,7 +86,7 @@ class CellKey(NamedTuple):
 
 class QueuedRequest(NamedTuple):
     """The place of a request in its request class. `tie`: the job's id, or the number of the open slot. Growth arrives
-    at `BEHIND_ALL_S`."""
+    at `BEHIND_ALL_S`, but growth of a job that is `IN_TURN` with the job."""
 
     arrival_s: float
     tie: str | int

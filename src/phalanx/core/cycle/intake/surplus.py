@@ -18,6 +18,7 @@ from phalanx.core.cycle.messages import Telling
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.account_usage import AccountUsage
 from phalanx.core.order.next_job import Head
+from phalanx.core.order.rank import seen_priority
 from phalanx.core.quota import flavor_assignment, shares
 from phalanx.core.quota import ledger as quota
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
@@ -126,12 +127,21 @@ class Surplus:
         """Return what the parent compares its children by: lower gets the next pod. `child` is the parent itself for
         jobs of its own."""
         ledger, cost = self.state.ledger, self.charge(growing, self.next_role(growing), 1).cost
+        if parent.order is QueueOrder.FILL:
+            own = child is parent
+            priority = growing.record.job.priority
+            seen = priority if own else seen_priority(growing.branch, child, priority)
+            used = ledger.account(parent).own if own else ledger.account(child).total
+            return -seen, shares.fill(child, used, ledger.tree.pool, own=own), rank(growing, parent.order)
         if child is parent:
             share = shares.own_share(parent, ledger.account(parent).own, ledger.tree.pool, cost)
             borrows = any(key in parent.contested for key, _ in cost)
         else:
             share = ledger.share(child, cost)
             borrows = bool(parent.contested) and not quota.within_guarantee(ledger, child, parent.contested, cost)
+        if parent.order is QueueOrder.TIERED:
+            priority = 0 if child is parent or child.queue is None else child.queue.priority
+            return share > shares.NOTHING, -priority, share, rank(growing, parent.order)
         return borrows, share, rank(growing, parent.order)
 
     def next_role(self, growing: Growing) -> int:
