@@ -30,7 +30,7 @@ from math import inf
 from typing import NamedTuple, TypeAlias
 
 from phalanx.core.order.account_usage import AccountUsage
-from phalanx.core.order.rank import rank, seen_priority
+from phalanx.core.order.rank import rank
 from phalanx.core.quota import shares
 from phalanx.core.quota.ledger import QuotaLedger, within_guarantee
 from phalanx.model.queue import QueueOrder
@@ -291,6 +291,17 @@ class Tournament:
         factors = self.priority_of(entry) if branch.order is QueueOrder.MULTIFACTOR else None
         ranked = rank(key, entry, branch.order, factors)
         return (estimate(key), *ranked) if self.by_estimate else ranked
+
+
+def seen_priority(queue: Branch, child: Branch, priority: int) -> int:
+    """Return the priority of a job of the queue as it is seen beside the child (the queue, or one above it): each queue
+    on the way adds its own priority, and of a fenced queue only that is seen (YuniKorn's offset and fence)."""
+    for branch in queue.path:
+        if branch.queue is not None:
+            priority = branch.queue.priority + (0 if branch.queue.fenced else priority)
+        if branch is child:
+            break
+    return priority
 
 
 def estimate(key: CellKey) -> float:

@@ -16,18 +16,6 @@ from __future__ import annotations
 
 from phalanx.model.queue import QueueOrder
 from phalanx.state.pending.cell_queue import CellKey, QueuedRequest, Rank
-from phalanx.state.queue_tree import Branch
-
-
-def seen_priority(queue: Branch, child: Branch, priority: int) -> int:
-    """Return the priority of a job of the queue as it is seen beside the child (the queue, or one above it): each queue
-    on the way adds its own priority, and of a fenced queue only that is seen (YuniKorn's offset and fence)."""
-    for branch in queue.path:
-        if branch.queue is not None:
-            priority = branch.queue.priority + (0 if branch.queue.fenced else priority)
-        if branch is child:
-            break
-    return priority
 
 
 def rank(

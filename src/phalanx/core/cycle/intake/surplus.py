@@ -17,8 +17,7 @@ from phalanx.core.backfill.reservation import BackfillForecast
 from phalanx.core.cycle.messages import Telling
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.account_usage import AccountUsage
-from phalanx.core.order.next_job import Head
-from phalanx.core.order.rank import seen_priority
+from phalanx.core.order.next_job import Head, seen_priority
 from phalanx.core.quota import flavor_assignment, shares
 from phalanx.core.quota import ledger as quota
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
