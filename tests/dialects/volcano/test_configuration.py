@@ -66,9 +66,9 @@ def test_inner_queues_share_and_without_priority_jobs_come_by_age() -> None:
     }
     found = define({QUEUES: queues, CONFIGURATIONS: {"volcano-system/c": config_map(DEFAULT)}}).queues
     assert [(queue.name, queue.order) for queue in found] == [
-        ("lab", QueueOrder.FAIR),
+        ("lab", QueueOrder.TIERED),
         ("a", QueueOrder.PRIORITY),
-        ("root", QueueOrder.FAIR),
+        ("root", QueueOrder.TIERED),
     ]
     how = read_configuration('actions: "allocate"\ntiers: [{plugins: [{name: gang}]}]')
     assert read_queue("q", {}, how=how).order is QueueOrder.FIFO

@@ -171,7 +171,7 @@ def test_reclaim_takes_the_one_that_is_preemptable(data: Path) -> None:
     play(data, "reclaim", scene)
 
 
-def test_a_closed_queue_reclaims_nothing(data: Path) -> None:
+def test_a_closed_queue_takes_no_group(data: Path) -> None:
     async def scene(stage: Scene) -> None:
         await stage.make(QUEUES, "q3", {"weight": 1})
         queue = await stage.api.request("GET", QUEUES.path("", "q3"))
@@ -188,8 +188,8 @@ def test_a_closed_queue_reclaims_nothing(data: Path) -> None:
         for name in names:
             await stage.group(name, 1, "1", queue="q1")
         await stage.until_placed(*(f"{name}-0" for name in names))
-        await stage.group("asks", 1, "1", queue="q3")
-        await stage.until_waits("asks", "Queue")
+        with pytest.raises(ApiRefusal, match="status is `Closed`"):
+            await stage.group("asks", 1, "1", queue="q3")
         assert len(await stage.placed()) == 8
 
     play(data, "closed", scene)

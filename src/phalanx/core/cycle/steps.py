@@ -94,6 +94,11 @@ class Cycle:
                     continue
                 if head is None:
                     break
+                in_turn = head[0].key.kind != Kind.REPLACEMENT
+                if in_turn and self.surplus.grow_in_turn(self.contest, head, self.reserving.forecast):
+                    self.contest.renew()
+                    self.try_again(across=True)
+                    continue
                 self.line, entry = head
                 if entry.request.job in self.state.stopped:
                     self.advance()  # a job that is told to stop wants no pod any more

@@ -48,7 +48,7 @@ SETTINGS: Final[Mapping[str, Use]] = {
     "plugin conformance": Becomes(
         "the cycle", f"{_ALWAYS}: pods of kube-system, and of the system's classes, are never victims"
     ),
-    "plugin drf": Becomes("Queue.order", "`fair` between queues; of one queue's jobs priority and age decide"),
+    "plugin drf": Becomes("Queue.order", "`tiered` between queues; of one queue's jobs priority and age decide"),
     "plugin proportion": Becomes(
         "Queue.weight", "queues share by weight, `reclaim` goes down to that; `deserved` is not read"
     ),

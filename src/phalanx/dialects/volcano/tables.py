@@ -63,7 +63,7 @@ QUEUE: Mapping[str, Use] = {
     "spec.guarantee.resource": Becomes("Quota.lend", "so much of what is guaranteed is never lent"),
     "spec.reclaimable": Becomes("QueuePreemption.reclaimable", "`false`: jobs of other queues do not preempt its jobs"),
     "spec.parent": Becomes("Queue.parent", "`root` is the unnamed root"),
-    "spec.priority": Becomes("Queue.priority"),
+    "spec.priority": Becomes("Queue.priority", "of queues beyond their guarantee it decides before shares"),
     "spec.dequeueStrategy": Becomes(
         "Queue.strict", "`fifo`: its first job holds up the others; no code of Volcano 1.15 reads it"
     ),
@@ -211,7 +211,10 @@ WORDS: Mapping[str, Use] = {
         "Job.preemptible",
         "a pod that does not say may be, as in Volcano since 1.8; one that may not spares its whole PodGroup here",
     ),
-    "scheduling.volcano.sh/group-min-member": Ignored("it is for the controller that makes PodGroups of owners"),
+    "scheduling.volcano.sh/group-min-member": Becomes(
+        "Role.minimum",
+        "of a Deployment, ReplicaSet, StatefulSet or DaemonSet: so many of its pods start together; on `phalanx up`",
+    ),
     "volcano.sh/jdb-min-available": Ignored("write a PodDisruptionBudget, which is kept"),
     "volcano.sh/jdb-max-unavailable": Ignored("write a PodDisruptionBudget, which is kept"),
     "volcano.sh/cooldown-time": Ignored("queues say how long a job is spared: preemption.minRun"),

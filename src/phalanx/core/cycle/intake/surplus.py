@@ -17,7 +17,7 @@ from phalanx.core.backfill.reservation import BackfillForecast
 from phalanx.core.cycle.messages import Telling
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.account_usage import AccountUsage
-from phalanx.core.order.next_job import Head, seen_priority
+from phalanx.core.order.next_job import Head, Tournament, seen_priority
 from phalanx.core.quota import flavor_assignment, shares
 from phalanx.core.quota import ledger as quota
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
@@ -26,7 +26,7 @@ from phalanx.model.plan import Action, Start
 from phalanx.model.queue import QueueOrder
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import JobRecord, minimum_gang
-from phalanx.state.pending.cell_queue import Request
+from phalanx.state.pending.cell_queue import CellQueue, QueuedRequest, Request
 from phalanx.state.queue_tree import Branch, Charge, gang_cost
 
 Actions: TypeAlias = list[Start] | list[Action]
@@ -50,6 +50,10 @@ class Growing:
     @property
     def priority(self) -> int:
         return self.record.job.priority
+
+    @property
+    def is_in_turn(self) -> bool:
+        return self.record.job.size is GangSize.IN_TURN
 
 
 def first_pass_gang(state: CycleState, request: Request, offer: FlavorAssignment) -> Gang:
@@ -99,6 +103,30 @@ class Surplus:
             job = self.poorest(self.state.cluster.tree.root, list(left.values())).record.job.id
             if not self.grow(left[job], forecast, alone=len({each.branch.name for each in left.values()}) == 1):
                 del left[job]
+
+    def grow_in_turn(self, contest: Tournament, head: Head, forecast: BackfillForecast) -> bool:
+        """Place the next pod of a job that is in turn, if the head of the contest comes after it. Return whether there
+        was such a job."""
+        due = [each for each in self.growing.values() if each.is_in_turn and self.comes_before(each, contest, *head)]
+        if not due:
+            return False
+        best = self.poorest(self.state.cluster.tree.root, due)
+        if self.is_behind_head(best) or not self.grow(best, forecast, alone=False):
+            del self.growing[best.record.job.id]  # what is missing is growth, in later cycles
+        return True
+
+    def comes_before(self, growing: Growing, contest: Tournament, line: CellQueue, entry: QueuedRequest) -> bool:
+        """Return whether the job's next pod comes before the request: where their queues part, by the order there."""
+        theirs = contest.at.branch
+        above = next(each for each in growing.branch.path if each in theirs.path)
+        mine = rank(growing, above.order)[:2]
+        other = (0.0 if above.order is QueueOrder.FIFO else -float(line.key.priority), entry.arrival_s)
+        side = theirs.path.index(above) - 1
+        runner = contest.runners.get(theirs.path[side].name) if side >= 0 else None
+        if above.order is not QueueOrder.FILL or runner is None or growing.branch is above:
+            return mine <= other
+        child = growing.branch.path[growing.branch.path.index(above) - 1]
+        return self.standing(above, child, growing)[:2] <= contest.standing(runner)[:2]
 
     def is_behind_head(self, growing: Growing) -> bool:
         """Return whether the first job of a strict queue waits before the job's growth (rule R14)."""

@@ -79,7 +79,7 @@ def define(objects: Objects) -> VolcanoDefinitions:
     how = configuration(objects.get(CONFIGURATIONS, {}))
     parents = {str((obj.get("spec") or {}).get("parent") or "") for obj in queues.values()}
     found = [_queue(name, obj, how, inner=name in parents) for name, obj in queues.items() if name != kinds.ROOT]
-    root = (Queue(name=kinds.ROOT, order=QueueOrder.FAIR),) if how.fair else ()
+    root = (Queue(name=kinds.ROOT, order=QueueOrder.TIERED),) if how.fair else ()
     standing = () if kinds.DEFAULT in queues else (*root, read_queue(kinds.DEFAULT, {}, how=how))
     found += root if found else ()
     groups = sorted({quota.flavor for queue in found for quota in queue.quotas if quota.flavor})
@@ -119,7 +119,7 @@ def read_queue(name: str, spec: Any, state: str = "", how: Configuration = NONE,
         weight=float(said.whole("weight", 1, least=0)) or 1.0,
         priority=said.whole("priority"),
         strict=said.text("dequeueStrategy") == "fifo",
-        order=QueueOrder.FAIR if inner and how.fair else own,
+        order=QueueOrder.TIERED if inner and how.fair else own,
         preemption=QueuePreemption(
             within=WithinQueue.LOWER if how.preempts else WithinQueue.NEVER,
             reclaim=ReclaimWithinCohort.ANY if owed else ReclaimWithinCohort.NEVER,

@@ -164,6 +164,15 @@ def test_a_user_aborts_and_resumes() -> None:
     assert (phase_of(resumed), resumed.status["retryCount"]) == ("Restarting", 1)
 
 
+def test_a_job_that_is_resumed_keeps_what_succeeded_and_replaces_what_failed() -> None:
+    """In Volcano the failed pod stays, and the job that it aborted never runs again."""
+    ended = (pod("a", 0, "Failed"), pod("a", 1, "Succeeded"))
+    aborted = judged(job(task("a", 2), status=in_phase("Aborting")), *ended)
+    resumed = judged(job(task("a", 2), status=aborted.status), *ended, command="ResumeJob")
+    assert (phase_of(resumed), names(resumed.kill)) == ("Restarting", [])
+    assert names(judged(job(task("a", 2), status=resumed.status), *ended).kill) == ["j-a-0"]
+
+
 def test_a_task_waits_for_those_that_it_depends_on() -> None:
     tasks = (task("a", 1, dependsOn={"name": ["b"]}), task("b", 2, minAvailable=1))
     waits = judged(job(*tasks, minAvailable=1), pod("b", 0, "Pending"), pod("b", 1, "Pending"))

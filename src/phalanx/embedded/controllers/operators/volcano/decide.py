@@ -147,13 +147,14 @@ def _partition(pod: Object) -> str:
 
 
 def _restarting(scene: Scene) -> Verdict:
-    """Pods of the version before go first, but for those that ended before a job was resumed."""
+    """Pods of the version before go first, but for those that succeeded before a job was resumed. (Volcano keeps failed
+    ones too: a job that a failed pod aborted then never runs again.)"""
     before = [one["status"] for one in scene.status.get("conditions") or ()][-2:-1]
     resumed = before in (["Aborted"], ["Aborting"])
     if scene.retries >= scene.job.most_retries:
         alive = [pod for pod in scene.pods if not is_terminal(pod)]
         return Verdict(status=_status(scene, "Failed", ended=True), kill=_standing(alive), clear=True)
-    old = [pod for pod in scene.pods if version_of(pod) < scene.version and not (resumed and is_terminal(pod))]
+    old = [pod for pod in scene.pods if version_of(pod) < scene.version and not (resumed and phase(pod) == "Succeeded")]
     leaving = {pod["metadata"]["uid"] for pod in old} | {
         pod["metadata"]["uid"] for pod in scene.pods if is_deleting(pod)
     }
