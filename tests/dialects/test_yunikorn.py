@@ -77,19 +77,19 @@ def test_a_site_becomes_queues_that_can_be_applied() -> None:
     for name, spec in found.queues.items():
         assert read_queue(name, spec).parent == spec.get("parent", "")
     assert found.queues == {
-        "root": {"order": "fair"},
+        "root": {"order": "fill"},
         "root.tenants": {
             "parent": "root",
             "quotas": [{"guaranteed": {"cpu": "4", "memory": "8Gi"}, "limit": {"cpu": "8", "nvidia.com/gpu": "0"}}],
             "order": "fair",
-            "preemption": {"reclaim": "any", "delay": 90.0},
+            "preemption": {"reclaim": "lower-or-equal", "delay": 90.0},
             "limits": {"total": {"running": 20}},
         },
         "root.tenants.group-a": {
             "parent": "root.tenants",
             "quotas": [{"guaranteed": {"cpu": "1500m"}}],
             "order": "fifo",
-            "preemption": {"reclaim": "any", "delay": 90.0},
+            "preemption": {"reclaim": "lower-or-equal", "delay": 90.0},
             "limits": {"total": {"running": 10}, "perUser": {"running": 2, "resources": {"cpu": "1"}}},
         },
         "root.tenants.group-b": {
@@ -126,11 +126,11 @@ def test_names_that_become_the_same_stay_apart() -> None:
 @pytest.mark.parametrize(
     ("preemption", "properties", "spec"),
     [
-        ("{}", "{}", {"reclaim": "any", "delay": 30.0}),
+        ("{}", "{}", {"reclaim": "lower-or-equal", "delay": 30.0}),
         ("{enabled: off}", "{}", {}),
         ("{}", "{preemption.policy: fence}", {}),
-        ("{}", "{preemption.policy: disabled}", {"minRun": LONGEST_S, "reclaim": "any", "delay": 30.0}),
-        ("{}", "{preemption.delay: soon}", {"reclaim": "any", "delay": 30.0}),  # a bad value is the default
+        ("{}", "{preemption.policy: disabled}", {"minRun": LONGEST_S, "reclaim": "lower-or-equal", "delay": 30.0}),
+        ("{}", "{preemption.delay: soon}", {"reclaim": "lower-or-equal", "delay": 30.0}),  # a bad value is the default
     ],
 )
 def test_preemption_of_a_leaf(preemption: str, properties: str, spec: dict[str, Any]) -> None:

@@ -160,6 +160,60 @@ def test_a_configuration_that_yunikorn_refuses_starts_nothing_and_says_the_line(
     play(scene())
 
 
+def test_a_configuration_that_is_refused_leaves_the_last_one_in_force() -> None:
+    async def scene() -> None:
+        stage = stage_with()
+        stage.put(pod("p", "root.a"))
+        async with stage.scheduler():
+            await stage.until(lambda: "p" in stage.api.bound())
+            configure(stage, "partitions:\n  - colour: red")
+            stage.put(pod("q", "root.a", "2"), pod("r", "root.a"))
+            await stage.until(lambda: "q" in stage.api.bound())
+            await stage.until(lambda: "QueueLimit" in reason(stage, "application:app"))
+            assert "r" not in stage.api.bound()
+
+    play(scene())
+
+
+def test_that_a_configuration_is_refused_is_said_on_its_config_map() -> None:
+    said = list[str]()
+    maps: dict[str, Object] = {}
+    watch = DialectWatch(
+        (YUNIKORN,),
+        QueueCache(),
+        objects=lambda kind: maps if kind is CONFIGURATIONS else {},
+        mark=lambda gang: None,
+        note=lambda kind, obj, text: said.append(f"{kind.name} {obj['metadata']['name']}: {text}"),
+    )
+    for text in (QUEUES, "partitions:\n  - colour: red"):
+        meta = {"name": "yunikorn-configs", "namespace": "yunikorn", "uid": "u"}
+        before, maps["yunikorn/yunikorn-configs"] = (
+            maps.get("yunikorn/yunikorn-configs"),
+            {"metadata": meta, "data": {"queues.yaml": text}},
+        )
+        watch.on_change(Change(kind=CONFIGURATIONS, old=before, new=maps["yunikorn/yunikorn-configs"]))
+        list(watch.events())
+    (found,) = said
+    assert found.startswith(
+        "ConfigMap yunikorn-configs: queues.yaml is refused whole: line 2: there is no field 'colour'"
+    )
+    assert found.endswith("the last valid one stays in force")
+
+
+def test_the_first_application_of_a_fifo_queue_takes_what_fits_and_a_fair_one_divides() -> None:
+    async def scene(policy: str, expected: set[str]) -> None:
+        below = f"[{{name: a, resources: {{max: {{vcore: 2}}}}, properties: {{application.sort.policy: {policy}}}}}]"
+        stage = stage_with(f"partitions: [{{queues: [{{name: root, submitacl: '*', queues: {below}}}]}}]")
+        for app in "xy":
+            stage.put(*(pod(f"{app}{number}", "root.a", app=app) for number in range(2)))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            assert set(stage.api.bound()) == expected
+
+    play(scene("fifo", {"x0", "x1"}))
+    play(scene("fair", {"x0", "y0"}))
+
+
 def test_an_application_without_a_queue_waits_and_says_so() -> None:
     async def scene() -> None:
         stage = stage_with("partitions: [{queues: [{name: root, queues: [{name: a}]}]}]")

@@ -85,13 +85,17 @@ class Definitions:
     `queues`, `flavors`: their names are a kind, a slash and the object's name, so no other dialect uses them. One
     dialect may use plain queue names; a Phalanx Queue takes precedence over such a queue.
     `topologies`: hierarchies of node labels, in addition to the policy's. `node_labels` may add these labels to nodes.
-    `parts`: reserved parts of nodes. `stand_ins`: pods for objects that need capacity."""
+    `parts`: reserved parts of nodes. `stand_ins`: pods for objects that need capacity.
+    `fault`, `fault_at`: why the definitions are invalid as a whole, and the object at fault by kind and key. The last
+    valid definitions stay in force; if there are none, these count."""
 
     queues: tuple[Queue, ...] = ()
     flavors: tuple[Flavor, ...] = ()
     topologies: tuple[Topology, ...] = ()
     parts: tuple[NodePart, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
+    fault: str = ""
+    fault_at: tuple[Kind, str] | None = None
 
     @property
     def about_pods(self) -> bool:

@@ -1,11 +1,11 @@
 """YuniKorn, as one dialect of the frame: its ConfigMap as queues, pods with `schedulerName: yunikorn` as jobs.
 
-It has no kinds of its own, so that there is nothing to answer on: a pod's condition PodScheduled and its events say
-why it waits, as of every pod.
+It has no kinds of its own: a pod's condition PodScheduled and its events say why it waits, as of every pod. The pods of
+an application that YuniKorn rejects fail, as there.
 
-Without a configuration its pods are in the queue of those who name none. A configuration that YuniKorn would refuse has
-no queues here: its jobs wait with the line as their reason. (YuniKorn keeps the last valid one until it is started
-anew, and then does not start.)
+Without a configuration its pods are in the queue of those who name none. Of a configuration that YuniKorn would refuse
+nothing counts: the last valid one stays in force, as there. After a restart there is none, and its jobs wait with the
+line as their reason. (YuniKorn does not start then.)
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from typing import Any, Final
 
 import msgspec
 
-from phalanx.client.kind import NAMESPACES, Kind
-from phalanx.dialects.frame.dialect import Answer, Claim, Definitions, GroupClaim, Object, Objects, Said, Told
+from phalanx.client.kind import NAMESPACES, PODS, Kind
+from phalanx.client.moment import read_moment
+from phalanx.dialects.frame.dialect import Answer, Claim, Definitions, GroupClaim, Object, Objects, Said, Stage, Told
 from phalanx.dialects.schema.queue import read_queue
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, read
 from phalanx.dialects.yunikorn.configuration import (
@@ -33,19 +34,28 @@ from phalanx.dialects.yunikorn.configuration import (
 )
 from phalanx.dialects.yunikorn.gangs import (
     GROUPS,
+    OF_APPLICATION,
+    QUEUE_OPTION,
     QUEUE_PREFIX,
+    RESUMED,
     SCHEDULER_NAME,
     USER,
+    gang_asks,
     has_task_groups,
     is_application,
+    is_given_up,
+    is_hard,
+    opts_out,
     queue_of,
+    timeout_s,
     words,
 )
 from phalanx.dialects.yunikorn.limits import LimitedGroups, counted_group, limited_groups, with_limits
 from phalanx.dialects.yunikorn.placement.made import Made, NamespaceTags, made, namespace_tags
 from phalanx.dialects.yunikorn.placement.rules import Application, QueueTree, not_to_make, place, tree_of
 from phalanx.dialects.yunikorn.queues import Translation, fair_leaves, translate, translate_made
-from phalanx.model.queue import Queue
+from phalanx.model.job import GangSize
+from phalanx.model.queue import NO_PREEMPTION, Queue
 from phalanx.model.reason import Reason, ReasonCode
 
 NAMESPACE = "yunikorn"
@@ -57,6 +67,9 @@ _FILE, _PACKED = "queues.yaml", "queues.yaml.gz"
 _SHOWN = 256  # of a name that a pod asks for
 _NO_TAGS = NamespaceTags()
 _OUR_USER, _OUR_GROUP = "phalanx.dev/user", "phalanx.dev/group"
+_PREEMPTIBLE, _SIZE = "phalanx.dev/preemptible", "phalanx.dev/size"
+_TIMED_OUT = "Scheduling has timed out due to insufficient resources"
+_MADE_ANEW = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet"})  # owners that replace failed pods without end
 NONE: Objects = {}
 
 
@@ -66,8 +79,7 @@ class YuniKornDefinitions(Definitions):
     none. `root`: the root queue of the partition `default`; None: the configuration lacks that partition. `rules`: its
     placement rules. `tree`: its queues, prepared for the placement rules. `named`: full name of a YuniKorn queue ->
     name of the Phalanx Queue. `limited`: the groups that limits name. `reclaims`: whether the partition preempts.
-    `fair`: the leaves that sort by share. `spaces`: the annotations of namespaces. `fault`: the error for which the
-    configuration is invalid."""
+    `fair`: the leaves that sort by share. `spaces`: the annotations of namespaces."""
 
     configuration: Configuration | None = None
     root: Branch | None = None
@@ -78,7 +90,6 @@ class YuniKornDefinitions(Definitions):
     reclaims: bool = True
     fair: frozenset[str] = frozenset()
     spaces: Mapping[str, NamespaceTags] = field(default_factory=dict)
-    fault: str = ""
 
     def made(self, queue: str, namespace: str) -> Made | None:
         """Return the queues that are made for one of that full name; None: it is written, or cannot be made."""
@@ -109,7 +120,8 @@ class YuniKorn:
             text = configuration_text(objects.get(CONFIGURATIONS, {}))
             found = YuniKornDefinitions() if text is None else _definitions(text)
         except ConfigurationError as error:
-            return YuniKornDefinitions(fault=f"{_FILE} is refused whole: {error}")
+            at = next((key for key in _maps_with_queues(objects.get(CONFIGURATIONS, {}))), "")
+            return YuniKornDefinitions(fault=f"{_FILE} is refused whole: {error}", fault_at=(CONFIGURATIONS, at))
         tags = {name: namespace_tags(one) for name, one in objects.get(NAMESPACES, {}).items()}
         return replace(found, spaces={name: said for name, said in tags.items() if said != _NO_TAGS})
 
@@ -121,34 +133,23 @@ class YuniKorn:
             return None
         if defined.fault:
             return Claim(queue=said.queue, blocked=Reason(code=ReasonCode.INVALID, text=defined.fault))
-        group = GroupClaim() if is_application(said.options) else None
+        as_pods = is_application(said.options) or is_given_up(said.options)
+        group = GroupClaim() if as_pods else None
+        spared = {_PREEMPTIBLE: "false"} if opts_out(said.options) else {}
         if not defined.named:
-            return Claim(queue="", group=group)
-        groups = tuple(filter(None, said.options.get(GROUPS, "").split(",")))
-        application = Application(
-            queue=queue_of(said.queue, said.options),
-            user=said.options.get(USER, "nobody"),
-            groups=groups,
-            tags={"namespace": said.namespace, "namespace.parentqueue": parent_of(defined, said.namespace)},
-        )
-        placed = place(defined.rules, application, defined.tree)
-        if not placed.queue:
-            asked = f" (asked for: {application.queue[:_SHOWN]!r})" if application.queue else ""
-            no_rule = f"no placement rule of {_FILE} gives it a queue{asked}"
-            text = f"{no_rule}: {placed.fault or 'name one that is there, or add a rule'}"
-            return Claim(queue=QUEUE_PREFIX + application.queue, blocked=Reason(code=ReasonCode.INVALID, text=text))
-        written = defined.tree.nearest(placed.queue)
-        whose = {_OUR_USER: application.user, _OUR_GROUP: counted_group(defined.limited, written, groups)}
-        options = {key: text for key, text in whose.items() if text}
-        made_for_it = defined.made(placed.queue, said.namespace)
-        if has_task_groups(said.options) and placed.queue in defined.sharing(made_for_it):
-            text = (
-                f"a gang of task groups needs a queue whose application.sort.policy is fifo: that of {placed.queue} is "
-                "fair; change it, or name another queue"
-            )
-            return Claim(queue=defined.named[written], blocked=Reason(code=ReasonCode.INVALID, text=text))
-        queues = () if made_for_it is None else _made_queues(made_for_it, reclaim=defined.reclaims)
-        return Claim(queue=QUEUE_PREFIX + placed.queue, options=options, group=group, queues=queues)
+            return Claim(queue="", group=group, options=spared)
+        found = submit(defined, said.namespace, said.queue, said.options)
+        if found.fault:
+            queue = defined.named.get(found.queue, QUEUE_PREFIX + found.queue)
+            return Claim(queue=queue, blocked=Reason(code=ReasonCode.INVALID, text=found.fault))
+        options = {**{key: text for key, text in found.whose.items() if text}, **spared}
+        queue, queues = QUEUE_PREFIX + found.queue, found.queues
+        if found.by_share and as_pods:
+            own = _own_queue(queue, said.gang, {each.name: each for each in (*defined.queues, *queues)})
+            queue, queues = own.name, (*queues, own)
+        elif as_pods:
+            options[_SIZE] = GangSize.IN_TURN
+        return Claim(queue=queue, options=options, group=group, queues=queues)
 
     def gang_of(self, answer: Object) -> str:
         return ""
@@ -157,7 +158,24 @@ class YuniKorn:
         return ()
 
     def answer(self, defined: YuniKornDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-        return ()
+        """Fail the pods of an application that is rejected, or whose gang had its time; or look again then."""
+        if told.stage is not Stage.WAITING or defined.fault:
+            return
+        pods = [pod for pod in told.owners if pod.get("kind") == PODS.name and _waits(pod)]
+        if defined.named and pods:
+            queue = told.options.get(QUEUE_OPTION, QUEUE_PREFIX)
+            if fault := submit(defined, told.namespace, queue, told.options).fault:
+                yield from _failed(pods, "ApplicationRejected", fault)
+                return
+        within_s = timeout_s(told.options) if has_task_groups(told.options) else None
+        if within_s is None or not pods:
+            return
+        if (due_s := told.created_s + within_s) > read_moment(now):
+            yield Answer(kind=PODS, key=_key(pods[0]), again_s=due_s)
+        elif is_hard(told.options):
+            yield from _failed(pods, "ResourceReservationTimeout", _TIMED_OUT)
+        else:
+            yield from (Answer(kind=PODS, key=_key(pod), annotations={RESUMED: "true"}) for pod in pods)
 
     def statuses(
         self, defined: YuniKornDefinitions, everyone: Iterable[Told], objects: Objects, now: str
@@ -166,6 +184,57 @@ class YuniKorn:
 
 
 YUNIKORN: Final = YuniKorn()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What becomes of an application. `queue`: the full name of its queue; of a rejected one, of the queue that it asks
+    for. `fault`: why it is rejected. `whose`: the options that name its user and group. `queues`: queues that are made
+    for it. `by_share`: its queue serves its applications by share."""
+
+    queue: str
+    fault: str = ""
+    whose: Mapping[str, str] = field(default_factory=dict)
+    queues: tuple[Queue, ...] = ()
+    by_share: bool = False
+
+
+def submit(defined: YuniKornDefinitions, namespace: str, queue: str, options: Mapping[str, str]) -> Submission:
+    """Return what becomes of an application with these options. `queue`: its queue option."""
+    groups = tuple(filter(None, options.get(GROUPS, "").split(",")))
+    application = Application(
+        queue=queue_of(queue, options),
+        user=options.get(USER, "nobody"),
+        groups=groups,
+        tags={"namespace": namespace, "namespace.parentqueue": parent_of(defined, namespace)},
+    )
+    placed = place(defined.rules, application, defined.tree)
+    if not placed.queue:
+        asked = f" (asked for: {application.queue[:_SHOWN]!r})" if application.queue else ""
+        no_rule = f"no placement rule of {_FILE} gives it a queue{asked}"
+        text = f"{no_rule}: {placed.fault or 'name one that is there, or add a rule'}"
+        return Submission(queue=application.queue, fault=text)
+    written = defined.tree.nearest(placed.queue)
+    made_for_it = defined.made(placed.queue, namespace)
+    queues = () if made_for_it is None else _made_queues(made_for_it, reclaim=defined.reclaims)
+    by_share = placed.queue in defined.sharing(made_for_it)
+    if has_task_groups(options):
+        text = ""
+        if by_share:
+            text = (
+                f"a gang of task groups needs a queue whose application.sort.policy is fifo: that of {placed.queue} is "
+                "fair; change it, or name another queue"
+            )
+        elif larger := _too_large(gang_asks(options), placed.queue, (*defined.queues, *queues)):
+            text = f"its task groups ask for more {larger} together than the queue {placed.queue} may ever have"
+        if text:
+            return Submission(queue=written, fault=text)
+    return Submission(
+        queue=placed.queue,
+        whose={_OUR_USER: application.user, _OUR_GROUP: counted_group(defined.limited, written, groups)},
+        queues=queues,
+        by_share=by_share,
+    )
 
 
 def configuration_text(config_maps: Mapping[str, Object]) -> str | None:
@@ -180,6 +249,14 @@ def configuration_text(config_maps: Mapping[str, Object]) -> str | None:
         if _FILE in plain:
             found = str(plain[_FILE])
     return found
+
+
+def _maps_with_queues(config_maps: Mapping[str, Object]) -> Iterator[str]:
+    """Yield the ConfigMaps that hold a queue configuration, the one that counts first."""
+    for name in reversed(_MAPS):
+        config_map = config_maps.get(f"{NAMESPACE}/{name}") or {}
+        if _FILE in (config_map.get("data") or {}) or _PACKED in (config_map.get("binaryData") or {}):
+            yield f"{NAMESPACE}/{name}"
 
 
 def parent_of(defined: YuniKornDefinitions, namespace: str) -> str:
@@ -197,6 +274,43 @@ def unpacked(data: str) -> str:
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _too_large(asks: Mapping[str, int], queue: str, queues: Iterable[Queue]) -> str:
+    """Return a resource of which the amounts are above the limit of the queue or of one above it; empty: there is
+    none."""
+    limits = {each.name: dict(each.quotas[0].limit) for each in queues if each.quotas}
+    full = QUEUE_PREFIX + queue
+    while full.startswith(QUEUE_PREFIX) and full != QUEUE_PREFIX:
+        most = limits.get(full, {})
+        if found := next((name for name, amount in asks.items() if amount > most.get(name, amount)), ""):
+            return found
+        full = full.rpartition(".")[0]
+    return ""
+
+
+def _own_queue(leaf: str, gang: str, queues: Mapping[str, Queue]) -> Queue:
+    """Return the queue of one application below its leaf, which divides what it has between its applications."""
+    above = queues.get(leaf)
+    preemption = NO_PREEMPTION if above is None else above.preemption
+    return Queue(name=f"{leaf}{OF_APPLICATION}{gang}", parent=leaf, preemption=preemption)
+
+
+def _waits(pod: Object) -> bool:
+    return not pod["spec"].get("nodeName") and (pod.get("status") or {}).get("phase") == "Pending"
+
+
+def _key(pod: Object) -> str:
+    return f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}"
+
+
+def _failed(pods: Iterable[Object], reason: str, message: str) -> Iterator[Answer]:
+    """Yield the pods as failed, but those that their owner would make anew for ever: these wait, with the reason."""
+    for pod in pods:
+        owners = [one["kind"] for one in pod["metadata"].get("ownerReferences") or () if one.get("controller")]
+        if _MADE_ANEW.isdisjoint(owners):
+            status = {**(pod.get("status") or {}), "phase": "Failed", "reason": reason, "message": message}
+            yield Answer(kind=PODS, key=_key(pod), status=status)
 
 
 @lru_cache(maxsize=4)  # namespaces come and go, the configuration stays

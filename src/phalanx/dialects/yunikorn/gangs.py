@@ -12,26 +12,38 @@ the label.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from phalanx.client.quantity import QuantityError, parse
-from phalanx.dialects.frame.dialect import Becomes, Ignored, Use
+from phalanx.client.quantity import QuantityError, amount, parse
+from phalanx.dialects.frame.dialect import Becomes, Use
 from phalanx.model.pod import MAX_AMOUNT
 
 SCHEDULER_NAME = "yunikorn"
 QUEUE_PREFIX = "yunikorn/"
+OF_APPLICATION: Final = "|"  # between a leaf that divides by share and one of its applications; in no queue's name
 _OURS = "phalanx.dev/"
-_QUEUE, _JOB, _ROLE = (f"{_OURS}{word}" for word in ("queue", "job", "role"))
+QUEUE_OPTION: Final = f"{_OURS}queue"
+_QUEUE, _JOB, _ROLE = QUEUE_OPTION, f"{_OURS}job", f"{_OURS}role"
 _MIN, _RESOURCES = f"{_OURS}min-available", f"{_OURS}min-resources"
 _THEIRS = "yunikorn.apache.org/"
 TASK_GROUPS, TASK_GROUP = f"{_THEIRS}task-groups", f"{_THEIRS}task-group-name"
 USER, GROUPS, _USER_INFO = f"{_THEIRS}username", f"{_THEIRS}groups", f"{_THEIRS}user.info"
-OLDEST_QUEUE = "yunikorn/queue"  # the key under which `words` returns the queue of an application's pod, after a colon
+# The key under which `words` returns the queue of an application's pod, after a mark: a colon, or that the pod asks not
+# to be preempted. The oldest pod's counts.
+OLDEST_QUEUE = "yunikorn/queue"
+_WISHES_TO_STAY: Final = "!"
+# A mark on pods whose gang was given up: they start one by one.
+RESUMED: Final = f"{_OURS}gang-given-up"
+_PARAMETERS, _UNWILLING = f"{_THEIRS}schedulingPolicyParameters", f"{_THEIRS}allow-preemption"
+_STYLE, _TIMEOUT, _GIVEN_UP = (f"yunikorn/{word}" for word in ("style", "timeout", "given-up"))
+_DEFAULT_TIMEOUT_S: Final = 900.0
+_PARAMETER = re.compile(r"(\w+)=(\w+)")
 _APPLICATION = "application:"  # a prefix that cannot occur in the name of a Job or a pod
 _NOTHING: Mapping[str, Any] = {}
 
@@ -40,10 +52,12 @@ POD: Mapping[str, Use] = {
     f"{_THEIRS}queue": Becomes("Job.queue", "label, annotation or the label `queue`; then the placement rules"),
     TASK_GROUPS: Becomes("Role.minimum", "all of it has a place before one pod starts"),
     TASK_GROUP: Becomes("Role.name", "members of the application without one start one by one"),
-    f"{_THEIRS}schedulingPolicyParameters": Ignored("a gang waits whole, and holds nothing meanwhile"),
+    _PARAMETERS: Becomes(
+        "Claim.group", "a gang waits whole so long: then `Soft` pods start one by one, `Hard` pods fail"
+    ),
     USER: Becomes("Job.user", "where there is no user.info; for placement rules, ACLs and limits"),
     _USER_INFO: Becomes("Job.user", "and the groups, of which one counts (Job.group)"),
-    f"{_THEIRS}allow-preemption": Ignored("a wish there; write phalanx.dev/preemptible"),
+    _UNWILLING: Becomes("Job.preemptible", "`false` on the oldest pod spares the application; there it is a wish"),
 }
 
 
@@ -67,11 +81,12 @@ def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     found = {_QUEUE: QUEUE_PREFIX + queue, USER: user, GROUPS: groups}
     member, groups_said = str(notes.get(TASK_GROUP, "")), task_groups(notes)
     if member or groups_said:
-        found |= {_JOB: application_id(meta), _ROLE: member} | _whole(groups_said)
+        found |= {_JOB: application_id(meta), _ROLE: member} | _whole(groups_said) | _parameters(notes)
     elif named := _application(labels, notes):
         found[_JOB] = f"{_APPLICATION}{named}"
+    mark = _WISHES_TO_STAY if notes.get(_UNWILLING) == "false" else ":"
     if _JOB in found:  # the oldest pod sets the queue, so pods of one job must not contradict each other
-        found |= {_QUEUE: QUEUE_PREFIX, OLDEST_QUEUE: f":{queue}"}
+        found |= {_QUEUE: QUEUE_PREFIX, OLDEST_QUEUE: f"{mark}{queue}"}
     return {key: text for key, text in found.items() if text}
 
 
@@ -96,17 +111,55 @@ def is_application(options: Mapping[str, str]) -> bool:
     return options.get(_JOB, "").startswith(_APPLICATION)
 
 
+def is_given_up(options: Mapping[str, str]) -> bool:
+    """Return whether these translated annotations are of a gang that was given up: its pods start one by one."""
+    return _GIVEN_UP in options
+
+
+def opts_out(options: Mapping[str, str]) -> bool:
+    """Return whether the oldest pod of the application asks not to be preempted."""
+    return options.get(OLDEST_QUEUE, "").startswith(_WISHES_TO_STAY)
+
+
+def timeout_s(options: Mapping[str, str]) -> float | None:
+    """Return for how long a gang with these translated annotations waits to start; None: for ever."""
+    return float(options[_TIMEOUT]) if _TIMEOUT in options and not is_given_up(options) else None
+
+
+def is_hard(options: Mapping[str, str]) -> bool:
+    """Return whether the pods of a gang fail when its time is over."""
+    return options.get(_STYLE) == "hard"
+
+
+def gang_asks(options: Mapping[str, str]) -> Mapping[str, int]:
+    """Return the amounts of all task groups together (cpu in millicores, others in whole units)."""
+    said = msgspec.json.decode(options.get(_RESOURCES, "{}"), type=dict[str, str])
+    return {name: amount(name, text) for name, text in said.items()}
+
+
 def has_task_groups(options: Mapping[str, str]) -> bool:
     """Return whether these translated annotations are of a gang whose first pod has task groups."""
-    return _JOB in options and _MIN in options
+    return _JOB in options and _MIN in options and not is_given_up(options)
 
 
 def queue_of(queue: str, options: Mapping[str, str]) -> str:
     """Return the YuniKorn queue that the pods of a gang name; empty: none."""
-    return options.get(OLDEST_QUEUE, queue.removeprefix(QUEUE_PREFIX)).removeprefix(":")
+    said = options.get(OLDEST_QUEUE)
+    return queue.removeprefix(QUEUE_PREFIX) if said is None else said[1:]
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _parameters(notes: Mapping[str, Any]) -> dict[str, str]:
+    """Return the style and the time-out of a gang, if its pods have parameters, and whether it was given up."""
+    found = {_GIVEN_UP: "true" if RESUMED in notes else ""}
+    if text := str(notes.get(_PARAMETERS, "")):
+        said = {name.lower(): value for name, value in _PARAMETER.findall(text)}
+        seconds = said.get("placeholdertimeoutinseconds", "")
+        within_s = float(seconds) if seconds.isdecimal() and len(seconds) < 10 else 0.0
+        found |= {_STYLE: said.get("gangschedulingstyle", "").lower(), _TIMEOUT: str(within_s or _DEFAULT_TIMEOUT_S)}
+    return found
 
 
 def _first(*texts: Any) -> str:

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from phalanx.dialects.frame.dialect import Eviction, Object, Told
 from phalanx.dialects.frame.pod_requests import pod_requests
-from phalanx.dialects.yunikorn.gangs import QUEUE_PREFIX, application_id
+from phalanx.dialects.yunikorn.gangs import OF_APPLICATION, QUEUE_PREFIX, application_id
 from phalanx.model.reason import ReasonCode
 
 MOST_RECORDS: Final = 10_000
@@ -194,7 +194,8 @@ def _changes(before: Told | None, after: Told | None) -> Iterator[_Change]:
     either = after or before
     if either is None or not either.owners:
         return
-    application, queue = application_id(either.owners[0]["metadata"]), either.queue.removeprefix(QUEUE_PREFIX)
+    queue = either.queue.partition(OF_APPLICATION)[0].removeprefix(QUEUE_PREFIX)
+    application = application_id(either.owners[0]["metadata"])
     if before is None:
         yield _APP, application, _ADD, _APP_NEW, {}
         yield _QUEUE, queue, _ADD, _QUEUE_APP, {"referenceID": application}

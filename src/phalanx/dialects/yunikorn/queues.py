@@ -5,9 +5,8 @@ YuniKorn ignores case, and characters that are invalid in an object name are rep
 as in YuniKorn. `TABLE` says for every field into which field it is translated, or why it has no effect; the notes are
 generated from it.
 
-The word `guaranteed` differs in effect. In Phalanx a queue may reclaim its guarantee from other queues at any time; in
-YuniKorn only for a request that is older than `preemption.delay`, and only from requests of the same or a lower
-priority. Neither takes resources from a queue that is below its own guarantee.
+A queue reclaims its guarantee for a request that is older than `preemption.delay`, from requests of the same or a lower
+priority, and from no queue that is below its own guarantee.
 """
 
 from __future__ import annotations
@@ -64,10 +63,10 @@ TABLE: Mapping[str, Use] = {
     "queues[].limits[].groups": Becomes("Limits per group", "an application counts for one, as there"),
     "queues[].limits[].maxresources": Becomes("Limits.resources"),
     "queues[].limits[].maxapplications": Becomes("Limits.running", "of jobs that have started"),
-    _SORT: Becomes("Queue.order", "of a leaf: by priority, then age; `fair` too, which a note says"),
-    _PRIORITY: Becomes("Queue.order", "`disabled`: by age alone"),
-    _OFFSET: Becomes("Queue.priority", "among siblings whose shares are equal"),
-    _FENCE: Ignored("priorities of jobs are compared within a queue; between queues shares decide"),
+    _SORT: Becomes("Queue.order", "`fifo`: by priority, then age; `fair`: the application that has least is next"),
+    _PRIORITY: Becomes("Queue.order", "`disabled`: by age, or by share, alone"),
+    _OFFSET: Becomes("Queue.priority", "added to the priorities of its jobs, as other queues see them"),
+    _FENCE: Becomes("Queue.fenced", "other queues see the offset alone"),
     _PREEMPTION: Becomes(
         "Queue.preemption", "`disabled`: its jobs are spared; `fence`, of a leaf: it reclaims nothing"
     ),
@@ -177,8 +176,10 @@ class _Work:
         properties = properties_of(queue, above)
         spec: dict[str, Any] = {"parent": parent} if parent else {}
         spec |= _quotas(queue)
-        if order := self.order(name, queue, properties):
+        if order := _order(queue, properties):
             spec["order"] = order
+        if properties.get(_FENCE, "").lower() == "fence":
+            spec["fenced"] = True
         if offset := whole(properties.get(_OFFSET, "")):
             spec["priority"] = offset
         if preemption := self.preemption(queue, properties):
@@ -200,20 +201,13 @@ class _Work:
             self.note(full, "queues[].name", f"no object may be named so; the queue is {found!r}")
         return found
 
-    def order(self, name: str, queue: Branch, properties: Mapping[str, str]) -> str:
-        if queue.queues:
-            return "fair"  # parents sort their children by share, whatever is written
-        if properties.get(_SORT, "fifo").lower() == "fair":
-            self.note(name, _SORT, "jobs of one queue come by priority and age; give each user a queue to share fairly")
-        return "fifo" if properties.get(_PRIORITY, "").lower() == "disabled" else ""
-
     def preemption(self, queue: Branch, properties: Mapping[str, str]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if properties.get(_PREEMPTION, "").lower() == "disabled":
             found["minRun"] = LONGEST_S
         fenced = properties.get(_PREEMPTION, "").lower() == "fence" and not queue.queues
         if self.reclaim and not fenced and any(amounts(queue.resources.guaranteed).values()):
-            found |= {"reclaim": "any", "delay": _go_duration_s(properties.get(_DELAY, "")) or _DELAY_S}
+            found |= {"reclaim": "lower-or-equal", "delay": _go_duration_s(properties.get(_DELAY, "")) or _DELAY_S}
         return found
 
     def limits(self, name: str, queue: Branch) -> dict[str, Any]:
@@ -244,6 +238,15 @@ class _Work:
                 self.note(name, key)
             elif (key, value.lower()) == (_PREEMPTION, "fence") and queue.queues:
                 self.note(name, key, "queues below it take from any other here that has more than its guarantee")
+
+
+def _order(queue: Branch, properties: Mapping[str, str]) -> str:
+    """Return the order of a queue; empty: the default. Parents sort their children by how full these are, and leaves
+    that are `fair` their applications, each of which is a queue below the leaf."""
+    by_priority = properties.get(_PRIORITY, "").lower() != "disabled"
+    if queue.queues or queue.parent or properties.get(_SORT, "fifo").lower() == "fair":
+        return "fill" if by_priority else "fair"
+    return "" if by_priority else "fifo"
 
 
 def _numbered(name: str) -> Iterator[str]:

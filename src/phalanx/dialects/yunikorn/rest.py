@@ -37,7 +37,7 @@ from phalanx.dialects.yunikorn.configuration import (
     PlacementRule,
 )
 from phalanx.dialects.yunikorn.dialect import YuniKornDefinitions
-from phalanx.dialects.yunikorn.gangs import GROUPS, QUEUE_PREFIX, TASK_GROUP, USER, application_id
+from phalanx.dialects.yunikorn.gangs import GROUPS, OF_APPLICATION, QUEUE_PREFIX, TASK_GROUP, USER, application_id
 from phalanx.dialects.yunikorn.journal import (
     application_state,
     error,
@@ -233,8 +233,9 @@ def _applications(defined: YuniKornDefinitions, everyone: Iterable[Told]) -> tup
     found: dict[tuple[str, str], _Application] = {}
     for told in everyone:
         refused = is_refused(told)
-        queue = theirs.get(told.queue, "") if defined.named or defined.fault else "root"
-        name = told.queue.removeprefix(QUEUE_PREFIX)
+        leaf = told.queue.partition(OF_APPLICATION)[0]
+        queue = theirs.get(leaf, "") if defined.named or defined.fault else "root"
+        name = leaf.removeprefix(QUEUE_PREFIX)
         if not queue and not refused and defined.made(name, told.namespace) is not None:
             queue = name
         asked = queue or name[:_LONGEST]

@@ -143,7 +143,10 @@ class DialectWatch:
         for name in stale:
             if (defined := self._read(self.dialects[name])) is None:
                 continue
-            before, self.defined[name] = self.defined.get(name, _NONE), defined
+            before = self.defined.get(name, _NONE)
+            if defined.fault and self._is_kept(before, defined):
+                continue
+            self.defined[name] = defined
             if defined == before:  # a namespace came that says nothing: no gang has to be looked at again
                 continue
             yield from self._queues.on_definitions(name, defined, self._clock())
@@ -156,6 +159,16 @@ class DialectWatch:
             self.pods_changed(list(self._other_pods(name, before, defined)))
             for gang in [gang for gang, of in self.claimed.items() if of == name]:
                 self._mark(gang)
+
+    def _is_kept(self, before: Definitions, invalid: Definitions) -> bool:
+        """Tell that the definitions are invalid as a whole. Return whether valid ones stay in force."""
+        kept = before is not _NONE and not before.fault
+        if invalid.fault_at is not None:
+            kind, key = invalid.fault_at
+            if (obj := (self._objects(kind) or {}).get(key)) is not None:
+                stays = "the last valid one stays in force" if kept else "its jobs wait with this reason"
+                self._note(kind, obj, f"{invalid.fault}: {stays}")
+        return kept
 
     def _read(self, dialect: Dialect[Any]) -> Definitions | None:
         """Return the definitions as they are now; None: they stay as they were. Whatever stands in one of them, neither
