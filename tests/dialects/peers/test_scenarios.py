@@ -551,8 +551,8 @@ def test_yunikorn_preempts_for_a_queue_below_its_guarantee(
 
 @pytest.mark.parametrize("style", ["Soft", "Hard", ""])
 def test_yunikorn_gang_with_a_group_that_fits_nowhere(yunikorn: Path, style: str) -> None:
-    """Here both styles wait whole, with the reason; without task groups its pods start one by one, as after Soft's
-    timeout. (With YuniKorn a Hard application fails then.)"""
+    """The gang waits whole for its time. Then the pods of a Soft one start one by one, as those without task groups do,
+    and those of a Hard one fail."""
     limits = {"cpu": "1", "memory": "10M"}
     groups = [
         {"name": "ganga", "minMember": 3, "minResource": limits},
@@ -569,8 +569,13 @@ def test_yunikorn_gang_with_a_group_that_fits_nowhere(yunikorn: Path, style: str
             notes = {f"{YUNIKORN}task-group-name": f"gang{name[0]}", **gang} if style else {}
             nowhere = {"kubernetes.io/hostname": "none"} if name == "b0" else {}
             await stage.pod(name, limits, scheduler="yunikorn", notes=notes, selector=nowhere, labels=said)
-        await stage.until_waits("b0", "NoNodeMatches")
-        if style:
+
+        async def have_failed() -> bool:
+            told = [(one["status"]["phase"], one["status"].get("reason")) for one in await stage.pods()]
+            return set(told) == {("Failed", "ResourceReservationTimeout")}
+
+        if style == "Hard":
+            await stage.until_true(have_failed)
             assert await stage.placed() == set()
         else:
             await stage.until_placed("a0", "a1", "a2")

@@ -188,7 +188,7 @@ YUNIKORN: Final = YuniKorn()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What becomes of an application. `queue`: the full name of its queue; of a rejected one, of the queue that it asks
+    """The result for an application. `queue`: the full name of its queue; of a rejected one, of the queue that it asks
     for. `fault`: why it is rejected. `whose`: the options that name its user and group. `queues`: queues that are made
     for it. `by_share`: its queue serves its applications by share."""
 
@@ -200,7 +200,7 @@ class Submission:
 
 
 def submit(defined: YuniKornDefinitions, namespace: str, queue: str, options: Mapping[str, str]) -> Submission:
-    """Return what becomes of an application with these options. `queue`: its queue option."""
+    """Return the result for an application with these options. `queue`: its queue option."""
     groups = tuple(filter(None, options.get(GROUPS, "").split(",")))
     application = Application(
         queue=queue_of(queue, options),
