@@ -155,7 +155,9 @@ class PreemptionPolicy:
         richest = richest_children(self._scene)
         for ours in self.branch.path:
             above = ours.parent
-            if above is not None and len(above.children) > 1 and self._with(ours) < richest[above.name]:
+            if above is None or len(above.children) < 2:
+                continue
+            if above.order is QueueOrder.TIERED or self._with(ours) < richest[above.name]:
                 return True
         return False
 
@@ -309,7 +311,13 @@ class PreemptionPolicy:
         return found
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
-        """Return whether the preemptor's side stays below theirs in share with the job."""
+        """Return whether the preemptor's side stays below theirs in share with the job. In `TIERED` order the side of
+        higher priority does."""
+        above = ours.parent
+        if above is not None and above.order is QueueOrder.TIERED and ours.queue is not None:
+            mine, other = ours.queue.priority, theirs.queue.priority if theirs.queue is not None else 0
+            if mine != other:
+                return mine > other
         return self._with(ours) < self.ledger.share(theirs)
 
     def _with(self, ours: Branch) -> DominantShare:

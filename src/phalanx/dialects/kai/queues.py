@@ -165,7 +165,7 @@ def _queue(
         quotas=(Quota(guaranteed=tuple(sorted(_guaranteed(each, known))), limit=_bounds(each.limits)),),
         oversubscribed=True,
         weights=tuple(sorted(weights.items())),
-        order=QueueOrder.FAIR,
+        order=QueueOrder.TIERED,
         priority=PRIORITY if priority is None else int(priority),
         borrow=BorrowingPolicy.PREEMPTIBLE,
         preemption=QueuePreemption(

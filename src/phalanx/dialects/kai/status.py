@@ -13,14 +13,21 @@ from typing import Final
 
 from phalanx.dialects.frame.dialect import BROUGHT_BY, Answer, Object, Objects, Said, Stage, Told
 from phalanx.dialects.frame.peer_reasons import Peer, word
+from phalanx.dialects.frame.pod_requests import amounts as read_amounts
 from phalanx.dialects.frame.quantities import quantity
 from phalanx.dialects.kai import kinds
 from phalanx.dialects.kai.gang.grouper import DEFAULT_QUEUE, DEPLOYMENT, GROUP_NAME, QUEUE, owner_of
 from phalanx.dialects.kai.gang.pod_groups import Terms, terms
-from phalanx.dialects.kai.queues import KaiDefinitions, KaiQueue
-from phalanx.model.pod import PODS, Amount
+from phalanx.dialects.kai.queues import RESOURCES, UNLIMITED, KaiDefinitions, KaiQueue
+from phalanx.model.pod import CPU, PODS, Amount
+from phalanx.model.reason import ReasonCode
 
 UNSCHEDULABLE: Final = "UnschedulableOnNodePool"
+_NO_NODE: Final = "PodSchedulingErrors"  # the reason of a gang that has no nodes
+_OF_NODES: Final = frozenset(
+    {ReasonCode.NO_ROOM, ReasonCode.NEVER_FITS, ReasonCode.ROOM_KEPT, ReasonCode.NO_NODE_MATCHES}
+    | {ReasonCode.NO_DOMAIN, ReasonCode.PLACEMENT_RULES, ReasonCode.RESERVED, ReasonCode.PREEMPTING}
+)
 _PLACED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
 Sums = dict[str, Amount]
 
@@ -34,13 +41,14 @@ def pod_group(defined: KaiDefinitions, told: Told, objects: Objects, now: str) -
     there = objects.get(kinds.POD_GROUPS, {}).get(key)
     found = terms(defined, _said(told), objects)
     body = None if GROUP_NAME in told.options or found.awaits is not None else _body(name, told, found)
-    status = _status(defined, told, found, (there or {}).get("status") or {}, now)
+    queue = (objects.get(kinds.QUEUES, {}).get(found.queue) or {}).get("status") or {}
+    status = _status(defined, told, found, (there or {}).get("status") or {}, queue, now)
     return Answer(kind=kinds.POD_GROUPS, key=key, body=body, status=status)
 
 
 def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
     """Yield the status of each Queue: the allocated and requested amounts of all gangs in it and below it. The two
-    default queues of KAI's installation are created when a gang names them."""
+    default queues of KAI's installation are created with the first Queue or gang."""
     gangs = list(everyone)
     sums: dict[str, tuple[Sums, Sums, Sums]] = {name: ({}, {}, {}) for name in defined.known}
     for told in gangs:
@@ -54,11 +62,10 @@ def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) 
                 _add(total, more)
     for name, queue in defined.known.items():
         yield Answer(kind=kinds.QUEUES, key=name, status=_queue_status(queue, sums[name]))
-    named = {kinds.queue_of(told.queue) for told in gangs} | {_parent(obj) for obj in objects[kinds.QUEUES].values()}
-    for name, body in BROUGHT.items():
-        if name in named and name not in defined.known:
-            yield Answer(kind=kinds.QUEUES, key=name, body=body)
-            named.add(_parent(body))
+    if gangs or defined.known:
+        for name, body in BROUGHT.items():
+            if name not in defined.known:
+                yield Answer(kind=kinds.QUEUES, key=name, body=body)
 
 
 def amounts(told: Told) -> tuple[Sums, Sums]:
@@ -82,11 +89,7 @@ def _queue(name: str, parent: str = "") -> Object:
 
 
 _PARENT_QUEUE: Final = "default-parent-queue"
-BROUGHT: Final = {DEFAULT_QUEUE: _queue(DEFAULT_QUEUE, _PARENT_QUEUE), _PARENT_QUEUE: _queue(_PARENT_QUEUE)}
-
-
-def _parent(queue: Object) -> str:
-    return str((queue.get("spec") or {}).get("parentQueue") or "")
+BROUGHT: Final = {_PARENT_QUEUE: _queue(_PARENT_QUEUE), DEFAULT_QUEUE: _queue(DEFAULT_QUEUE, _PARENT_QUEUE)}
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
@@ -149,7 +152,8 @@ def _sub_group(group: Object, root: str, leaves: Mapping[str, int]) -> Object:
     return {"name": group["name"], **parent, **least}
 
 
-def _status(defined: KaiDefinitions, told: Told, found: Terms, old: Object, now: str) -> Object:
+def _status(defined: KaiDefinitions, told: Told, found: Terms, old: Object, queue: Object, now: str) -> Object:
+    """Return the status of a PodGroup. `old`: its status now. `queue`: the status of its Queue."""
     allocated, requested = amounts(told)
     finished = told.stage is Stage.FINISHED
     resources = {
@@ -159,16 +163,21 @@ def _status(defined: KaiDefinitions, told: Told, found: Terms, old: Object, now:
     }
     kept = {"resourcesStatus": resources}
     waits = told.stage is Stage.WAITING and told.reason is not None
-    return {**kept, "schedulingConditions": [_condition(defined, told, found, old, now)]} if waits else kept
+    return {**kept, "schedulingConditions": [_condition(defined, told, found, old, queue, now)]} if waits else kept
 
 
-def _condition(defined: KaiDefinitions, told: Told, found: Terms, old: Object, now: str) -> Object:
+def _condition(defined: KaiDefinitions, told: Told, found: Terms, old: Object, queue: Object, now: str) -> Object:
     """Return the condition of an unschedulable gang. It is unchanged if its content is; each change gets the next
     number."""
     assert told.reason is not None
     text = f"{told.reason.code}: {told.reason.text}"
     kai = word(told.reason.code, Peer.KAI, told.reason.numbers)
-    reasons = [_reason(kai, text, defined, told, found)] if isinstance(kai, str) else []
+    reasons: list[Object] = []
+    if isinstance(kai, str):
+        details = {"queueDetails": _details(defined, told, found, queue)}
+        reasons = [{"reason": kai, "message": text, "details": details}]
+    elif told.reason.code in _OF_NODES:
+        reasons = [{"reason": _NO_NODE, "message": text}]
     said = {
         "type": UNSCHEDULABLE,
         "status": "True",
@@ -184,16 +193,35 @@ def _condition(defined: KaiDefinitions, told: Told, found: Terms, old: Object, n
     return {**said, "lastTransitionTime": now, "transitionID": str(int(number) + 1 if number.isdigit() else 1)}
 
 
-def _reason(kai: str, text: str, defined: KaiDefinitions, told: Told, found: Terms) -> Object:
+def _details(defined: KaiDefinitions, told: Told, found: Terms, status: Object) -> Object:
+    """Return the amounts that a quota allows and has given, as KAI shows them. `status`: of the Queue."""
     queue = defined.known.get(found.queue)
-    asked = _quantities(amounts(told)[1])
-    details: Object = {"name": found.queue, "podGroupRequestedResources": asked}
+    asked = amounts(told)[1]
+    details: Object = {
+        "name": found.queue,
+        "podGroupRequestedResources": _plain(asked),
+        "podGroupRequestedNonPreemptibleResources": _all_plain({} if found.preemptible else asked),
+        "queueAllocatedResources": _all_plain(read_amounts(status.get("allocated"))),
+        "queueAllocatedNonPreemptibleResources": _all_plain(read_amounts(status.get("allocatedNonPreemptible"))),
+        "queueRequestedResources": _all_plain(read_amounts(status.get("requested"))),
+    }
     if queue is not None:
-        details["queueDeservedResources"] = _quantities(dict(queue.deserved))
-        details["queueResourceLimits"] = _quantities(dict(queue.limits))
-    if not found.preemptible:
-        details["podGroupRequestedNonPreemptibleResources"] = asked
-    return {"reason": kai, "message": text, "details": {"queueDetails": details}}
+        details["queueDeservedResources"] = _all_plain(queue.deserved, UNLIMITED)
+        details["queueResourceLimits"] = _all_plain(queue.limits, UNLIMITED)
+    return details
+
+
+def _all_plain(sums: Mapping[str, Amount], absent: int = 0) -> Object:
+    """Return cpu, memory and gpu as `_plain` writes them. `absent`: the amount that is not named."""
+    return _plain({name: sums.get(name, absent) for name, _ in RESOURCES.values()})
+
+
+def _plain(sums: Mapping[str, Amount]) -> Object:
+    """Return amounts without suffixes of bytes."""
+    return {
+        name: quantity(name, amount) if name == CPU or not isinstance(amount, int) else str(amount)
+        for name, amount in sorted(sums.items())
+    }
 
 
 def _queue_status(queue: KaiQueue, sums: tuple[Sums, Sums, Sums]) -> Object:
