@@ -560,7 +560,7 @@ def test_yunikorn_gang_with_a_group_that_fits_nowhere(yunikorn: Path, style: str
     ]
     gang = {
         f"{YUNIKORN}task-groups": json.dumps(groups),
-        f"{YUNIKORN}schedulingPolicyParameters": f"placeholderTimeoutInSeconds=1 gangSchedulingStyle={style}",
+        f"{YUNIKORN}schedulingPolicyParameters": f"placeholderTimeoutInSeconds=4 gangSchedulingStyle={style}",
     }
 
     async def scene(stage: Scene) -> None:
