@@ -10,7 +10,7 @@ import pytest
 from phalanx.client.moment import write_moment
 from phalanx.dialects.frame.dialect import Claim, Object, Said, Stage, Told
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, YUNIKORN, YuniKornDefinitions
-from phalanx.dialects.yunikorn.gangs import QUEUE_OPTION, RESUMED, words
+from phalanx.dialects.yunikorn.gangs import GIVEN_UP, QUEUE_OPTION, words
 from phalanx.model.queue import Queue, QueueOrder, QueuePreemption, ReclaimWithinCohort
 
 SITE = """
@@ -118,7 +118,7 @@ def test_a_soft_gang_is_given_up_after_its_time() -> None:
     (early,) = answered(one, waited_s=4.0)
     assert (early.again_s, early.status, early.annotations) == (NOW_S + 6.0, None, None)
     (late,) = answered(one, waited_s=10.0)
-    assert (late.key, late.annotations, late.status) == ("ns/p", {RESUMED: "true"}, None)
+    assert (late.key, late.annotations, late.status) == ("ns/p", {GIVEN_UP: "soft"}, None)
     one["metadata"]["annotations"] |= late.annotations
     assert (claimed(one).options["phalanx.dev/size"], claimed(one).group is None) == ("in-turn", False)
     assert answered(one, waited_s=100.0) == []
@@ -128,9 +128,13 @@ def test_a_hard_gang_fails_after_its_time() -> None:
     one = gang("root.fenced", "gangSchedulingStyle=Hard")
     (early,) = answered(one, waited_s=899.0)  # fifteen minutes, as YuniKorn's
     assert early.again_s == NOW_S + 1.0
+    assert answered(one, waited_s=900.0, stage=Stage.RUNNING) == []
+    (marked,) = answered(one, waited_s=900.0)
+    assert (marked.annotations, marked.status) == ({GIVEN_UP: "hard"}, None)
+    one["metadata"]["annotations"] |= marked.annotations
+    assert claimed(one).blocked is not None  # so it does not start while its pods fail one after the other
     (late,) = answered(one, waited_s=900.0)
     assert (late.status["phase"], late.status["reason"]) == ("Failed", "ResourceReservationTimeout")
-    assert answered(one, waited_s=900.0, stage=Stage.RUNNING) == []
 
 
 def test_a_gang_without_parameters_waits() -> None:

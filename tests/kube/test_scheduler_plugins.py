@@ -24,9 +24,9 @@ def stage_with(cpu: int = 8, **quota: Any) -> Stage:
     return stage
 
 
-def group(stage: Stage, name: str, minimum: int) -> None:
+def group(stage: Stage, name: str, minimum: int, **more: Any) -> None:
     meta = {"name": name, "namespace": "default"}
-    stage.api.put(kinds.POD_GROUPS, {"metadata": meta, "spec": {"minMember": minimum}})
+    stage.api.put(kinds.POD_GROUPS, {"metadata": meta, "spec": {"minMember": minimum, **more}})
 
 
 def pod(name: str, group: str = "", *, label: str = NEW, scheduler: str = kinds.SCHEDULER_NAME, **more: str) -> Object:
@@ -73,6 +73,44 @@ def test_a_group_starts_when_all_of_it_exists_and_fits() -> None:
     play(scene())
 
 
+def test_a_group_waits_until_its_minimum_resources_are_free() -> None:
+    async def scene() -> None:
+        stage = stage_with(4)
+        group(stage, "g", 2, minResources={"cpu": "4"})
+        stage.put(double.pod("other", "1"))
+        async with stage.scheduler():
+            await stage.until(lambda: set(stage.api.bound()) == {"other"})
+            stage.put(pod("p0", "g"), pod("p1", "g"))
+            await settle(stage)
+            assert set(stage.api.bound()) == {"other"}  # both would fit, four cpu do not
+            stage.finish("other")
+            await stage.until(lambda: {"p0", "p1"} <= set(stage.api.bound()))
+            assert status(stage, "g")["scheduleStartTime"]
+
+    play(scene())
+
+
+def test_of_two_groups_the_one_that_was_made_first_comes_first() -> None:
+    """Whenever their pods were made."""
+
+    async def scene() -> None:
+        stage = stage_with(2)
+        stage.put(double.pod("other", "2"))
+        for name, at in (("older", 1), ("newer", 2)):
+            group(stage, name, 2)
+            made = stage.api.objects[kinds.POD_GROUPS][f"default/{name}"]
+            made["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{at}Z"
+        async with stage.scheduler():
+            await stage.until(lambda: set(stage.api.bound()) == {"other"})
+            stage.put(*(pod(f"{name}-{number}", name) for name in ("newer", "older") for number in range(2)))
+            await settle(stage)
+            stage.finish("other")
+            await stage.until(lambda: len(stage.api.bound()) == 3)
+            assert set(stage.api.bound()) == {"other", "older-0", "older-1"}
+
+    play(scene())
+
+
 def test_a_group_without_its_object_waits_for_it() -> None:
     async def scene() -> None:
         stage = stage_with()
@@ -114,10 +152,11 @@ def test_a_status_goes_through_the_phases_and_ends() -> None:
             for name in ("p0", "p1"):
                 stage.finish(name, "Running")
             running = {"phase": "Running", "running": 2, "occupiedBy": "default/their-set"}
-            await stage.until(lambda: status(stage, "g") == running)
+            await stage.until(lambda: running.items() <= status(stage, "g").items())
+            since = status(stage, "g")["scheduleStartTime"]
             stage.finish("p0")
             stage.finish("p1")
-            done = {"phase": "Finished", "succeeded": 2, "occupiedBy": "default/their-set"}
+            done = {"phase": "Finished", "succeeded": 2, "occupiedBy": "default/their-set", "scheduleStartTime": since}
             await stage.until(lambda: status(stage, "g") == done)
             stage.api.drop(PODS, "default/p0")
             stage.api.drop(PODS, "default/p1")

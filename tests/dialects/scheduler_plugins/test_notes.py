@@ -8,7 +8,6 @@ from phalanx.dialects.scheduler_plugins.dialect import SCHEDULER_PLUGINS
 def test_what_has_no_effect_is_said_of_the_object() -> None:
     group = {"metadata": {}, "spec": {"minMember": 2, "minResources": {"cpu": "1"}, "odd": 1}}
     assert list(SCHEDULER_PLUGINS.notes("PodGroup", group)) == [
-        "spec.minResources has no effect: the pods themselves are looked at, all of the group at once",
         "spec.odd is not known here, and has no effect",
     ]
     (said,) = SCHEDULER_PLUGINS.notes("ElasticQuota", {"metadata": {}, "spec": {"max": {"cpu": 1}}})

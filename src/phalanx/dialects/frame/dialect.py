@@ -232,10 +232,12 @@ class Claim:
     `evicted_as`: type and reason of the condition that a bare pod gets before it is evicted.
     `queues`: queues, parents first, that no definition declares. They exist while gangs claim them.
     `charging`: computes the charge of its queue for a pod; None: the pod's requests.
-    `account`: the name under which its usage counts in its queue; empty: its user's name."""
+    `account`: the name under which its usage counts in its queue; empty: its user's name.
+    `submitted_s`: when it was submitted (seconds since the epoch); None: when its oldest member was created."""
 
     queue: str
     priority: int | None = None
+    submitted_s: float | None = None
     blocked: Reason | None = None
     drained: bool = False
     options: Mapping[str, str] = field(default_factory=dict)

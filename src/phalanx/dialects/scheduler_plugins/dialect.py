@@ -58,13 +58,13 @@ class SchedulerPlugins:
         return groups.gang_of(answer)
 
     def answer(self, defined: QuotaDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
-        return groups.answer(told, objects)
+        return groups.answer(told, objects, now)
 
     def statuses(
         self, defined: QuotaDefinitions, everyone: Iterable[Told], objects: Objects, now: str
     ) -> Iterable[Answer]:
         told = list(everyone)
-        yield from groups.statuses(told, objects)
+        yield from groups.statuses(told, objects, now)
         yield from quotas.statuses(told, objects)
 
 

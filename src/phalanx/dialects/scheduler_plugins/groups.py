@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, Said, Told
+from phalanx.dialects.frame.dialect import Answer, Claim, GroupClaim, Object, Objects, Said, Told
+from phalanx.dialects.frame.moments import created_s
+from phalanx.dialects.frame.pod_requests import amounts
 from phalanx.dialects.scheduler_plugins import kinds
 from phalanx.dialects.scheduler_plugins.quotas import QuotaDefinitions
+from phalanx.model.pod import PODS
 from phalanx.model.reason import Reason, ReasonCode
 
 _OURS = "phalanx.dev/"
@@ -62,7 +65,10 @@ def claim(defined: QuotaDefinitions, said: Said, objects: Objects) -> Claim | No
     if found is None:
         text = f"the PodGroup {group} of its pods does not exist yet: create it"
         return Claim(queue=queue, blocked=Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text))
-    return Claim(queue=queue, options={_MIN: str(_minimum(found))})
+    if whole := _waited_for(found):
+        whole_group = GroupClaim(minimum=_minimum(found), whole=whole)
+        return Claim(queue=queue, group=whole_group, submitted_s=created_s(found))
+    return Claim(queue=queue, options={_MIN: str(_minimum(found))}, submitted_s=created_s(found))
 
 
 def gang_of(group: Object) -> str:
@@ -71,19 +77,19 @@ def gang_of(group: Object) -> str:
     return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
 
 
-def answer(told: Told, objects: Objects) -> Iterator[Answer]:
-    """Yield the status of a gang's PodGroup."""
+def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
+    """Yield the status of a gang's PodGroup. `now`: as a metav1.Time."""
     key = f"{told.namespace}/{told.options.get(OBJECT, '')}"
     if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
-        yield Answer(kind=kinds.POD_GROUPS, key=key, status=_status(group, told.owners))
+        yield Answer(kind=kinds.POD_GROUPS, key=key, status=_status(group, told.owners, now))
 
 
-def statuses(everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
+def statuses(everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the status of PodGroups without pods."""
     with_pods = {f"{told.namespace}/{told.options.get(OBJECT, '')}" for told in everyone}
     for key, group in objects.get(kinds.POD_GROUPS, {}).items():
         if key not in with_pods:
-            yield Answer(kind=kinds.POD_GROUPS, key=key, status=_status(group, ()))
+            yield Answer(kind=kinds.POD_GROUPS, key=key, status=_status(group, (), now))
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
@@ -98,8 +104,15 @@ def _minimum(group: Object) -> int:
     return said if isinstance(said, int) and said > 0 else 1
 
 
-def _status(group: Object, pods: Iterable[Object]) -> Object:
-    """Return the status that scheduler-plugins' controller would write once nothing changes any more."""
+def _waited_for(group: Object) -> Mapping[str, int]:
+    """Return the minResources of a group: so much must be free when it starts. What its pods do not use of it is held
+    for pods to come, for some time."""
+    return {name: each for name, each in amounts((group.get("spec") or {}).get("minResources")).items() if name != PODS}
+
+
+def _status(group: Object, pods: Iterable[Object], now: str) -> Object:
+    """Return the status that scheduler-plugins' controller would write once nothing changes any more, with the time at
+    which the group was complete."""
     old = group.get("status") or {}
     if old.get("phase") in _FINAL:
         return old
@@ -109,6 +122,8 @@ def _status(group: Object, pods: Iterable[Object]) -> Object:
     counts = {"running": running, "succeeded": succeeded, "failed": failed}
     owner = str(old.get("occupiedBy") or "") or (_occupier(there[0]) if len(there) >= _minimum(group) else "")
     status: Object = {"phase": _phase(_minimum(group), len(there), running, succeeded, failed)}
+    if status["phase"] != "Pending" or "scheduleStartTime" in old:
+        status["scheduleStartTime"] = old.get("scheduleStartTime") or now
     return status | ({"occupiedBy": owner} if owner else {}) | {name: count for name, count in counts.items() if count}
 
 

@@ -15,14 +15,17 @@ _ZONES = Ignored("zones of nodes are read from the annotation phalanx.dev/zones 
 _NETWORK = Ignored("pods go close to each other by phalanx.dev/closeness; there are no costs between places here")
 POD_GROUP: Mapping[str, Use] = {
     "spec.minMember": Becomes("Role.minimum", "so many pods must exist, and start together"),
-    "spec.minResources": Ignored("the pods themselves are looked at, all of the group at once"),
+    "spec.minResources": Becomes(
+        "Role (held)",
+        "so much is free when the group starts; the rest of it is held for pods to come, ten minutes at most",
+    ),
     "spec.scheduleTimeoutSeconds": Ignored("a group that waits holds nothing meanwhile, so nothing has to be let go"),
     "status.phase": Answered("Pending, Scheduling, Running, Finished, Failed; the last two are final"),
     "status.occupiedBy": Answered("`namespace/owner` of the oldest pod"),
     "status.running": Answered("pods of its own namespace; upstream counts those of equally named groups as well"),
     "status.succeeded": Answered("the same"),
     "status.failed": Answered("the same"),
-    "status.scheduleStartTime": Ignored("upstream never writes it either"),
+    "status.scheduleStartTime": Answered("when the group was complete; upstream declares it and never writes it"),
 }
 ELASTIC_QUOTA: Mapping[str, Use] = {
     "spec.min": Becomes("Quota.guaranteed", "borrowed while unused; all quotas together use no more than the sum"),

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from phalanx.dialects.frame.dialect import Claim, GroupClaim, Object, Objects, RoleClaim, Said
+from phalanx.dialects.frame.moments import created_s
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.dialects.volcano import kinds
 from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes
@@ -150,6 +151,7 @@ def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim |
         options=options,
         roles=roles,
         priority=defined.priorities.get(group.priority_class, defined.usual_priority),
+        submitted_s=created_s(found),
         group=GroupClaim(
             minimum=group.minimum,
             of_role={} if roles else dict(group.tasks),

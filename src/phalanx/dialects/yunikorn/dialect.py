@@ -33,14 +33,17 @@ from phalanx.dialects.yunikorn.configuration import (
     PlacementRule,
 )
 from phalanx.dialects.yunikorn.gangs import (
+    GIVEN_UP,
     GROUPS,
+    HARD,
     OF_APPLICATION,
     QUEUE_OPTION,
     QUEUE_PREFIX,
-    RESUMED,
     SCHEDULER_NAME,
+    SOFT,
     USER,
     gang_asks,
+    has_failed,
     has_task_groups,
     is_application,
     is_given_up,
@@ -139,9 +142,9 @@ class YuniKorn:
         if not defined.named:
             return Claim(queue="", group=group, options=spared)
         found = submit(defined, said.namespace, said.queue, said.options)
-        if found.fault:
+        if found.fault or has_failed(said.options):
             queue = defined.named.get(found.queue, QUEUE_PREFIX + found.queue)
-            return Claim(queue=queue, blocked=Reason(code=ReasonCode.INVALID, text=found.fault))
+            return Claim(queue=queue, blocked=Reason(code=ReasonCode.INVALID, text=found.fault or _TIMED_OUT))
         options = {**{key: text for key, text in found.whose.items() if text}, **spared}
         queue, queues = QUEUE_PREFIX + found.queue, found.queues
         if found.by_share and as_pods:
@@ -167,15 +170,17 @@ class YuniKorn:
             if fault := submit(defined, told.namespace, queue, told.options).fault:
                 yield from _failed(pods, "ApplicationRejected", fault)
                 return
+        if has_failed(told.options):
+            yield from _failed(pods, "ResourceReservationTimeout", _TIMED_OUT)
+            return
         within_s = timeout_s(told.options) if has_task_groups(told.options) else None
         if within_s is None or not pods:
             return
         if (due_s := told.created_s + within_s) > read_moment(now):
             yield Answer(kind=PODS, key=_key(pods[0]), again_s=due_s)
-        elif is_hard(told.options):
-            yield from _failed(pods, "ResourceReservationTimeout", _TIMED_OUT)
-        else:
-            yield from (Answer(kind=PODS, key=_key(pod), annotations={RESUMED: "true"}) for pod in pods)
+        else:  # marked first: the gang must not start while its pods fail one after the other
+            mark = {GIVEN_UP: HARD if is_hard(told.options) else SOFT}
+            yield from (Answer(kind=PODS, key=_key(pod), annotations=mark) for pod in pods)
 
     def statuses(
         self, defined: YuniKornDefinitions, everyone: Iterable[Told], objects: Objects, now: str

@@ -38,8 +38,9 @@ USER, GROUPS, _USER_INFO = f"{_THEIRS}username", f"{_THEIRS}groups", f"{_THEIRS}
 # to be preempted. The oldest pod's counts.
 OLDEST_QUEUE = "yunikorn/queue"
 _WISHES_TO_STAY: Final = "!"
-# A mark on pods whose gang was given up: they start one by one.
-RESUMED: Final = f"{_OURS}gang-given-up"
+# A mark on pods whose gang was given up: they start one by one (`SOFT`), or fail (`HARD`).
+GIVEN_UP: Final = f"{_OURS}gang-given-up"
+SOFT, HARD = "soft", "hard"
 _PARAMETERS, _UNWILLING = f"{_THEIRS}schedulingPolicyParameters", f"{_THEIRS}allow-preemption"
 _STYLE, _TIMEOUT, _GIVEN_UP = (f"yunikorn/{word}" for word in ("style", "timeout", "given-up"))
 _DEFAULT_TIMEOUT_S: Final = 900.0
@@ -113,7 +114,12 @@ def is_application(options: Mapping[str, str]) -> bool:
 
 def is_given_up(options: Mapping[str, str]) -> bool:
     """Return whether these translated annotations are of a gang that was given up: its pods start one by one."""
-    return _GIVEN_UP in options
+    return options.get(_GIVEN_UP) == SOFT
+
+
+def has_failed(options: Mapping[str, str]) -> bool:
+    """Return whether these translated annotations are of a gang whose pods are to fail: its time is over."""
+    return options.get(_GIVEN_UP) == HARD
 
 
 def opts_out(options: Mapping[str, str]) -> bool:
@@ -123,12 +129,12 @@ def opts_out(options: Mapping[str, str]) -> bool:
 
 def timeout_s(options: Mapping[str, str]) -> float | None:
     """Return for how long a gang with these translated annotations waits to start; None: for ever."""
-    return float(options[_TIMEOUT]) if _TIMEOUT in options and not is_given_up(options) else None
+    return float(options[_TIMEOUT]) if _TIMEOUT in options and _GIVEN_UP not in options else None
 
 
 def is_hard(options: Mapping[str, str]) -> bool:
     """Return whether the pods of a gang fail when its time is over."""
-    return options.get(_STYLE) == "hard"
+    return options.get(_STYLE) == HARD
 
 
 def gang_asks(options: Mapping[str, str]) -> Mapping[str, int]:
@@ -153,7 +159,7 @@ def queue_of(queue: str, options: Mapping[str, str]) -> str:
 
 def _parameters(notes: Mapping[str, Any]) -> dict[str, str]:
     """Return the style and the time-out of a gang, if its pods have parameters, and whether it was given up."""
-    found = {_GIVEN_UP: "true" if RESUMED in notes else ""}
+    found = {_GIVEN_UP: str(notes.get(GIVEN_UP, ""))}
     if text := str(notes.get(_PARAMETERS, "")):
         said = {name.lower(): value for name, value in _PARAMETER.findall(text)}
         seconds = said.get("placeholdertimeoutinseconds", "")

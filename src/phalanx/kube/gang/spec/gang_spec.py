@@ -179,7 +179,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         queue=queue,
         roles=tuple(role for role, _ in rows),
         priority=_priority(members) if theirs is None or theirs.priority is None else theirs.priority,
-        submitted_s=min(member.created_s for member in members.everyone),
+        submitted_s=_submitted_s(members, theirs),
         blocked=blocked,
         account=theirs.account if theirs is not None else "",
         **said,
@@ -195,6 +195,12 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         evicted_as=theirs.evicted_as,
         charging=theirs.charging,
     )
+
+
+def _submitted_s(members: GangMembers, theirs: Claim | None) -> float:
+    if theirs is not None and theirs.submitted_s is not None:
+        return theirs.submitted_s
+    return min(member.created_s for member in members.everyone)
 
 
 def charged(shape: Shape, charging: Charging | None) -> Shape:
