@@ -1,9 +1,9 @@
 """Unix users of this machine as users of its cluster.
 
-account       who a Unix user is in the cluster, and the token file
-admission     what they may not write
-coordinators  what coordinators of Slurm's accounts may write
-quota         what the namespace of each may hold
-grants        what users may do, and the namespace of each
+account       a Unix user as a user of the cluster, and the token file
+admission     fields that users may not write
+coordinators  the rights of coordinators of Slurm's accounts
+quota         limits on the namespace of a user
+grants        the rights of users, and the namespace of each
 server        the socket at which they log in
 """

@@ -1,8 +1,8 @@
-"""A Unix user as a user of the cluster: the same name, the names of his groups, and a token.
+"""A Unix user as a user of the cluster: the same user name, the names of the user's groups, and a token.
 
 Tokens are lines of the API server's token file, kube-apiserver's `--token-auth-file`: `token,user,uid,"group,group"`.
-A line of ours has `unix:NUMBER` as its uid, so that a Unix user named like another user of the cluster (`admin`) is
-not taken for him. Names with a colon, as `system:masters`, cannot occur in Unix.
+The uid of a Unix user is `unix:NUMBER`. So a Unix user with the name of another user of the cluster (`admin`) does not
+get that user's token. Unix names have no colon, so no Unix group is named like `system:masters`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 USERS, MASTERS = "phalanx:users", "system:masters"
-_NAME_CHARS = 50  # of a namespace's 63
+_NAME_CHARS = 50  # a namespace has 63 at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """`uid` and `gid` are Unix's. `groups`: in the cluster."""
+    """An account. `uid`, `gid`: the Unix numbers. `groups`: the names of the user's groups in the cluster."""
 
     uid: int
     gid: int
@@ -35,15 +35,16 @@ class Account:
         return f"unix:{self.uid}"
 
     def namespace(self, *, numbered: bool = False) -> str:
-        """Return the name of his namespace; `numbered` where that is another's, for names differ in more letters."""
+        """Return the name of the user's namespace. `numbered`: with the uid, because another user has the plain
+        name."""
         plain = re.sub(r"[^a-z0-9]+", "-", self.name.lower())[:_NAME_CHARS].strip("-")
         number = (str(self.uid),) if numbered or not plain else ()
         return "-".join(("user", *filter(None, (plain,)), *number))
 
 
 def account_of(uid: int, gid: int) -> Account:
-    """Return the account of the user with these numbers, whether or not the machine has a name for him. Root is one of
-    the cluster's masters, for he can read its data directory anyway."""
+    """Return the account of the user with these numbers, who may have no name on this machine. Root is in the group
+    `system:masters`, because root can read the data directory of the cluster anyway."""
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
@@ -59,7 +60,7 @@ def account_of(uid: int, gid: int) -> Account:
 
 
 def token_for(path: Path, account: Account) -> str:
-    """Return the account's token in the token file; a new one where it has none. Its line says the groups of now.
+    """Return the account's token in the token file, or write a new one. The line gets the present groups of the user.
 
     Raises OSError. Only one process may write the file."""
     rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
@@ -72,7 +73,7 @@ def token_for(path: Path, account: Account) -> str:
 
 
 def _write(path: Path, rows: list[list[str]]) -> None:
-    """All of it or nothing, readable by us alone."""
+    """Replace the file in one step; only its owner may read it."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     draft = path.with_name(f".{path.name}.new")

@@ -1,16 +1,16 @@
-"""What users of a shared machine may not write though they may write pods: past the queues (`spec.nodeName`), past
-who shares out devices (`phalanx.dev/devices`), and at the machine's own address (`spec.hostNetwork`).
+"""Fields of pods that users of a shared machine may not write: `spec.nodeName`, `spec.hostNetwork`, and the annotation
+`phalanx.dev/devices`.
 
-A pod that names its node is bound from its birth: no scheduler, no queue and no quota of a queue is asked. So whoever
-is no admin may not create one; nor may a controller for him, from the template of a Job or of anything else, which is
-why the rule is about pods alone and holds for the control plane as well. Binding is another matter: it is a right of
-its own (`create` on `pods/binding`), which users are not given.
+A pod that names its node is bound from its creation, without any scheduler, queue or quota. So only admins may create
+one. Controllers may not create one either, from the template of a user's Job. Therefore the rule is about pods alone,
+and holds for the control plane too. Binding needs a right of its own (`create` on `pods/binding`), which users lack.
 
-The address of a pod with `hostNetwork` is the machine's. The API server and the node connect to a pod's address as
-root, for proxies and for port-forward. So such a pod would lead its user to all that listens on loopback for root.
+A pod with `hostNetwork` has the address of the machine. The API server and the node connect to the address of a pod as
+root, for proxies and port-forward. So such a pod would lead its user to every port on loopback that trusts root.
 
-The devices that the scheduler gave a pod stand in an annotation, which its node believes: a pod that is born with it
-would have another's GPU. Later nobody but the scheduler may write it, as all that it notes (`LoginSettings.policies`).
+The scheduler writes the devices of a pod into an annotation, and the node trusts it. A pod that is created with the
+annotation would get the GPU of another pod. After the creation only the scheduler may write its annotations
+(`LoginSettings.policies`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ BINDING: dict[str, Any] = {
 
 
 def alike(*fields: str) -> str:
-    """Return the expression for that these fields, which may be missing, are as they were."""
+    """Return the expression that these fields, which may be missing, have not changed."""
     return " && ".join(
         f"(has(object.{field}) ? has(oldObject.{field}) && object.{field} == oldObject.{field}"
         f" : !has(oldObject.{field}))"
@@ -74,8 +74,8 @@ def alike(*fields: str) -> str:
     )
 
 
-# What a user who may change a ConfigMap could spoil it with: immutable for ever, or an owner that does not exist, with
-# which it would be deleted.
+# Fields by which a user who may change a ConfigMap could spoil it: `immutable`, or an owner that does not exist,
+# because of which the garbage collector would delete it.
 META = tuple(f"metadata.{field}" for field in ("labels", "annotations", "ownerReferences", "finalizers"))
 DATA_ALONE: dict[str, Any] = {
     "expression": alike("immutable", "binaryData", *META),
@@ -83,8 +83,8 @@ DATA_ALONE: dict[str, Any] = {
     "message": "only its data may be changed",
 }
 
-# For clusters whose API server does not draw job numbers (deploy/components/slurm). There users take them by raising
-# one ConfigMap: upwards, and by no more than an array needs.
+# For clusters whose API server does not draw job numbers (deploy/components/slurm). Users of such a cluster raise the
+# number in one ConfigMap, by no more than an array needs.
 _NUMBERS = "slurm-numbers.phalanx.dev"
 NUMBERS: dict[str, Any] = {
     "metadata": {"name": _NUMBERS},
@@ -123,8 +123,9 @@ NUMBERS_BINDING: dict[str, Any] = {
 }
 
 
-# For clusters (deploy/components/slurm): each of Slurm's users has a namespace. Whoever may read the Secrets of a job
-# and enter its pods acts as its user, and RBAC cannot grant that for some jobs of a namespace only.
+# For clusters (deploy/components/slurm): each user of Slurm's commands has a namespace. A user who may read the Secrets
+# of a job and exec into its pods can act as the job's user. RBAC cannot grant these rights for some jobs of a namespace
+# only.
 SLURM_USER = "phalanx:slurm-user"
 _NOTES = "(has(namespaceObject.metadata.annotations) ? namespaceObject.metadata.annotations : {})"
 _NAMESPACES, _POD_USERS = "slurm-namespaces.phalanx.dev", "pod-users.phalanx.dev"
@@ -148,7 +149,7 @@ NAMESPACES: dict[str, Any] = {
         ],
         "validations": [
             {
-                # One name for all such bindings: a namespace has one binding of a name.
+                # All such bindings have the same name, so a namespace has at most one.
                 "expression": 'request.resource.resource == "rolebindings" && object.metadata.name == "'
                 f'{SLURM_USER}" && has(object.subjects) && object.subjects.size() == 1'
                 ' && object.subjects[0].kind == "User"'
@@ -168,15 +169,15 @@ NAMESPACES_BINDING: dict[str, Any] = {
 
 
 def _containers(condition: str) -> str:
-    """CEL: the condition holds for each container `c` of the pod."""
+    """Return the CEL expression that the condition holds for each container `c` of the pod."""
     return " && ".join(
         f"(has(object.spec.{part}) ? object.spec.{part} : []).all(c, {condition})"
         for part in ("containers", "initContainers", "ephemeralContainers")
     )
 
 
-# In a namespace with a user's number, pods run as that number. Where a container is a process of the node (the image
-# `host`), it must say so.
+# In a namespace with the number of a user, pods run as that number. A container that is a process of the node (the
+# image `host`) must state the number.
 _IS_SAID = "has({0}.securityContext) && has({0}.securityContext.runAsUser)"
 _SAID_BY_POD = _IS_SAID.format("object.spec")
 POD_USERS: dict[str, Any] = {

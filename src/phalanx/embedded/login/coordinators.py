@@ -1,21 +1,24 @@
-"""What coordinators of Slurm's accounts may write: users of their accounts, accounts below them, and nothing else.
+"""The rights of coordinators of Slurm's accounts: to write users of their accounts, and accounts below, and nothing
+else.
 
-The site's ConfigMap (`phalanx.slurm.cluster.site`) has keys of its own for each account NAME: `account.NAME` (shares,
-limits), `users.NAME` and `members.NAME`, `coordinators.NAME`, and `path.NAME`, the accounts from the topmost to
-itself, separated by slashes. Whoever is named for one of the accounts on an account's path coordinates it. As in Slurm
-(measured, 22.05) he adds users and changes them, names other coordinators, and adds accounts below; shares and limits
-he changes of accounts below those that he is named for, and he deletes no account. A role lets him patch this
-object, the binding of that role, and queues; three policies hold him to what is his:
+The site's ConfigMap (`phalanx.slurm.cluster.site`) has its own keys for each account NAME: `account.NAME` (shares,
+limits), `users.NAME`, `members.NAME`, `coordinators.NAME`, and `path.NAME`, the accounts from the topmost account to
+NAME, separated by slashes. The coordinators of an account are the users whom any account on this path names. As in
+Slurm (measured, 22.05) a coordinator adds and changes users, names other coordinators, and adds accounts below. A
+coordinator changes shares and limits only of accounts below those that name the coordinator, and deletes no account.
 
-- of the site, the keys of these accounts. A path that he writes must be that of the account above and the name, so that
-  nobody puts another's account below his own, or his own beside the one whose limits it is under.
-- of queues, those of these accounts: users' shares; below, weight, limits and parent, too. Limits of queues above hold
-  all the same.
-- of the binding, that nobody is taken off it who is named.
+A role lets coordinators patch this object, the binding of the role, and queues. Three policies restrict them:
 
-They are about whoever may patch the site and not replace it (`update`): operators may do both, others neither. So no
-list of coordinators is looked at to find out whom to hold, and one who is no coordinator any more but still has the
-role can write nothing.
+- In the site, to the keys of these accounts. A path that they write must be the path of the account above plus the
+name.
+  So no coordinator moves a foreign account below an own one, or an own account out of its limits.
+- In queues, to those of these accounts: the shares of users; in accounts below, also weight, limits and parent. Limits
+  of queues above hold in any case.
+- In the binding, to changes that remove no named coordinator.
+
+The policies hold for users who may patch the site and may not replace it (`update`). Operators may do both, and other
+users neither. So no policy needs the list of coordinators, and a former coordinator who still has the role can write
+nothing.
 """
 
 from __future__ import annotations
@@ -43,28 +46,28 @@ _CONDITIONS = [
 
 
 def _list(body: str, **names: str) -> str:
-    """Return a list that an expression makes with values under short names: a value that is read from a variable's
-    field at each step of a loop may be copied each time, and the site is large."""
+    """Return the expression of a list, with values bound to short names. A loop that reads a field of a variable may
+    copy the value at each step, and the site is large."""
     for name, value in reversed(names.items()):
         body = f"[{value}].map({name}, {body})[0]"
     return body
 
 
 def _holds(body: str, **names: str) -> str:
-    """Return the same of a condition."""
+    """Return the expression of a condition, with values bound to short names."""
     for name, value in reversed(names.items()):
         body = f"[{value}].all({name}, {body})"
     return body
 
 
 def _own(data: str) -> str:
-    """Return the accounts that the user is named coordinator of."""
+    """Return the accounts that name the user as a coordinator."""
     named = f'key.startsWith("coordinators.") && {_USER} in data[key].split(",")'
     return _list(f"data.filter(key, {named}).map(key, key.substring(13))", data=data)
 
 
 def _coordinated(data: str, account: str, *, above: bool = False) -> str:
-    """Return whether that account is there, and the user is named for it or one above it; `above`: for one above it."""
+    """Return whether the account exists and it, or one above it, names the user. `above`: only accounts above count."""
     path = f'"path." + {account}'
     strictly = f" && one != {account}" if above else ""
     return f'({path} in {data} && {data}[{path}].split("/").exists(one, one in variables.own{strictly}))'
@@ -92,7 +95,7 @@ _ABOVE_NOT_HIS = "Access/permission denied: the account above it is none that yo
 
 
 def _names(*kinds: str) -> str:
-    """Return the accounts of which keys of these kinds change."""
+    """Return the accounts with changed keys of these kinds."""
     found = (
         f'variables.changed.filter(key, key.startsWith("{kind}.")).map(key, key.substring({len(kind) + 1}))'
         for kind in kinds
@@ -101,7 +104,7 @@ def _names(*kinds: str) -> str:
 
 
 def _his(names: str, *, above: bool) -> str:
-    """Return whether these accounts are his, before as far as they were there, and afterwards."""
+    """Return whether the user coordinates these accounts, before the change (as far as they existed) and after it."""
     own = f'.split("/").exists(one, one in variables.own{" && one != name" if above else ""})'
     return _holds(
         f'variables.{names}.all(name, "path." + name in after && after["path." + name]{own}'
@@ -149,7 +152,7 @@ SITE_POLICY = _policy(
 
 _DATA = "params.data"
 _SITE_AS_DATA: Object = {
-    # Deny would be about whoever writes such an object, conditions or not; without a site nobody is a coordinator.
+    # Deny would refuse every writer of such an object, conditions or not. Without a site there are no coordinators.
     "paramRef": {"name": SITE, "namespace": _SYSTEM, "parameterNotFoundAction": "Allow"},
 }
 _OWN_OF_SITE = {"own": f"has({_DATA}) ? {_own(_DATA)} : []"}
@@ -159,7 +162,7 @@ _PARENT_BEFORE = 'has(oldObject.spec.parent) ? oldObject.spec.parent : ""'
 
 
 def _same(fields: str) -> str:
-    """Return whether all of a queue but these fields is as it was."""
+    """Return whether the other fields of the queue are unchanged."""
     return (
         f"object.spec.all(field, {fields} || field in oldObject.spec && oldObject.spec[field] == object.spec[field])"
         f" && oldObject.spec.all(field, {fields} || field in object.spec)"
@@ -178,7 +181,7 @@ QUEUE_POLICY = _policy(
         f' || {_coordinated(_DATA, "request.name")}',
         _NOT_HIS,
     ),
-    _denied(  # else whoever names an account like a queue that is none would have the queue
+    _denied(  # otherwise an account named like another queue would give rights on that queue
         f'request.operation == "CREATE" || {_DATA}["path." + request.name] == (({_PARENT_BEFORE}) == "" ? "" :'
         f' ("path." + oldObject.spec.parent in {_DATA} ? {_DATA}["path." + oldObject.spec.parent] : "?") + "/")'
         " + request.name",

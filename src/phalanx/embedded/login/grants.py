@@ -1,9 +1,8 @@
-"""What users of a shared machine may do: see queues, nodes and priorities, and everything in a namespace of their own,
-up to a quota (`quota`).
+"""The rights of users of a shared machine: to see queues, nodes and priorities, and all rights in a namespace of their
+own, up to a quota (`quota`).
 
-The roles are written at each start, so that a newer program's are in force. Nobody but an admin writes namespaces, so
-nobody but an admin says as whom pods run (`phalanx.embedded.node.machine.owners`).
-"""
+The roles are written at each start, so the roles of a newer program replace older ones. Only admins write namespaces,
+so only admins decide as which user pods run (`phalanx.embedded.node.machine.owners`)."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ from phalanx.embedded.login.admission import BINDING, NUMBERS, NUMBERS_BINDING, 
 from phalanx.embedded.login.quota import DEFAULT, give_quota, limit_system_priorities
 
 UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"
-USER = "phalanx.dev/user"  # the user of the cluster whose namespace it is: for rules of admission
-PRIORITY = "phalanx.dev/max-priority"  # no pod of the namespace has a higher one
-MAX_PRIORITY = 1_000_000_000  # of a class that an admin makes; those above are the system's
+USER = "phalanx.dev/user"  # the user of the namespace, for admission policies
+PRIORITY = "phalanx.dev/max-priority"  # the highest priority of a pod in the namespace
+MAX_PRIORITY = 1_000_000_000  # the highest of classes that admins make; higher ones are the system's
 _GROUP = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES = Kind(group=_GROUP, plural="clusterroles", name="ClusterRole", namespaced=False)
 _CLUSTER_BINDINGS = Kind(group=_GROUP, plural="clusterrolebindings", name="ClusterRoleBinding", namespaced=False)
@@ -104,8 +103,8 @@ _RULES: dict[str, list[dict[str, Any]]] = {
 
 
 async def install_grants(api: Connection, policies: Iterable[tuple[Kind, Object]] = ()) -> None:
-    """Write the roles and the rules of admission, and bind every user to what all may see. `policies`: further ones,
-    and their bindings. Raises ApiError."""
+    """Write the roles and the admission policies, and let every user see what all users may see. `policies`: further
+    admission policies, and their bindings. Raises ApiError."""
     for kind, body in policies:
         await _put(api, kind, body)
     for policy in (POLICY, NUMBERS, *coordinators.POLICIES):
@@ -117,7 +116,7 @@ async def install_grants(api: Connection, policies: Iterable[tuple[Kind, Object]
     everybody = [{"apiGroup": _GROUP, "kind": "Group", "name": USERS}]
     binding = {"metadata": {"name": _SEES}, "roleRef": _role(_SEES), "subjects": everybody}
     await _put(api, _CLUSTER_BINDINGS, binding)
-    named = {"metadata": {"name": coordinators.ROLE}, "roleRef": _role(coordinators.ROLE)}  # sacctmgr says whom
+    named = {"metadata": {"name": coordinators.ROLE}, "roleRef": _role(coordinators.ROLE)}  # sacctmgr adds the subjects
     await _put(api, _CLUSTER_BINDINGS, named)
     await _put(api, _ROLES, {"metadata": {"name": _SLURM}, "rules": SITE_RULES}, _SYSTEM)
     role = {"apiGroup": _GROUP, "kind": "Role", "name": _SLURM}
@@ -134,8 +133,8 @@ async def install_grants(api: Connection, policies: Iterable[tuple[Kind, Object]
 async def give_namespace(
     api: Connection, account: Account, quota: Mapping[str, str] = DEFAULT, max_priority: int = MAX_PRIORITY
 ) -> str:
-    """Return the name of the account's namespace, which is there and his. `quota`, `max_priority`: what it may hold and
-    the highest priority of its pods, unless it says that already. Raises ApiError."""
+    """Return the name of the account's namespace; make it if it is missing. `quota`, `max_priority`: limits of a
+    namespace without limits. Raises ApiError."""
     name = account.namespace()
     if not await _claimed(api, name, account, max_priority):
         name = account.namespace(numbered=True)
@@ -150,7 +149,7 @@ async def give_namespace(
 
 
 async def _claimed(api: Connection, name: str, account: Account, max_priority: int) -> bool:
-    """Return whether the namespace is the account's: made for the account now, or before."""
+    """Return whether the namespace belongs to the account. Create it if it is missing."""
     notes = {UID: str(account.uid), GID: str(account.gid), USER: account.name, PRIORITY: str(max_priority)}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": notes}}
     try:
@@ -163,7 +162,7 @@ async def _claimed(api: Connection, name: str, account: Account, max_priority: i
     if said.get(UID) != notes[UID]:
         return False
     missing = {key: text for key, text in notes.items() if key not in said or (key == USER and said[key] != text)}
-    if missing:  # made by an older program, or the user was renamed
+    if missing:  # an older program made it, or the user was renamed
         await api.patch(NAMESPACES, name, {"metadata": {"annotations": missing}})
     return True
 
@@ -173,8 +172,8 @@ def _role(name: str) -> Object:
 
 
 async def _put(api: Connection, kind: Kind, body: Object, namespace: str = "") -> None:
-    """Make what is there say the same, or create it. In this order: where a namespace is full, a creation is refused
-    before it is told that there is one."""
+    """Change the object, or create it if it is missing. The change comes first, because the API server refuses a
+    creation in a full namespace before it reports that the object exists."""
     whole = {"apiVersion": kind.api_version, "kind": kind.name, **body}
     try:
         await api.patch(kind, body["metadata"]["name"], whole, namespace)

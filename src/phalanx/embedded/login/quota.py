@@ -1,11 +1,11 @@
-"""Limits on the namespace of a user: a ResourceQuota and a LimitRange, written at the user's first login. Later they
-are the admin's.
+"""Limits on the namespace of a user: a ResourceQuota and a LimitRange, written at the user's first login. After that,
+admins may change them.
 
-What one user stores costs all: memory and disk of the API server for every object and byte of it, and for a service an
-address, a listening port for each of its own, and a line in every pod's hosts file. Node ports are few, and the
-cluster's. A pod takes one of a node's slots, whatever it requests: a pod that requests nothing gets the share of one
-slot as its request, and no pod may request less, so that a user who fills all slots has all of the node's cpu charged.
-"""
+The objects of one user use resources of all users. Every object and byte uses memory and disk of the API server. A
+service uses an address, a listening port for each of its ports, and a line in the hosts file of every pod. The cluster
+has few node ports. A pod uses one of the node's slots, whatever it requests. So a pod without requests gets the share
+of one slot as its request, and no pod may request less. A user who fills all slots is then charged with all of the
+node's cpu."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parse_quota(text: str) -> dict[str, str]:
 
 
 async def require_quota(api: Connection, quota: Mapping[str, str]) -> None:
-    """Have the server look at it before the first user logs in. Raises PhalanxError, ApiError."""
+    """Have the API server check the quota before the first user logs in. Raises PhalanxError, ApiError."""
     try:
         await api.request("POST", _QUOTAS.path(_SYSTEM), body=_object(quota), params={"dryRun": "All"})
     except ApiRefusal as error:
@@ -68,11 +68,11 @@ async def limit_system_priorities(api: Connection) -> None:
 
 
 async def give_quota(api: Connection, namespace: str, quota: Mapping[str, str]) -> None:
-    """Limit the namespace, unless it has this quota and this limit range, whatever they say. Raises ApiError."""
+    """Create the quota and the limit range, unless the namespace has objects of their names. Raises ApiError."""
     if await _lacks(api, _RANGES, namespace) and (share := slot_share((await api.list(NODES))["items"])):
         try:
             await api.create(_RANGES, _range(share), namespace)
-        except ApiRefusal as error:  # a namespace of before that is full: it gets one when there is room
+        except ApiRefusal as error:  # an older namespace that is full gets it at a later login
             if error.code != _FORBIDDEN:
                 raise
     if await _lacks(api, _QUOTAS, namespace):
@@ -91,8 +91,7 @@ async def _lacks(api: Connection, kind: Kind, namespace: str) -> bool:
 
 
 def slot_share(nodes: Iterable[Object]) -> dict[str, str]:
-    """Return the cpu and memory that a node has for each pod that it takes, of the node that has the least; empty
-    without nodes."""
+    """Return the cpu and memory per pod slot of the node with the least; empty without nodes."""
     offered = [found for one in nodes if (found := (one.get("status") or {}).get("allocatable") or {}).get("pods")]
     shares = [(amount("cpu", one["cpu"]), amount("memory", one["memory"]), int(one["pods"])) for one in offered]
     if not shares:

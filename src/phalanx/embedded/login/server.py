@@ -1,7 +1,7 @@
-"""The socket at which users of this machine log in: who connects is asked of the kernel (SO_PEERCRED, unix(7)).
+"""The socket at which users of this machine log in. The kernel names the connected user (SO_PEERCRED, unix(7)).
 
-Whoever connects is sent one JSON object and the connection ends: `kubeconfig` and `namespace`, or `error`. Nothing is
-read from him, so there is nothing to get wrong. One login of a user is under way at a time, and few in all.
+The server sends one JSON object and closes the connection: `kubeconfig` and `namespace`, or `error`. It reads no byte
+from the user, so no input can be wrong. A user has one login at a time, and the number of all logins is bounded.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
-    """`tokens`: the API server's token file; `authority`: the certificate by which clients know it. `quota`: what a
-    user's namespace may hold, and `max_priority` the highest priority there, unless an admin says otherwise.
-    `policies`: what users may not write, and the bindings of these."""
+    """Settings of the login. `tokens`: the API server's token file. `authority`: the certificate of its authority.
+    `quota`, `max_priority`: limits of a new namespace, which admins may change later. `policies`: admission policies
+    for users, and their bindings."""
 
     socket: Path
     tokens: Path
@@ -49,7 +49,7 @@ class LoginSettings:
 
 
 async def run_login(connection: Connection, settings: LoginSettings) -> None:
-    """Let users log in, until cancelled. Raises PhalanxError: the socket or the quota cannot be. ApiError."""
+    """Let users log in, until cancelled. Raises PhalanxError for a wrong socket or quota, and ApiError."""
     await require_quota(connection, settings.quota)
     await install_grants(connection, settings.policies)
     async with _serving(settings.socket, _Logins(connection, settings).take):
@@ -68,7 +68,8 @@ async def _serving(
 
 @contextmanager
 def _listening(path: Path) -> Iterator[socket.socket]:
-    """The socket, which everybody may connect to; one that a killed process left is replaced. Raises PhalanxError."""
+    """Listen at the socket, to which every user may connect. Replace the socket of a killed process. Raises
+    PhalanxError."""
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         if path.is_socket():
@@ -90,8 +91,9 @@ def _listening(path: Path) -> Iterator[socket.socket]:
 
 
 def _require_nobody(path: Path) -> None:
-    """Raises PhalanxError: a process listens there."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:  # of another type, so it is told and not let in
+    """Raises PhalanxError if a process listens at the path."""
+    # The kernel refuses a connection of another type. Its error says whether a process listens.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         try:
             other.connect(str(path))
         except ConnectionRefusedError:
@@ -106,12 +108,12 @@ def _require_nobody(path: Path) -> None:
 
 
 class _Logins:
-    """`busy`: Unix users who are being logged in."""
+    """The logins. `busy`: the Unix users who are logging in."""
 
     def __init__(self, connection: Connection, settings: LoginSettings) -> None:
         self._api, self._settings = connection, settings
         self._busy: set[int] = set()
-        self._writing = asyncio.Lock()  # of the token file
+        self._writing = asyncio.Lock()  # for the token file
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, uid, gid = _peer(writer.get_extra_info("socket"))
@@ -146,7 +148,7 @@ class _Logins:
         return {"kubeconfig": self._kubeconfig(account, token, namespace), "namespace": namespace}
 
     async def _known(self, token: str) -> None:
-        """The API server looks at its token file once a second."""
+        """Wait until the API server accepts the token. It reads its token file once a second."""
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
         tls = ssl.create_default_context(cafile=self._settings.authority)
         async with Connection(self._api.server, headers={"authorization": f"Bearer {token}"}, tls=tls) as his:
@@ -175,7 +177,7 @@ class _Logins:
 
 
 def _peer(connection: socket.socket) -> tuple[int, int, int]:
-    """Process, user and group of who connected, as they were then."""
+    """Return the numbers of the process, the user and the group that connected, as of that time."""
     size = struct.calcsize("3i")
     pid, uid, gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return pid, uid, gid
