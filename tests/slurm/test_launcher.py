@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -162,3 +163,15 @@ def test_where_the_script_itself_has_no_room_the_job_fails_and_says_why(small_di
     assert f"slurmstepd-n1: error: the script cannot be written to {folder}" in done.stderr
     assert "no space left there?" in done.stderr
     assert [*small_disk.glob("phalanx-slurm.*")] == []
+
+
+def test_it_starts_no_program_that_the_shell_can_do_without(tmp_path: Path) -> None:
+    """Each takes a millisecond of every job. A launcher with more programs than these would not find them here."""
+    own = tmp_path / "programs"
+    own.mkdir()
+    for name in ("mktemp", "chmod", "rm", "sleep"):
+        (own / name).symlink_to(shutil.which(name) or name)
+    out = tmp_path / "\x01N-\x01N.out"
+    done = launched(tmp_path, out, sleeps="", PATH=str(own), SLURM_JOB_UID="0", SLURMD_NODENAME="n1.example")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "n1-n1.out").read_text() == "done\n"

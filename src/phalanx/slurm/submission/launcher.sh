@@ -32,7 +32,9 @@ _err() { printf 'slurmstepd-%s: error: %s\n' "$SLURMD_NODENAME" "$1"; }
 _later=
 [ "$SLURM_JOB_NUM_NODES" = 1 ] && [ -z "$PHALANX_WARNING$SLURM_HET_SIZE" ] && _later='sleep 1;'
 [ -n "$PHALANX_PYTHON" ] && { eval "$_later exec $PHALANX_PYTHON.stepd batch" & _stepd=$!; }
-rm -f "${TMPDIR:-/tmp}/phalanx-slurm-steps-$(id -u)/$SLURM_JOB_ID"  # of another cluster's job of that number
+# Each program that runs here takes a millisecond of every job, so the shell does what it can by itself.
+_steps=${TMPDIR:-/tmp}/phalanx-slurm-steps-${SLURM_JOB_UID:-$(id -u)}/$SLURM_JOB_ID
+[ -e "$_steps" ] && rm -f "$_steps"  # of another cluster's job of that number
 _folder=$(umask 077; mktemp -d "${TMPDIR:-/tmp}/phalanx-slurm.XXXXXX") || exit 1
 trap 'rm -rf "$_folder"; [ -n "$_epilog" ] && "$_epilog" > /dev/null 2>&1' EXIT
 printf '%s' "$PHALANX_SCRIPT" 2> /dev/null > "$_folder/slurm_script" || {
@@ -61,8 +63,17 @@ if ! cd "$PHALANX_WORKDIR" 2> /dev/null; then
     _moved=$(_err "couldn't chdir to \`$PHALANX_WORKDIR': No such file or directory: going to /tmp instead")
     cd /tmp || exit 1
 fi
-_out=$(printf '%s' "$PHALANX_STDOUT" | sed "s/\x01N/${SLURMD_NODENAME%%.*}/g")
-_errfile=$(printf '%s' "$PHALANX_STDERR" | sed "s/\x01N/${SLURMD_NODENAME%%.*}/g")
+# _named PATH: put the path into _path, with the name of the node in place of each mark.
+_mark=$(printf '\001N')
+_named() {
+    _left=$1 _path=
+    while [ "$_left" != "${_left#*"$_mark"}" ]; do
+        _path=$_path${_left%%"$_mark"*}${SLURMD_NODENAME%%.*} _left=${_left#*"$_mark"}
+    done
+    _path=$_path$_left
+}
+_named "$PHALANX_STDOUT"; _out=$_path
+_named "$PHALANX_STDERR"; _errfile=$_path
 _in=$PHALANX_STDIN _limit=$PHALANX_LIMIT_S
 SLURM_JOB_NODELIST=${SLURM_JOB_NODELIST:-$SLURMD_NODENAME}
 SLURM_NODELIST=$SLURM_JOB_NODELIST
@@ -74,7 +85,8 @@ fi
 export SLURM_JOB_NODELIST SLURM_NODELIST SLURM_TOPOLOGY_ADDR
 # Clients make the folder of their outputs once sbatch has answered (submitit does): a job may start before that here.
 _tries=20
-while [ "$_tries" -gt 0 ] && [ ! -d "$(dirname -- "$_out")" ]; do sleep 0.1; _tries=$((_tries - 1)); done
+case "$_out" in */*) _parent=${_out%/*}/ ;; *) _parent=. ;; esac
+while [ "$_tries" -gt 0 ] && [ ! -d "$_parent" ]; do sleep 0.1; _tries=$((_tries - 1)); done
 if [ "$PHALANX_MODE" = append ]; then exec 4>> "$_out" || exit 1; else exec 4> "$_out" || exit 1; fi
 # One file for both is opened once: two positions in it would write over each other.
 if [ -z "$_errfile" ] || [ "$_errfile" -ef "$_out" ]; then exec 5>&4
@@ -82,7 +94,13 @@ elif [ "$PHALANX_MODE" = append ]; then exec 5>> "$_errfile" || exit 1
 else exec 5> "$_errfile" || exit 1; fi
 exec 3< "$_in" || exit 1
 [ -n "$_moved" ] && printf '%s\n' "$_moved" >&5
-_interpreter=$(sed -n '1s/^#! *\([^ ]*\).*/\1/p' "$_folder/slurm_script")
+_interpreter=
+IFS= read -r _first < "$_folder/slurm_script"
+case "$_first" in '#!'*)
+    _first=${_first#??}
+    _first=${_first#"${_first%%[! ]*}"}
+    _interpreter=${_first%% *} ;;
+esac
 if [ -n "$_interpreter" ] && [ ! -e "$_interpreter" ]; then
     _err "execve(): bad interpreter($_interpreter): No such file or directory" >&5
     [ -n "$_stepd" ] && kill -KILL "$_stepd" 2> /dev/null
@@ -93,7 +111,8 @@ unset PHALANX_MODE PHALANX_LIMIT_S
 [ -n "$PHALANX_NO_HOME" ] && unset HOME PHALANX_NO_HOME
 SLURM_TASK_PID=$$ "$_folder/slurm_script" "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&- &
 _child=$!
-_began=$(date +%s)
+_began=0
+if [ "${_limit:-0}" -gt 0 ] || [ -n "$_mail" ]; then _began=$(date +%s); fi
 _tell BEGIN Began
 _stop() {
     _caught=1 _why=$_cause
