@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from phalanx.embedded.apiserver.auth.authentication import token_of
-from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import LAST, MOST_UNUSED
+from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import AHEAD, LAST, MOST_UNUSED
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
 from phalanx.embedded.login.account import USERS, Account
 from phalanx.embedded.login.admission import CONTROL_PLANE
@@ -287,6 +287,20 @@ def test_no_controller_gives_a_number(clients: dict[str, Elsewhere]) -> None:
     body = manifest.job(numbers.take(clients["ada"], 1, 1), asked("ada"), site.Site(), {}, [])
     with pytest.raises(Refused, match="has not drawn"):
         clients["control"].create("/apis/batch/v1/namespaces/user-bob/jobs", body)
+
+
+def test_few_draws_write_the_next_number(clients: dict[str, Elsewhere]) -> None:
+    path = f"/api/v1/namespaces/kube-system/configmaps/{numbers.NAME}"
+    first = numbers.take(clients["ada"], 1, 1)
+    drawn, written = [first], {clients["root"].get(path)["data"]["next"]}
+    for _ in range(3 * AHEAD):
+        drawn.append(numbers.take(clients["ada"], 1, 1))
+        written.add(clients["root"].get(path)["data"]["next"])
+        assert drawn[-1] < int(max(written, key=int))  # also a server that starts now draws no number twice
+    assert drawn == list(range(first, first + len(drawn)))
+    assert len(written) <= 5
+    clients["root"].patch(path, {"data": {"next": str(drawn[-1] + 100)}})
+    assert numbers.take(clients["ada"], 1, 1) == drawn[-1] + 100
 
 
 def test_users_cannot_write_the_next_number(clients: dict[str, Elsewhere]) -> None:

@@ -1,7 +1,9 @@
 """Job numbers of Slurm, drawn by the server: `POST /slurm/v1/numbers?count=N` answers `{"first": M}`.
 
-The next number stands in the ConfigMap `kube-system/phalanx-slurm-number`, which users read and do not write. A draw is
-written before it is answered, so no number is drawn twice, also after a crash.
+The ConfigMap `kube-system/phalanx-slurm-number` names a bound that is above all numbers drawn so far. Users read the
+ConfigMap and do not write it. A draw that reaches the bound first raises it, by `AHEAD` more than the draw needs. So no
+number is drawn twice, also after a crash, and few draws cost a write. A server that starts draws from the bound on, and
+so skips at most `AHEAD` numbers.
 
 - A Job bears only a number that its user has drawn, in the label `slurm.phalanx.dev/number`, and keeps it. So no job
   passes for another user's by its number.
@@ -31,7 +33,7 @@ from phalanx.embedded.apiserver.registry.routing import Target
 from phalanx.embedded.apiserver.storage.store import Event, Store
 from phalanx.embedded.apiserver.transport.request import Request, Response, json_response
 
-LAST, MOST_UNUSED = 67_043_328, 100_000
+LAST, MOST_UNUSED, AHEAD = 67_043_328, 100_000, 16
 _SYSTEM, _NUMBER, _SITE, _NEXT = "kube-system", "phalanx-slurm-number", "phalanx-slurm", "next"
 _CONFIG_MAPS = ("", "configmaps")
 _KEPT_S = 86_400.0
@@ -67,6 +69,7 @@ class SlurmNumbers:
         self._store, self._writer, self._clock_s = store, writer, clock_s
         self._target = Target(resource=config_maps, namespace=_SYSTEM, name=_NUMBER)
         self._drawing = asyncio.Lock()
+        self._next = self._written = 0  # the next number, and the one that this server has written
         self._draws: dict[int, _Draw] = {}  # by their first number
         self._firsts: list[int] = []  # the same numbers, in order
         self._by_age: deque[_Draw] = deque()
@@ -93,7 +96,7 @@ class SlurmNumbers:
                 )
                 raise ApiError(429, "TooManyRequests", message, retry_after_s=60)
             first = self._free(count, site.first_job)
-            await self._write(first + count)
+            await self._raise(first + count)
             if is_limited:
                 self._remember(_Draw(first=first, user=request.user.name, at_s=self._clock_s(), used=bytearray(count)))
         return json_response({"first": first})
@@ -177,7 +180,10 @@ class SlurmNumbers:
         """Return the first of `count` numbers in a row that no Job bears. `begin`: where the numbers begin."""
         found = self._store.get(_CONFIG_MAPS, _SYSTEM, _NUMBER)
         text = str((found.obj.get("data") or {}).get(_NEXT, "")) if found is not None else ""
-        first = max(int(text) if text.isdecimal() else begin, begin)
+        stored = int(text) if text.isdecimal() else begin
+        first = max(self._next if stored == self._written else stored, begin)  # an admin may have written another
+        if stored != self._written:
+            self._written = 0
         if first + count > LAST:
             first = begin
             borne = sorted(int(one) for one in map(_number, self._jobs()) if one.isdecimal())
@@ -188,6 +194,14 @@ class SlurmNumbers:
 
     def _jobs(self) -> list[Object]:
         return [stored.obj for stored in self._store.scan(JOBS)]
+
+    async def _raise(self, end: int) -> None:
+        """Note that all numbers below `end` are drawn."""
+        if not self._next <= end <= self._written:
+            written = max(end, min(end + AHEAD, LAST))
+            await self._write(written)
+            self._written = written
+        self._next = end
 
     async def _write(self, number: int) -> None:
         stored = self._store.get(_CONFIG_MAPS, _SYSTEM, _NUMBER)
