@@ -46,9 +46,11 @@ def not_eligible(
     job = record.job
     if job.deadline_s is not None and now_s > latest_start_s(job):
         return NotEligible(deadline_missed(job, now_s))
-    if job.begin_s is not None and now_s < job.begin_s:
+    unmet = dependencies(cluster, job) if job.after else None
+    is_hopeless = unmet is not None and unmet.code is ReasonCode.DEPENDENCY_NEVER
+    if not is_hopeless and job.begin_s is not None and now_s < job.begin_s:
         return NotEligible(begins_later(job.begin_s, now_s), job.begin_s)
-    if job.after and (unmet := dependencies(cluster, job)):
+    if unmet is not None:
         return NotEligible(unmet)
     if job.singleton and (first := singleton(cluster, job)):
         return NotEligible(first)
