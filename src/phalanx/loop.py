@@ -14,7 +14,7 @@ from typing import Protocol
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.model.event import Event, PolicySeen, Ticked
-from phalanx.model.plan import Plan
+from phalanx.model.plan import Action, Nominate, Plan
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 
@@ -47,10 +47,26 @@ def step(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float
     """Play one cycle and return its plan. `now_s`: seconds since the epoch."""
     news: tuple[Event, ...] = (Ticked(now_s), *events)
     fold(cluster, news if cluster.policy is policy else (PolicySeen(policy), *news))
-    plan = decide(cluster, policy, now_s)
+    withdrawn, plan = decide_whole(cluster, policy, now_s)
     fold_plan(cluster, plan)
+    plan = plan._replace(actions=(*withdrawn, *plan.actions)) if withdrawn else plan
     world.apply(plan)
     return plan
+
+
+def decide_whole(cluster: Cluster, policy: Policy, now_s: float) -> tuple[tuple[Action, ...], Plan]:
+    """Fold the withdrawals that are due, and return them with the plan that follows, which is not folded. So the jobs
+    that lose a nomination are decided anew in the same cycle (rule R23)."""
+    withdrawn: tuple[Action, ...] = ()
+    while is_withdrawal(plan := decide(cluster, policy, now_s)):
+        fold_plan(cluster, plan)
+        withdrawn += plan.actions
+    return withdrawn, plan
+
+
+def is_withdrawal(plan: Plan) -> bool:
+    """Return whether the plan only withdraws nominations."""
+    return bool(plan.actions) and all(isinstance(each, Nominate) and not each.placements for each in plan.actions)
 
 
 async def run(world: World, cluster: Cluster, policy: Policy, clock: Callable[[], float]) -> None:

@@ -149,6 +149,9 @@ class Walk(Cycle):
     def start_nominated(self, work: Work, mine: list[Decision]) -> None:
         """R4, R10: a nominated job starts, or its nominated pods are placed, when its nodes are free."""
         name, wanted = work.job.id, len(work.nominated)
+        if not mine and name in self.losers:  # the plan need not mention the pods of a job that it preempts later
+            work.imagined, work.nominated, pods = work.imagined | work.nominated.keys(), {}, work.nominated
+            return self.put(work, pods)
         if not mine or mine[0].is_nomination:
             text = f"the nodes of {name}'s nomination are free, and it does not start"
             raise Broken("R4", text, is_late=self.is_late and self.has_withdrawn)
@@ -170,6 +173,7 @@ class Walk(Cycle):
         if not work.is_new and work.surplus:
             mine.insert(0, Decision(False, work.surplus))
             work.surplus = {}
+        return None
 
     # R5: replacements
 
@@ -179,6 +183,10 @@ class Walk(Cycle):
         short = replacements(self.facts)
         for priority in sorted({each.work.job.priority for each in short}, reverse=True):
             here = [each for each in short if each.work.job.priority == priority]
+            losing = [each for each in here if self.is_imagined and each.name in self.losers]
+            for request in losing:
+                while request.work.missing() and self.settle(request) is Demand.START:
+                    pass
             for request in here:
                 while request.work.missing() and self.left.get(request.name) and self.settle(request) is Demand.START:
                     pass
@@ -195,11 +203,14 @@ class Walk(Cycle):
             waiting = requests(self.facts, lambda work: is_eligible(self.facts, work))
             main = [each for each in waiting if each.kind is not Kind.SURPLUS]
             main.sort(key=lambda each: not self.left.get(each.name))  # growth that the plan chose comes first
+            tried = self.tried
+            if self.held is not None and self.left.get(self.held.request.name):
+                tried = tried - {(self.held.request.kind, self.held.request.name)}  # victims were found later
             contest = Contest(
                 self.facts,
                 main,
                 lambda each: self.demand(each) is not Demand.NOTHING,
-                self.tried,
+                tried,
                 self.blocked,
                 self.growth_last,
             )
@@ -414,6 +425,7 @@ class Walk(Cycle):
         self.renew()
         if has_imagined:
             self.tried.clear()
+        if has_imagined or self.held is None:  # victims that leave let a start be foreseen
             self.replacements()
         return None
 

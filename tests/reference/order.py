@@ -49,14 +49,15 @@ def replacements(facts: Facts) -> list[Request]:
 
 
 def requests(facts: Facts, is_eligible: Callable[[Work], bool]) -> list[Request]:
-    """R1, R2: the queued jobs that take part, and the jobs that may grow. A nominated job is not decided again."""
+    """R1, R2: the queued jobs that take part, and the jobs that may grow: not those that miss pods to their minimum. A
+    nominated job is not decided again."""
     found = []
     for work in facts.works.values():
         if work.queue not in facts.queues:
             continue
         if work.phase is Phase.QUEUED and not work.nominated and is_eligible(work):
             found.append(Request(Kind.JOB, work))
-        elif work.is_started and work.is_elastic and len(work.open - work.nominated.keys()) > work.missing():
+        elif work.is_started and work.is_elastic and work.open - work.nominated.keys() and not work.missing():
             found.append(Request(Kind.GROWTH, work))
         elif work.is_started and work.is_new and work.is_elastic and work.count > len(work.kept()):
             found.append(Request(Kind.SURPLUS, work))

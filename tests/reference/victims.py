@@ -194,12 +194,15 @@ class Search:
         return next((choice for choice in self.surplus_choices(gangs) if self.is_right(gangs, choice)), None)
 
     def sets(self) -> Iterator[tuple[Gangs, Victims]]:
-        """R17: yield the right sets of victims, the smallest numbers of gangs first."""
+        """R17, R18: yield the right sets of victims without which the request would not fit, the smallest numbers of
+        gangs first."""
         names = [work.job.id for work in self.gangs]
         for count in range(len(names) + 1):
             for gangs in map(frozenset, combinations(names, count)):
                 surplus = self.answer(gangs)
-                if surplus is not None and (gangs or surplus):
+                if surplus is None or not (gangs or surplus):
+                    continue
+                if not any(self.is_enough({**self.whole(gangs - {name}), **surplus}) for name in gangs):
                     yield gangs, surplus
 
     def first(self) -> tuple[Gangs, Victims] | None:
@@ -305,7 +308,9 @@ def _dear(search: Search, gangs: Gangs, surplus: Victims) -> Iterator[tuple[str,
                 yield "R19", f"{sorted(gangs)} go, though {sorted(other)} cost less"
                 return
     if fairest and not own:
-        yield from _unfair(search, gangs, {each for each, _ in least})
+        yield from _unfair(
+            search, gangs, {each for each, _ in least if all(works[name].queue != queue for name in each)}
+        )
 
 
 def _unfair(search: Search, gangs: Gangs, least: Collection[Gangs]) -> Iterator[tuple[str, str]]:

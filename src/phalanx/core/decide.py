@@ -16,13 +16,16 @@ from phalanx.state.cluster import Cluster
 
 
 def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
-    """Return the plan of one cycle. `now_s`: seconds since the epoch."""
+    """Return the plan of one cycle. `now_s`: seconds since the epoch. If nominations have to be withdrawn, the plan
+    only withdraws them."""
     if conclude.is_idle(cluster, now_s):
         return Plan(wake_s=min(conclude.appointments(cluster, now_s, (), ()), default=None))
     cycle = Cycle(cluster, policy, now_s)
 
-    # 0. Whoever was promised room starts where others have left it.
+    # 0. Nominated jobs start where others have left. A nomination that cannot stand is withdrawn first (rule R23).
     cycle.intake.start_nominated()
+    if cycle.preempting.withdrawn:
+        return conclude.withdrawals(cycle)
 
     # 1. Whatever is new, or has rested long enough, is answered at once or gets its place in a cell.
     for request in cycle.intake.newcomers():

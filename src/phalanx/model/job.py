@@ -339,8 +339,8 @@ def group_errors(roles: Sequence[Role], groups: Sequence[Group]) -> Iterator[str
             yield f"the group {group.name!r} has {held[group.name]} members and a minimum of {group.minimum}"
 
 
-def pods_by_role(slots: Collection[Slot], roles: int) -> list[int]:
-    """Return the number of slots of each role. `roles`: the number of roles."""
+def pods_by_role(slots: Collection[Slot | Placement], roles: int) -> list[int]:
+    """Return the number of slots, or placements, of each role. `roles`: the number of roles."""
     if roles == 1:
         return [len(slots)]
     pods = [0] * roles

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import ge
 from typing import Any, Final, NoReturn
 
 from phalanx.model.job import GangSize, Job, Phase, Placement, Role, Slot, pods_by_role
@@ -101,6 +102,19 @@ class JobRecord:
         self.nominated: dict[Slot, str] = EMPTY_DICT
         self.devices: dict[Slot, tuple[str, ...]] = EMPTY_DICT
         self.leaving: set[Slot] = EMPTY_SET
+
+    @property
+    def minimums(self) -> tuple[int, ...]:
+        """Return, by role, the number of pods without which the job does not run: of a job that is `fixed-at-start`,
+        those with which it was started (rule R2)."""
+        return self.size or self.gang.minimums
+
+    def kept(self) -> Sequence[int]:
+        """Return, by role, the number of pods that have a node and were not told to go."""
+        if not self.leaving:
+            return self.placed
+        going = pods_by_role(self.leaving, len(self.placed))
+        return [has - less for has, less in zip(self.placed, going, strict=True)]
 
     def make_ready(self) -> None:
         """Give the record its own collections, before an entry is made. Waiting jobs share empty ones, because
@@ -367,8 +381,7 @@ def spare_pods(record: JobRecord) -> list[int]:
     roles = record.job.roles
     if record.job.size not in (GangSize.ELASTIC, GangSize.IN_TURN) or record.phase is Phase.STOPPING:
         return [0] * len(roles)
-    going = pods_by_role(record.leaving, len(roles)) if record.leaving else [0] * len(roles)
-    left = [has - less for has, less in zip(record.placed, going, strict=True)]
+    left = record.kept()
     spare = [max(0, has - role.minimum) for has, role in zip(left, roles, strict=True)]
     if record.gang.optional and record.gang.tree is not None:
         for role in record.gang.tree.spare(left):
@@ -432,7 +445,7 @@ def is_growth(record: JobRecord, slot: Slot) -> bool:
     """Return whether the slot is growth: its role has its minimum without it, or the gang does without the role. Pods
     that are nominated count towards the minimum (rule R2). Of the open slots below the minimum those opened last count
     as the ones that were lost."""
-    least, placed = record.job.roles[slot.role].minimum, record.placed[slot.role]
+    least, placed = record.minimums[slot.role], record.kept()[slot.role]
     wanted = record.open
     if record.nominated and slot not in record.nominated:
         placed += sum(each.role == slot.role for each in record.nominated)
@@ -445,11 +458,19 @@ def is_growth(record: JobRecord, slot: Slot) -> bool:
     return placed + sum(each.role == slot.role and later > number for each, (_, later) in wanted.items()) >= least
 
 
+def is_incomplete(record: JobRecord, more: Sequence[Placement] = ()) -> bool:
+    """Return whether a started job misses pods to its minimum, with these placements besides. Then none of its open
+    slots is growth that may be decided (rule R2)."""
+    pods = [has + new for has, new in zip(record.kept(), pods_by_role(more, len(record.placed)), strict=True)]
+    lacking = (role for role, (has, least) in enumerate(zip(pods, record.minimums, strict=True)) if has < least)
+    return not all(record.gang.does_without(role, pods) for role in lacking)
+
+
 def grows_partly(record: JobRecord) -> bool:
     """Return whether some open slots of a role are what its minimum lacks and the others are growth. Which is which
     changes with every slot that is opened."""
-    roles, placed = record.job.roles, record.placed
-    if record.gang.rigid or all(has >= role.minimum for has, role in zip(placed, roles, strict=True)):
+    placed, minimums = record.kept(), record.minimums
+    if record.gang.rigid or all(map(ge, placed, minimums)):
         return False
-    wanted = pods_by_role(record.open, len(roles))
-    return any(has < role.minimum < has + more for has, more, role in zip(placed, wanted, roles, strict=True))
+    wanted = pods_by_role(record.open, len(placed))
+    return any(has < least < has + more for has, more, least in zip(placed, wanted, minimums, strict=True))

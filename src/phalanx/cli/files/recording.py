@@ -22,11 +22,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.core.fold.lifecycle import IllegalTransition
 from phalanx.dialects.schema.recording import Unreadable, read, written
 from phalanx.errors import PhalanxError
+from phalanx.loop import decide_whole
 from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Action, Plan
 from phalanx.model.policy import Policy
@@ -207,9 +207,10 @@ def decided(cluster: Cluster, step: Step) -> Plan:
     that one, so that one difference is not a hundred. Raises PhalanxError for what cannot have been."""
     try:
         fold(cluster, (PolicySeen(step.policy), Ticked(step.now_s), *step.events))
-        plan = decide(cluster, step.policy, step.now_s)
+        withdrawn, rest = decide_whole(cluster, step.policy, step.now_s)
+        plan = rest._replace(actions=(*withdrawn, *rest.actions))
         if step.actions is None or step.actions == plan.actions:
-            fold_plan(cluster, plan)
+            fold_plan(cluster, rest)
         else:
             fold(cluster, step.actions)
     except (IllegalTransition, KeyError) as error:

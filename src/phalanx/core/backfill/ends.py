@@ -14,13 +14,17 @@ import numpy as np
 
 from phalanx.core.backfill import advance
 from phalanx.core.backfill.shadow_time import (
+    Free,
     HeldCapacity,
     Release,
+    ReleaseBlock,
+    free_by_row,
     held_by_job,
     held_by_placements,
     held_by_slots,
     held_without,
 )
+from phalanx.core.placement.draft import Draft
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time_limit_s
@@ -45,6 +49,9 @@ class CycleEnds:
         self.shrunk: dict[str, list[Slot]] = {}
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
         self._foreseen = False  # when some of these are over
+        self._at_last: Free = {}
+        self._known = (0, 0, 0)  # what `_at_last` counts: grants, and the jobs and pods that leave
+        self.changes = 0  # how often `_at_last` became less or was made anew
 
     @property
     def granted(self) -> list[tuple[float, Gang, Sequence[Placement]]]:
@@ -63,6 +70,9 @@ class CycleEnds:
             self.shrunk.setdefault(job, []).extend(slots)
         else:
             self.leaving[job] = None
+            if any(request.job == job for request, _, _ in self.given):  # what this cycle gave it is taken back
+                self.given = [each for each in self.given if each[0].job != job]
+                self._granted = []
 
     def partly_leaving(self) -> dict[str, set[Slot]]:
         """Return the terminating pods of jobs that run on without them. They end now (rule R13)."""
@@ -74,7 +84,7 @@ class CycleEnds:
 
     def anyone_ends(self) -> bool:
         """Return whether any end can be foreseen. Where no job states a limit this is all that backfill costs."""
-        if self.cluster.ends.order or self.cluster.reservations or self.cluster.leaving:
+        if self.cluster.ends.order or self.cluster.reservations or self.anyone_leaves_now():
             return True
         return bool(self.granted) and self._foreseen
 
@@ -82,7 +92,23 @@ class CycleEnds:
         """Return whether the forecast has more capacity now than there is. If not, and yet it finds capacity for a job
         that found none, then what keeps the job out is no amount and cannot be foreseen."""
         leaving = self.cluster.ends.order[:1]
-        return bool(self.cluster.leaving) or (bool(leaving) and leaving[0][0] <= self.now_s)
+        is_overdue = bool(leaving) and leaving[0][0] <= self.now_s
+        return is_overdue or bool(self.cluster.leaving or self.leaving or self.shrunk)
+
+    def free_at_last(self, draft: Draft) -> Free:
+        """Return, by row, what is free once all has ended that ends. It is kept from one call to the next."""
+        granted, leaving = self.granted, (len(self.leaving), sum(map(len, self.shrunk.values())))
+        if not self._at_last or self._known[1:] != leaving or len(granted) < self._known[0]:
+            self._at_last, self.changes = free_by_row(draft), self.changes + 1
+            if ending := [held for end_s, held in self.releases() if end_s < INFINITE_S]:
+                ReleaseBlock(ending).add_to(self._at_last, len(ending))
+        else:
+            for end_s, gang, placements in granted[self._known[0] :]:
+                if end_s == INFINITE_S:
+                    held_by_placements(self.cluster.columns, gang, placements).add_to(self._at_last, -1)
+                    self.changes += 1
+        self._known = len(granted), *leaving
+        return self._at_last
 
     def of(self, record: JobRecord, request: Request) -> float:
         """Return when the job would be over if it started now (seconds since the epoch)."""

@@ -204,41 +204,41 @@ class BackfillForecast:
         else:
             held_by_placements(self.cluster.columns, gang, placements).add_to(self.free, -1)
 
-    def displace(
-        self,
-        request: Request,
-        gang: Gang,
-        placements: Sequence[Placement],
-        changes: Sequence[CapacityChange],
-        *,
-        guarded: bool,
-    ) -> bool:
-        """Enter a nomination and what its victims give back in the forecast; return whether it may be.
+    def holds_with(self, changes: Sequence[CapacityChange]) -> bool:
+        """Return whether every reservation still holds with these changes. The forecast is as before afterwards."""
+        runs, free, moves = [each.run for each in self.reservations], self.free, self.moves
+        held = self.change(changes)
+        for each, run in zip(self.reservations, runs, strict=True):
+            each.run = run
+        self.free, self.moves = free, moves
+        for change in changes:
+            self.foresee(change._replace(sign=-change.sign))
+        return held
 
-        `guarded`: it may only be if every reservation still holds."""
-        end_s = self.ends.of(self.cluster.jobs[request.job], request)
-        if self.reservations or self.profile is not None:
-            changes = [*changes, CapacityChange(end_s, held_by_placements(self.cluster.columns, gang, placements), -1)]
-            for change in changes:
-                self.foresee(change)
-            held = all(self.has_room(change) for change in changes if change.sign < 0)
-            moved = not held and self.may_move and self.rehouse()
-            self.is_broken = self.is_broken or not (guarded or held or moved or self.profile)
-            if guarded and not (held or moved):
-                for change in changes:
-                    self.foresee(change._replace(sign=-change.sign))
-                return False
+    def displace(
+        self, request: Request, gang: Gang, placements: Sequence[Placement], changes: Sequence[CapacityChange]
+    ) -> None:
+        """Enter a nomination in the forecast, with these changes."""
+        self.is_broken = not (self.change(changes) or self.profile) or self.is_broken
         self.ends.given.append((request, gang, placements))
-        return True
+
+    def change(self, changes: Sequence[CapacityChange]) -> bool:
+        """Enter the changes; return whether every reservation still holds. The first may move to other nodes."""
+        for change in changes:
+            self.foresee(change)
+        held = all(self.has_room(change) for change in changes if change.sign < 0)
+        return held or (self.may_move and self.rehouse())
 
     def renew_first(self) -> bool:
         """Make the first reservation again at its new earliest time, if a job that need not respect it has taken its
-        nodes; return whether that was so."""
-        if not self.is_broken:
+        nodes; end it, if its job is preempted. Return whether either was so (rule R13)."""
+        first = self.reservations[0] if self.reservations and self.profile is None else None
+        if first is None or not (self.is_broken or first.request.job in self.ends.leaving):
             return False
-        first = self.reservations.pop(0)
+        self.reservations.pop(0)
         self.is_broken, self.free, self.open = False, {}, True
-        self.hold(first.request, first.gang)
+        if first.request.job not in self.ends.leaving:
+            self.hold(first.request, first.gang)
         return True
 
     def foresee(self, change: CapacityChange) -> None:
@@ -267,21 +267,30 @@ class BackfillForecast:
         """Return the job's reservation, if it is to have one and its start can be foreseen; else None."""
         if not self.open or not self.ends.anyone_ends():
             return None
-        record = self.cluster.jobs[request.job]
-        if any(role.minimum for role in gang.roles):
-            gang = minimum_gang(self.cluster, gang)
-        runs_s = self.ends.of(record, request) - self.now_s
-        run = self.earliest_run(record.job, gang, runs_s)
-        if run is None or (run.start_s <= self.now_s and not self.ends.anyone_leaves_now()):
+        run = self.foreseen(request, gang)
+        if run is None:
             self.failed += 1
             self.open = self.failed < self.patience
             return None
         if self.profile is not None:
             self.profile.take(run)
-        hold = BackfillReservation(request, gang, run)
+        hold = BackfillReservation(request, self.reserved_gang(gang), run)
         self.reservations.append(hold)
         self.open = len(self.reservations) < self.wanted
         return hold
+
+    def foreseen(self, request: Request, gang: Gang) -> PlannedRun | None:
+        """Return the run for which the request would get a reservation; None if its start cannot be foreseen."""
+        if not self.ends.anyone_ends():
+            return None
+        record = self.cluster.jobs[request.job]
+        run = self.earliest_run(record.job, self.reserved_gang(gang), self.ends.of(record, request) - self.now_s)
+        is_now = run is not None and run.start_s <= self.now_s
+        return None if is_now and not self.ends.anyone_leaves_now() else run
+
+    def reserved_gang(self, gang: Gang) -> Gang:
+        """Return the part of the gang that a reservation is for: its minimum."""
+        return minimum_gang(self.cluster, gang) if any(role.minimum for role in gang.roles) else gang
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
         """Return the gang's earliest run; None if its start cannot be foreseen."""

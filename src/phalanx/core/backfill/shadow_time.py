@@ -104,7 +104,7 @@ def held_by_slots(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCa
 
 def held_without(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCapacity:
     """Return what a started job holds besides these slots."""
-    return held_by_slots(cluster, job, [slot for slot in cluster.jobs[job].placements if slot not in slots])
+    return held_by_slots(cluster, job, {*cluster.jobs[job].placements} - {*slots})
 
 
 def free_by_row(draft: Draft) -> Free:

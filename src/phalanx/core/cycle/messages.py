@@ -302,7 +302,7 @@ class Telling:
                         found.closed.append(line)
                 elif state.blocked.had_room[line.cls]:
                     found.lost.append(line)
-            elif said == UNTOLD or (said == ROOM and is_open[line.cls]):
+            elif said in (UNTOLD, ROOM):  # quota is said before capacity (rule R25)
                 if not line.strict:
                     found.short.append(line)
             elif said == QUOTA and state.within_at_first[line.cell]:
@@ -320,7 +320,7 @@ class Telling:
         cls, row, told = cells.cls[:count], cells.row[:count], cells.told[:count]
         within, (open_, had_room) = state.within_limits(cls, row), state.blocked.columns()
         is_open, live = open_[cls], cls >= 0
-        another = np.where(within, ~is_open & (told != ROOM), (told == UNTOLD) | (is_open & (told == ROOM))) & live
+        another = np.where(within, ~is_open & (told != ROOM), (told == UNTOLD) | (told == ROOM)) & live
         if self.cluster.tree.stricts:
             another &= ~state.is_strict[row]
         some = another.nonzero()[0].tolist()

@@ -47,6 +47,13 @@ def plan(cycle: Cycle) -> Plan:
     return Plan(tuple(actions), min(wake_times_s(cycle, findings), default=None), findings)
 
 
+def withdrawals(cycle: Cycle) -> Plan:
+    """Return the plan that only withdraws nominations; the next cycle follows at once."""
+    found = Plan(tuple(cycle.preempting.actions), cycle.now_s)
+    cycle.close()
+    return found
+
+
 def wake_times_s(cycle: Cycle, findings: Findings) -> Iterator[float]:
     """Yield when to look again though nothing happens, seconds since the epoch."""
     cluster, now_s, placed = cycle.cluster, cycle.now_s, cycle.state.places

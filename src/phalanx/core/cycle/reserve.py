@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from phalanx.core.backfill.reservation import BackfillForecast
+from phalanx.core.backfill.shadow_time import has_room
 from phalanx.core.cycle.state import CycleState
 from phalanx.lazy import lazy
 from phalanx.model.job import Placement
@@ -34,6 +35,8 @@ class Reserving:
         self.others: dict[CellQueue, Iterator[QueuedRequest]] = {}
         self.reserved: set[Request] = set()
         self.hopeful: list[CellQueue] | None = None
+        self.foreseen: dict[Gang, bool] = {}
+        self.foreseen_at = 0
         self.by_estimate = self._turned = False
 
     @lazy
@@ -45,9 +48,16 @@ class Reserving:
         cells, cluster = self.state.pending.cells, self.cluster
         if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
             return False
-        if cluster.ends.order or cluster.reservations:
+        if "forecast" in self.__dict__ and (not self.forecast.open or self.forecast.ends.anyone_ends()):
+            return self.forecast.open
+        if cluster.ends.order or cluster.reservations or cluster.leaving:
             return True
         return bool((np.isfinite(cells.limit_s) & (cells.cls >= 0)).any())
+
+    def victims_leave(self) -> bool:
+        """Note that victims leave now. Return whether a request that got no reservation before may get one."""
+        could_before, self.hopeful = self.__dict__.pop("may_reserve", True), None
+        return self.may_reserve and (not could_before or self.forecast.failed > 0)
 
     def first(self) -> tuple[Request, float] | None:
         """Return who has the first reservation, and from when."""
@@ -96,6 +106,23 @@ class Reserving:
             self._turned = True
             self.by_estimate = bool(forecast.reservations) and self.policy.backfill_order is not BackfillOrder.QUEUE
         return reserved
+
+    def would_reserve(self, line: CellQueue, entry: QueuedRequest) -> bool:
+        """Return whether the request, for which nodes have no capacity, would get a reservation now (rule R8)."""
+        if not self.may_reserve or line.key.kind == Kind.GROWTH or not self.state.draft.free:
+            return False
+        ends, gang, columns = self.forecast.ends, line.key.gang, self.cluster.columns
+        if not ends.anyone_ends():
+            return False
+        free = ends.free_at_last(self.state.draft)
+        if self.foreseen_at != ends.changes:
+            self.foreseen_at, self.foreseen = ends.changes, {}
+        if gang not in self.foreseen:
+            self.foreseen[gang] = has_room(columns, free, gang)
+        exact = self.conservative or (gang.simple and len(gang.roles) == 1 and gang.demands[0].unconstrained)
+        if not self.foreseen[gang] or (exact and not self.cluster.reservations):
+            return self.foreseen[gang]
+        return self.forecast.foreseen(entry.request, gang) is not None
 
     def is_anyone_hopeful(self) -> bool:
         """Return whether some cell may still start beside what is reserved; fewer may as more is reserved. The head of

@@ -23,7 +23,7 @@ from phalanx.model.job import Phase, Placement
 from phalanx.model.plan import Start
 from phalanx.model.policy import Policy
 from phalanx.model.queue import QueueOrder
-from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.cluster import Cluster, JobRecord, is_incomplete
 from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
 from phalanx.state.pending.pending import Combination, PendingClass
 from phalanx.state.queue_tree import Charge
@@ -89,7 +89,7 @@ class CycleState:
     @lazy
     def draft(self) -> Draft:
         # Made when first needed: most cycles have nothing to place.
-        return cycle_draft(self.cluster, self.policy, self.leaving, self.withdrawn)
+        return cycle_draft(self.cluster, self.policy, self.leaving)
 
     @lazy
     def leaving(self) -> LeavingPods:
@@ -127,7 +127,8 @@ class CycleState:
             self.note_charged(each)
 
     def reopen(self) -> None:
-        """Let everything come up again: pods that this cycle had placed are taken back, so capacity has grown."""
+        """Let everything come up again: pods that this cycle had placed are taken back, so capacity has grown; or a
+        reservation may be made that could not be made before."""
         self.__dict__.pop("blocked", None)
         self.over = bytearray(len(self.over))
 
@@ -195,8 +196,8 @@ class CycleState:
     # Who waits
 
     def is_behind_withdrawn(self, line: CellQueue, entry: QueuedRequest) -> bool:
-        """Return whether the request is behind a job of its strict queue whose nomination this cycle withdrew. That
-        job waits again, and is decided in the next cycle, which follows at once (rule R14)."""
+        """Return whether the request is behind a job of its strict queue whose nomination was handed over. That job
+        waits again, and is decided in the next cycle, which follows at once (rule R14)."""
         jobs, branches = self.cluster.jobs, self.cluster.tree.branches
         strict = branches[self.cluster.queue_of(jobs[entry.request.job].job)].strict
         for record in (jobs[name] for name in self.withdrawn if jobs[name].phase is Phase.QUEUED):
@@ -207,6 +208,11 @@ class CycleState:
                 if first < (0.0 if fifo else -line.key.priority, entry.arrival_s, entry.request.job):
                     return True
         return False
+
+    def wants_nothing(self, line: CellQueue, entry: QueuedRequest) -> bool:
+        """Return whether the job is told to stop; or whether it would grow, and misses pods to its minimum."""
+        job, grows = entry.request.job, line.key.kind == Kind.GROWTH
+        return job in self.stopped or (grows and is_incomplete(self.cluster.jobs[job], self.places.get(job, ())))
 
     def still_waits(self, request: Request) -> bool:
         """Return whether the request has not been granted what it asks in this cycle, and its job goes on."""

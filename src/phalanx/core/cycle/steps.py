@@ -64,7 +64,7 @@ class Cycle:
         self.intake = Intake(self.state, self.telling, self.preempting)
         self.surplus = Surplus(self.state, self.contest.closed, self.candidates.usage, self.telling)
         self.line: CellQueue  # whose first is being tried
-        self.weeded = -1  # after how many decisions the heads of all queues were looked at
+        self.weeded: tuple[int, bool] | None = None  # decisions before the heads of queues were looked at; may_reserve
 
     def close(self) -> None:
         """End the cycle. What it thought with is the state's to keep; and its parts, which know it, let go of each
@@ -100,8 +100,8 @@ class Cycle:
                     self.try_again(across=True)
                     continue
                 self.line, entry = head
-                if entry.request.job in self.state.stopped:
-                    self.advance()  # a job that is told to stop wants no pod any more
+                if self.state.wants_nothing(self.line, entry):
+                    self.advance()
                 elif not self.candidates.may_come_up(self.line):
                     self.lose(self.line, holds_up=False)
                 elif self.comes_up(self.line, entry):
@@ -118,9 +118,9 @@ class Cycle:
     def hopeless_heads(self) -> Iterator[tuple[CellKey, Request]]:
         """Yield the first requests of queues that would get nothing, to be denied out of turn: a queue takes part with
         its first request that would get something (rule R8). In large trees that is looked at once a cycle."""
-        decided = self.state.grants + len(self.preempting.actions)
+        decided = self.state.grants + len(self.preempting.actions), self.reserving.may_reserve
         cursors = self.contest.cursors() if self.state.several and self.weeded != decided else []
-        if len(cursors) < 2 or (self.weeded >= 0 and len(cursors) > FEW_QUEUES) or self.contest.urgent.lines:
+        if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES) or self.contest.urgent.lines:
             return
         self.weeded, denied = decided, False
         for cursor in cursors:
@@ -139,9 +139,9 @@ class Cycle:
             return self.state.is_behind_withdrawn(line, entry) or not self.telling.never_starts(found)
         if self.reserving.by_estimate or self.reserving.was_denied(line):
             return True
-        if entry.request.job in self.state.stopped or not self.candidates.may_come_up(line):
+        if self.state.wants_nothing(line, entry) or not self.candidates.may_come_up(line):
             return True  # it is passed over when it comes up
-        if not self.weeded and not self.pending.capacity.behind:
+        if not (self.weeded and self.weeded[0]) and not self.pending.capacity.behind:
             has_room = bool(self.state.blocked.open[line.cls])  # counted when the cycle began
         else:
             has_room = self.state.blocked.counted(self.state.draft, found.number, self.state.grants)
@@ -151,7 +151,7 @@ class Cycle:
         allowed = [offer for offer in offers if offer.short is None]
         if allowed and has_room and any(self.could_be_placed(line, entry.request, offer) for offer in allowed):
             return True
-        if allowed and self.reserving.may_reserve and not self.telling.never_fits(line.key, allowed):
+        if allowed and self.reserving.would_reserve(line, entry):
             return True
         return self.finds_victims(line, entry.request, offers)
 
@@ -171,14 +171,12 @@ class Cycle:
 
     def finds_victims(self, line: CellQueue, request: Request, offers: Sequence[FlavorAssignment]) -> bool:
         """Return whether the request may preempt now, and finds victims."""
-        reserved = self.reserving.mark()
-        if line.cell not in self.state.turn or not self.preempting.may_search(line.key, reserved):
+        if line.cell not in self.state.turn or not self.preempting.may_search(line.key, self.reserving.mark()):
             return False
-        if reserved is not None:
-            return True  # a search beside a reservation is made once, in turn
         if self.preempting.is_delayed(line.key, request):
             return False
-        return self.preempting.search(line.key, request, offers, None) is not None
+        forecast = None if self.reserving.greedy else self.reserving.forecast
+        return self.preempting.search(line.key, request, offers, forecast) is not None
 
     def comes_up(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Return whether the request is to be tried, or to be told anything. If not, it has lost."""
@@ -300,13 +298,12 @@ class Cycle:
         self.preempting.reserved = self.reserving.mark()
         if not self.preempting.make_room(key, request, offers, forecast):
             return False
-        self.reserving.hopeful = None
         self.surplus.note(self.preempting.actions, -1)
         self.state.won.add(request)
         self.state.grants += 1
         self.telling.waits.pop(request.job, None)
         self.advance()
-        if self.preempting.has_taken_back:
+        if self.reserving.victims_leave() or self.preempting.has_taken_back:
             self.preempting.has_taken_back = False
             self.state.reopen()
         self.try_again(across=False)

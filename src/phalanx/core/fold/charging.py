@@ -204,9 +204,7 @@ def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
 
     Pods of a role that the gang does without are charged once they are placed, for they are growth
     (`state.cluster.is_growth`)."""
-    pods = list(record.placed)
-    if record.leaving:
-        pods = [has - less for has, less in zip(pods, pods_by_role(record.leaving, len(pods)), strict=True)]
+    pods = list(record.kept())
     if not record.open:
         return pods
     queue = cluster.queues.get(cluster.queue_of(record.job))
@@ -214,8 +212,8 @@ def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
         return pods
     wanted = pods_by_role(record.open, len(pods))
     return [
-        has if record.gang.does_without(at, pods) else max(has, min(role.minimum, has + more))
-        for at, (has, more, role) in enumerate(zip(pods, wanted, record.gang.roles, strict=True))
+        has if record.gang.does_without(at, pods) else max(has, min(least, has + more))
+        for at, (has, more, least) in enumerate(zip(pods, wanted, record.minimums, strict=True))
     ]
 
 

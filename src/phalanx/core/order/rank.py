@@ -15,15 +15,17 @@ job's first."""
 from __future__ import annotations
 
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.cell_queue import CellKey, QueuedRequest, Rank
+from phalanx.state.pending.cell_queue import CellKey, Kind, QueuedRequest, Rank
 
 
 def rank(
     key: CellKey, entry: QueuedRequest, order: QueueOrder = QueueOrder.PRIORITY, priority: float | None = None
 ) -> Rank:
-    """Return the rank of a cell's request among those of all cells: lower is sooner. `priority`: what the factors
-    come to, where they decide."""
-    if order is QueueOrder.FIFO:
+    """Return the rank of a cell's request among those of all cells: lower is sooner. Replacements go by priority in any
+    order (rule R5). `priority`: what the factors come to, where they decide."""
+    if key.kind == Kind.REPLACEMENT:
+        first = -float(key.priority)
+    elif order is QueueOrder.FIFO:
         first = 0.0
     elif order is QueueOrder.MULTIFACTOR and priority is not None:
         first = -priority

@@ -22,7 +22,7 @@ import numpy as np
 from phalanx.core.preemption import nomination
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import PreemptionPolicy, PreemptionRule
-from phalanx.core.preemption.victims import CandidatePods, CandidateTable
+from phalanx.core.preemption.victims import CandidatePods, CandidateTable, Ints
 from phalanx.model.job import Placement, Slot, pods_by_role
 from phalanx.state import queue_tree
 from phalanx.state.classes import Demand
@@ -53,6 +53,7 @@ class VictimCandidates:
 
     `going`: those that are evicted, in the order in which they were found, with the rule that allows it.
     `above`: so many candidates are single pods.
+    `told`: jobs that this cycle preempts whole, or the slots that it told to go.
     `excluded`: jobs that are not candidates."""
 
     def __init__(self, context: PreemptionContext, rights: PreemptionPolicy, excluded: Collection[str] = ()) -> None:
@@ -63,13 +64,13 @@ class VictimCandidates:
             context.running_pods,
         )
         self.rights = rights
-        self.placed = context.placed
+        self.placed, self.told = context.placed, context.told
         self.going: dict[int, PreemptionRule] = {}
         self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}  # see `_judged`
         self._spared: dict[tuple[int, int], int] = {}  # (job number, role) -> pods of it that go alone
         self._spared_slots: set[tuple[int, Slot]] = set()
         self._slots: dict[int, list[Slot]] = {}  # entry -> its slots, the highest ordinal first
-        self._lay_out((*context.told, *excluded))
+        self._lay_out((*(job for job, slots in self.told.items() if not slots), *excluded))
         self._name_pods()
         self._free_leaving(context)
 
@@ -78,7 +79,8 @@ class VictimCandidates:
         may, tier = self.rights.may_be_asked()
         for name in excluded:
             may[residents.number_of[name]] = False
-        alive = (entry("pods") > 0) & (entry("leaving") == 0)
+        stay, shed = self._stay()
+        alive = (stay > 0) & (entry("leaving") == 0)
         entries, ties = (alive & may[entry("job")]).nonzero()[0], residents.of_jobs("tie")
         order = (ties[entry("job")[entries]] << 31) | (entry("row")[entries] << 7) | (entry("role")[entries] & 127)
         entries = entries[order.argsort()]
@@ -88,7 +90,7 @@ class VictimCandidates:
         runs[placed] = may[placed]
         gangs = runs.nonzero()[0]
         gangs = gangs[ties[gangs].argsort(kind="stable")]
-        counts = entry("spare")[entries]
+        counts = shed[entries]
         spare = np.repeat(entries, counts)
         self.above = above = len(spare)
         self.gang_unit = np.full(len(may), -1, np.int64)  # by job number
@@ -101,12 +103,26 @@ class VictimCandidates:
             self.rights.now_s,
             entry=np.concatenate((spare, entries)),
             candidate=np.concatenate((np.arange(above), self.gang_unit[entry("job")[entries]])),
-            pods=np.concatenate((np.ones(above, np.int64), entry("pods")[entries])),
+            pods=np.concatenate((np.ones(above, np.int64), stay[entries])),
             job=jobs,
         )
         self.field.tier = tier[jobs]
         self.field.tier[:above], self.field.weight[:above] = SURPLUS, LIGHT
         self._single = spare
+
+    def _stay(self) -> tuple[Ints, Ints]:
+        """Return, by entry of the residents, the pods that this cycle has not told to go, and how many of them are
+        above the minimum."""
+        residents, entry, rows = self.running_pods, self.running_pods.entry, self.cluster.columns.row_of
+        pods, spare = entry("pods"), entry("spare")
+        if any(self.told.values()):
+            pods, spare = pods.copy(), spare.copy()
+        for job, slots in self.told.items():
+            for slot in slots:
+                row = rows[self.cluster.jobs[job].placements[slot]]
+                here = (entry("job") == residents.number_of[job]) & (entry("row") == row) & (entry("role") == slot.role)
+                pods[here & (entry("leaving") == 0)] -= 1
+        return pods, np.minimum(spare, pods)
 
     def _name_pods(self) -> None:
         """Look pod by pod at candidates with devices, and at gangs for which this cycle has placed pods."""
@@ -122,7 +138,7 @@ class VictimCandidates:
         """Return what the candidate holds pod by pod, with the devices of each."""
         record, number = self.record(candidate), int(self.field.job[candidate])
         if self.is_gang(candidate):
-            kept = record.placements.keys() - record.leaving
+            kept = record.placements.keys() - record.leaving - {*self.told.get(record.job.id, ())}
             slots = sorted(slot for slot in kept if (number, slot) not in self._spared_slots)
         else:
             slots = [self.slot_of(candidate)]
@@ -178,7 +194,8 @@ class VictimCandidates:
             record, role = self.record(candidate), int(self.running_pods.entry("role")[entry])
             node = self.cluster.columns.names[int(self.running_pods.entry("row")[entry])]
             here = (slot for slot, name in record.placements.items() if name == node and slot.role == role)
-            self._slots[entry] = sorted((slot for slot in here if slot not in record.leaving), reverse=True)
+            going = record.leaving.union(self.told.get(record.job.id, ()))
+            self._slots[entry] = sorted((slot for slot in here if slot not in going), reverse=True)
         return self._slots[entry][int(self._nth[candidate])]
 
     # Going and staying
@@ -211,13 +228,18 @@ class VictimCandidates:
         return self._whole_charge(candidate) if self.is_gang(candidate) else self.charge_of(candidate)
 
     def _whole_charge(self, candidate: int) -> Charge | None:
-        """Return what the gang's queue is charged with for it, with what this cycle has granted it."""
+        """Return what the gang's queue is charged with for it, with what this cycle has granted it, and without what
+        this cycle has told to go."""
         record = self.record(candidate)
-        if record.charge is None or not (granted := self.ledger.of_jobs.get(record.job.id)):
+        granted, told = self.ledger.of_jobs.get(record.job.id), self.told.get(record.job.id)
+        if record.charge is None or not (granted or told):
             return record.charge
         cost = Counter(dict(record.charge.cost))
-        for charge in granted:
+        for charge in granted or ():
             cost.update(dict(charge.cost))
+        if told:
+            pods = pods_by_role(told, len(record.job.roles))
+            cost.subtract(dict(queue_tree.gang_cost(record.gang, pods, record.flavors)))
         return record.charge._replace(cost=tuple(cost.items()))
 
     def go(self, candidate: int, rule: PreemptionRule) -> None:
@@ -276,8 +298,9 @@ class VictimCandidates:
             self.rights.spent[queue] = self.rights.spent.get(queue, 0) - sign
 
     def _can_spare(self, candidate: int) -> bool:
-        role = self.slot_of(candidate).role
-        return self._spared.get((int(self.field.job[candidate]), role), 0) < spare_pods(self.record(candidate))[role]
+        role, record = self.slot_of(candidate).role, self.record(candidate)
+        told = sum(slot.role == role for slot in self.told.get(record.job.id, ()))
+        return told + self._spared.get((int(self.field.job[candidate]), role), 0) < spare_pods(record)[role]
 
     def _spare(self, candidate: int, pods: int) -> None:
         number, slot, entry = int(self.field.job[candidate]), self.slot_of(candidate), int(self._single[candidate])

@@ -16,14 +16,14 @@ from dataclasses import replace
 from phalanx.core.backfill import advance, reservation
 from phalanx.core.backfill.ends import INFINITE_S
 from phalanx.core.backfill.reservation import BackfillForecast, CapacityChange
-from phalanx.core.backfill.shadow_time import held_by_job, held_by_placements
+from phalanx.core.backfill.shadow_time import held_by_job, held_by_placements, held_by_slots, held_without
 from phalanx.core.preemption import consolidation
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, in_turn, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan, find_victims, find_without_victims
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.model.job import Placement
+from phalanx.model.job import Slot
 from phalanx.state.cluster import JobRecord
 from phalanx.state.pending.cell_queue import Request
 from phalanx.state.queue_tree import Charge, Cost
@@ -37,6 +37,7 @@ class ReservationGuard:
         self, forecast: BackfillForecast | None, context: PreemptionContext, record: JobRecord, cost: Cost
     ) -> None:
         self.forecast, self.record, self.request = forecast, record, Request(record.job.id)
+        self.placed = context.placed
         self.guarded = False
         if forecast is not None and forecast.reservations:
             rights = PreemptionPolicy(context, record.job, cost)
@@ -68,31 +69,46 @@ class ReservationGuard:
                     return found
         return None
 
-    def find_on_nodes(
-        self, context: PreemptionContext, offers: Sequence[FlavorAssignment], nodes: Collection[str]
+    def find_without_victims(
+        self, context: PreemptionContext, offers: Sequence[FlavorAssignment]
     ) -> PreemptionPlan | None:
-        """Return the plan for the first of the offers that needs no victims, on these nodes alone, with the terminating
-        pods gone; None: there is none."""
+        """Return the plan for the first of the offers that needs no victims once the terminating pods have left; None:
+        there is none."""
         cluster, job = context.cluster, self.record.job
         context = self.beside(context)
         with advance.without_closed_nodes(context.draft, cluster, job, context.now_s):
-            plans = (find_without_victims(context, job, offer, nodes) for offer in offers)
+            plans = (find_without_victims(context, job, offer) for offer in offers)
             return next((plan for plan in plans if plan is not None and self.allows(plan)), None)
 
     def allows(self, found: PreemptionPlan) -> bool:
-        """Return whether every reservation still holds with the plan. If so, the plan is in the forecast from
-        now on."""
+        """Return whether every reservation still holds with the plan."""
+        return not self.guarded or self.forecast is None or self.forecast.holds_with(self.changes(found))
+
+    def enter(self, found: PreemptionPlan) -> None:
+        """Enter the plan, which is carried out, in the forecast."""
         forecast = self.forecast
         if forecast is None:
-            return True
-        changes = [change for victim in found.victims for change in released_by(forecast, victim)]
-        if not forecast.displace(self.request, found.offer.gang, found.placements, changes, guarded=self.guarded):
-            return False
+            return
+        forecast.displace(self.request, found.offer.gang, found.placements, self.changes(found))
         for victim in found.victims:
             forecast.ends.leave(victim.job, victim.slots)
             if victim.place:
                 forecast.ends.given.append((Request(victim.job), forecast.cluster.jobs[victim.job].gang, victim.place))
-        return True
+
+    def changes(self, found: PreemptionPlan) -> list[CapacityChange]:
+        """Return what the plan changes in the forecast: what its victims give back, and what the job takes."""
+        assert self.forecast is not None  # whoever asks has looked
+        forecast = self.forecast
+        if not forecast.reservations and forecast.profile is None:
+            return []
+        gone, columns, back = forecast.ends.partly_leaving(), forecast.cluster.columns, list[CapacityChange]()
+        for victim in found.victims:
+            back += released_by(forecast, victim, gone.get(victim.job, frozenset()))
+            if not victim.slots and (placed := self.placed.get(victim.job)):
+                held = held_by_placements(columns, forecast.cluster.jobs[victim.job].gang, placed)
+                back.append(CapacityChange(forecast.cluster.ends.of.get(victim.job, INFINITE_S), held, 1))
+        taken = held_by_placements(columns, found.offer.gang, found.placements)
+        return [*back, CapacityChange(forecast.ends.of(self.record, self.request), taken, -1)]
 
 
 def may_preempt_if_it_ran(
@@ -108,15 +124,16 @@ def may_preempt_if_it_ran(
     return found
 
 
-def released_by(forecast: BackfillForecast, victim: Victim) -> Iterator[CapacityChange]:
-    """Yield what the victim gives back in the forecast; and what it takes, if it is moved."""
+def released_by(forecast: BackfillForecast, victim: Victim, gone: Collection[Slot]) -> Iterator[CapacityChange]:
+    """Yield what the victim gives back in the forecast; and what it takes, if it is moved. `gone`: its slots that end
+    now in any case."""
     cluster, record = forecast.cluster, forecast.cluster.jobs[victim.job]
     ends_s = cluster.ends.of.get(victim.job, INFINITE_S)
     if victim.slots:
-        gone = [Placement(slot.role, slot.ordinal, record.placements[slot]) for slot in victim.slots]
-        yield CapacityChange(ends_s, held_by_placements(cluster.columns, record.gang, gone), 1)
+        yield CapacityChange(ends_s, held_by_slots(cluster, victim.job, victim.slots), 1)
     else:
-        yield CapacityChange(ends_s, held_by_job(cluster, victim.job), 1)
+        held = held_without(cluster, victim.job, gone) if gone else held_by_job(cluster, victim.job)
+        yield CapacityChange(ends_s, held, 1)
     if victim.place:
         anew_s = forecast.ends.of(record, Request(victim.job))  # it starts from the beginning
         yield CapacityChange(anew_s, held_by_placements(cluster.columns, record.gang, victim.place), -1)

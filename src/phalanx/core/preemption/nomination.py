@@ -6,9 +6,9 @@ placed there. Every cycle looks at every promise, before anything else is given 
 - *redeemed* when none of its nodes is overfull but for what was promised there later, and nobody who leaves still has a
   port or a device that it is promised, or must be kept apart from it: the job starts there, and needs nothing of the
   draft, for its room is its own already;
-- *withdrawn* when its time is over, when a node of it is gone, not ready or reserved for others, when pods that it must
-  be near have come up elsewhere, or when those who are leaving do not leave enough any more (one of them runs on, after
-  a restart; a pod of others came): then the job stands in line again;
+- *withdrawn* when its time is over, when its job runs and falls below its minimum, when a node of it is gone, not ready
+  or reserved for others, when pods that it must be near have come up elsewhere, or when those who are leaving do not
+  leave enough any more (one of them runs on, after a restart; a pod of others came): then the job is decided anew;
 - else kept, and the job says for whom it waits.
 
 A job that is withdrawn, or changed while it waits, has lost its promise by that (`core.fold.fold`). So has a pod that
@@ -18,7 +18,7 @@ would grow a running job, and is not wanted any more: of such a job pods are pro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 
@@ -31,7 +31,7 @@ from phalanx.core.placement.scoring.typical_pods import expected_pods
 from phalanx.model.job import Phase, Slot
 from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.state.classes import AffinityClass, Demand
-from phalanx.state.cluster import Cluster, JobRecord, is_overcommitted, nominated_in
+from phalanx.state.cluster import Cluster, JobRecord, is_incomplete, is_overcommitted, nominated_in
 from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
 from phalanx.state.nodes.table import NodeTable
@@ -80,20 +80,17 @@ class LeavingPods:
         return found
 
 
-def nomination_state(
-    cluster: Cluster, record: JobRecord, now_s: float, others: LeavingPods, withdrawn: Collection[str] = ()
-) -> NominationState:
-    """Return the next step of a nomination. `withdrawn`: jobs whose nominations this cycle has withdrawn."""
+def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: LeavingPods) -> NominationState:
+    """Return the next step of a nomination."""
     columns = cluster.columns
     rows = np.array(sorted({columns.row_of[node] for node in record.nominated.values()}), np.intp)
-    if now_s >= record.nominated_until_s or not columns.attributes.ready[rows].all():
+    is_over = now_s >= record.nominated_until_s or fell_below(cluster, record)
+    if is_over or not columns.attributes.ready[rows].all():
         return NominationState.BROKEN
     if (closed := advance.rows_closed_now(cluster, record.job, now_s)) is not None and closed[rows].any():
         return NominationState.BROKEN
     short = set(rows[columns.lowest_free(rows) < 0].tolist())
-    if not short or not any(
-        is_overcommitted(cluster, row, nominated_besides(cluster, record, row, withdrawn)) for row in short
-    ):
+    if not any(is_overcommitted(cluster, row, nominated_later(cluster, record, row)) for row in short):
         if leaver_in_the_way(cluster, record):
             return NominationState.KEPT
         return (
@@ -104,11 +101,16 @@ def nomination_state(
     return NominationState.KEPT if leave_enough(cluster, short, others) else NominationState.BROKEN
 
 
-def nominated_besides(cluster: Cluster, record: JobRecord, row: int, withdrawn: Collection[str]) -> Mapping[str, int]:
-    """Return what later nominations request in the row, which wait for this one, and what withdrawn ones did."""
+def fell_below(cluster: Cluster, record: JobRecord) -> bool:
+    """Return whether the job runs as a gang, and misses pods to its minimum."""
+    queue = cluster.queues.get(cluster.queue_of(record.job))
+    return record.phase is not Phase.QUEUED and (queue is None or queue.gang) and is_incomplete(record)
+
+
+def nominated_later(cluster: Cluster, record: JobRecord, row: int) -> Mapping[str, int]:
+    """Return what later nominations request in the row: these wait for this one."""
     order = list(cluster.nominated)
-    later = order[order.index(record.job.id) + 1 :]
-    return nominated_in(cluster, row, dict.fromkeys((*later, *withdrawn)))
+    return nominated_in(cluster, row, dict.fromkeys(order[order.index(record.job.id) + 1 :]))
 
 
 def leaver_in_the_way(cluster: Cluster, record: JobRecord) -> bool:
@@ -199,11 +201,11 @@ def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
 
 
 def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
-    """Yield the queued jobs of lower priority in the job's queue that are nominated."""
+    """Yield the jobs of lower priority in the job's queue that are nominated, or grow by nomination."""
     queue = cluster.queue_of(record.job)
     for name in list(cluster.nominated):
         other = cluster.jobs[name]
-        same = cluster.queue_of(other.job) == queue and other.phase is Phase.QUEUED
+        same = cluster.queue_of(other.job) == queue and other.phase is not Phase.STOPPING
         if same and other.job.priority < record.job.priority:
             yield other
 
@@ -213,14 +215,9 @@ def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
     return sorted({job for node in set(record.nominated.values()) for job in others.jobs_on.get(node, ())})
 
 
-def cycle_draft(cluster: Cluster, policy: Policy, others: LeavingPods, withdrawn: Collection[str]) -> Draft:
-    """Return the draft of a cycle that begins. `others`: the terminating pods. `withdrawn`: jobs whose nominations this
-    cycle has withdrawn: their capacity is free at once."""
+def cycle_draft(cluster: Cluster, policy: Policy, others: LeavingPods) -> Draft:
+    """Return the draft of a cycle that begins. `others`: the terminating pods."""
     columns = cluster.columns
-    if withdrawn:
-        columns = without_nominations(cluster, withdrawn)
-        draft = Draft(columns, cluster.topologies(policy), policy.score, expected_pods(cluster, policy))
-        return with_overcommitted(cluster, draft, others) or draft
     order = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
     draft = Draft(columns, cluster.topologies(policy), policy.score, expected_pods(cluster, policy), order)
     wider = with_overcommitted(cluster, draft, others)
@@ -228,18 +225,6 @@ def cycle_draft(cluster: Cluster, policy: Policy, others: LeavingPods, withdrawn
         return draft
     columns.node_order = order  # it was not used: the next cycle can bring it up to date
     return wider
-
-
-def without_nominations(cluster: Cluster, jobs: Collection[str]) -> NodeTable:
-    """Return the nodes as if the jobs were not nominated. Devices stay taken until the next cycle."""
-    columns = cluster.columns
-    free = {name: column.copy() for name, column in columns.free.items()}
-    for record in (cluster.jobs[job] for job in jobs):
-        for slot, node in record.nominated.items():
-            demand = record.gang.demands[slot.role]
-            for name, amount in demand.asks if demand.shape.share is None else ():
-                free[name][columns.row_of[node]] += amount
-    return columns.with_free(free)
 
 
 def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:

@@ -87,19 +87,15 @@ def find_victims(
         context.ledger.rewind(entered)
 
 
-def find_without_victims(
-    context: PreemptionContext, job: Job, offer: FlavorAssignment, nodes: Collection[str]
-) -> PreemptionPlan | None:
-    """Return the plan of the job on these nodes once the terminating pods have left; None if it does not fit there, or
-    quota does not allow it. Draft and ledger are as before afterwards."""
+def find_without_victims(context: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
+    """Return the plan of the job once the terminating pods have left; None if it does not fit then, or quota does not
+    allow it. Draft and ledger are as before afterwards."""
     drafted = context.draft.mark()
     try:
         hunt = VictimSearch(context, job, offer)
         if hunt.quota_short() is not None:
             return None
-        among = np.zeros(context.cluster.columns.capacity, np.bool_)
-        among[[context.cluster.columns.row_of[node] for node in nodes]] = True
-        placements = context.place(context.draft, hunt.gang, among, ())
+        placements = context.place(context.draft, hunt.gang, None, ())
         if isinstance(placements, gang.PlacementShortfall):
             return None
         return PreemptionPlan(offer=hunt.offer, placements=tuple(placements), victims=())

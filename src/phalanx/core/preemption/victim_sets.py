@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import accumulate, islice
 from operator import or_
 from typing import Any, Protocol, TypeAlias
@@ -42,7 +42,7 @@ from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.gang import GangPlacement
 from phalanx.core.preemption.candidates import SURPLUS, VictimCandidates
-from phalanx.core.preemption.policy import PreemptionPolicy
+from phalanx.core.preemption.policy import PreemptionPolicy, PreemptionRule
 from phalanx.core.preemption.victims import Descending
 from phalanx.core.quota.ledger import QuotaShortfall, missing_amount
 from phalanx.model.job import Placement
@@ -58,6 +58,7 @@ NODES = 8  # so many that are touched are looked at again, each by itself
 NEXT = 8  # and so many that came next, with each of them
 SETS = 128  # of a pool that are tried one by one
 TRIED_INSTEAD = 32  # and so many sets of others that could go instead of one of them
+MOST_ORDERED = 6  # candidates for which another order is looked for
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -318,9 +319,35 @@ class Choice:
     # One set
 
     def _go(self, chosen: int) -> bool:
-        """The set's candidates go, the richest queue's first, and of these the smallest. Return whether they all may,
-        and leave enough quota."""
-        return all(map(self.candidates.evict, self._in_turn(self._members(chosen)))) and self.hunt.quota_short() is None
+        """The set's candidates go, the richest queue's first, and of these the smallest; or in another order, if not
+        all may in this one. Return whether they all may, and leave enough quota."""
+        members = self._members(chosen)
+        if not all(map(self.candidates.evict, self._in_turn([*members]))):
+            self._come_back()
+            if not all(map(self.candidates.evict, self._permitted_order(members))):
+                return False
+        return self.hunt.quota_short() is None
+
+    def _permitted_order(self, members: list[int]) -> list[int]:
+        """Return the candidates in an order in which all may go, if there is one. The fewer have gone before, the more
+        a candidate's queue has to give: so one that may go after all the others may come last."""
+        order: list[int] = []
+        while (
+            1 < len(members) <= MOST_ORDERED
+            and (last := next(filter(partial(self._may_go_after, members), members), None)) is not None
+        ):
+            order.insert(0, last)
+            members = [each for each in members if each != last]
+        return [*members, *order]
+
+    def _may_go_after(self, members: list[int], candidate: int) -> bool:
+        """Return whether the candidate may go once the other members have gone."""
+        for each in members:
+            if each != candidate:
+                self.candidates.go(each, PreemptionRule.WITHIN)
+        found = self.candidates.evict(candidate)
+        self._come_back()
+        return found
 
     def _in_turn(self, left: list[int]) -> Iterator[int]:
         """Yield the candidates in turn. The caller has let go the last before it asks for the next."""

@@ -15,6 +15,7 @@ from phalanx.core.fold import job_dependencies
 from phalanx.core.order.cell import cell_of
 from phalanx.core.placement import replacement
 from phalanx.core.preemption import nomination
+from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.reasons import explain, preempted
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Start
@@ -32,18 +33,19 @@ class Intake:
         self.cleared: dict[JobFamily, int] = {}
 
     def start_nominated(self) -> None:
-        """Start nominated jobs whose nodes are free, and receive those again whose victims will not leave."""
+        """Start nominated jobs whose nodes are free. If a nomination has to be withdrawn, only withdraw it."""
         if not self.cluster.nominated:
             return
-        for record, state in self.preempting.nominations():
+        found = [*self.preempting.nominations()]
+        broken = [record for record, state in found if state is NominationState.BROKEN or self.hindered(record)]
+        for record in broken:
+            self.preempting.withdraw(record)
+        for record, state in found if not broken else ():
             request, waits = Request(record.job.id), record.phase is Phase.QUEUED
-            if state is nomination.NominationState.BROKEN or (waits and self.hindered(record)):
-                self.preempting.withdraw(record)
-                continue
             self.state.parked |= dict.fromkeys(
                 [request] if waits else [Request(request.job, slot) for slot in record.nominated]
             )
-            if state is nomination.NominationState.FREE:
+            if state is NominationState.FREE:
                 placements = nominated_placements(record)
                 if waits:
                     self.start(record, placements, record.flavors)
@@ -55,8 +57,9 @@ class Intake:
                 self.telling.tell(record, preempted.preemptor_reason(self.cluster, record, leavers))
 
     def hindered(self, record: JobRecord) -> bool:
-        """Return whether the job, which is nominated, is not eligible any more."""
-        return not_eligible(self.cluster, record, self.now_s, self.cleared) is not None
+        """Return whether the job, which is nominated, waits and is not eligible any more."""
+        waits = record.phase is Phase.QUEUED
+        return waits and not_eligible(self.cluster, record, self.now_s, self.cleared) is not None
 
     def newcomers(self) -> list[Request]:
         """Return the requests that are in no cell and may be eligible."""

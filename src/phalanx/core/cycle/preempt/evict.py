@@ -15,11 +15,12 @@ from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import PreemptionPolicy, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.core.reasons import preempted
-from phalanx.model.job import Placement
+from phalanx.model.job import Phase, Placement, pods_by_role
 from phalanx.model.plan import Action, Nominate, Place, Preempt, Shrink, Start
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time_limit_s
 from phalanx.state.pending.cell_queue import Request
+from phalanx.state.queue_tree import gang_cost
 
 
 def settle(
@@ -84,21 +85,23 @@ def tell(context: PreemptionContext, actions: list[Action], victim: Victim, righ
         actions.append(Nominate(victim.job, victim.place, record.flavors, until_s))
     elif victim.charge is not None:
         context.ledger.charge(victim.charge, -1)
-    context.told[victim.job] = None
-    stayed = record.placements.keys() - record.leaving if record.leaving else record.placements
-    for slot in victim.slots or sorted(stayed):
+    told = context.told.get(victim.job, ())
+    context.told[victim.job] = (*told, *victim.slots) if victim.slots else ()
+    for slot in victim.slots or sorted(record.placements.keys() - record.leaving - {*told}):
         demand = record.gang.demands[slot.role]
         context.leaving.append((record.placements[slot], demand, record.devices.get(slot, ())))
 
 
 def give_back(context: PreemptionContext, record: JobRecord) -> None:
-    """Free on the draft, and in the ledger, what a queued job is nominated for."""
+    """Free on the draft, and in the ledger, what a job is nominated for."""
     position_of = positions(context.draft)
     for slot, node in record.nominated.items():
         if (position := position_of.get(context.cluster.columns.row_of[node])) is not None:
             context.draft.vacate(position, record.gang.demands[slot.role], record.devices.get(slot, ()))
     if record.charge is not None:
-        context.ledger.charge(record.charge, -1)
+        pods = pods_by_role(record.nominated, len(record.job.roles))
+        cost = gang_cost(record.gang, pods, record.flavors)
+        context.ledger.charge(record.charge._replace(cost=cost, jobs=int(record.phase is Phase.QUEUED)), -1)
 
 
 def positions(draft: Draft) -> dict[int, int]:

@@ -26,8 +26,8 @@ from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, next_chance_s, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.model.job import Phase
-from phalanx.model.plan import Action, Nominate, Preempt, Shrink
+from phalanx.model.job import Phase, Slot
+from phalanx.model.plan import Action, Nominate, Preempt
 from phalanx.state.cluster import JobRecord, residents
 from phalanx.state.pending.cell_queue import CellKey, Kind, Request
 from phalanx.state.pending.pending import Search
@@ -39,17 +39,19 @@ DELAYED = -1  # in place of what had changed: its queue's delay is not over
 
 
 class Found(NamedTuple):
-    """A successful search. `instead_of`: the job whose nomination is withdrawn for it."""
+    """A successful search. `aside`: the reservations that it keeps to; `instead_of`: the job whose nomination is
+    withdrawn for it."""
 
     plan: PreemptionPlan
+    aside: guard.ReservationGuard
     instead_of: JobRecord | None
 
 
 class CyclePreemption:
     """The preemption of one cycle.
 
-    `actions`: what was decided so far. `told`: the victims, whole or in part. `kept`: jobs whose nominations stand;
-    `withdrawn`: jobs whose nominations do not. `effort`: what all searches cost so far. `known`: their results
+    `actions`: what was decided so far. `told`: the victims (see `PreemptionContext`). `kept`: jobs whose nominations
+    stand; `withdrawn`: jobs whose nominations do not. `effort`: what all searches cost so far. `known`: their results
     since the last decision; `known_at`: how many were decided then, and whether a reservation had to be respected.
     `searched`: by cell, a search that failed.
     `put_off`: the next cycle must follow at once. `has_taken_back`: pods that this cycle had placed for victims are
@@ -59,7 +61,7 @@ class CyclePreemption:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
         self.pending = state.pending
         self.actions: list[Action] = []
-        self.told: dict[str, None] = {}
+        self.told: dict[str, tuple[Slot, ...]] = {}
         self.kept: list[str] = []
         self.withdrawn = state.withdrawn
         self.effort = 0
@@ -79,9 +81,7 @@ class CyclePreemption:
             record = self.cluster.jobs[job]
             found = NominationState.KEPT
             if record.phase is not Phase.STOPPING:
-                found = nomination.nomination_state(
-                    self.cluster, record, self.now_s, self.state.leaving, self.withdrawn
-                )
+                found = nomination.nomination_state(self.cluster, record, self.now_s, self.state.leaving)
                 yield record, found
             if found is NominationState.KEPT:
                 self.kept.append(job)
@@ -144,8 +144,6 @@ class CyclePreemption:
             return True
         if self.is_spent():
             return False
-        if any(isinstance(action, Shrink) for action in self.actions):
-            self.put_off = True  # who gives up pods is asked once a cycle, and may have more to give
         again_s = self.next_chance_s(self.context)
         self.searched[key] = Search(self.pending.changes, NEVER_S if again_s is None else again_s, self.reserved)
         return False
@@ -193,7 +191,7 @@ class CyclePreemption:
         context, record = self.context, self.cluster.jobs[request.job]
         aside = guard.ReservationGuard(forecast, context, record, offers[0].charge.cost)
         plan = aside.find(context, offers, rights_of(key))
-        found = None if plan is None else Found(plan, None)
+        found = None if plan is None else Found(plan, aside, None)
         if found is None and key.kind == Kind.JOB:
             found = self.take_over(record, offers, aside)
         self.known[asked] = found
@@ -206,6 +204,7 @@ class CyclePreemption:
     def carry_out(self, key: CellKey, request: Request, found: Found, forecast: BackfillForecast | None) -> None:
         """Preempt the victims, and nominate the request to their nodes, or start it."""
         context, plan, mark = self.context, found.plan, self.ledger.mark()
+        found.aside.enter(plan)
         if found.instead_of is not None:
             evict.give_back(context, found.instead_of)
             self.withdraw(found.instead_of)
@@ -213,8 +212,7 @@ class CyclePreemption:
         self.has_taken_back |= any(not each.slots and each.job in self.state.places for each in plan.victims)
         is_free = evict.settle(context, self.actions, request, plan, asks)
         self.state.charge_preemptor(mark, plan.offer.charge)
-        if forecast is not None and forecast.renew_first():
-            self.has_taken_back = True
+        self.has_taken_back |= forecast is not None and forecast.renew_first()
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
         self.put_off = self.put_off or (is_free and not plan.at_once)  # the next cycle starts it, if it can
         self.searched.pop(key, None)
@@ -247,19 +245,19 @@ class CyclePreemption:
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
     ) -> Found | None:
-        """Return the plan of the job on the nodes of another nomination of its queue, which has a lower priority; None:
-        there is no nomination on whose nodes the job fits (rule R23)."""
-        context = self.context
+        """Return the plan of the job without another nomination of its queue, which has a lower priority; None: there
+        is no nomination without which the job fits (rule R23)."""
+        context, decided = self.context, {each.job for each in self.actions if isinstance(each, Nominate)}
         for other in nomination.lower_nominated(self.cluster, record):
-            if other.job.id not in self.kept or other.job.id in self.withdrawn:
+            if other.job.id not in self.kept or other.job.id in decided:
                 continue
             drafted, entered = context.draft.mark(), context.ledger.mark()
             evict.give_back(context, other)
-            plan = aside.find_on_nodes(context, offers, set(other.nominated.values()))
+            plan = aside.find_without_victims(context, offers)
             context.draft.rewind(drafted)
             context.ledger.rewind(entered)
             if plan is not None:
-                return Found(plan, other)
+                return Found(plan, aside, other)
         return None
 
     @property
