@@ -32,6 +32,12 @@ async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: 
             )
 
 
+async def rivals_at_work(api: Connection, now_s: float) -> dict[str, tuple[Rival, str]]:
+    """Return dialect -> its scheduler that runs in this cluster, and what shows that. `now_s`: since the epoch."""
+    seen = {name: (rival, await _at_work(api, rival, now_s)) for name, rival in RIVALS.items()}
+    return {name: (rival, text) for name, (rival, text) in seen.items() if text}
+
+
 async def _at_work(api: Connection, rival: Rival, now_s: float) -> str:
     """Return what shows that it runs; empty: nothing does."""
     if rival.lease:

@@ -1,4 +1,5 @@
 """Commands of administrators.
 
 queue   create, edit, drain and delete queues
+doctor  what a cluster enforces, what is wrong in it, and how to mend that
 """

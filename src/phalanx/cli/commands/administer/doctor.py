@@ -1,0 +1,220 @@
+"""`phalanx doctor`: what this machine or cluster enforces and what not, what is wrong, and how to mend each."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from phalanx.cli.cluster.live_state import may_see_all, settings_of_leader
+from phalanx.cli.cluster.target import Target, connected
+from phalanx.cli.terminal.output import counted, duration, print_json
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import LEASES, NODES, Kind
+from phalanx.client.moment import MomentError, read_moment
+from phalanx.kube.install.admission_policy import BINDINGS, INSTALLED, POLICIES, WEBHOOK, WEBHOOKS
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.install.rivals import rivals_at_work
+from phalanx.kube.leader.lease import NAME, NAMESPACE
+
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+_LATE_S = 60.0  # a Lease that nobody has renewed for so long
+# Conditions of our node agent: what the node enforces. Their messages say how to mend it.
+_ENFORCED: Final = ("ResourceLimitsEnforced", "ImagesSupported", "DeviceFilesWithheld", "CpusStatic", "NetworkIsolated")
+_MARKS = {OK: "ok      ", WARNING: "warning ", PROBLEM: "problem "}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A finding. `about`: what was looked at. `mend`: what to do; empty if nothing is wrong."""
+
+    about: str
+    state: str
+    text: str
+    mend: str = ""
+
+
+async def doctor(*, target: Target | None = None, json: bool = False) -> int:
+    """Show what this machine or cluster enforces and what not, whether two schedulers fight over the same pods, and how
+    to mend what is wrong.
+
+    The exit code is 1 if there is a problem: something without which jobs do not start, or start wrongly. A warning
+    is something that is not enforced here. Nothing is changed.
+
+    For example:
+
+        phalanx doctor
+        phalanx doctor --json | jq '.[] | select(.state != "ok")'
+
+    Parameters
+    ----------
+    json
+        Print JSON: about, state (ok, warning or problem), text, mend.
+    """
+    async with connected(target) as connection:
+        parts = await asyncio.gather(
+            _of_scheduler(connection, time.time()),
+            _of_rivals(connection, time.time()),
+            _of_admission(connection),
+            _of_queues(connection),
+            _of_nodes(connection),
+            _of_rights(connection),
+        )
+    found = [finding for part in parts for finding in part]
+    if json:
+        print_json([asdict(finding) for finding in found])
+    else:
+        print("\n".join(_lines(found)))
+    return 1 if any(finding.state == PROBLEM for finding in found) else 0
+
+
+def _lines(found: Iterable[Finding]) -> Iterator[str]:
+    for finding in found:
+        yield f"{_MARKS[finding.state]}{finding.about}: {finding.text}"
+        if finding.mend:
+            yield f"        {finding.mend}"
+
+
+async def _of_scheduler(connection: Connection, now_s: float) -> list[Finding]:
+    start = "Start one: `phalanx scheduler`, or on this machine `phalanx up`."
+    try:
+        spec = (await connection.get(LEASES, NAME, NAMESPACE)).get("spec") or {}
+        ago_s = now_s - read_moment(spec.get("renewTime"))
+    except ApiRefusal as error:
+        if error.code == 403:
+            return [_hidden("scheduler", f"leases in {NAMESPACE}")]
+        return [Finding(about="scheduler", state=PROBLEM, text="none has ever run in this cluster", mend=start)]
+    except MomentError:
+        return [Finding(about="scheduler", state=PROBLEM, text="none runs, so no job starts", mend=start)]
+    holder = spec.get("holderIdentity") or "nobody"
+    if ago_s > _LATE_S:
+        text = f"{holder} has not renewed its Lease for {duration(ago_s)}, so no job starts"
+        return [Finding(about="scheduler", state=PROBLEM, text=text, mend=start)]
+    return [Finding(about="scheduler", state=OK, text=f"{holder} leads")]
+
+
+async def _of_rivals(connection: Connection, now_s: float) -> list[Finding]:
+    """Return whether another program runs for the kinds that the leader answers to: then both start the same jobs."""
+    settings = await settings_of_leader(connection)
+    running = await rivals_at_work(connection, now_s)
+    if not running:
+        return [Finding(about="other schedulers", state=OK, text="none of those that Phalanx can replace runs here")]
+    return [
+        Finding(
+            about="other schedulers",
+            state=PROBLEM,
+            text=f"{rival.what} runs ({seen}), and the leader has taken its place: both start the same jobs",
+            mend=f"Stop one: {rival.stop}; or start the scheduler without --dialect {name}.",
+        )
+        if name in settings.dialects
+        else Finding(about="other schedulers", state=OK, text=f"{rival.what} runs, and has its own jobs ({seen})")
+        for name, (rival, seen) in running.items()
+    ]
+
+
+async def _of_admission(connection: Connection) -> list[Finding]:
+    """Return whether Jobs with our label become ours at their creation."""
+    wanted = [(kind, obj["metadata"]["name"]) for kind, obj in INSTALLED if kind in (POLICIES, BINDINGS)]
+    try:
+        there = [await _is_there(connection, kind, name) for kind, name in wanted]
+        webhook = await _is_there(connection, WEBHOOKS, WEBHOOK["metadata"]["name"])
+    except ApiRefusal:
+        return [_hidden("admission", "admission policies")]
+    if all(there) or webhook:
+        how = "by admission policies" if all(there) else "by the webhook"
+        return [Finding(about="admission", state=OK, text=f"Jobs with a queue's label are suspended at once, {how}")]
+    return [
+        Finding(
+            about="admission",
+            state=WARNING,
+            text="Jobs with a queue's label are not suspended when they are created: those without `suspend: true` "
+            "start pod by pod, past the queues",
+            mend="Let the scheduler install its policies (Kubernetes 1.36), add deploy/components/webhook, or submit "
+            "with `phalanx submit`.",
+        )
+    ]
+
+
+async def _is_there(connection: Connection, kind: Kind, name: str) -> bool:
+    """Raises ApiRefusal if it may not be seen."""
+    try:
+        await connection.get(kind, name)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        return False
+    return True
+
+
+async def _of_queues(connection: Connection) -> list[Finding]:
+    try:
+        queues: list[Object] = (await connection.list(QUEUES))["items"]
+    except ApiRefusal as error:
+        if error.code == 403:
+            return [_hidden("queues", "queues")]
+        text, mend = "the cluster knows no queues", "The scheduler installs them when it starts: `phalanx scheduler`."
+        return [Finding(about="queues", state=PROBLEM, text=text, mend=mend)]
+    wrong = [
+        Finding(
+            about=f"queue {queue['metadata']['name']}",
+            state=PROBLEM,
+            text=f"starts nothing: {condition.get('message', '')}",
+            mend=f"Change it: `phalanx queue edit {queue['metadata']['name']} --help`.",
+        )
+        for queue in queues
+        for condition in (queue.get("status") or {}).get("conditions") or ()
+        if condition.get("type") == "Active" and condition.get("reason") == "Misconfigured"
+    ]
+    return wrong or [Finding(about="queues", state=OK, text=counted(len(queues), "queue"))]
+
+
+async def _of_nodes(connection: Connection) -> list[Finding]:
+    try:
+        nodes: list[Object] = (await connection.list(NODES))["items"]
+    except ApiRefusal:
+        return [_hidden("nodes", "nodes")]
+    if not nodes:
+        text, mend = "there are none, so no pod can start", "Let a node join; `phalanx up` makes this machine one."
+        return [Finding(about="nodes", state=PROBLEM, text=text, mend=mend)]
+    return list(node_findings(nodes))
+
+
+def node_findings(nodes: Iterable[Object]) -> Iterator[Finding]:
+    """Yield what is not enforced on nodes, once for all nodes with the same text, and which nodes are not ready."""
+    listed = list(nodes)
+    conditions = {
+        node["metadata"]["name"]: {one["type"]: one for one in (node.get("status") or {}).get("conditions") or ()}
+        for node in listed
+    }
+    ready = [name for name, found in conditions.items() if (found.get("Ready") or {}).get("status") == "True"]
+    if missing := sorted(conditions.keys() - set(ready)):
+        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+        mend = "`kubectl describe node` says why; pods start on the others."
+        yield Finding(about="nodes", state=WARNING, text=f"not ready: {shown}", mend=mend)
+    yield Finding(about="nodes", state=OK if ready else PROBLEM, text=f"{len(ready)} of {len(listed)} ready")
+    for kind in _ENFORCED:
+        texts: dict[tuple[str, str], list[str]] = {}
+        for name, found in conditions.items():
+            if (one := found.get(kind)) is not None:
+                texts.setdefault((one["status"], one.get("message", "")), []).append(name)
+        for (status, message), names in texts.items():
+            where = names[0] if len(names) == 1 else counted(len(names), "node")
+            text, _, mend = message.partition(". ") if status != "True" else (message, "", "")
+            state = OK if status == "True" else WARNING
+            yield Finding(about=f"{kind} on {where}", state=state, text=text, mend=mend)
+
+
+async def _of_rights(connection: Connection) -> list[Finding]:
+    try:
+        if await may_see_all(connection):
+            return [Finding(about="your rights", state=OK, text="you may list the jobs of all namespaces")]
+    except ApiRefusal:
+        return []
+    text = "you may list jobs of some namespaces only, so `phalanx jobs -A`, `nodes` and `whatif` say less or refuse"
+    return [Finding(about="your rights", state=OK, text=text)]
+
+
+def _hidden(about: str, what: str) -> Finding:
+    return Finding(about=about, state=OK, text=f"not looked at: you may not see {what}")
