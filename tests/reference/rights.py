@@ -112,9 +112,12 @@ def returns(facts: Facts, after: Usage, request: Request, victims: Sequence[Work
     ]
 
 
-def falls_below(facts: Facts, before: Usage, after: Usage, request: Request, victims: Sequence[Work]) -> bool:
-    """R20 (b): return whether a preemptor beyond its queue's guarantee takes another queue below its guarantee, though
-    a queue there may reclaim."""
+def falls_below(
+    facts: Facts, had: Usage, before: Usage, after: Usage, request: Request, victims: Sequence[Work]
+) -> bool:
+    """R20 (b): return whether a preemptor beyond its queue's guarantee takes another queue below its guarantee of all
+    that it loses, though a queue there may reclaim. `had`, `before`, `after`: the charges with the victims, without
+    them, and with the preemptor in their place."""
     for victim in victims:
         if victim.queue == request.work.queue:
             continue
@@ -122,9 +125,9 @@ def falls_below(facts: Facts, before: Usage, after: Usage, request: Request, vic
         if is_within(facts, before, mine, request.asks):
             continue
         for name in side(facts, victim.queue, theirs):
-            by_right, has = facts.tree.guaranteed[name], used(facts, after, name)
-            counting = facts.tree.counting[facts.queues[name].parent]
-            is_short = any(has[at] < (by_right[at] or 0) for at in counting)
+            by_right, has, most = facts.tree.guaranteed[name], used(facts, after, name), used(facts, had, name)
+            lost = [at for at in facts.tree.counting[facts.queues[name].parent] if has[at] < most[at]]
+            is_short = bool(lost) and all(has[at] < (by_right[at] or 0) for at in lost)
             if is_short and any(may_reclaim(facts, each) for each in facts.queues if name in facts.tree.path[each]):
                 return True
     return False

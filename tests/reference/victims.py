@@ -155,7 +155,7 @@ class Search:
         no victim has a right that would be of use to it."""
         after = self.facts.copy()
         apply_victims(after, {**self.whole(gangs), **surplus})
-        before = charges(after)
+        had, before = charges(self.facts), charges(after)
         work = after.works[self.request.name]
         work.phase, work.pods = Phase.RUNNING, dict.fromkeys(range(self.request.pods), "")
         if self.request.kind is not Kind.JOB:
@@ -166,9 +166,9 @@ class Search:
         losers = [*gone, *(after.works[name] for name in surplus)]
         if strictly:
             grown = [each for each in losers if each not in gone and may_grow_back(after, mine, each)]
-            return not back and not grown and not falls_below(after, before, charges(after), mine, losers)
+            return not back and not grown and not falls_below(after, had, before, charges(after), mine, losers)
         return not any(self.is_of_use(after, victim) for victim in back) and not falls_below(
-            after, before, charges(after), mine, gone
+            after, had, before, charges(after), mine, gone
         )
 
     def is_of_use(self, after: Facts, victim: Work) -> bool:

@@ -269,17 +269,22 @@ class PreemptionPolicy:
         return not theirs < ours
 
     def _breaks_guarantee(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
-        """Return whether a queue on the victim's side would fall below its guarantee, and a queue there may reclaim:
-        it would take back what the preemptor, which goes beyond its own guarantee, takes now (rule R20)."""
+        """Return whether a queue on the victim's side would fall below its guarantee of all that it loses, and a queue
+        there may reclaim: it would take back what the preemptor, which goes beyond its own guarantee, takes now (rule
+        R20)."""
         if not any(branch.guaranteed and self._may_reclaim(branch) for branch in tie.way) or (lost := loss()) is None:
             return False
         return any(
-            self.ledger.account(branch).total.get(key, 0) - amount < branch.guaranteed.get(key, 0)
-            for branch in tie.way
-            if branch.guaranteed and self._may_reclaim(branch)
-            for key, amount in lost.cost
-            if amount
+            self._is_short(branch, lost.cost) for branch in tie.way if branch.guaranteed and self._may_reclaim(branch)
         )
+
+    def _is_short(self, branch: Branch, lost: Cost) -> bool:
+        """Return whether the branch is below its guarantee of all that counts of what it loses."""
+        total, counting = self.ledger.account(branch).total, branch.parent.contested if branch.parent else ()
+        short = [
+            total.get(key, 0) - less < branch.guaranteed.get(key, 0) for key, less in lost if key in counting and less
+        ]
+        return bool(short) and all(short)
 
     def _may_reclaim(self, branch: Branch) -> bool:
         """Return whether the queue, or one below it, may reclaim."""
