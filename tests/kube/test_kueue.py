@@ -83,6 +83,43 @@ def test_a_job_starts_within_its_cluster_queue_and_its_workload_says_so() -> Non
     play(scene())
 
 
+def test_events_are_recorded_as_kueue_does() -> None:
+    async def scene() -> None:
+        stage = stage_with(2, preemption={"withinClusterQueue": "LowerPriority"})
+        stage.api.put(kinds.PRIORITY_CLASSES, named("high", value=10))
+        stage.put(job("low", 2))
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "low").get("Admitted") == "True Admitted")
+            stage.put(job("wide", 3))
+            await stage.until(lambda: "Pending" in recorded(stage, "job-wide"))
+            stage.put(job("urgent", 2, priority_class="high"))
+            await stage.until(lambda: conditions(stage, "urgent").get("Admitted") == "True Admitted")
+            await stage.until(lambda: "Pending" in recorded(stage, "job-low"))
+            assert recorded(stage, "job-low") == [
+                "QuotaReserved",
+                "Admitted",
+                "Preempted",
+                "EvictedDueToPreempted",
+                "Pending",
+            ]
+            assert [each for each in recorded(stage, "low") if each in ours] == [
+                "CreatedWorkload",
+                "Started",
+                "Stopped",
+            ]
+            said = next(one for one in stage.world.effects.reporter._events if one["reason"] == "CreatedWorkload")
+            assert said["message"].startswith("Created Workload: default/job-low-")
+
+    def recorded(stage: Stage, name: str) -> list[str]:
+        """The reasons of the events on objects of that name, or on Workloads whose names begin so."""
+        found = list(stage.world.effects.reporter._events)  # nobody sends them here
+        names = (one["involvedObject"]["name"] for one in found)
+        return [one["reason"] for one, of in zip(found, names, strict=True) if of == name or of.startswith(f"{name}-")]
+
+    ours = ("CreatedWorkload", "Started", "Stopped", "FinishedWorkload")
+    play(scene())
+
+
 def test_pods_are_given_a_flavor_of_each_resource_group_and_all_their_selectors() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 8), node("n2", 8)], dialects=ON)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from phalanx.client.kind import Kind
 from phalanx.dialects.appwrapper.dialect import APP_WRAPPER_DIALECT
-from phalanx.dialects.frame.dialect import Dialect, Figures, Journal, View
+from phalanx.dialects.frame.dialect import Dialect, Figures, Journal, Occurrences, View
 from phalanx.dialects.frameworks.replica_types import NAME as KUBEFLOW
 from phalanx.dialects.kai.dialect import KAI
 from phalanx.dialects.koordinator.dialect import KOORDINATOR
@@ -16,6 +17,8 @@ from phalanx.dialects.kueue.answers.figures import KueueFigures
 from phalanx.dialects.kueue.answers.pending import GROUP as KUEUE_VISIBILITY
 from phalanx.dialects.kueue.answers.pending import visible
 from phalanx.dialects.kueue.dialect import KUEUE
+from phalanx.dialects.kueue.events import occurrences
+from phalanx.dialects.kueue.kinds import WORKLOADS
 from phalanx.dialects.scheduler_plugins.dialect import SCHEDULER_PLUGINS
 from phalanx.dialects.volcano.dialect import VOLCANO
 from phalanx.dialects.yunikorn.dialect import YUNIKORN
@@ -38,6 +41,8 @@ ON_CLUSTERS: Final = (*(name for name in DIALECTS if name != APP_WRAPPER_DIALECT
 
 
 FIGURES: Final[Mapping[str, Callable[[], Figures[Any]]]] = {KUEUE.name: KueueFigures}
+# dialect -> the kind of its answers that events are recorded about, and which
+EVENTS: Final[Mapping[str, tuple[Kind, Occurrences]]] = {KUEUE.name: (WORKLOADS, occurrences)}
 # dialect -> a function that makes its journal from the unique id of this process
 JOURNALS: Final[Mapping[str, Callable[[str], Journal]]] = {YUNIKORN.name: YuniKornJournal}
 # API group, or the first part of a path outside API groups -> (dialect, view)

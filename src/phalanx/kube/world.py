@@ -122,7 +122,7 @@ class KubeWorld:
             gang_of_pod=self.watch.gang_of_pod,
             served=self.caches.watches,
             now_s=clock,
-            may_write=self.effects.may_write,
+            effects=self.effects,
         )
         self.watch.capacity.dialects.news = self.answers.defined
         self._outcomes = DependencyOutcomes(self.gangs, self.effects.annotate)

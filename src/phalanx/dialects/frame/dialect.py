@@ -351,6 +351,18 @@ class Answer:
     plain: bool = False
 
 
+class Occurrence(NamedTuple):
+    """An event to record on an object (`about`, with its kind)."""
+
+    about: Object
+    reason: str
+    text: str
+    warning: bool = False
+
+
+# (a gang, an answer object before a write, after it) -> the events that its scheduler records then. None: it was
+# created.
+Occurrences: TypeAlias = Callable[[Told, Object | None, Object], Iterable[Occurrence]]
 Defined = TypeVar("Defined", bound=Definitions)
 Read = TypeVar("Read", bound=Definitions, contravariant=True)
 

@@ -6,6 +6,7 @@ Parts, lowest first:
     gangs     labels and annotations of jobs and pods, as Phalanx options
     tree      Kueue's definitions as queues of the queue tree
     answers   Workloads, and the status of the definitions
+    events    the events on Workloads and jobs
     policies  admission policies in place of Kueue's webhooks
     fields    the use of every field
     dialect   all parts as a `frame.Dialect`

@@ -22,13 +22,14 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.client.tally import Family
-from phalanx.dialects.enabled import FIGURES, JOURNALS, VIEWS
+from phalanx.dialects.enabled import EVENTS, FIGURES, JOURNALS, VIEWS
 from phalanx.dialects.frame.dialect import Answer, Eviction, Figures, Journal, Stage, Told
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.preemption import Departure
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.kube.status.told import as_pod, outcome_of, tell
+from phalanx.kube.write.effects import ApiEffects
 from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
@@ -41,8 +42,8 @@ _LEISURE = 20.0  # looking at all takes at most a twentieth of the time
 
 class DialectAnswers:
     """The writer of what dialects show of gangs and queues. `run` writes until cancelled. `gang_of_pod`: the gang that
-    a pod belongs to now, by its uid. `served`: the kinds that there are caches of. `may_write`: false past the leader's
-    deadline."""
+    a pod belongs to now, by its uid. `served`: the kinds that there are caches of. `effects`: they record
+    events, and say when the leader's deadline is past."""
 
     def __init__(
         self,
@@ -53,10 +54,11 @@ class DialectAnswers:
         gang_of_pod: Callable[[str], str | None],
         served: Callable[[Kind], bool],
         now_s: Callable[[], float],
-        may_write: Callable[[], bool],
+        effects: ApiEffects,
     ) -> None:
         self._api, self._watch, self._gangs, self._informers, self._served = api, watch, gangs, informers, served
-        self._gang_of_pod, self._now_s, self._may_write = gang_of_pod, now_s, may_write
+        self._gang_of_pod, self._now_s = gang_of_pod, now_s
+        self._may_write, self._report = effects.may_write, effects.reporter.object_event
         self._told: dict[str, dict[str, Told]] = {name: {} for name in watch.dialects}
         self._reasons: dict[str, Reason] = {}
         self._departures: dict[str, Departure] = {}  # those that were told
@@ -282,6 +284,7 @@ class DialectAnswers:
         if there is None and answer.body is not None:
             there = await self._api.create(answer.kind, answer.body, space)
             informer.observe(there)
+            self._record(about, answer.kind, None, there)
         if there is not None and answer.spec is not None:
             there = await self._specify(answer, there)
         if there is not None and answer.finalizers is not None:
@@ -312,6 +315,7 @@ class DialectAnswers:
         informer.observe(after)
         known[answer.kind, answer.key] = after.get("status") or {}
         self._count(about, answer.kind, there, after)
+        self._record(about, answer.kind, there, after)
 
     def _status(self, answer: Answer) -> Object:
         there = self._informers(answer.kind).objects.get(answer.key) or {}
@@ -327,6 +331,16 @@ class DialectAnswers:
         told = self._told.get(name, {}).get(gang)
         if name in self._figures and told is not None:
             self._figures[name].wrote(self._watch.defined[name], told, kind, before, after)
+
+    def _record(self, gang: str, kind: Kind, before: Object | None, after: Object) -> None:
+        """Record the events of a write, as the dialect's scheduler does."""
+        name = self._watch.claimed.get(gang, "")
+        told, (about, occurrences) = self._told.get(name, {}).get(gang), EVENTS.get(name, (None, None))
+        if told is None or about != kind or occurrences is None:
+            return
+        head = {"apiVersion": kind.api_version, "kind": kind.name}
+        for one in occurrences(told, before, {**after, **head}):
+            self._report(_kind_of(one.about), one.about["metadata"], one.reason, one.text, warning=one.warning)
 
     async def _specify(self, answer: Answer, there: Object) -> Object:
         spec = there.get("spec") or {}

@@ -1,0 +1,60 @@
+"""The events that Kueue records on Workloads and jobs, for what a write of a Workload changed.
+
+Source: pkg/scheduler/scheduler.go, pkg/controller/jobframework/reconciler.go, pkg/workload/workload.go of v0.19.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from phalanx.client.moment import MomentError, read_moment
+from phalanx.dialects.frame.dialect import Object, Occurrence, Told
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.answers.conditions import Conditions
+
+
+def occurrences(told: Told, workload: Object | None, after: Object) -> Iterator[Occurrence]:
+    """Yield the events of a write. `workload`: the Workload before it; None: it was created. `after`: the Workload
+    now."""
+    meta = after["metadata"]
+    name, job = f"{meta.get('namespace', '')}/{meta['name']}", told.owners[0]
+    if workload is None:
+        yield Occurrence(job, "CreatedWorkload", f"Created Workload: {name}")
+    old, new = (
+        Conditions(((each or {}).get("status") or {}).get("conditions") or (), "") for each in (workload, after)
+    )
+    queue = kinds.cluster_queue_of(told.queue)
+
+    def became(kind: str) -> bool:
+        return new.is_true(kind) and not old.is_true(kind)
+
+    if became("Preempted"):
+        yield Occurrence(after, "Preempted", new.message("Preempted"))
+    if became("Evicted"):
+        yield Occurrence(after, f"EvictedDueTo{new.reason('Evicted')}", new.message("Evicted"))
+        yield Occurrence(job, "Stopped", new.message("Evicted"))
+    if became("QuotaReserved"):
+        waited = _between_s(str(meta.get("creationTimestamp") or ""), new.since("QuotaReserved"))
+        text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited:.0f}s"
+        yield Occurrence(after, "QuotaReserved", text)
+    elif not new.is_true("QuotaReserved") and _said(new) and _said(new) != _said(old):
+        yield Occurrence(after, "Pending", new.message("QuotaReserved"), warning=True)
+    if became("Admitted"):
+        waited = _between_s(new.since("QuotaReserved"), new.since("Admitted"))
+        text = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0f}s"
+        yield Occurrence(after, "Admitted", text)
+        yield Occurrence(job, "Started", f"Admitted by clusterQueue {queue}")
+    if became("Finished"):
+        yield Occurrence(job, "FinishedWorkload", f"Workload '{name}' is declared finished")
+
+
+def _said(conditions: Conditions) -> str:
+    """Return why no quota is reserved, without the numbers: they change often."""
+    return "" if conditions.is_true("QuotaReserved") else conditions.reason("QuotaReserved")
+
+
+def _between_s(since: str, until: str) -> float:
+    try:
+        return max(0.0, read_moment(until) - read_moment(since)) if since and until else 0.0
+    except MomentError:
+        return 0.0
