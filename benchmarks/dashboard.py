@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import json
 import random
 import shutil
@@ -17,6 +18,7 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession, CookieJar
@@ -29,6 +31,7 @@ from phalanx.dashboard.rows import Facts, JobRow, NodeRow, PastRow, PlayedRow, Q
 from phalanx.dashboard.serving import Page, served_files, serving
 
 NOW_S, TABS, CHANGES, SECONDS = 1_781_618_520.0, 50, 100, 10
+HOUR_S = 3600
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 
@@ -130,6 +133,41 @@ async def streams(page: Page, state: State) -> dict[str, Any]:
     return {"tabs": TABS, "changes_a_second": CHANGES, "part_of_a_core": round(part, 3), "least_heard": min(heard)}
 
 
+def rss_mib() -> int:
+    return round(int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20)
+
+
+async def memory(page: Page, state: State) -> dict[str, Any]:
+    """How the memory of the server grows over an hour of changes, one state a second, as fast as they can be made. One
+    viewer may list the jobs of one namespace only, and has a state of its own."""
+    address = f"http://127.0.0.1:{page.door.port}"
+    viewers = (Viewer(name="ana"), Viewer(name="ivo", namespaces=frozenset({"team-1"})))
+
+    async def tab(viewer: Viewer) -> None:
+        async with ClientSession(address, cookie_jar=CookieJar(unsafe=True)) as browser:
+            browser.cookie_jar.update_cookies({page.door.cookie: page.door.begin(viewer)})
+            async with browser.get("/state") as answer:
+                known = json.loads(await answer.text())["id"]
+            async with browser.get("/events", params={"since": known}) as stream:
+                async for _ in stream.content.iter_any():
+                    pass
+
+    tabs = [asyncio.create_task(tab(viewer)) for viewer in viewers]
+    await asyncio.sleep(2)
+    sizes = []
+    for number in range(HOUR_S):
+        state = changed(state, number)
+        page.publish(state)
+        await asyncio.sleep(0)
+        if number % (HOUR_S // 6) == HOUR_S // 6 - 1:
+            gc.collect()
+            sizes.append(rss_mib())
+    for one in tabs:
+        one.cancel()
+    await asyncio.gather(*tabs, return_exceptions=True)
+    return {"states": HOUR_S, "changes": HOUR_S * CHANGES, "rss_mib": sizes}
+
+
 def browsed(page: Page, state: State, loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
     from playwright.sync_api import sync_playwright
 
@@ -203,6 +241,7 @@ async def main(jobs: int, nodes: int) -> None:
     size = {"benchmark": "dashboard", "jobs": jobs, "nodes": nodes, "state_bytes": len(page.board.whole())}
     async with serving(page, 0):
         print(json.dumps({**size, "what": "server", **await streams(page, state)}), flush=True)
+        print(json.dumps({**size, "what": "memory", **await memory(page, state)}), flush=True)
         if CHROMIUM is None or missing():
             return
         page.pause_s = 0

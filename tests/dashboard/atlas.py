@@ -111,7 +111,7 @@ def _fill(
                     outcome=outcome,
                     why=why,
                     places=((node, gpus),),
-                    backfilled=gpus == 1 and lasts_s < 4000,
+                    backfilled=gpus == 4,
                 )
             )
         else:

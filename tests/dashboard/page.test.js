@@ -19,6 +19,7 @@ import { history } from "../../src/phalanx/dashboard/static/js/history.js";
 import {
   Lanes,
   changed,
+  heldByGroup,
   holderOf,
   laid,
   modelOf,
@@ -249,6 +250,23 @@ test("a history has both sides of a preemption, and the changes of the reason", 
     [NOW - 300, "NodesReserved"],
   ]);
   assert.deepEqual(reserved, ["submitted", "start", "preempted", "reserved", "waits"]);
+});
+
+test("many nodes are shown by what each queue holds in a rack", () => {
+  const nodes = [
+    { name: "n10", group: "r2", units: 4, foreign: 1 },
+    { name: "n9", group: "r2", units: 4 },
+    { name: "n1", group: "r1", units: 4 },
+  ];
+  const jobs = [runs("a/x", [["n9", 3], ["n1", 1]], NOW - 60), runs("a/y", [["n10", 2]], NOW - 60)]; // prettier-ignore
+  const model = modelOf(rowsOf({ ...whole(jobs), nodes }), []);
+  assert.deepEqual(
+    model.nodes.map((node) => node.name),
+    ["n1", "n9", "n10"],
+  );
+  const held = heldByGroup(model);
+  assert.deepEqual([...held.get("r1")], [["vision", 1]]);
+  assert.deepEqual([...held.get("r2")].sort(), [["", 1], ["vision", 5]]); // prettier-ignore
 });
 
 test("a start by backfill is told in the history and on the bar", () => {

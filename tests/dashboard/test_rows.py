@@ -113,6 +113,11 @@ def test_amounts_are_of_cores_where_no_node_has_a_gpu() -> None:
     assert state.nodes["laptop"].units == 8
 
 
+def test_nodes_come_in_the_order_in_which_people_count() -> None:
+    state = seen(cluster(*((NODES, gpu_node(f"gpu-{number}")) for number in (10, 9, 1))))
+    assert list(state.nodes) == ["gpu-1", "gpu-9", "gpu-10"]
+
+
 def test_a_job_that_can_never_start_is_told_from_one_that_waits() -> None:
     state = seen(cluster(*MIXED))
     never = {name for name, row in state.jobs.items() if row.reason and state.reasons[row.reason].never}

@@ -7,6 +7,7 @@ are kept. Otherwise, also when the server was started again, it gets the whole s
 from __future__ import annotations
 
 import asyncio
+import gzip
 import secrets
 from collections import deque
 from collections.abc import Mapping
@@ -29,6 +30,20 @@ class Change:
     body: bytes
 
 
+class Packed:
+    """Content that is compressed when that is first asked for, and then kept."""
+
+    def __init__(self, plain: bytes) -> None:
+        self.plain = plain
+        self._gzipped = b""
+
+    @property
+    def gzipped(self) -> bytes:
+        if not self._gzipped:
+            self._gzipped = gzip.compress(self.plain, 5, mtime=0)
+        return self._gzipped
+
+
 class Board:
     """The board of one kind of viewers."""
 
@@ -37,7 +52,7 @@ class Board:
         self._number = 0
         self._state: State | None = None
         self._changes: deque[Change] = deque(maxlen=KEPT)
-        self._whole: bytes | None = None
+        self._whole: Packed | None = None
         self._news = asyncio.Event()
 
     @property
@@ -65,10 +80,14 @@ class Board:
 
     def whole(self) -> bytes:
         """Return the newest state as JSON, with its id."""
+        return self.packed().plain
+
+    def packed(self) -> Packed:
+        """Return the same, which can also be had compressed."""
         assert self._state is not None
         if self._whole is None:
             rows = {name: list(section.values()) for name, section in self._state.sections().items()}
-            self._whole = msgspec.json.encode({"id": self.id, "facts": self._state.facts, **rows})
+            self._whole = Packed(msgspec.json.encode({"id": self.id, "facts": self._state.facts, **rows}))
         return self._whole
 
     def since(self, known: str) -> list[tuple[str, str, bytes]] | None:

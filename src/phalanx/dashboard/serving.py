@@ -7,14 +7,13 @@ page that comes back names the last state that it has, and gets what changed sin
 from __future__ import annotations
 
 import asyncio
-import gzip
 import logging
 import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -22,7 +21,7 @@ import msgspec
 from aiohttp import web
 
 from phalanx.dashboard.access import HEADERS, MOST_STREAMS, SESSION, Action, Agent, Door, Route, Session, guard
-from phalanx.dashboard.changes import Board
+from phalanx.dashboard.changes import Board, Packed
 from phalanx.dashboard.rows import PastRow, State
 from phalanx.errors import PhalanxError
 
@@ -81,7 +80,8 @@ class Question(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class Page:
-    """The server of one page. `board`: for viewers who see everything. `acts`: jobs may be changed."""
+    """The server of one page. `board`: for viewers who see everything. `acts`: jobs may be changed. `read`: the files
+    that were read, each with its version."""
 
     source: Source
     door: Door
@@ -90,6 +90,7 @@ class Page:
     state: State | None = None
     pause_s: float = _PAUSE_S
     acts: bool = True
+    read: dict[str, tuple[str, Packed]] = field(default_factory=dict)
 
     def publish(self, state: State) -> None:
         """Show the state to everybody, each as the viewer may see it."""
@@ -125,12 +126,14 @@ class Page:
         path = self.files.get(name) if _NAME.fullmatch(name) else None
         if path is None:
             raise web.HTTPNotFound(text="there is no such file\n")
-        content = await asyncio.to_thread(path.read_bytes)
-        etag = f'"{path.stat().st_mtime_ns:x}-{len(content):x}"'
+        stat = path.stat()
+        etag = f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
         headers = {"Cache-Control": "no-cache", "ETag": etag}
         if request.headers.get("If-None-Match") == etag:
             return web.Response(status=304, headers=headers)
-        return _packed(request, content, _TYPES[path.suffix], headers)
+        if self.read.get(name, ("",))[0] != etag:
+            self.read[name] = etag, Packed(await asyncio.to_thread(path.read_bytes))
+        return _packed(request, self.read[name][1], _TYPES[path.suffix], headers)
 
     async def ready(self, request: web.Request) -> web.StreamResponse:
         """Say to the kubelet whether there is a state to show."""
@@ -148,7 +151,7 @@ class Page:
         board = self.board_of(request[SESSION])
         if board.empty:
             return web.json_response({"waiting": True}, status=503, headers={"Retry-After": "1"})
-        return _packed(request, board.whole(), "application/json", {"Cache-Control": "no-store"})
+        return _packed(request, board.packed(), "application/json", {"Cache-Control": "no-store"})
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         session = request[SESSION]
@@ -318,10 +321,14 @@ def _seen_by(state: State, session: Session) -> State:
     return replace(state, facts=facts)
 
 
-def _packed(request: web.Request, content: bytes, content_type: str, headers: Mapping[str, str]) -> web.StreamResponse:
-    """Return the content, compressed for who takes that."""
+def _packed(
+    request: web.Request, content: bytes | Packed, content_type: str, headers: Mapping[str, str]
+) -> web.StreamResponse:
+    """Return the content, compressed for a browser that takes that."""
+    packed = content if isinstance(content, Packed) else Packed(content)
+    content = packed.plain
     if "gzip" in request.headers.get("Accept-Encoding", "") and len(content) > _SMALL and "font" not in content_type:
-        content = gzip.compress(content, 5, mtime=0)
+        content = packed.gzipped
         headers = {**headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
     charset = None if "font" in content_type else "utf-8"
     return web.Response(body=content, content_type=content_type, charset=charset, headers=headers)

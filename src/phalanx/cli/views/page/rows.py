@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -90,7 +91,7 @@ def state_of(
         ),
         jobs=jobs,
         queues={row.name: row for row in _queues(snapshot, unit)},
-        nodes={row.name: row for row in _nodes(snapshot, nodes, unit)},
+        nodes={row.name: row for row in sorted(_nodes(snapshot, nodes, unit), key=_by_rack)},
         reasons={key: _reason(reason) for key, reason in reasons.items()},
         reservations={row.name: row for row in _reservations(snapshot)},
         played={row.job: row for row in _played(snapshot, outlook, unit)} if outlook is not None else {},
@@ -260,6 +261,16 @@ def _nodes(snapshot: Snapshot, nodes: Iterable[Node], unit: Unit) -> Iterator[No
             cpu=(_number(used[CPU] / 1000), _number(allocatable.get(CPU, 0) / 1000)),
             memory=(_number(used[MEMORY] / _GIB), _number(allocatable.get(MEMORY, 0) / _GIB)),
         )
+
+
+def _by_rack(row: NodeRow) -> tuple[object, ...]:
+    """Return the sort key by which the page shows nodes: `gpu-9` comes before `gpu-10`."""
+    return _natural(row.group), _natural(row.name)
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    parts = re.split(r"(\d+)", text)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts if part]
 
 
 def _group(labels: Mapping[str, str], topologies: Iterable[tuple[str, ...]]) -> str:

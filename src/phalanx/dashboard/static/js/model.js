@@ -189,9 +189,25 @@ const sum = (items, of) => {
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 const ordered = new WeakMap(); // a section -> its nodes in order: nodes seldom change
 
-/** By rack, and then by name. */
+/** By rack, and then by name. The server sends them so, and a check is cheaper than a sort. */
 function inOrder(rows) {
-  return rows.sort((a, b) => byName(a.group ?? "", b.group ?? "") || byName(a.name, b.name));
+  const compare = (a, b) => byName(a.group ?? "", b.group ?? "") || byName(a.name, b.name);
+  const sorted = rows.every((row, at) => at === 0 || compare(rows[at - 1], row) <= 0);
+  return sorted ? rows : rows.sort(compare);
+}
+
+/** How much each queue holds in each rack or pool; "": pods of other schedulers. @param {any} model @returns {Map<string, Map<string, number>>} */
+export function heldByGroup(model) {
+  const found = new Map();
+  const add = (node, queue, amount) => {
+    if (!found.has(node.group)) found.set(node.group, new Map());
+    const held = found.get(node.group);
+    held.set(queue, (held.get(queue) ?? 0) + amount);
+  };
+  for (const node of model.nodes) if (node.foreign > 0) add(node, "", node.foreign);
+  for (const job of model.running)
+    for (const [at, amount] of job.places) if (at >= 0 && amount > 0) add(model.nodes[at], job.queue, amount);
+  return found;
 }
 
 function nodeOf(row) {

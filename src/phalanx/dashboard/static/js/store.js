@@ -62,7 +62,7 @@ export function load() {
 
 async function ask() {
   try {
-    const [answer, viewer] = await Promise.all(["state", "me"].map((path) => fetch(path, { cache: "no-store" })));
+    const [answer, viewer] = await Promise.all(["state", "me"].map((path) => fetch(path)));
     if (answer.status === 503) {
       setTimeout(load, 500);
       return;

@@ -108,6 +108,9 @@ class GangMembers:
         """Return who says what under `key`: value -> the first member that says so."""
         if key in self.claimed:
             return {self.claimed[key]: self.id}
+        if len(self.jobs) == 1 and not self.pods:  # nearly all gangs, and each has many keys
+            [alone] = self.jobs
+            return {alone.options[key]: alone.name} if key in alone.options else {}
         found: dict[str, BatchJob | Pod] = {}
         for member in self.everyone:
             if key in member.options:

@@ -2,7 +2,7 @@
 
 import { useState } from "../../vendor/hooks.mjs";
 import { clock, count, expectedText, moment, plural, span, units, unitsWord, unitWord } from "../format.js";
-import { holderOf } from "../model.js";
+import { heldByGroup, holderOf } from "../model.js";
 import { hovered, state } from "../store.js";
 import { Empty, Icon, Interval, JobLink, Queue, colour, html, jobHref, jobTip, jobsHref, over } from "../ui.js";
 import { CODE_WORDS } from "../words.js";
@@ -245,14 +245,8 @@ function NodeRow({ node, by, label }) {
 }
 
 /** Many nodes: one bar for each rack or pool, by queue. */
-function GroupBar({ name, nodes }) {
-  const total = nodes.reduce((n, node) => n + node.units, 0) || 1,
-    byQueue = new Map();
-  for (const node of nodes)
-    for (const { job, pieces } of node.held) {
-      const key = job?.queue ?? "";
-      byQueue.set(key, (byQueue.get(key) ?? 0) + pieces.reduce((n, [from, to]) => n + to - from, 0));
-    }
+function GroupBar({ name, nodes, byQueue }) {
+  const total = nodes.reduce((n, node) => n + node.units, 0) || 1;
   const used = [...byQueue.values()].reduce((a, b) => a + b, 0),
     off = nodes.filter((node) => node.state !== "ready").length;
   return html`<div class="node" role="listitem"><span class="nn" title=${name}><bdi>${name || "other nodes"}</bdi></span>
@@ -263,12 +257,14 @@ function GroupBar({ name, nodes }) {
 function Nodes() {
   const model = state.value,
     [by, setBy] = useState("queue"),
-    shown = model.filled.filter((node) => node.units > 0),
-    without = model.nodes.length - shown.length;
-  if (!shown.length) return null;
+    drawn = model.nodes.filter((node) => node.units > 0),
+    without = model.nodes.length - drawn.length;
+  if (!drawn.length) return null;
   const groups = new Map(),
-    many = shown.length > MANY_NODES;
-  for (const node of shown) groups.set(node.group, [...(groups.get(node.group) ?? []), node]);
+    many = drawn.length > MANY_NODES,
+    shown = many ? drawn : model.filled.filter((node) => node.units > 0),
+    held = many ? heldByGroup(model) : new Map();
+  for (const node of shown) groups.has(node.group) ? groups.get(node.group).push(node) : groups.set(node.group, [node]);
   const scale = shown.some((node) => node.units > node.squares),
     leaves = model.tree.filter((queue) => !queue.kids.length);
   return html`<section class="section" aria-labelledby="h-nodes">
@@ -277,7 +273,7 @@ function Nodes() {
     <div class=${`racks${hovered.value ? " pick" : ""}${groups.size < 3 ? " wide" : ""}`}>
       ${
         many
-          ? html`<div class="rack all"><div role="list" aria-label="Racks and pools">${[...groups].map(([name, nodes]) => html`<${GroupBar} key=${name} name=${name} nodes=${nodes} />`)}</div></div>`
+          ? html`<div class="rack all"><div role="list" aria-label="Racks and pools">${[...groups].map(([name, nodes]) => html`<${GroupBar} key=${name} name=${name} nodes=${nodes} byQueue=${held.get(name) ?? new Map()} />`)}</div></div>`
           : [...groups].map(([name, nodes]) => {
               const short = shortNames(nodes);
               return html`<div class="rack" key=${name}><h3><bdi>${name || (groups.size > 1 ? "other nodes" : "")}</bdi><span>${nodes[0].flavor}</span></h3><div role="list" aria-label=${name || "Nodes"}>${nodes.map((node) => html`<${NodeRow} key=${node.name} node=${node} by=${by} label=${short(node.name)} />`)}</div></div>`;
