@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 
-from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold
 from phalanx.loop import step
 from phalanx.model.event import PolicySeen, Ticked
@@ -18,6 +17,7 @@ from tests.forgetful import decisions
 
 from .known import IMPURE
 from .rebuild import rebuilt
+from .replay import Unmoved
 from .test_worlds import BLOCK, WORLDS
 from .worlds import World
 
@@ -38,7 +38,7 @@ def impurity(seed: int) -> str:
     for number in range(world.cycles + QUIET):
         world.is_busy = number < world.cycles
         fold(cluster, [PolicySeen(world.policy), Ticked(turn.now_s), *turn.events])
-        anew = plain(decide(rebuilt(cluster, world.policy, turn.now_s, random), world.policy, turn.now_s))
+        anew = plain(step(rebuilt(cluster, world.policy, turn.now_s, random), (), world.policy, turn.now_s, Unmoved()))
         plan = plain(step(cluster, (), world.policy, turn.now_s, world))
         if plan != anew:
             return f"cycle {number} decides {plan}, and rebuilt {anew}"
