@@ -122,6 +122,7 @@ class Machine:
         if self.service is not None:
             self.service.terminate()
             self.service.communicate(timeout=60)
+            self.service = None
 
     def call(self, *words: str, served: bool = True, **how: Any) -> subprocess.CompletedProcess[bytes]:
         """Call the command. `served`: False runs it in its own process, as without a service."""
@@ -161,6 +162,14 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         one.chmod(0o755)  # other users of these tests reach the program
     machine = Machine(folder)
     machine.start()
+    yield machine
+    machine.stop()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Machine]:
+    """A machine whose service the test starts itself."""
+    machine = Machine(tmp_path)
     yield machine
     machine.stop()
 
@@ -276,31 +285,29 @@ def test_the_command_ends_if_its_caller_is_killed(machine: Machine) -> None:
     until(lambda: not state_of(pid))
 
 
-def test_a_command_whose_service_is_killed_reports_it(tmp_path: Path) -> None:
-    machine = Machine(tmp_path)
-    machine.start()
-    process, pid = machine.begin()
-    assert machine.service is not None
-    machine.service.kill()
+def test_a_command_whose_service_is_killed_reports_it(own: Machine) -> None:
+    own.start()
+    process, pid = own.begin()
+    assert own.service is not None
+    own.service.kill()
     assert process.wait(timeout=60) == 1
     os.kill(pid, signal.SIGKILL)
     assert "the service that runs Slurm's commands ended" in process.communicate(timeout=60)[1]
-    machine.stop()
-    assert json.loads(machine.call("state").stdout)["real"] == os.getpid()  # the socket is left, and nobody listens
+    own.stop()
+    assert json.loads(own.call("state").stdout)["real"] == os.getpid()  # the socket is left, and nobody listens
 
 
-def test_a_service_that_stops_lets_its_calls_end(tmp_path: Path) -> None:
-    machine = Machine(tmp_path)
-    machine.start()
-    process, _ = machine.begin()
-    assert machine.service is not None
-    machine.service.terminate()
-    until(lambda: not machine.socket.exists() or not _listens(machine.socket))
+def test_a_service_that_stops_lets_its_calls_end(own: Machine) -> None:
+    own.start()
+    process, _ = own.begin()
+    assert own.service is not None
+    own.service.terminate()
+    until(lambda: not own.socket.exists() or not _listens(own.socket))
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60)[0] == "interrupted\n"
     assert process.returncode == 130
-    machine.stop()
-    assert not machine.socket.exists()
+    own.stop()
+    assert not own.socket.exists()
 
 
 def _listens(path: Path) -> bool:
@@ -308,16 +315,14 @@ def _listens(path: Path) -> bool:
         return one.connect_ex(str(path)) == 0
 
 
-def test_one_user_has_a_limited_number_of_calls(tmp_path: Path) -> None:
-    machine = Machine(tmp_path)
-    machine.start("service._CALLS_OF_A_USER = 1")
-    process, pid = machine.begin()
-    assert not machine.is_served()
+def test_one_user_has_a_limited_number_of_calls(own: Machine) -> None:
+    own.start("service._CALLS_OF_A_USER = 1")
+    process, pid = own.begin()
+    assert not own.is_served()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     until(lambda: not state_of(pid))
-    until(machine.is_served)
-    machine.stop()
+    until(own.is_served)
 
 
 def test_two_services_do_not_take_one_socket(machine: Machine) -> None:
@@ -376,6 +381,15 @@ def test_a_call_runs_as_its_caller_with_its_groups(machine: Machine) -> None:
 
 
 @ROOT
+def test_a_caller_in_a_directory_that_it_may_not_enter_runs_the_command_itself(
+    machine: Machine, tmp_path: Path
+) -> None:
+    (private := tmp_path / "private").mkdir(mode=0o700)
+    assert not machine.is_served(around={"BECOME": OTHER}, cwd=private)
+    assert machine.is_served(around={"BECOME": OTHER}, cwd="/")
+
+
+@ROOT
 def test_a_process_with_fewer_rights_is_not_served(machine: Machine) -> None:
     """A sandbox that loses rights (PR_SET_NO_NEW_PRIVS, capabilities) gets none back through the service."""
     assert machine.is_served(around={"BECOME": OTHER})
@@ -398,19 +412,16 @@ def test_a_process_in_another_namespace_is_not_served(machine: Machine, kind: st
 
 
 @ROOT
-def test_a_service_of_one_user_serves_no_other(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("of-a-user")
-    for one in (folder, *folder.parents[:2]):
+def test_a_service_of_one_user_serves_no_other(own: Machine) -> None:
+    for one in (own.folder, *own.folder.parents[:2]):
         one.chmod(0o755)
-    machine = Machine(folder)
-    os.chown(folder, 65501, 65501)
+    os.chown(own.folder, 65501, 65501)
     become = "import os; os.setgroups([]); os.setresgid(*[65501] * 3); os.setresuid(*[65501] * 3)"
-    machine.start(f"service._warm_up(()); {become}; service._warm_up = lambda _: None")
-    assert machine.is_served(around={"BECOME": OTHER})
-    assert not machine.is_served()  # root's caller trusts no socket of a user
-    machine.socket.chmod(0o666)
-    assert not machine.is_served(around={"BECOME": "65504:65504:"})
-    machine.stop()
+    own.start(f"service._warm_up(()); {become}; service._warm_up = lambda _: None")
+    assert own.is_served(around={"BECOME": OTHER})
+    assert not own.is_served()  # root's caller trusts no socket of a user
+    own.socket.chmod(0o666)
+    assert not own.is_served(around={"BECOME": "65504:65504:"})
 
 
 @ROOT

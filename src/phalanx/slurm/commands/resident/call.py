@@ -55,6 +55,7 @@ def carry_out(connection: socket.socket, peer: Peer, identity: bytes, names: fro
     request = _parsed(body)
     if request.identity != identity or request.name not in names:
         raise Declined("the caller is of another Phalanx, or its command is not served")
+    os.fchdir(handles[3])  # fails here, and not later, if the caller may not enter its directory again
     connection.sendall(PID + os.getpid().to_bytes(_NUMBER_BYTES, "big"))
     if connection.recv(1) != GO:
         raise Declined("the caller has gone")
@@ -100,8 +101,7 @@ def _parsed(body: bytes) -> Request:
 
 
 def _take_over(request: Request, handles: list[int]) -> None:
-    """Take the caller's descriptors, directory, environment and signals."""
-    os.fchdir(handles[3])
+    """Take the caller's descriptors, environment and signals."""
     for target, source in enumerate(handles[:3]):
         os.dup2(source, target)
     os.closerange(3, MAX_HANDLE)
