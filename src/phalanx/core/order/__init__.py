@@ -1,4 +1,4 @@
-"""Who is next: the order within a queue and between queues.
+"""The next job: the order within a queue and between queues.
 
 Rooms, lowest first:
 

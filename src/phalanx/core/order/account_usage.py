@@ -1,9 +1,9 @@
-"""Who has used least: the past usage by which a queue in USAGE order picks among its accounts, and its children.
+"""The past usage by which a queue in USAGE order chooses among its accounts and its children.
 
-An account's usage is its decayed one (`state.history.usage`), a child queue's that of all accounts in it and below,
-each over its shares, or weight; who has none is last. What starts in a cycle counts at once as if it had run for some
-time (`UsageTerms.entry_s`), as it does from then on (`core.fold.charging`): so of two accounts with many jobs each,
-which have used as much, both get their turns."""
+The usage of an account is its decayed usage (`state.history.usage`), divided by its shares. The usage of a child queue
+is that of all accounts in it and below, divided by its weight. An account without shares comes last. A job that starts
+in a cycle counts at once as if it had run for some time (`UsageTerms.entry_s`), and keeps that usage
+(`core.fold.charging`). So two accounts with many jobs and equal usage start jobs in turns."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from phalanx.state.queue_tree import Branch, Cost
 
 
 class AccountUsage:
-    """The usage of all accounts at one time, `now_s` (seconds since the epoch), with what was started since then."""
+    """The usage of all accounts at `now_s` (seconds since the epoch), with the jobs that this cycle starts."""
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self.cluster, self.now_s = cluster, now_s
         self._entered: dict[tuple[str, str], float] = {}
-        self._shares: dict[str, dict[str, float]] = {}  # by queue
+        self._shares: dict[str, dict[str, float]] = {}  # queue -> account -> shares
 
     def start(self, job: Job, cost: Cost) -> None:
-        """Enter a job that starts, and what its queue is charged with for it."""
+        """Enter a starting job. `cost`: the charge of its queue."""
         if entry_s := self.cluster.entry_s(job):
             price = self.cluster.usage.meter(job.queue, job.association).price
             held = {resource: amount for (flavor, resource), amount in cost if not flavor}
@@ -51,10 +51,10 @@ class AccountUsage:
         return sum(told, self._entered.get((queue, account), 0.0))
 
     def _told_as(self, queue: str) -> tuple[str, ...]:
-        """Return how jobs of the queue name it: those of the default queue need not."""
+        """Return the queue names of its jobs: jobs of the default queue may name none."""
         return (queue, "") if queue == self.cluster.policy.default_queue else (queue,)
 
 
 def over(used: float, shares: float) -> float:
-    """Return a usage by the shares; without shares it is more than any."""
+    """Return the usage divided by the shares; infinity without shares."""
     return used / shares if shares > 0 else inf

@@ -1,4 +1,4 @@
-"""The cell to which a request belongs: equal in all that the answer depends on (`state.pending.cell_queue.CellKey`)."""
+"""The request class of a request: requests of one class get the same answer (`state.pending.cell_queue.CellKey`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.state.cluster import Cluster, JobRecord, is_growth
 from phalanx.state.pending.cell_queue import BEHIND_ALL_S, PLAIN, CellKey, Kind, QueuedRequest, Request, Terms
 from phalanx.state.queue_tree import Branch
 
-# What tells a job from others beside whose it is, and how long it may run; and what it is of most.
+# Further fields of a job that the answer depends on, and their values for most jobs.
 DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "preempts", "reservation")
 PLAIN_DETAILS = DETAILS(PLAIN)
 
@@ -20,7 +20,7 @@ PLAIN_DETAILS = DETAILS(PLAIN)
 def cell_of(
     cluster: Cluster, record: JobRecord, request: Request, slots: Gang | None, *, whole: bool
 ) -> tuple[CellKey, QueuedRequest]:
-    """Return what the request's cell is known by, and the request's entry in it.
+    """Return the key of the request class, and the entry of the request in it.
 
     `slots`: the gang of the open slots that are placed together; None for a queued job.
     `whole`: the queue starts jobs as gangs."""
@@ -29,14 +29,14 @@ def cell_of(
     branch = cluster.tree.branches[queue]
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
         limit_s = queue_tree.queue_time_limit_s(job, branch)
-        terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)  # when its pods end is its own
+        terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)  # its pods end with their own job
         return CellKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), QueuedRequest(
             *record.open[slot], request
         )
     terms = terms_of(job, branch, by_person=bool(cluster.reservations))
     if branch.by_factors and cluster.policy.priority_function is not None:
         terms = terms._replace(job=job.id)  # a priority function may tell any two jobs apart
-    if not cluster.reservations:  # which may be for some queues only
+    if not cluster.reservations:  # reservations may be for some queues only
         queue = branch.cells
     if slot is None or slots is None:
         return CellKey(int(Kind.JOB), job.priority, record.gang, queue, terms), QueuedRequest(
@@ -53,12 +53,11 @@ def cell_of(
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
-    """Return what tells the job from others that ask the same. `by_person`: reservations are for some users or groups
-    only."""
+    """Return the terms of the job's request. `by_person`: whether reservations are for some users or groups only."""
     factors, by_usage = branch.by_factors, branch.order is QueueOrder.USAGE
     plain = DETAILS(job) == PLAIN_DETAILS and branch.longest_s is None
     if plain and not (by_person or branch.by_user or branch.by_group or factors or by_usage):
-        return PLAIN  # as most are
+        return PLAIN  # as for most jobs
     user = job.user if by_person or branch.by_user or factors else ""
     group = job.group if by_person or branch.by_group else ""
     terms = Terms(

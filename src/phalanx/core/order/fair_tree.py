@@ -46,8 +46,8 @@ class UserAssociation(NamedTuple):
 
 
 class AccountAssociation(NamedTuple):
-    """An account: its users and further accounts. `usage` is the sum of theirs, `users` how many there are below it. It
-    is made by `account_association`."""
+    """An account: its users and further accounts. `usage`: the sum of its members' usage. `users`: the number of users
+    below it. It is made by `account_association`."""
 
     key: Key
     shares: float

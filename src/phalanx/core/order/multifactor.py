@@ -2,21 +2,25 @@
 
     priority = own + age*W + fair share*W + size*W + queue*W + qos*W + sum over resources of part*W - nice
 
-(https://slurm.schedmd.com/priority_multifactor.html; the weights are `Policy.factors`.) *age*: how long the job has
-been able to start, until `max_age_s` counts as 1. *fair share*: `core.order.fair_tree`. *size*: the mean of its part of
-the nodes and its part of the cpus; with `size_relative_to_time` (Slurm's SMALL_RELATIVE_TO_TIME), its greatest part of
-any resource over the time limit in minutes, 0 without a limit; with `small_first`, what is missing to 1. *queue* and
-*qos*: its priority over the highest one there is. *part*: what is asked of a resource over what the cluster has. *own*:
-the job's priority as it stands, in place of Slurm's site factor. Slurm truncates the sum to a whole number from 0,
-which `displayed_priority` does; for ordering it is left as it is, so that weights may be small.
+(https://slurm.schedmd.com/priority_multifactor.html; the weights are `Policy.factors`.)
 
-A job asks pods, not nodes: its nodes are the fewest that its minimum could need, by the largest amount of each resource
-that any node has.
+- *age*: the time for which the job could have started, divided by `max_age_s`, at most 1.
+- *fair share*: see `core.order.fair_tree`.
+- *size*: the mean of the job's part of the nodes and its part of the cpus. With `size_relative_to_time` (Slurm's
+  SMALL_RELATIVE_TO_TIME): its greatest part of any resource, divided by the time limit in minutes; 0 without a limit.
+  With `small_first`: 1 minus the size.
+- *queue*, *qos*: its priority divided by the highest priority of any.
+- *part*: the job's request of a resource divided by the capacity of the cluster.
+- *own*: the job's priority, in place of Slurm's site factor.
 
-With a priority function (`Policy.priority_function`) the function's value takes the place of the sum.
+Slurm truncates the sum to a whole number from 0, as `displayed_priority` does. The order uses the sum without
+truncation, so weights may be small. A job requests pods, not nodes. Its nodes are the fewest that its minimum could
+need, if every node had the largest amount of each resource.
 
-`MultifactorPriority` serves one cycle. Fair shares are found when the first job with a weight on them is ranked, and
-once; what ranks no job by factors pays nothing."""
+With a priority function (`Policy.priority_function`), the value of the function replaces the sum.
+
+`MultifactorPriority` serves one cycle. It computes fair shares once, when it ranks the first job with a weight on
+them."""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ HIGHEST = 2**32 - 1  # Slurm's priorities are unsigned integers of 32 bits
 
 
 class PriorityFactors(NamedTuple):
-    """The factors of one job, each from 0 to 1. `resources`: the part asked for of each resource."""
+    """The factors of one job, each from 0 to 1. `resources`: resource -> the requested part."""
 
     age: float = 0.0
     fair_share: float = 0.0
@@ -66,7 +70,7 @@ def weighted_sum(parts: PriorityFactors, factors: PriorityWeights, *, own: float
 
 
 def displayed_priority(priority: float) -> int:
-    """Return the priority as Slurm shows it: 1 is the lowest of a job that is not held."""
+    """Return the priority as Slurm shows it; the lowest priority of a job that is not held is 1."""
     return max(1, min(int(priority), HIGHEST))
 
 
@@ -78,12 +82,12 @@ def age(waited_s: float, max_age_s: float) -> float:
 
 
 def size(nodes: float, cpus: float) -> float:
-    """Return the size. `nodes`, `cpus`: the parts asked for of all."""
+    """Return the size factor. `nodes`, `cpus`: the requested parts of all nodes and cpus."""
     return (min(1.0, nodes) + min(1.0, cpus)) / 2
 
 
 def fraction(some: float, whole: float) -> float:
-    """Return `some` as a part of `whole`, between 0 and 1; nothing of nothing is nothing."""
+    """Return `some` / `whole`, between 0 and 1; 0 if both are 0."""
     return max(0.0, min(1.0, some / whole)) if whole > 0 else 0.0
 
 
@@ -116,7 +120,7 @@ class MultifactorPriority:
         )
 
     def waiting_job(self, record: JobRecord) -> WaitingJob:
-        """Return what a priority function sees of the job."""
+        """Return the job as a priority function sees it."""
         job, limit_s = record.job, time_limit_s(self.cluster, record.job)
         return WaitingJob(
             id=job.id,
@@ -168,12 +172,12 @@ class MultifactorPriority:
         return np.asarray(found + np.array(weighted, np.float64)[number] - columns.nice[cells])
 
     def _eligible_s(self, cells: NDArray[np.intp]) -> NDArray[np.float64]:
-        """When the first of each cell could have started, seconds since the epoch. Kept until another is the first."""
+        """Return when the first request of each request class could have started (seconds since the epoch)."""
         columns, jobs = self.cluster.pending.cells, self.cluster.jobs
         found = columns.eligible_s[cells]
         for at in np.isnan(found).nonzero()[0].tolist():
             line = columns.lines[int(cells[at])]
-            assert line is not None  # only live cells are ranked
+            assert line is not None  # only live request classes are ranked
             job = jobs[line.first().request.job].job
             found[at] = max(job.submitted_s, job.begin_s or 0.0)
         columns.eligible_s[cells] = found
@@ -203,7 +207,7 @@ class MultifactorPriority:
 
     @cached_property
     def _whole(self) -> Mapping[str, tuple[int, int]]:
-        """Return resource -> (what all nodes have, what the largest has)."""
+        """Return resource -> (amount of all nodes, largest amount of one node)."""
         columns = self.cluster.columns
         return {
             resource: (int(column.sum()), int(column.max(initial=0)))
@@ -222,7 +226,7 @@ class MultifactorPriority:
         return 1.0 - size if factors.small_first else size
 
     def _asked(self, gang: Gang) -> tuple[float, tuple[tuple[str, float], ...]]:
-        """Return the size of the gang, and the parts that it asks for."""
+        """Return the size of the gang, and its requested part of each resource."""
         known = self._asks.get(gang)
         if known is None:
             amounts, whole = gang.asked(), self._whole

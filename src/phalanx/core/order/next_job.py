@@ -1,8 +1,8 @@
-"""Who is next: a tournament over the queue tree.
+"""The next job: a tournament over the queue tree.
 
-Slots that replace lost pods of started gangs come before all else, by priority, then arrival. Then every queue with a
-cell that may start is a *runner*; its head is the first request of the best cell in it and below it. An inner queue
-picks among its children, and its own jobs compete like a child:
+Slots that replace lost pods of started gangs come first, by priority, then arrival. Then each queue with a request
+class that may start is a *runner*. Its head is the first request of the best request class in it and below it. An inner
+queue chooses among its children; its own jobs compete like a child:
 
 - by PRIORITY, FIFO or MULTIFACTOR: the child whose head ranks best, but those whose head leaves them within their
   guarantee come before those that would borrow for it;
@@ -12,13 +12,12 @@ picks among its children, and its own jobs compete like a child:
 - TIERED: those that stay within their guarantee; then higher queue priority; then as FAIR;
 - FILL: the highest priority that the queue sees (`seen_priority`); then the child that is least full; then rank.
 
-The winner's request is tried. Whatever comes of it, only the runners on its way to the root stand differently
-afterwards, so the next pick costs the depth of the tree times the logarithm of the children. Queues among which nothing
-but one order decides are one *arena* (`state.queue_tree`), and one runner: with a thousand queues by priority there is
-nothing to rank. A runner draws its cells one at a time and in order (`core.cycle.candidates`), since most never come
-up.
+The winner's request is tried. The result changes the rank of the runners on its path to the root only, so the next
+choice costs the depth of the tree times the logarithm of the children. Queues between which one order alone decides are
+one *arena* (`state.queue_tree`) and one runner. So a thousand queues by priority need no ranking. A runner draws its
+request classes one at a time and in order (`core.cycle.candidates`), because most are never tried.
 
-A `strict` queue whose head cannot start leaves the contest, and everything behind the head waits. A head that can never
+A `strict` queue whose head cannot start leaves the contest, and all jobs behind the head wait. A head that can never
 start does not count."""
 
 from __future__ import annotations
@@ -43,21 +42,24 @@ Draws: TypeAlias = Iterator[tuple[SortKey, CellQueue]]
 
 
 class Arena(NamedTuple):
-    """Whose cells are put in order together: those of the arena of that name (`state.queue_tree.Branch.arena`), or of
-    one account there, where past usage orders these."""
+    """A set of request classes that are ordered together: those of an arena (`state.queue_tree.Branch.arena`), or of
+    one account in it if the order is USAGE."""
 
     queue: str
     account: str = ""
 
 
-MOST_LEFT = 8  # cells behind a head that anybody asks for
+MOST_LEFT = 8  # request classes behind a head that are remembered
 NOBODY: Draws = iter(())
 
 
 class QueueCursor:
-    """An arena in the contest, or of one that has children, or accounts, its own jobs (`own`: whose; empty: all).
-    `lines` and `children` are heaps. `draws`: cells that are to come, in order; of these `drawn` contends, if any does.
-    `ranked`: the rank of its head in its parent's order, since it was last ranked."""
+    """An arena in the contest, or the own jobs of an arena with children or accounts.
+
+    `own`: the account whose jobs these are; empty: all own jobs; None: the arena itself.
+    `lines`, `children`: heaps of its request classes and of the cursors below it.
+    `draws`: further request classes, in order; `drawn`: the one of them that contends now.
+    `ranked`: the rank of its head in the order of its parent, as last computed."""
 
     __slots__ = ("branch", "children", "drawn", "draws", "lines", "own", "parent", "ranked")
 
@@ -70,7 +72,7 @@ class QueueCursor:
         self.ranked: SortKey = ()
 
     def last(self) -> QueueCursor:
-        """The runner, it or one below, in which the head is the first of the lines."""
+        """Return the cursor, this one or one below, whose first request class has the head."""
         runner = self
         while runner.children:
             runner = runner.children[0][-1]
@@ -78,8 +80,12 @@ class QueueCursor:
 
 
 class Tournament:
-    """The tournament of one cycle. `priority_of` is asked for the factors' sum in MULTIFACTOR order, `may_come_up`
-    of cells that contend, and `first_of` for the request that contends for one. `usage`: for USAGE order."""
+    """The tournament of one cycle.
+
+    `priority_of`: returns the priority of a request in MULTIFACTOR order.
+    `may_come_up`: returns whether a request class may still be tried.
+    `first_of`: returns the request that contends for a request class.
+    `usage`: the past usage, for USAGE order."""
 
     def __init__(
         self,
@@ -93,16 +99,16 @@ class Tournament:
         self.tree, self.ledger, self.usage = tree, ledger, usage
         self.priority_of, self.may_come_up, self.first_of = priority_of, may_come_up, first_of
         self.by_estimate = False
-        self.fresh: CellQueue | None = None  # the last cell drawn, until anything is decided
-        self.out_of_turn = False  # the head that is being tried is not the best of all
-        self.closed: dict[str, Head] = {}  # strict queues whose head cannot start -> it
-        self.left: dict[str, Draws] = {}  # of these, the cells that would have come up next
+        self.fresh: CellQueue | None = None  # the last drawn request class, until its result is known
+        self.out_of_turn = False  # the head that is tried now is not the best of all
+        self.closed: dict[str, Head] = {}  # strict queue -> its head that cannot start
+        self.left: dict[str, Draws] = {}  # strict queue -> its request classes behind that head
 
     def clear(self) -> None:
-        """Empty the tournament: nobody contends."""
+        """Remove all runners."""
         self.urgent = QueueCursor(self.tree.root, None)  # replacements
         self.root = QueueCursor(self.tree.root, None)
-        self.at = self.root  # in whose lines the head stands that is being tried
+        self.at = self.root  # the cursor of the head that is tried now
         self.runners: dict[str, QueueCursor] = {self.tree.root.name: self.root}
         self.owns: dict[Arena, QueueCursor] = {}
 
@@ -111,7 +117,7 @@ class Tournament:
         return bool(self.closed) and any(each.name in self.closed for each in branch.path)
 
     def leaf(self, key: Arena) -> QueueCursor:
-        """Return the cursor in which the own cells of an arena are, or those of one account there."""
+        """Return the cursor with the request classes of an arena's own jobs, or of one account in it."""
         arena = self.tree.branches[key.queue]
         runner = self.runners.get(arena.name) or self.runner(arena)
         if not arena.split and arena.order is not QueueOrder.USAGE:
@@ -119,8 +125,8 @@ class Tournament:
         return self.owns.get(key) or self.owns.setdefault(key, QueueCursor(arena, runner, own=key.account))
 
     def draw_from(self, arena: Arena | None, draws: Draws) -> None:
-        """The first of these cells contends; when it is done, the next. `arena` None: they are replacements. Call
-        `begin` when all arenas draw."""
+        """Let these request classes contend, one after the other. `arena`: None for replacements. Call `begin` when all
+        arenas have their draws."""
         if arena is None:
             self.urgent.draws = draws
         elif not self.is_closed(self.tree.branches[arena.queue]):
@@ -130,14 +136,14 @@ class Tournament:
         missing = []
         while (runner := self.runners.get(arena.name)) is None:
             missing.append(arena)
-            assert arena.parent is not None  # the root's is there
+            assert arena.parent is not None  # the root has a runner
             arena = arena.parent.arena
         for each in reversed(missing):
             runner = self.runners[each.name] = QueueCursor(each, runner)
         return runner
 
     def begin(self) -> None:
-        """Rank every cursor by the best of its cells that may come up, those deepest in the tree first."""
+        """Rank every cursor by its best request class that may be tried, the deepest cursors first."""
         for runner in (self.urgent, *self.owns.values(), *reversed(self.runners.values())):  # made parents first
             self.thin(runner)
             heapify(runner.children)
@@ -145,29 +151,29 @@ class Tournament:
                 runner.parent.children.append(self.ranking(runner))
 
     def renew(self) -> None:
-        """Rank all cursors anew: fewer cells may come up than before."""
+        """Rank all cursors again, because fewer request classes may be tried."""
         self.out_of_turn = False
         for runner in self.runners.values():
             runner.children.clear()
         self.begin()
 
     def head(self) -> Head | None:
-        """The best. Who asks for the next must have said what became of the last: `won` or `lost`."""
+        """Return the best request. Before the next call, report the result of this one with `won` or `lost`."""
         runner = self.urgent if self.urgent.lines else self.root
         self.at = runner = runner.last() if runner.children else runner
         return runner.lines[0][1:] if runner.lines else None
 
     def cursors(self) -> list[QueueCursor]:
-        """Return the cursors that have cells of their own."""
+        """Return the cursors with request classes of their own."""
         return [each for each in (*self.runners.values(), *self.owns.values()) if each.lines]
 
     def head_of(self, runner: QueueCursor) -> Head:
-        """Return the best of one cursor, to be tried out of turn. Call `renew` before `head` is asked again."""
+        """Return the best request of one cursor, to be tried out of turn. Call `renew` before the next `head`."""
         self.at, self.out_of_turn = runner, True
         return runner.lines[0][1:]
 
     def won(self, following: QueuedRequest | None) -> None:
-        """The head has started; `following` is the next of its cell."""
+        """Report that the head has started. `following`: the next request of its request class."""
         runner, self.fresh = self.at, None
         if following is None:
             _, line, _ = heappop(runner.lines)
@@ -179,8 +185,8 @@ class Tournament:
         self.rerank(runner)
 
     def lost(self, *, holds_up: bool = True) -> None:
-        """The head cannot start, nor can the others of its cell. `holds_up`: it might later; so in a strict queue those
-        behind it wait, unless it would but grow a job."""
+        """Report that the head, and so its request class, cannot start. `holds_up`: it may start later, so the jobs
+        behind it in a strict queue wait, unless it only grows a job."""
         runner, self.fresh = self.at, None
         _, line, entry = heappop(runner.lines)
         strict = self.tree.strict_above(runner.branch.name) if holds_up and line.strict else None
@@ -193,7 +199,7 @@ class Tournament:
         self.rerank(runner)
 
     def close(self, runner: QueueCursor, head: Head) -> QueueCursor:
-        """Close the cursor: everything that is left in it, and below it, is behind that head."""
+        """Close the cursor: all its requests, and those below it, wait behind the head."""
         self.closed[runner.branch.name] = head
         left = [runner]
         while left:
@@ -203,8 +209,8 @@ class Tournament:
         return runner
 
     def rerank(self, runner: QueueCursor) -> None:
-        """The head of that runner has changed, and what is charged to it perhaps: so it stands differently, and so do
-        those above it. It is the first child all the way up."""
+        """Rank the runner and the runners above it again, because its head or its charge changed. Each of them is the
+        first child of the one above."""
         self.thin(runner)
         while runner.parent is not None and not self.out_of_turn:
             if runner.lines or runner.children:
@@ -214,7 +220,7 @@ class Tournament:
             runner = runner.parent
 
     def thin(self, runner: QueueCursor) -> None:
-        """The runner stands by the best of its cells that may still come up; of those to come, the next contends."""
+        """Drop request classes that may not be tried from the top of the runner, and draw the next one."""
         while True:
             if runner.drawn is None:
                 for ranked, line in runner.draws:
@@ -232,14 +238,14 @@ class Tournament:
                 runner.drawn = None
 
     def ranking(self, runner: QueueCursor) -> tuple[SortKey, str, QueueCursor]:
-        return self.standing(runner), runner.branch.name, runner  # no two stand alike: ranks have a tie of their own
+        return self.standing(runner), runner.branch.name, runner  # no two are equal: ranks end with a tie
 
     def standing(self, runner: QueueCursor) -> SortKey:
-        """Return what the parent compares its children by: lower is sooner."""
+        """Return the key by which the parent compares its children; lower is sooner."""
         assert runner.parent is not None
         parent, (_, line, entry) = runner.parent.branch, runner.last().lines[0]
         key = line.key
-        if parent.order is runner.branch.order:  # what was found below holds here
+        if parent.order is runner.branch.order:  # the rank within the branch is also the rank in its parent
             ranked = runner.children[0][-1].ranked if runner.children else runner.lines[0][0]
         else:
             ranked = self.rank(parent, key, entry)
@@ -281,8 +287,8 @@ class Tournament:
         return shares.fill(runner.branch, account.own if own else account.total, self.tree.pool, own=own)
 
     def borrows(self, runner: QueueCursor, contested: set[Key], extra: Cost) -> bool:
-        """Return whether the head would borrow. Own jobs of an inner queue have no guarantee but what the queue's
-        children leave of its own."""
+        """Return whether the head would borrow. The own jobs of an inner queue have only the part of its guarantee that
+        its children leave."""
         if runner.own is not None:
             return any(key in contested for key, _ in extra)
         return not within_guarantee(self.ledger, runner.branch, contested, extra)
@@ -305,12 +311,12 @@ def seen_priority(queue: Branch, child: Branch, priority: int) -> int:
 
 
 def estimate(key: CellKey) -> float:
-    """Return how long its jobs are expected to run, s; without an estimate or a limit for ever."""
+    """Return the expected run time of its jobs (seconds): the estimate, else the limit, else infinity."""
     terms = key.terms
     expected_s = terms.limit_s if terms.estimate_s is None else terms.estimate_s
     return inf if expected_s is None else expected_s
 
 
 def cost_of(key: CellKey) -> Cost:
-    """Return what the cell's first asks, whatever the flavor."""
+    """Return the request of the first request of the class, without flavors."""
     return key.gang.due()

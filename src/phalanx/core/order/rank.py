@@ -1,12 +1,12 @@
-"""The rank of a request: how requests of all cells compare.
+"""The rank of a request, by which the requests of all request classes are ordered.
 
-Replacements of started gangs come before all else, by priority, then arrival. All other requests contend in their
-queue, by the queue's order (`core.order.next_job`), and by `rank` where that asks for one: higher priority, then
-earlier arrival, then id; in FIFO order arrival alone; in MULTIFACTOR order Slurm's sum of factors. In USAGE order this
-ranks the jobs of one account.
+Replacements of started gangs come first, by priority, then arrival. All other requests are ordered within their queue
+by the queue's order (`core.order.next_job`), and by `rank` if that order uses one: higher priority, then earlier
+arrival, then id. In FIFO order the rank is the arrival alone, in MULTIFACTOR order Slurm's sum of factors. In USAGE
+order it ranks the jobs of one account.
 
-A started gang that has less than its minimum of a role gets what it lost before anybody gets anything. Above that a
-pod is growth: it comes behind every job of its priority that waits, whenever that was submitted.
+A started gang with less than its minimum of a role gets the lost pods before any other request. A pod above the minimum
+is growth: it comes behind every waiting job of its priority, whenever that job was submitted.
 
 A pod of a job that is started pod by pod arrives when its slot opens (so later than the jobs known by then), not when
 its job was submitted: this is kube-scheduler's order, and with it a second pod of an early job waits behind a late

@@ -1,13 +1,13 @@
-"""May a job start, as far as the queue tree is concerned.
+"""Quota: whether the queue tree allows a job to start.
 
-Kueue's quotas: nominal (here guaranteed), borrowing and lending limits by flavor, cohorts that nest; Slurm's limits by
-queue, user, group and job beside them.
+It has Kueue's quotas: guarantees (Kueue's nominal quota), limits and lending limits by flavor, in a tree of queues. It
+also has Slurm's limits per queue, user, group and job.
 
 Rooms, lowest first:
 
-    partial            partial admission: which optional members of a gang are left out
+    partial            partial admission: the optional members of a gang that are left out
     shares             weighted dominant resource shares
-    ledger             the accounts with this cycle's decisions laid over them; the first limit that binds
-    role_flavors      which flavors the roles of a gang may be given: one of each resource group
-    flavor_assignment  the ways to give a gang's roles flavors, best first
+    ledger             the charges with this cycle's decisions, and the first limit that does not allow a charge
+    role_flavors       the flavors that the roles of a gang may get: one of each resource group
+    flavor_assignment  the assignments of flavors to a gang's roles, the best first
 """

@@ -1,11 +1,10 @@
-"""On which flavors a gang may start, and if not, which quota says no (Kueue's flavor assignment).
+"""The flavors on which a gang may start, or the limit that does not allow it (Kueue's flavor assignment).
 
-`flavor_assignments` lists the ways in which a gang may be given flavors (one per role), best first, each either
-affordable or with the one `QuotaShortfall` that binds. The walk goes through the flavors in the queue's order and stops
-early at one that would need to borrow (or to preempt), if the queue's `FlavorFungibility` says that it would rather do
-that than look further; those it did not reach come last. Otherwise what fits within the guarantee comes before what
-borrows. A gang that then finds no capacity is offered the next, so that a flavor that is only full does not hold it up.
-"""
+`flavor_assignments` returns the assignments of flavors to the gang's roles, the best first. Quota allows an assignment,
+or the assignment has the `QuotaShortfall` of the first limit that does not. Flavors are tried in the queue's order. If
+the queue's `FlavorFungibility` prefers to borrow (or to preempt) over trying further flavors, the search stops at such
+a flavor, and the remaining ones come last. Otherwise assignments within the guarantee come before assignments that
+borrow. If a gang does not fit with one assignment, the next one is tried, so a full flavor does not block it."""
 
 from __future__ import annotations
 
@@ -28,18 +27,18 @@ from phalanx.state.queue_tree import (
     QueueTree,
 )
 
-TRIED = 8  # ways to leave groups out, with the same flavors
+TRIED = 8  # the most choices of members to leave out, with the same flavors
 
 
 class FlavorAssignment(NamedTuple):
-    """A way to give a gang's roles flavors, and to leave optional members out.
+    """An assignment of flavors to the roles of a gang, and a choice of optional members to leave out.
 
-    `gang`: what is placed then.
-    `charge`: what its queue is charged with.
-    `borrows`: beyond the queue's guarantee.
-    `short`: why it is not affordable now; None: it is.
-    `besides`: other ways to leave members out with the same flavors, none of which is affordable (`gang` has all
-        members then)."""
+    `gang`: the gang that is placed with it.
+    `charge`: the charge of its queue.
+    `borrows`: whether the charge exceeds the guarantee of the queue.
+    `short`: the limit that does not allow it now; None: quota allows it.
+    `besides`: other choices of members with the same flavors; only if quota allows none of them. `gang` then has all
+        members."""
 
     flavors: tuple[str, ...]
     gang: Gang
@@ -51,15 +50,15 @@ class FlavorAssignment(NamedTuple):
 
 
 def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | None:
-    """Return the shortfall that would remain even if nothing ran; None if there is none."""
+    """Return the shortfall that would remain if no job ran; None if there is none."""
     return shortfall(EmptyLedger(tree), tree.branches[offer.charge.queue], offer.charge, preemptible=offer.preemptible)
 
 
 def flavor_assignments(
     cluster: Cluster, ledger: QuotaLedger, key: CellKey, job: Job, given: tuple[str, ...] = ()
 ) -> list[FlavorAssignment]:
-    """The ways in which the line's first, `job`, may start, best first; never empty. `given`: the flavors that it has
-    already, of which it only wants more."""
+    """Return the assignments with which `job` may start, the best first; never empty. `given`: the flavors of a started
+    job, which stay the same."""
     queue = cluster.queue_of(job)
     branch = cluster.tree.branches[queue]
     pods, cost, jobs = key.gang.minimums, key.gang.due(), int(key.kind == Kind.JOB)
@@ -85,8 +84,8 @@ def flavor_assignments(
 def with_partial_admission(
     cluster: Cluster, ledger: QuotaLedger, branch: Branch, whole: FlavorAssignment
 ) -> list[FlavorAssignment]:
-    """Return the assignments with optional members left out of which quota allows none with more; if it allows none at
-    all, those of the least that the gang can start with."""
+    """Return the assignments that leave out as few optional members as quota allows. If it allows none, return the
+    assignments of the smallest gang that can start."""
     if whole.short is None:
         return [whole]
     seen: dict[frozenset[int], FlavorAssignment] = {frozenset(): whole}
@@ -110,8 +109,8 @@ def with_partial_admission(
 
 
 def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) -> Gang:
-    """Return the assignment's gang with no more pods above the minimum than quota allows: role by role, each pod in
-    turn."""
+    """Return the assignment's gang with as many pods above the minimum as quota allows, role by role, one pod at a
+    time."""
     gang = offer.gang
     if gang.rigid or (branch := ledger.tree.branches[offer.charge.queue]).unbounded:
         return gang
@@ -131,7 +130,7 @@ def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) 
 
 
 def charge_for(offer: FlavorAssignment, placements: Sequence[Placement]) -> Charge:
-    """Return what the queue is charged with when the assignment is taken and these pods are placed."""
+    """Return the charge of the queue for the assignment with these placed pods."""
     minimums = offer.gang.minimums
     if len(minimums) == 1 and len(placements) == minimums[0]:
         return offer.charge
@@ -142,7 +141,7 @@ def charge_for(offer: FlavorAssignment, placements: Sequence[Placement]) -> Char
 
 
 def charge_for_pods(offer: FlavorAssignment, pods: Sequence[int]) -> Charge:
-    """Return the same for so many pods of each role."""
+    """Return the charge of the queue for the assignment with `pods[role]` pods of each role."""
     if tuple(pods) == offer.gang.minimums:
         return offer.charge
     return offer.charge._replace(cost=queue_tree.gang_cost(offer.gang, pods, offer.flavors))
@@ -162,7 +161,7 @@ def flavor_assignment(
 
 
 def by_fungibility(branch: Branch, found: Sequence[FlavorAssignment]) -> list[FlavorAssignment]:
-    """Return the assignments in the order in which the queue would have them (Kueue's flavorFungibility)."""
+    """Return the assignments in the order of the queue's preference (Kueue's flavorFungibility)."""
     assert branch.queue is not None  # the root names no flavors
     wish = branch.queue.fungibility
     stop = len(found)

@@ -1,4 +1,4 @@
-"""The accounts of the queue tree, with what this cycle has decided laid over them, and an undo log as the draft has.
+"""The charges of the queue tree with the decisions of this cycle, and an undo log as the draft has one.
 
 A charge is checked from the queue up: limits of amounts at every level; running jobs, users', groups' and jobs' limits
 at every level; whether the queue may borrow; and at the root, whether other queues keep what is asked for
@@ -28,7 +28,8 @@ RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}  # rules for which other
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShortfall:
-    """`asked` more is wanted of what `bar` bounds; `used` of `allowed` are charged."""
+    """A limit that does not allow a charge. `bar` bounds the amount: `used` of `allowed` are charged, `asked` are
+    wanted."""
 
     bar: Bar
     asked: Amount
@@ -37,29 +38,29 @@ class QuotaShortfall:
 
 
 class QuotaLedger:
-    """The accounts as they will be when what this cycle has decided is folded in.
+    """The charges as they will be when the decisions of this cycle are folded.
 
-    `of_jobs`: job -> the charges that this cycle has granted.
+    `of_jobs`: job -> charges that this cycle granted.
     `of_queues`: queue -> its jobs among these.
-    `version`: another number whenever anything was charged or taken back."""
+    `version`: a number that changes with every charge."""
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
-        self.of_jobs: dict[str, list[Charge]] = {}  # what this cycle has granted
-        self.of_queues: dict[str, dict[str, None]] = {}  # queue -> its jobs among these
-        self._ending: list[str] = []  # of these, the jobs that end
-        self._looked_at = 0  # so many of these were asked whether they do
+        self.of_jobs: dict[str, list[Charge]] = {}
+        self.of_queues: dict[str, dict[str, None]] = {}
+        self._ending: list[str] = []  # jobs of `of_jobs` with a time limit
+        self._looked_at = 0  # the number of jobs of `of_jobs` examined for `_ending`
         self._over: dict[str, QueueUsage] = {}
-        self.version = 0  # another whenever anything was charged, or taken back
+        self.version = 0
         self._log: list[tuple[Charge, int]] = []
-        self._entered = 0  # so much of the log is in the accounts: the rest when somebody asks
-        # By branch, until something is charged to it: who has most of what its bars count (`core.reasons.no_quota`
-        # remembers it here), and its shares, by what it would use besides.
+        self._entered = 0  # the number of log entries in the accounts; the others are entered when they are needed
+        # Branch -> largest consumers of its bars (`core.reasons.no_quota`), and its shares by further charge. Both are
+        # valid until the next charge.
         self.had: dict[str, dict[Bar, Any]] = {}
         self._shares: dict[str, dict[Cost, DominantShare]] = {}
 
     def account(self, branch: Branch) -> QueueUsage:
-        """Return what is charged to the branch."""
+        """Return the usage of the branch."""
         if self._entered < len(self._log):
             for charge, sign in self._log[self._entered :]:
                 self._enter(charge, sign)
@@ -67,7 +68,7 @@ class QuotaLedger:
         return self._over.get(branch.name, branch.account)
 
     def share(self, branch: Branch, extra: Cost = ()) -> DominantShare:
-        """Return the weighted dominant share of the branch among its siblings, with `extra` besides."""
+        """Return the weighted dominant share of the branch among its siblings, with the further charge `extra`."""
         known: DominantShare | None = None if self._log else branch.shares.get(extra)
         if known is not None:
             return known
@@ -85,7 +86,7 @@ class QuotaLedger:
         return known
 
     def ending(self, cluster: Cluster) -> list[str]:
-        """Return those of the jobs that this cycle has granted anything that have a time limit."""
+        """Return the jobs with grants of this cycle that have a time limit."""
         if self._looked_at < len(self.of_jobs):
             new = islice(self.of_jobs, self._looked_at, None)
             self._ending += [job for job in new if time_limit_s(cluster, cluster.jobs[job].job) is not None]
@@ -114,12 +115,12 @@ class QuotaLedger:
         return other
 
     def since(self, mark: int) -> list[Charge]:
-        """Return what was charged, or given back, since `mark`."""
+        """Return the charges that were made or given back since `mark`."""
         return [charge for charge, _ in self._log[mark:]]
 
     def rewind(self, mark: int) -> None:
         """Restore the accounts as they were at the mark."""
-        if self._entered - mark > mark:  # what stays is sooner entered anew than the rest taken back
+        if self._entered - mark > mark:  # entering the remaining charges again is faster than giving back the others
             del self._log[mark:]
             for known in (self._over, self._shares, self.had):
                 known.clear()
@@ -150,10 +151,10 @@ class QuotaLedger:
 
 
 class EmptyLedger(QuotaLedger):
-    """The accounts if nothing ran at all: what they do not allow, no job's end mends."""
+    """The charges of a cluster without jobs. A charge that they do not allow can never be made."""
 
     def account(self, branch: Branch) -> QueueUsage:
-        """Return the claims on the branch when nothing runs."""
+        """Return the claims on the branch when no job runs."""
         claimed = self.tree.keeps_claimed.get(branch.name)
         if not claimed:
             return UNCHARGED
@@ -220,7 +221,7 @@ def subject_shortfall(
     amounts: Rule,
     running: Rule | None = None,
 ) -> QuotaShortfall | None:
-    """Return which limit of one user, group or job does not allow the charge; None if all do."""
+    """Return the first limit of a user, group or job that does not allow the charge; None if all do."""
     if running is not None and limits.running is not None and tally.running + charge.jobs > limits.running:
         return quota_shortfall(Bar(queue, running, whose=whose), charge.jobs, tally.running, limits.running)
     if limits.resources:
@@ -237,8 +238,8 @@ def quota_shortfall(bar: Bar, asked: Amount, used: Amount, allowed: int) -> Quot
 
 
 def key_beyond_guarantee(ledger: QuotaLedger, branch: Branch, cost: Cost) -> Key | None:
-    """Return a key of which the charge would take the branch beyond its guarantee; None: it stays within. What no
-    guarantee names does not count."""
+    """Return a key of which the charge would exceed the guarantee of the branch; None: it stays within. Keys without a
+    guarantee do not count."""
     total = ledger.account(branch).total
     for key, asked in cost:
         allowed = branch.guaranteed.get(key)
@@ -262,7 +263,8 @@ def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
-    """Return whether the root's pool has what is asked beyond the keeps on the way, others' keeps counted as used."""
+    """Return the pool's shortfall for the part of the charge beyond the keeps of the path, with other keeps counted as
+    used."""
     pool, path = ledger.tree.pool, branch.path
     root = ledger.account(path[-1])
     for key, asked in cost:
@@ -280,11 +282,11 @@ def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def within_guarantee(ledger: QuotaLedger, branch: Branch, contested: set[Key], cost: Cost) -> bool:
-    """Return whether the branch stays within its guarantee with the cost, of all keys that are contested."""
+    """Return whether the branch with the cost stays within its guarantee of each contested key."""
     total = ledger.account(branch).total
     return all(total.get(key, 0) + asked <= branch.guaranteed.get(key, 0) for key, asked in cost if key in contested)
 
 
 def missing_amount(short: QuotaShortfall) -> float:
-    """How much less would have to be charged there."""
+    """Return the amount by which the usage must fall."""
     return float(short.used + short.asked - short.allowed)

@@ -1,10 +1,9 @@
-"""Partial admission: which optional members of a gang are left out, as far as quota does not allow all.
+"""Partial admission: the optional members of a gang that are left out if quota does not allow all members.
 
-A group may ask for fewer of its members than it has. What the nodes leave out is found when the gang is placed; what
-quota leaves out is decided before, here: members are left out, the costliest first, until quota allows the rest, and
-those that turn out not to be in the way are put back. What quota allows may have no node while another part of the gang
-has, so the same is done again for each member (one of those with the same request), which then is the last to be left
-out.
+A group may require fewer members than it has. Placement decides which members lack nodes. This module decides before
+that which members lack quota. It leaves members out, the costliest first, until quota allows the rest, and then puts
+back each member that quota allows after all. The remaining members may find no nodes although other members would. So
+the choice is repeated for each member (one of those with equal requests), which then is left out last.
 
 A gang with members left out has the same roles, at the same positions. Those left out have no pods; a member without
 pods counts as placed, so its group must have that many more of them.
@@ -23,12 +22,12 @@ from phalanx.model.job import GangTree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
-TRIES = 32  # members that are tried to be kept, and each time, to be put back; fewer of a gang of many roles
-ROLES = 4096  # looked at for either
+TRIES = 32  # the most members tried to be kept, and to be put back each time; fewer in a gang of many roles
+ROLES = 4096  # the most roles examined for either
 
 
 class OptionalMember(NamedTuple):
-    """A member of a group that may do without some. `alike` is the same for members with the same request."""
+    """An optional member of a group. `alike`: equal for members with equal requests."""
 
     group: GangTree
     unit: GangTree
@@ -36,11 +35,11 @@ class OptionalMember(NamedTuple):
 
 
 class PartialAdmission(NamedTuple):
-    """A way to leave members out.
+    """A choice of members to leave out.
 
-    `groups`: how many members of each group are left out.
-    `roles`: the roles left out.
-    `pods`: the minimums of the rest, by role."""
+    `groups`: group -> number of its members that are left out.
+    `roles`: the roles that are left out.
+    `pods`: by role, the minimums of the remaining roles."""
 
     groups: Counter[str]
     roles: frozenset[int]
@@ -51,8 +50,8 @@ QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
 
 
 def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
-    """Yield the ways to leave members out that quota allows, such that none of them leaves out less; and for members
-    that no such way has, the least way with them, which quota does not allow. Quota does not allow the whole gang."""
+    """Yield the choices that quota allows and that keep as many members as possible. For each member that no such
+    choice keeps, yield the smallest choice with it, which quota does not allow. Quota does not allow the whole gang."""
     members = optional_members(gang)
     firsts = {each.alike: each for each in reversed(members)}
     for kept in (None, *islice(firsts.values(), trial_limit(gang))):
@@ -63,14 +62,14 @@ def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmiss
 
 
 def minimum_admission(gang: Gang, allows: QuotaCheck) -> PartialAdmission:
-    """Return the least that the gang can start with: a way that quota allows, if there is any."""
+    """Return the choice of the smallest gang that can start; one that quota allows, if there is any."""
     found = list(partial_admissions(gang, allows))
     return next((way for way in found if allows(way)), found[0])
 
 
 def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: QuotaCheck) -> PartialAdmission:
-    """Return the way that leaves out as few of the members as quota allows, the first of them first; all of them, if
-    even that is not allowed."""
+    """Return the choice that leaves out as few of the members as quota allows, in their order; all of them, if quota
+    allows none."""
     count = bisect_left(
         range(len(members)), True, lo=1, key=lambda count: allows(partial_admission(gang, members[:count]))
     )
@@ -87,12 +86,12 @@ def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: Quo
 
 
 def trial_limit(gang: Gang) -> int:
-    """Return how many members are tried of the gang."""
+    """Return the number of members that are tried for the gang."""
     return min(TRIES, ROLES // len(gang.roles))
 
 
 def optional_members(gang: Gang) -> list[OptionalMember]:
-    """Return the members of groups that may do without some, the costliest first."""
+    """Return the optional members, the costliest first."""
     assert gang.tree is not None
     groups = [each for each in inner_groups(gang.tree) if each.minimum < len(each.members)]
     found = [
@@ -104,7 +103,7 @@ def optional_members(gang: Gang) -> list[OptionalMember]:
 
 
 def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]:
-    """Return the first of these members, of each group as many as it may do without."""
+    """Return the first of these members, as many of each group as may be left out."""
     left = Counter[str]()
     found = []
     for member in members:
@@ -115,7 +114,7 @@ def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]
 
 
 def same_request(gang: Gang, unit: GangTree) -> Hashable:
-    """Return a key that is the same for members that ask for the same."""
+    """Return a key that is equal for members with equal requests."""
     near = unit.closeness
     if unit.role >= 0:
         return near, gang.demands[unit.role], unit.minimum, gang.roles[unit.role].count
@@ -150,7 +149,7 @@ def inner_groups(unit: GangTree) -> Iterator[GangTree]:
 
 
 def largest_part(gang: Gang, unit: GangTree) -> float:
-    """Return the largest part that the subtree has of what the gang asks for of any resource."""
+    """Return the largest part of the gang's request for any resource that the subtree has."""
     whole, asked = gang.asked(), Counter[str]()
     for at in unit.roles():
         for resource, amount in gang.demands[at].asks:

@@ -1,9 +1,9 @@
-"""Which flavors the roles of a gang may be given.
+"""The flavors that the roles of a gang may get.
 
-A role is given one flavor of each resource group of which it asks a resource, and its pods run on nodes that belong to
-all of them. A flavor suits a role if its pods tolerate the flavor's taints, and if the flavor's labels match their
-selector and required affinity. Only labels that some flavor of the group has are compared (Kueue's rule): nodes decide
-about the others.
+A role gets one flavor of each resource group of which it requests a resource. Its pods run on nodes of all these
+flavors. A flavor suits a role if its pods tolerate the flavor's taints, and if the flavor's labels match their
+selector and required affinity. Only labels of a flavor of the group are compared (Kueue's rule); placement
+checks the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from phalanx.state.classes import Demand, Gang
 from phalanx.state.nodes.pod_index import requirement_holds
 from phalanx.state.queue_tree import ResourceGroup
 
-COMBINATIONS = 64  # of flavors that a gang of several roles or resource groups is tried with
+COMBINATIONS = 64  # the most combinations of flavors that a gang is tried with
 COMPARED = frozenset(Operator) - {Operator.GT, Operator.LT}
 
 
@@ -29,8 +29,8 @@ def combinations(
 
 
 def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], demand: Demand) -> list[str]:
-    """Return the flavors that a role may be given, in the queue's order: one of each group, joined. If no flavor of a
-    group suits the role, all are listed; such a job does not contend."""
+    """Return the flavors that a role may get, in the queue's order: one of each group, joined. If no flavor of a group
+    suits the role, return all of them; such a job does not contend."""
     asked = []
     for group in groups_asked(groups, demand):
         keys = label_keys(known, group)
@@ -40,7 +40,7 @@ def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], dema
 
 
 def groups_asked(groups: tuple[ResourceGroup, ...], demand: Demand) -> list[ResourceGroup]:
-    """Return the groups of which the role asks a resource."""
+    """Return the groups of which the role requests a resource."""
     return [group for group in groups if any(group.covers(resource) for resource, _ in demand.costs)]
 
 
@@ -50,8 +50,8 @@ def label_keys(known: Mapping[str, Flavor], group: ResourceGroup) -> Set[str]:
 
 
 def why_unsuitable(flavor: Flavor | None, shape: Shape, keys: Set[str]) -> str:
-    """Return why the flavor is not given to such pods, as in "flavor x …"; empty if it may be. `keys`: the labels that
-    are compared."""
+    """Return why such pods may not get the flavor, as in "flavor x …"; empty if they may. `keys`: the compared
+    labels."""
     if flavor is None:
         return ""
     if taint := flavor.untolerated(shape):

@@ -1,21 +1,24 @@
-"""Weighted dominant resource share: how much of what can be shared out a queue takes beyond its guarantee.
+"""Weighted dominant resource share: the part of the shareable amounts that a queue uses beyond its guarantee.
 
-For a queue among its siblings, with what the next job would add,
+For a queue among its siblings, with the charge of the next job,
 
     share = max over resources (per flavor) of   max(0, used + extra - guaranteed) / lendable / weight
 
-where lendable is what its parent has to share out: the parent's guarantee if it states one, else all that the cluster
-has. The resources are those that some child of the parent is guaranteed; if none is, all. (Whoever guarantees gpus
-wants gpus to be shared fairly; the cpus that come with them would make every queue a borrower.) Without guarantees this
-is dominant resource fairness (Ghodsi et al., NSDI'11), weighted per resource; with them it is Kueue's fair sharing
-(KEP-1714), which compares the share *with* the candidate included. A queue of weight 0 may take what nobody else wants:
-as soon as it uses anything beyond its guarantee its share is above every share with weight.
+where lendable is the amount that its parent can share out: the parent's guarantee if it states one, else the capacity
+of the cluster. The resources are those of which a child of the parent has a guarantee; without any guarantee, all
+resources. (An admin who guarantees gpus wants gpus to be shared fairly. The cpus that come with them would make every
+queue a borrower.) Without guarantees this is dominant resource fairness (Ghodsi et al., NSDI'11), weighted per
+resource. With guarantees it is Kueue's fair sharing (KEP-1714), which compares the shares *with* the next job. A queue
+of weight 0 may use the amounts that no other queue wants: its share beyond its guarantee is above every share of a
+queue with weight.
 
-Shares decide who is next (`QueueOrder.FAIR`), and who may preempt whom for fairness: the preemptor's share, with the
-job, must stay below the victim's before it loses that job, at the two queues below their lowest common ancestor. Among
-siblings no sequence of such preemptions leads back to where it began: a queue that takes stays below the highest share
-that any queue had who lost, so the one that had it cannot come back to it by taking. (With several resources a loss
-need not lower the dominant share; the argument does not need that.)
+Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preempt for fairness. The preemptor's share
+with the job must stay below the victim's share before the loss. Both are the shares of the two queues below their
+lowest common ancestor.
+
+Among siblings no sequence of such preemptions returns to its first state. A queue that preempts stays below the highest
+share that any losing queue had. So the queue with that share cannot reach it again by preempting. (With several
+resources a loss need not lower the dominant share; the argument does not need that.)
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ from phalanx.state.queue_tree import Branch, Cost, Key, QueueUsage
 
 
 class DominantShare(NamedTuple):
-    """A dominant share; lower is poorer. `weightless`: 1 if a queue of weight 0 has more than its guarantee; `ratio` is
-    unweighted then."""
+    """A dominant share; the lower share is served first. `weightless`: 1 if a queue of weight 0 exceeds its guarantee;
+    `ratio` is then unweighted."""
 
     weightless: int
     ratio: float
@@ -43,9 +46,9 @@ NOTHING = DominantShare(0, 0.0)
 def dominant_share(branch: Branch, account: QueueUsage, pool: Mapping[Key, int], extra: Cost = ()) -> DominantShare:
     """Return the share of the branch among its siblings.
 
-    `account`: what is charged to the branch, in the state or in a cycle's ledger.
-    `pool`: what the cluster has.
-    `extra`: what the branch would use besides."""
+    `account`: the usage of the branch, in the state or in a cycle's ledger.
+    `pool`: the capacity of the cluster.
+    `extra`: a further charge."""
     if branch.queue is None or branch.parent is None:
         return NOTHING
     above, guaranteed = branch.parent, branch.guaranteed
@@ -59,9 +62,9 @@ def dominant_share(branch: Branch, account: QueueUsage, pool: Mapping[Key, int],
 
 
 def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *, own: bool = False) -> float:
-    """Return how full the branch is: the largest part, over the resources, of its guarantee that it uses; of a resource
-    that it is guaranteed nothing of, of the limit of the nearest queue that has one, else of all that the cluster has.
-    `own`: of an inner queue's own jobs, which have no guarantee."""
+    """Return the largest used part, over the resources, of the branch's guarantee. For a resource without a guarantee,
+    use the limit of the nearest queue that has one, else the capacity of the cluster. `own`: for the own jobs of an
+    inner queue, which have no guarantee."""
     most = 0.0
     for key, amount in used.items():
         if amount <= 0:
@@ -75,8 +78,8 @@ def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *,
 
 
 def own_share(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], extra: Cost = ()) -> DominantShare:
-    """Return the share of a queue's own jobs among its children: they are guaranteed nothing and weigh 1. `used`: by
-    them alone."""
+    """Return the share of a queue's own jobs among its children: they have no guarantee and the weight 1. `used`: their
+    usage."""
     together = added(used, extra)
     ratios = [ratio(together.get(key, 0), branch, key, pool) for key in branch.contested or together]
     return DominantShare(0, max(ratios, default=0.0))
@@ -93,7 +96,7 @@ def added(used: Mapping[Key, Amount], extra: Cost) -> Mapping[Key, Amount]:
 
 
 def ratio(beyond: Amount, above: Branch, key: Key, pool: Mapping[Key, int]) -> float:
-    """Return `beyond` as a part of what the branch above has to share out."""
+    """Return `beyond` as a part of the amount that the branch above can share out."""
     lendable = above.guaranteed[key] if key in above.stated else pool.get(key, 0)
     if beyond <= 0:
         return 0.0
@@ -107,5 +110,5 @@ def weighted(ratio: float, queue: Queue, resource: str) -> DominantShare:
 
 
 def scaled_share(share: DominantShare, factor: float) -> DominantShare:
-    """Return the share as if it were that many times as much."""
+    """Return the share multiplied by the factor."""
     return DominantShare(share.weightless, share.ratio * factor)

@@ -1,14 +1,14 @@
-"""Why a job waits: the number that decided it, who holds what is lacking, and until when.
+"""Reasons: why a job waits, with the deciding numbers, the jobs that hold the missing amount, and its expected release.
 
 Rooms, lowest first:
 
-    consumers         who holds a resource, on nodes that a pod may use
-    expected_release  when enough is expected to be given back
-    filtered          nodes have capacity, but a filter turns each of them away
-    preempted         what victims are told, and what preemptors are told
-    never             it would not fit even if nothing ran
-    no_capacity       there is no capacity now: of what, how much, who has it
-    explain           which of these answers it is
+    consumers         the jobs that hold a resource on the nodes that a pod may use
+    expected_release  the time at which enough of a resource is expected to be released
+    filtered          nodes have capacity, but a filter rejects each of them
+    preempted         the reasons of victims and of preemptors
+    never             the gang would not fit on empty nodes
+    no_capacity       capacity is short now: the resource, the amounts, the jobs that hold it
+    explain           the choice among these reasons
     quota_shortage    quota is short: the numbers
-    no_quota          quota is short, or the queue's settings say no: which limit, whose
+    no_quota          a limit or another setting of a queue does not allow the start
 """

@@ -1,9 +1,8 @@
-"""Who holds a resource, on the nodes that a pod may use.
+"""The jobs that hold a resource on the nodes that a pod may use.
 
-What jobs hold on all nodes is kept in the state (`state.running.LargestConsumers`). What they hold on some nodes, where
-a selector, taints, a flavor or cordons leave no more, is looked up job by job, the largest first, and no further than
-it takes to name the largest there.
-"""
+The state has the amounts of each job on all nodes (`state.running.LargestConsumers`). If a selector, taints, a flavor
+or cordons exclude nodes, the amounts on the remaining nodes are computed job by job, the largest job first, until the
+largest jobs on these nodes are known."""
 
 from __future__ import annotations
 
@@ -20,19 +19,19 @@ from phalanx.state.running import LargestConsumers
 LARGEST = 3  # holders named
 SEARCHED = 64  # of the largest holders, for the largest on some of the nodes
 NOTHING: Amount = 0
-PODS = 4096  # looked at for what is held on some of the nodes; of jobs beyond, nothing is known
+PODS = 4096  # the most pods examined for amounts on some of the nodes; further jobs are left out
 
 
 class CycleGrants(LargestConsumers):
-    """The grants of a cycle: what it has given to which jobs so far, and where."""
+    """The grants of a cycle so far: jobs and their placements."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.given: dict[str, list[tuple[Gang, Sequence[Placement]]]] = {}  # by job
-        self._holds: dict[tuple[str, NodeConstraints], ResourceConsumers] = {}  # since more was given
+        self.given: dict[str, list[tuple[Gang, Sequence[Placement]]]] = {}  # job -> its grants
+        self._holds: dict[tuple[str, NodeConstraints], ResourceConsumers] = {}  # emptied by each grant
 
     def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
-        """Note what the job was granted."""
+        """Note a grant."""
         self._holds.clear()
         self.given.setdefault(job, []).append((gang, placements))
         for role, demand in enumerate(gang.demands):
@@ -41,7 +40,7 @@ class CycleGrants(LargestConsumers):
                 self.change(job, demand.costs, pods)
 
     def holds(self, cluster: Cluster, resource: str, where: NodeConstraints) -> ResourceConsumers:
-        """Return who holds the resource on the nodes that match now."""
+        """Return the consumers of the resource on the nodes that match now."""
         known = self._holds.get((resource, where))
         if known is None:
             known = self._holds[resource, where] = ResourceConsumers(cluster, self, resource, where)
@@ -49,8 +48,7 @@ class CycleGrants(LargestConsumers):
 
 
 class ResourceConsumers:
-    """The amount that each job holds of the resource on nodes that a pod may use, with what this cycle has granted
-    it."""
+    """The amount that each job holds of the resource on nodes that a pod may use, with the grants of this cycle."""
 
     def __init__(self, cluster: Cluster, granted: CycleGrants, resource: str, where: NodeConstraints) -> None:
         self.cluster, self.granted, self.resource = cluster, granted, resource
@@ -60,10 +58,10 @@ class ResourceConsumers:
         self.held: Mapping[str, Amount] = cluster.consumers.held.get(resource, {})
         self.given: Mapping[str, Amount] = granted.held.get(resource, {})
         self._known: dict[str, Amount] = {}
-        self._pods = 0  # looked at so far
+        self._pods = 0  # examined so far
 
     def by(self, job: str) -> Amount:
-        """Return what the job holds there."""
+        """Return the amount that the job holds on these nodes."""
         if self.usable is None:
             return self.held.get(job, 0) + self.given.get(job, 0)
         if job not in self._known:
@@ -93,7 +91,7 @@ class ResourceConsumers:
         return tuple([(job, amount, cluster.jobs[job].job.queue or default) for job, amount in found])
 
     def largest_there(self) -> list[tuple[str, Amount]]:
-        """Return the same where only some nodes count."""
+        """Return the largest consumers if only some nodes count."""
         found: list[tuple[Amount, str]] = []
         for job, in_all in self.consumers():
             if len(found) == LARGEST and -found[-1][0] >= in_all:
@@ -103,7 +101,7 @@ class ResourceConsumers:
         return [(job, -amount) for amount, job in found]
 
     def consumers(self) -> list[tuple[str, Amount]]:
-        """Jobs that hold much of it anywhere, the largest first."""
+        """Return the largest consumers on any nodes, the largest first."""
         most = LARGEST if self.usable is None else SEARCHED
         largest = self.cluster.consumers.largest(self.resource, most)
         held, given = self.held, self.given
@@ -115,14 +113,14 @@ class ResourceConsumers:
         return [(job, -amount) for amount, job in both]
 
     def by_others(self) -> int:
-        """Return what foreign pods hold."""
+        """Return the amount that pods of other schedulers hold."""
         if self.usable is None:
             return self.cluster.foreign_usage.get(self.resource, 0)
         held = ((node, amounts.get(self.resource, 0)) for node, amounts in self.cluster.foreign_usage_on.items())
         return sum(amount for node, amount in held if amount and self.is_usable(node))
 
     def nominated(self) -> int:
-        """Return how much will go to nominated jobs; those that start in this cycle have it."""
+        """Return the amount for which waiting jobs are nominated, without jobs that start in this cycle."""
         has, total = self.granted.held.get(self.resource, {}), 0
         for record in (self.cluster.jobs[job] for job in self.cluster.nominated if job not in has):
             for slot, node in record.nominated.items():

@@ -1,8 +1,8 @@
-"""When enough of what is lacking is expected to be released.
+"""The time at which enough of a missing amount is expected to be released.
 
-This is by counting alone: running jobs are taken in the order of their expected ends, until as much comes back as is
-missing. That is a time by which there will be enough in all, not yet enough in one place; when exactly a job starts is
-asked of `report.forecast`. A job without a time limit is not expected to end.
+The time is found by counting alone: running jobs are taken in the order of their expected ends until they release the
+missing amount. At that time there is enough in total, but not always on one node. `report.forecast` computes the
+expected start of a job. A job without a time limit has no expected end.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from phalanx.model.reason import DAY_S, format_time_of_day
 from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.running import LEAVING_S
 
-LOOKED_AT = 256  # ends; what only comes back after so many is not foretold
+LOOKED_AT = 256  # the most expected ends examined; a later release is unknown
 
 
 def consumers_text(held: Sequence[tuple[str, Amount, str]], resource: str) -> str:
-    """Return the consumers as sentences write them: `queue a by x (6), y (2); queue b by z (4)`, the queue with the
+    """Return the consumers as a part of a sentence: `queue a by x (6), y (2); queue b by z (4)`, the queue with the
     largest consumer first."""
     by_queue: dict[str, list[str]] = {}
     for job, amount, queue in held:
@@ -36,10 +36,10 @@ def expected_release_s(
     granted: Iterable[str] = (),
     looked_at: int = LOOKED_AT,
 ) -> float | None:
-    """Return when as much as is missing is expected to have been released (seconds since the epoch); None: unknown, or
-    nothing is missing.
+    """Return the time at which the missing amount is expected to be released (seconds since the epoch); None: unknown,
+    or nothing is missing.
 
-    `gives`: job -> how much comes back when it ends.
+    `gives`: job -> the amount that its end releases.
     `granted`: jobs that this cycle starts."""
     if missing <= 0:
         return None
@@ -58,12 +58,12 @@ def limit_of(cluster: Cluster, job: str) -> float | None:
 
 
 def days(cluster: Cluster, end_s: float) -> int:
-    """Return in how many whole days from now that is; -1: it is past."""
+    """Return the number of whole days from now until then; -1: the time is past."""
     return -1 if end_s <= cluster.now_s else int((end_s - cluster.now_s) // DAY_S)
 
 
 def release_text(end_s: float, days: int) -> str:
-    """Return the half sentence that says it."""
+    """Return the part of a sentence with the expected release."""
     if end_s == LEAVING_S:
         return "enough is on its way back"
     if days < 0:

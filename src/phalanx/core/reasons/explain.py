@@ -1,10 +1,12 @@
-"""Why not: the reason of a request that found no room, with the numbers that decided it.
+"""The reason of a request that was not placed, with the deciding numbers.
 
-Which answer, in this order: some role matches no node (`NO_NODE_MATCHES`); some role, or all together, would not fit
-even if nothing ran (`NEVER_FITS`; `core.reasons.never` tries what counting does not tell), but if besides nothing were
-kept for others (`ROOM_KEPT`); else there is no room now (`NO_ROOM`). Which numbers: `placed` and what is left per node
-are of the failed trial, after the pods it could place (what the next pod met); what is free in all is from before the
-trial. Both are those of the moment the line was last looked at."""
+The codes are tried in this order. `NO_NODE_MATCHES`: a role matches no node. `NEVER_FITS`: a role, or all roles
+together, would not fit on empty nodes (`core.reasons.never` tries what counting cannot show). `ROOM_KEPT`: the gang
+would fit on empty nodes if no part of them were kept for other jobs. `NO_ROOM`: capacity is short now.
+
+`placed`, and the amounts left per node, are those of the failed placement after the pods that it placed, as the next
+pod found them. The total free amounts are those before the placement. Both are as of the last time that the request
+class was examined."""
 
 from __future__ import annotations
 
@@ -32,12 +34,12 @@ from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.nodes.table import NodeTable
 
-QUEUES_NAMED = 10  # to who names one that does not exist
+QUEUES_NAMED = 10  # in the reason of a job whose queue does not exist
 KEPT_NAMED = 3  # parts of nodes, in a sentence
 
 
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
-    """`granted`: what this cycle has given to whom so far."""
+    """Return the reason of a gang that was not placed. `granted`: the grants of this cycle so far."""
     near = misfit.no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None
     if reason := never(cluster, draft, gang, near):
         return reason
@@ -45,8 +47,8 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
 
 
 def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None) -> Reason | None:
-    """The reason if the gang could not be placed even if nothing ran; None if it could, as far as is known. `near`: of
-    a trial that found no domain."""
+    """Return the reason if the gang would not fit on empty nodes; None if it may fit. `near`: the reason of a placement
+    that found no domain."""
     reason = never_by_counting(cluster, gang)
     if reason is None and near is not None and near.code is ReasonCode.NEVER_FITS:
         reason = near
@@ -55,8 +57,8 @@ def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None
 
 
 def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reason) -> Reason:
-    """Return why there is no place for the gang even if nothing runs: as `never` says, or since nodes keep room for
-    others. Nobody knows until when they do, so such a gang holds up no queue either."""
+    """Return the reason why the gang would not fit on empty nodes: `never`, or that nodes keep amounts for other jobs.
+    It is unknown until when they are kept, so such a gang does not block a strict queue either."""
     columns, unkept = cluster.columns, unkept_table(cluster.columns)
     if unkept is None or never.code is not ReasonCode.NEVER_FITS or not fits_unkept(cluster, draft, gang, unkept):
         return never
@@ -74,7 +76,7 @@ def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reaso
 
 
 def unkept_table(columns: NodeTable) -> NodeTable | None:
-    """Return the nodes with nothing on them, and nothing of them kept; None: nothing is. The table is kept with the
+    """Return the nodes without pods and without kept amounts; None: no amounts are kept. The table is cached with the
     node attributes."""
     known: tuple[NodeTable | None] | None = columns.attributes.derived.get(unkept_table)
     if known is None:
@@ -84,7 +86,7 @@ def unkept_table(columns: NodeTable) -> NodeTable | None:
 
 
 def fits_unkept(cluster: Cluster, draft: Draft, gang: Gang, unkept: NodeTable) -> bool:
-    """Return whether there is a place for the gang on these nodes. The answer is kept with the node attributes."""
+    """Return whether the gang fits on these nodes. The answer is cached with the node attributes."""
     attributes = cluster.columns.attributes
     known: bool | None = attributes.derived.get((fits_unkept, gang))
     if known is None:
@@ -95,7 +97,7 @@ def fits_unkept(cluster: Cluster, draft: Draft, gang: Gang, unkept: NodeTable) -
 
 
 def never_by_counting(cluster: Cluster, gang: Gang) -> Reason | None:
-    """The reason if some role alone could not be placed on an empty cluster."""
+    """Return the reason if a role by itself would not fit on empty nodes; None otherwise."""
     for at in gang.required_roles():
         demand, role = gang.demands[at], gang.roles[at]
         if role.minimum and (reason := impossible(cluster, demand, role)):
@@ -116,7 +118,7 @@ def queue_unknown(cluster: Cluster, record: JobRecord, default_queue: str) -> Re
 
 
 def backoff(record: JobRecord, now_s: float) -> Reason:
-    """Why the start came to nothing, as the world said, and when it is tried again."""
+    """Return the reason of a failed start, with the time at which the scheduler tries again."""
     why = record.refusal.text if record.refusal else "its last start came to nothing"
     return Reason(
         code=ReasonCode.BACKOFF,
@@ -126,7 +128,7 @@ def backoff(record: JobRecord, now_s: float) -> Reason:
 
 
 def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
-    """The reason if the role could not be placed even on an empty cluster."""
+    """Return the reason if the role would not fit on empty nodes; None otherwise."""
     if node_resources.empty_capacity(cluster.columns, demand) >= role.minimum:
         return None
     columns = cluster.columns
@@ -186,7 +188,7 @@ def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.
 
 
 def together(cluster: Cluster, gang: Gang) -> Reason | None:
-    """The reason if the roles together, though none alone, ask more than all ready nodes have."""
+    """Return the reason if the roles together request more than all ready nodes have; None otherwise."""
     if len(gang.roles) == 1 or len(gang.required_roles()) < len(gang.roles):
         return None
     rows = cluster.columns.attributes.ready.nonzero()[0]
@@ -205,7 +207,8 @@ def together(cluster: Cluster, gang: Gang) -> Reason | None:
 
 
 def of_slots(record: JobRecord, reason: Reason, granted: int) -> Reason:
-    """The reason for a started job: how many of its pods have a node (`granted` just now), and what stops the next."""
+    """Return the reason of a started job: the number of its pods with a node (`granted`: in this cycle), and
+    `reason`."""
     bound, waiting = len(record.placements) + granted, len(record.open) - granted
     return Reason(
         code=reason.code,

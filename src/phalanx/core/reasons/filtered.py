@@ -1,6 +1,6 @@
-"""Why a constrained pod waits: nodes have the capacity, but a filter turns each of them away.
+"""The reason of a constrained pod: nodes have capacity, but a filter rejects each of them.
 
-The numbers are those of the last attempt, at the pod that found no node: so its gang's other pods count already.
+The numbers are those of the last placement, at the pod that found no node. So they count the gang's other pods already.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from phalanx.state.classes import Gang
 
 
 def filtered_out(draft: Draft, gang: Gang, shortfall: PlacementShortfall) -> Reason | None:
-    """Return the reason if the pod that stopped the gang found nodes with capacity, and filters left none of them; else
-    None."""
+    """Return the reason if the pod that found no node met nodes with capacity, and filters rejected all of them;
+    otherwise None."""
     found, failed = draft.objections.get(gang.demands[shortfall.role], (0, ()))
     if not found or draft.ordinary(gang.demands[shortfall.role]):
         return None

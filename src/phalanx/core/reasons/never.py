@@ -1,9 +1,9 @@
-"""Why a gang would not fit even if nothing ran, where counting does not tell: several roles that compete for the same
-nodes, anti-affinity within the gang, shares of devices, topology; or because it is no gang at all.
+"""The reason why a gang would not fit on empty nodes, for cases that counting cannot decide: several roles that compete
+for the same nodes, anti-affinity within the gang, shares of devices, topology; or an invalid gang.
 
-Such a gang is tried on the nodes as they would be with no pods on them, once until a node changes. A gang for which no
-place is found even so never fits, holds up no queue, and is looked at again when a node changes. Foreign pods may still
-come that it has affinity to, or that make a spread even: neither is asked of it here.
+Such a gang is tried on the nodes without pods, once until a node changes. If it is not placed, it never fits: it does
+not block a strict queue, and is tried again when a node changes. Affinity to other pods and spread are ignored
+here, because later pods may satisfy them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from phalanx.state.nodes.table import NodeTable
 
 
 def never_fits(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
-    """Return why there is no place for the gang even if nothing runs; None if there may be. The answer is kept with the
+    """Return the reason why the gang would not fit on empty nodes; None if it may fit. The answer is cached with the
     node attributes."""
     if gang.tree is None and len(gang.roles) == 1 and gang.demands[0].unconstrained:
-        return None  # counting has told
+        return None  # counting has decided it
     facts = cluster.columns.attributes
     known: tuple[Reason | None] | None = facts.derived.get((never_fits, gang))
     if known is None:
@@ -37,7 +37,7 @@ def never_fits(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
 
 
 def never_fits_reason(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
-    """Return the same, not from the cache."""
+    """Return the answer of `never_fits` without the cache."""
     empty, alone = Draft(emptied_table(cluster.columns), draft.topologies), by_itself(cluster, gang)
     lack = place(empty, alone)
     if not isinstance(lack, PlacementShortfall):
@@ -52,7 +52,7 @@ def never_fits_reason(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | No
 
 
 def emptied_table(columns: NodeTable) -> NodeTable:
-    """Return the nodes with nothing on them. The table is kept with the node attributes."""
+    """Return the nodes without pods. The table is cached with the node attributes."""
     known: NodeTable | None = columns.attributes.derived.get(emptied_table)
     if known is None:
         known = columns.emptied()
@@ -61,12 +61,12 @@ def emptied_table(columns: NodeTable) -> NodeTable:
 
 
 def by_itself(cluster: Cluster, gang: Gang) -> Gang:
-    """Return the gang without what pods that come later may bring about."""
+    """Return the gang without conditions that later pods may meet."""
     return cluster.interned.gang(tuple(map(without_pod_affinity, gang.roles)), gang.groups, gang.closeness, gang.size)
 
 
 def without_pod_affinity(role: Role) -> Role:
-    """Return the role without what pods that come later may bring about."""
+    """Return the role without conditions that later pods may meet."""
     shape = role.shape
     if not shape.near and not shape.spread:
         return role
@@ -74,13 +74,12 @@ def without_pod_affinity(role: Role) -> Role:
 
 
 def invalid(gang: Gang) -> Reason:
-    """Return what is wrong with the gang's roles and groups."""
+    """Return the reason with the error in the gang's roles and groups."""
     return Reason(code=ReasonCode.INVALID, text=gang.error)
 
 
 def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
-    """Return the reason of a gang that all nodes together would hold, but no domain: not now; or not even if nothing
-    ran."""
+    """Return the reason of a gang that fits on all nodes together, but in no domain: now, or on empty nodes."""
     what = f"all {nearest.wanted} pods" if nearest.wanted > 1 else "the pod"
     if len(gang.roles) > 1:
         what += f" of {nearest.unit}" if nearest.unit else " of the job"
@@ -106,7 +105,7 @@ def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
 
 
 def no_capacity_left(gang: Gang, lack: PlacementShortfall) -> Reason:
-    """Return how many pods of the gang empty nodes take, and what the next one meets."""
+    """Return the reason with the number of pods that fit on empty nodes, and the amounts that the next pod finds."""
     demand, role, left = gang.demands[lack.role], gang.roles[lack.role], dict(lack.left)
     missing = [
         f"{format_amount(name, left[name])} of the {format_amount(name, ask)} {name}"

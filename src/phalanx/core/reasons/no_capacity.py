@@ -1,7 +1,7 @@
-"""Nothing but room is lacking: what of, how much, who holds it, and when enough of it is expected back.
+"""Capacity is short: the resource, the amounts, the jobs that hold it, and its expected release.
 
-It is the reason found most often, and most that are found are never read. So what is gathered is only what cannot be
-found later, since it changes (`NoRoom`); it becomes a sentence when somebody asks (`model.reason.LateReason`)."""
+This reason is computed most often, and few of them are read. So only facts that change later are stored (`NoRoom`).
+They become a sentence when a user reads the reason (`model.reason.LateReason`)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ from phalanx.state.cluster import Cluster
 
 
 class NoRoom(NamedTuple):
-    """`placed` of `wanted` pods, and `left` per node, are of the failed trial, after the pods it could place: what the
-    next pod, of that `role`, met. `free` in all nodes is from before it; both by resource, in the order of what a pod
-    asks. `held`: the largest holders of the scarcest `resource` on nodes that the pod may use (job, amount, queue).
-    `enough`: when enough of that is expected back, as `expected_release.enough_s` and `expected_release.days` have it.
-    `others`: what pods of others hold of it; `overfull`: nodes that take nothing new."""
+    """The facts of the reason.
+
+    `placed`, `wanted`: the pods that the failed placement placed, and those that it had to place.
+    `left`: the largest amounts left on one node, as the next pod, of `role`, found them.
+    `free`: the amounts free on all nodes before the placement; both in the order of the pod's requests.
+    `held`: the largest consumers of the scarcest `resource` on nodes that the pod may use: (job, amount, queue).
+    `enough`: its expected release: (seconds since the epoch, days from now).
+    `others`: the amount of it that pods of other schedulers hold.
+    `overfull`: the number of nodes whose pods hold more than the node has, which take no new pods."""
 
     gang: Gang
     role: int
@@ -78,7 +82,7 @@ class NoRoom(NamedTuple):
 
 
 def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
-    """`granted`: what this cycle has given to whom so far."""
+    """Return the reason of a gang that lacks capacity alone. `granted`: the grants of this cycle so far."""
     demand, left = gang.demands[shortfall.role], shortfall.left
     free, at = draft.free_in_all(demand), scarcest(demand.asks, left)
     resource, asked = demand.asks[at]
@@ -101,7 +105,7 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
 
 
 def enough(cluster: Cluster, missing: Amount, holds: ResourceConsumers) -> tuple[float, int] | None:
-    """When as much as is missing of the resource is expected back, and in how many days; None: nobody knows."""
+    """Return the expected release of the missing amount: (seconds since the epoch, days from now); None: unknown."""
     if missing <= 0:
         return None
     if cluster.nominated:
@@ -111,13 +115,13 @@ def enough(cluster: Cluster, missing: Amount, holds: ResourceConsumers) -> tuple
 
 
 def scarcest(asks: Amounts, left: Amounts) -> int:
-    """The place among what a pod asks of that of which one node has the smallest part; equal ones by name."""
+    """Return the position of the request of which one node has the smallest part; among equal parts, by name."""
     parts = [(left[at][1] / amount, name, at) for at, (name, amount) in enumerate(asks)]
     return min(parts)[2]
 
 
 def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:
-    """Return, in words, what the pod that found no room met."""
+    """Return, in words, the amounts that the pod without a node found."""
     if left[resource] >= asks[resource]:
         return f"no {'other ' if placed else ''}node has {written(tuple(asks.items()))} free at once"
     has, asked = format_amount(resource, left[resource]), format_amount(resource, asks[resource])
@@ -133,6 +137,6 @@ def a_pod(role: Role) -> str:
 
 
 def written(asks: Amounts) -> str:
-    """`4 cpu, 8Gi memory`, without the one `pods` that every pod asks."""
+    """Return `4 cpu, 8Gi memory`: the requests without the one `pods` of every pod."""
     parts = [f"{format_amount(name, amount)} {name}" for name, amount in asks if (name, amount) != (PODS, 1)]
     return ", ".join(parts) or "one of pods"

@@ -1,5 +1,5 @@
-"""Why the queue tree says no: the rule, whose it is, what is asked, used and allowed, who holds it (queues and jobs),
-and when enough of it is expected back."""
+"""A setting of a queue does not allow the start: the limit, its queue or user, the requested, used and allowed amounts,
+the queues and jobs that use it, and its expected release."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from phalanx.state.queue_tree import Branch, Key
 
 OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING, Rule.JOB}
 LARGEST = 3
-ENDS = 32  # looked at for when enough comes back
-SEARCHED = 16  # of the largest holders in the cluster, for the largest jobs below a queue
-LOOKED_AT = 1000  # jobs; beyond, only those that hold most in the whole cluster are asked whether they are in the queue
+ENDS = 32  # the most expected ends examined for a release
+SEARCHED = 16  # the largest consumers of the cluster, among which the largest jobs below a queue are searched
+LOOKED_AT = 1000  # jobs of a queue; with more, only the largest consumers of the cluster are examined
 
 
 def misconfigured(branch: Branch) -> Reason:
@@ -34,7 +34,7 @@ def misconfigured(branch: Branch) -> Reason:
 
 
 def held(queue: Queue, own: str) -> Reason:
-    """`own`: the job's queue, which may be below the one that is held."""
+    """Return the reason of a held queue. `own`: the job's queue, which may be below the held one."""
     what = "held" if queue.state is QueueState.HELD else "closed"
     return Reason(
         code=ReasonCode.QUEUE_HELD,
@@ -57,7 +57,7 @@ def never(text: str, **numbers: object) -> Reason:
 
 
 def too_many(gate: SubmitLimit, own: str) -> Reason:
-    """Of submitted jobs."""
+    """Return the reason of a limit on submitted jobs."""
     owner = f"{gate.kind} {gate.whose!r}" if gate.whose else f"whoever names no {gate.kind}"
     queue = f"queue {whose(gate.queue, own)}"
     text = f"{queue} has" if gate.kind == "queue" else f"{owner} has in {queue}"
@@ -69,7 +69,7 @@ def too_many(gate: SubmitLimit, own: str) -> Reason:
 
 
 def behind_head(cluster: Cluster, head: str, queue: str, why: Reason | None) -> Reason:
-    """`why`: the reason of the head; None: it has none yet."""
+    """Return the reason of a job behind the head of a strict queue. `why`: the reason of the head; None: none yet."""
     numbers: dict[str, object] = {"queue": queue, "head": head, "head_code": None if why is None else str(why.code)}
     text = f"queue {queue!r} is strict, and {head} is before it and waits"
     if why is not None:
@@ -82,7 +82,7 @@ def behind_head(cluster: Cluster, head: str, queue: str, why: Reason | None) -> 
 
 
 def why_not(cluster: Cluster, ledger: QuotaLedger, own: str, offer: FlavorAssignment) -> Reason:
-    """Of an offer that is not affordable. `own`: the job's queue."""
+    """Return the reason of an assignment that quota does not allow. `own`: the job's queue."""
     assert offer.short is not None
     lack = flavor_assignment.never_allowed(cluster.tree, offer)
     if lack is not None:
@@ -91,8 +91,8 @@ def why_not(cluster: Cluster, ledger: QuotaLedger, own: str, offer: FlavorAssign
 
 
 def pods_within(gang: Gang, lack: QuotaShortfall) -> tuple[int, int] | None:
-    """So many pods of a gang of one role would be within the number that binds, and so many it needs; None: it is not
-    about what its pods ask."""
+    """Return (pods that the limit allows, pods that the gang needs), for a gang of one role; None: the limit does not
+    depend on the pods."""
     if len(gang.roles) != 1 or (pods := gang.minimums[0]) < 2:
         return None
     each = dict(gang.demands[0].costs).get(lack.bar.key[1], 0)
@@ -100,7 +100,7 @@ def pods_within(gang: Gang, lack: QuotaShortfall) -> tuple[int, int] | None:
 
 
 def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
-    """Return the reason of quota that would be short even if nothing ran."""
+    """Return the reason of quota that would be short even if no job ran."""
     bar, queue = lack.bar, f"queue {whose(lack.bar.queue, own)}"
     asked, allowed = amount(bar.key, lack.asked), amount(bar.key, lack.allowed)
     numbers: dict[str, object] = {"queue": bar.queue, "rule": str(bar.rule)}
@@ -138,14 +138,14 @@ def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
 def short(
     cluster: Cluster, ledger: QuotaLedger, own: str, lack: QuotaShortfall, within: tuple[int, int] | None = None
 ) -> Reason:
-    """`own`: the job's queue. `within`: of how many pods so many would be."""
+    """Return the reason of short quota. `own`: the job's queue. `within`: see `pods_within`."""
     enough_s = comes_back_s(cluster, ledger, lack)
     enough = None if enough_s is None else (enough_s, expected_release.days(cluster, enough_s))
     return LazyReason(CODES[lack.bar.rule], QuotaShortage(own, lack, within, had(cluster, ledger, lack.bar), enough))
 
 
 def had(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> QuotaConsumers:
-    """Return who has most of what the bar counts, what this cycle has granted included."""
+    """Return the largest consumers of the amount that the bar bounds, with the grants of this cycle."""
     remembered = ledger.had.setdefault(bar.queue, {})
     known: QuotaConsumers | None = remembered.get(bar)
     if known is None:
@@ -160,8 +160,8 @@ def had(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> QuotaConsumers:
 
 
 def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) -> float | None:
-    """When as much as is missing is expected to be given back by what runs (seconds since the epoch); None: nobody
-    knows. By counting alone, as `expected_release.enough_s`."""
+    """Return the time at which running jobs are expected to release the missing amount (seconds since the epoch); None:
+    unknown. The time is found by counting alone, as in `expected_release`."""
     ending = ledger.ending(cluster)
     if not cluster.ends.order and not ending:
         return None
@@ -171,7 +171,7 @@ def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) ->
 
 
 def gives_back(cluster: Cluster, ledger: QuotaLedger, bar: Bar, job: str) -> Amount:
-    """How much less the bar counts when the job ends."""
+    """Return the amount of the bar that the end of the job releases."""
     record = cluster.jobs[job]
     path = cluster.tree.branch(cluster.queue_of(record.job)).path
     if not counts(bar, record, path):
@@ -179,7 +179,7 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bar: Bar, job: str) -> Amo
     if not bar.key[1]:
         return int(record.charge is not None or job in ledger.of_jobs)
     given = use(cluster, ledger, job, bar.key)
-    if bar.rule is Rule.POOL and len(path) > 1:  # what its topmost queue keeps is not given back
+    if bar.rule is Rule.POOL and len(path) > 1:  # the keep of its topmost queue is not released
         top = path[-2]
         beyond = ledger.account(top).total.get(bar.key, 0) - top.kept.get(bar.key, 0)
         return max(0, min(given, beyond))
@@ -187,7 +187,7 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bar: Bar, job: str) -> Amo
 
 
 def counts(bar: Bar, record: JobRecord, path: Sequence[Branch]) -> bool:
-    """Return whether the bar counts what the job is charged with. `path`: of its queue."""
+    """Return whether the bar counts the charge of the job. `path`: the path of its queue."""
     if all(branch.name != bar.queue for branch in path):
         return False
     if bar.rule in {Rule.USER, Rule.USER_RUNNING}:
@@ -198,7 +198,7 @@ def counts(bar: Bar, record: JobRecord, path: Sequence[Branch]) -> bool:
 
 
 def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> Holders:
-    """Where queues are named: of the jobs that hold most in the whole cluster, those that the bar counts."""
+    """Return the largest consumers of the cluster that the bar counts. They are named beside queues."""
     if bar.rule in OF_SOMEBODY or not cluster.tree.branch(bar.queue).children:
         return ()
     jobs = dict.fromkeys((*(job for job, _ in cluster.consumers.largest(bar.key[1], SEARCHED)), *ledger.of_jobs))
@@ -209,7 +209,8 @@ def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> Holders:
 
 
 def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
-    """The first reason that time can mend, or the first; with several, what each way to give flavors met."""
+    """Return the first reason that may pass with time, else the first. If there are several, its text has one for each
+    assignment of flavors."""
     if len(reasons) == 1:
         return reasons[0]
     met: dict[str, list[str]] = {}
@@ -224,8 +225,8 @@ def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) ->
 
 
 def largest(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> Holders:
-    """Return who uses most of it, what this cycle has granted included: the queues below that one, or if there are
-    none, its jobs; of what a user or group may use, their jobs."""
+    """Return the largest consumers, with the grants of this cycle: the queues below the bar's queue, or its jobs if
+    there are none. For a limit of a user or group, return their jobs."""
     branch = cluster.tree.branch(bar.queue)
     if branch.children and bar.rule not in OF_SOMEBODY:
         found = [
@@ -237,7 +238,7 @@ def largest(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> Holders:
 
 
 def candidates(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> list[str]:
-    """The jobs charged to the queue, or below, that the rule counts; of very many, those that hold most."""
+    """Return the jobs of the queue and below that the bar counts; of very many, the largest consumers."""
     tree = cluster.tree
     names = {each.name: None for each in tree.branch(bar.queue).below()}
     of_queues = [each for name in names for each in (tree.branches[name].charged, ledger.of_queues.get(name, ()))]
@@ -256,7 +257,7 @@ def candidates(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> list[str]:
 
 
 def those_that_run(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> tuple[str, ...]:
-    """Of the started jobs that the bar counts, a few, those that have run longest first."""
+    """Return a few of the started jobs that the bar counts, the longest running first."""
     jobs = [(job, cluster.jobs[job]) for job in candidates(cluster, ledger, bar)]
     old = [job for _, job in sorted((record.started_s, job) for job, record in jobs if record.charge is not None)]
     new = [job for job, record in jobs if record.charge is None and job in ledger.of_jobs]
@@ -264,10 +265,10 @@ def those_that_run(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> tuple[str
 
 
 def use(cluster: Cluster, ledger: QuotaLedger, job: str, key: Key) -> Amount:
-    """Return what the job is charged with, or will be when this cycle is folded in."""
+    """Return the charge of the job, with the grants of this cycle."""
     charge, granted = cluster.jobs[job].charge, ledger.of_jobs.get(job, ())
     if charge is None and not granted:
-        return 0  # as most, where many wait
+        return 0  # as for most jobs, if many wait
     charges = granted if charge is None else [charge, *granted]
     total: Amount = sum([dict(each.cost).get(key, 0) for each in charges])
     return total

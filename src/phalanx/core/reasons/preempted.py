@@ -1,4 +1,4 @@
-"""What victims are told, and what preemptors are told."""
+"""The reasons of victims, and of nominated jobs that wait for their victims."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMED = 3  # jobs named in a sentence
 class PreemptedDetails(NamedTuple):
     """A job of `queue` and `priority` gives up `pods`, all of its pods if it is preempted `whole`, to the job `by`.
 
-    One search may preempt thousands, so this is put into words when somebody reads it."""
+    One search may preempt thousands of jobs, so the text is made when a user reads it."""
 
     rule: PreemptionRule
     by: str
@@ -58,12 +58,12 @@ class PreemptedDetails(NamedTuple):
         }
 
     def names(self, job: str) -> bool:
-        """Return False: nobody is said to hold what is lacking."""
+        """Return False: the reason names no consumers."""
         return False
 
 
 def preempted_reason(rights: PreemptionPolicy, victim: JobRecord, rule: PreemptionRule, slots: int) -> Reason:
-    """Return why a job is preempted whole (`slots` 0), or gives up so many pods above its minimum."""
+    """Return the reason of a job that is preempted whole (`slots` 0), or gives up `slots` pods above its minimum."""
     by, queue = rights.job, rights.cluster.queue_of(victim.job)
     held = slots or len(victim.placements)
     facts = PreemptedDetails(rule, by.id, rights.queue, by.priority, queue, victim.job.priority, held, not slots)
@@ -71,7 +71,7 @@ def preempted_reason(rights: PreemptionPolicy, victim: JobRecord, rule: Preempti
 
 
 def preemptor_reason(cluster: Cluster, record: JobRecord, leaving: Sequence[str]) -> Reason:
-    """Return why a nominated job has not started yet."""
+    """Return the reason of a nominated job that has not started yet."""
     nodes = sorted(set(record.nominated.values()))
     where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
     return Reason(
@@ -87,7 +87,7 @@ def preemptor_reason(cluster: Cluster, record: JobRecord, leaving: Sequence[str]
 
 
 def jobs_text(jobs: Sequence[str]) -> str:
-    """Return the jobs as sentences write them: `a, b and c are`; `a, b, c and 4 more are`."""
+    """Return the jobs as a part of a sentence: `a, b and c are`; `a, b, c and 4 more are`."""
     if not jobs:
         return "others are"
     if len(jobs) == 1:
@@ -98,5 +98,5 @@ def jobs_text(jobs: Sequence[str]) -> str:
 
 
 def pods_text(count: int) -> str:
-    """Return the number of pods as sentences write it."""
+    """Return the number of pods as a part of a sentence."""
     return "1 pod" if count == 1 else f"{count} pods"

@@ -1,8 +1,7 @@
-"""Quota is short: whose number says no, what is asked, used and allowed of it, who has the rest, and when enough of it
-is expected back.
+"""Quota is short: the limit, the requested, used and allowed amounts, the consumers, and the expected release.
 
-Where queues have ceilings it is found for as many jobs as a lack of room is, and read as seldom: what changes is
-gathered at once (`QuotaShortage`), the sentence is made when somebody reads it (`model.reason.LateReason`)."""
+In queues with limits this reason is computed as often as `no_capacity`, and read as seldom. So facts that change later
+are stored at once (`QuotaShortage`), and the sentence is made when a user reads it (`model.reason.LateReason`)."""
 
 from __future__ import annotations
 
@@ -33,8 +32,11 @@ CODES: Final[dict[Rule, ReasonCode]] = {
 
 
 class QuotaConsumers(NamedTuple):
-    """The largest consumers of what a bar counts: `holders`, queues or jobs; of started jobs, where these are counted,
-    a few that are `running`; and where queues are named, the largest `jobs`."""
+    """The largest consumers of the amount that a bar bounds.
+
+    `holders`: queues, or jobs.
+    `running`: for a limit on running jobs, a few of them.
+    `jobs`: the largest jobs, if `holders` are queues."""
 
     consumers: Holders = ()
     running: tuple[str, ...] = ()
@@ -42,8 +44,9 @@ class QuotaConsumers(NamedTuple):
 
 
 class QuotaShortage(NamedTuple):
-    """`own`: the job's queue. `within`: of how many pods so many would be. `enough`: when enough is expected back, as
-    `expected_release.enough_s` and `expected_release.days` have it."""
+    """The facts of the reason. `own`: the job's queue. `within`: (pods that the limit allows, pods that the gang
+    needs).
+    `enough`: the expected release: (seconds since the epoch, days from now)."""
 
     own: str
     lack: QuotaShortfall
@@ -126,6 +129,6 @@ def whose(name: str, own: str) -> str:
 
 
 def amount(key: Key, value: Amount) -> str:
-    """`4 cpu on spot`."""
+    """Return the amount as `4 cpu on spot`."""
     flavor, resource = key
     return f"{format_amount(resource, value)} {resource}{' on ' + flavor if flavor else ''}" if resource else str(value)
