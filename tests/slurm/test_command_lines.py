@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from phalanx.slurm.cluster.conf import read_conf
-from phalanx.slurm.cluster.site import Association, Partition, Site
+from phalanx.slurm.cluster.site import Association, Partition, Site, Weights
+from phalanx.slurm.commands.cluster.verbs import hold
 from phalanx.slurm.commands.jobs import squeue
 from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs import fields, pages
@@ -458,3 +459,59 @@ def test_what_tasks_of_an_array_ask_is_read_as_what_any_job_asks() -> None:
     assert [asks.read(words) for words in kept] == [read_ask(words) for words in kept] == every
     assert asks.read({}) is None
     assert asks.read({ASK: '{"name":"x","task":1,'}) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("#PBS -N a\n#PBS -l nodes=2:ppn=4,walltime=1:00:00\n#PBS -q short", {
+            "job-name": "a", "nodes": "2", "ntasks-per-node": "4", "time": "1:00:00", "partition": "short"}),
+        ("#PBS -j oe\n#PBS -o out -m ae", {"output": "out", "mail-type": "FAIL,END"}),
+        ("#BSUB -J b -n 3 -W 1:30\n#BSUB -W 5", {"job-name": "b", "ntasks": "3", "time": "5"}),
+        ("#PBSX -N a\ntrue\n#PBS -N b", {}),
+    ],
+)  # fmt: skip
+def test_lines_of_pbs_and_lsf_are_options_of_sbatch(lines: str, said: dict[str, str]) -> None:
+    assert script.foreign(f"#!/bin/sh\n{lines}\ntrue\n") == said
+
+
+def test_what_is_left_of_an_array_is_one_line_and_one_page() -> None:
+    waiting = Ask(name="a", user="u", uid=1, gid=1, group="g", account="lab", partition="p", array=7, throttle=2,
+                  stdout="o-%a")  # fmt: skip
+    tasks = [
+        Job(number=8 + at, ask=msgspec.structs.replace(waiting, task=at), state="PENDING", reason="JobArrayTaskLimit")
+        for at in (3, 4, 5)
+    ]
+    runs = Job(number=8, ask=msgspec.structs.replace(waiting, task=1), state="RUNNING", start_s=1.0)
+    held = Job(number=9, ask=msgspec.structs.replace(waiting, task=2), state="PENDING", reason="JobHeldUser")
+    shown = list(fields.shown_together([runs, held, *tasks]))
+    assert [(job.id, LETTERS["A"].show(job), LETTERS["K"].show(job)) for job in shown] == [
+        ("7_1", "8", "1"), ("7_2", "7", "2"), ("7_[3-5%2]", "7", "3-5%2"),
+    ]  # fmt: skip
+    page = [" ".join(words) for words in pages.job(shown[2])]
+    assert page[0] == "JobId=7 ArrayJobId=7 ArrayTaskId=3-5%2 ArrayTaskThrottle=2 JobName=a"
+    assert "StdOut=o-4294967294" in page
+
+
+def test_a_priority_by_weights_grows_while_a_job_waits() -> None:
+    here = Site(partitions=[Partition(name="batch", default=True)], weights=Weights(qos=3000, age=1000, max_age_s=100))
+    asked = ask("--nice=5", here).ask
+    assert (asked.rank, asked.rank_per_s) == (1.0, 10.0)
+    waited = Job(
+        number=1, ask=msgspec.structs.replace(asked, rank=100.0), state="RUNNING", eligible_s=10.0, start_s=17.0
+    )
+    assert waited.priority == 100 + 70 - 5
+    waited.held = True
+    assert waited.priority == 0
+
+
+def test_an_administrators_hold_is_not_the_users_to_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = Job(number=7, ask=ask("").ask, state="PENDING", reason="JobHeldAdmin", held=True)
+    monkeypatch.setattr(hold, "named", lambda api, word: [held])
+    monkeypatch.setattr(hold.running, "may", lambda api, job: True)
+    monkeypatch.setattr(hold, "_may_release", lambda api, job: False)
+    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    assert hold.hold(["7"], "") == 1
+    assert capsys.readouterr().err.startswith("Access/permission denied for job 7\n")

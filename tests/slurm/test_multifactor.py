@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.accounts.multifactor import job_size
+from phalanx.slurm.accounts.multifactor import factors_of, job_size
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Account, Association, Partition, Qos, Site, Weights
 from phalanx.slurm.commands.jobs import sprio
@@ -102,7 +102,7 @@ def test_sprio_prints_what_slurm_printed(capture: str, sprio_of: Callable[..., l
     normal = text.index("== normalized (-n)")
     assert but(sprio_of(["-l"], jobs, site, waited_s)) == but(text[3 : normal - 1])
     end = text.index("", normal)
-    assert but(sprio_of(["-n"], jobs, site, waited_s)) == but(text[normal + 1 : end])
+    assert but(sprio_of(["-l", "-n"], jobs, site, waited_s)) == but(text[normal + 1 : end])
     heading, wrong = fields.by_letters("%i %j %u %a %q %P %T %Q %p %D %C %m %l %V %e %r")
     assert (fields.heading(heading), wrong) == (text[end + 1], [])
 
@@ -112,8 +112,8 @@ def test_every_capture_of_sprio_is_compared() -> None:
 
 
 def test_a_job_ages_until_it_is_old_enough_and_one_that_is_held_has_none() -> None:
-    half = sprio.factors(JOBS[0], SITE, NODES, {}, WEIGHTS.max_age_s / 2)
-    old = sprio.factors(JOBS[0], SITE, NODES, {}, WEIGHTS.max_age_s * 3)
+    half = factors_of(JOBS[0].ask, SITE, NODES, 0.0, WEIGHTS.max_age_s / 2)
+    old = factors_of(JOBS[0].ask, SITE, NODES, 0.0, WEIGHTS.max_age_s * 3)
     assert (half.age, old.age) == (0.5, 1.0)
     held = Job(number=1, ask=JOBS[0].ask, state="PENDING", held=True)
     assert sprio.Line(held, old, WEIGHTS).priority == 0

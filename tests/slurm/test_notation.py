@@ -195,3 +195,11 @@ def test_a_column_is_as_wide_as_a_screen_may_be() -> None:
 def test_moments_that_no_calendar_has_are_none(text: str) -> None:
     with pytest.raises(times.TimeError):
         times.read_moment(text, 1.7e9)
+
+
+def test_a_time_of_day_is_the_next_one_but_todays_where_the_past_is_meant() -> None:
+    noon_s = time.mktime((2026, 3, 4, 12, 0, 0, 0, 0, -1))
+    for text, hour in (("10:00", 10), ("midnight", 0), ("19:00", 19)):
+        today_s = time.mktime((2026, 3, 4, hour, 0, 0, 0, 0, -1))
+        assert times.read_moment(text, noon_s, past=True) == today_s
+        assert times.read_moment(text, noon_s) == (today_s if hour > 12 else today_s + 86400)

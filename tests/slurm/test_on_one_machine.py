@@ -256,7 +256,7 @@ def test_hold_release_update_and_show(shell: Shell) -> None:
     shell.until(job, "RUNNING")
     node = shell.state(job, "%N")
     assert f"BatchHost={node}" in shell(f"scontrol -o show job {job}")
-    assert "no longer pending" in shell.fails(f"scontrol hold {job}")
+    assert shell(f"scontrol hold {job}") == ""  # what runs goes on
     assert shell(f"scontrol write batch_script {job} -").endswith("\nsleep 3000\n")
     assert "Invalid job id specified" in shell.fails("scontrol show job 999999")
 
@@ -405,6 +405,22 @@ def test_a_reservation_keeps_others_out(shell: Shell) -> None:
     assert shell.state(job) == "PENDING"
     shell("scontrol delete reservation=Night_1")
     assert shell.done(job) == "COMPLETED"
+
+
+def test_a_partition_goes_down_and_up_and_its_job_starts(shell: Shell) -> None:
+    shell("scontrol update partitionname=batch state=down")
+    job = shell.submit("-o down.out --wrap true")
+    assert (shell.state(job, "%r"), shell("sinfo -h -O available:4")) == ("PartitionDown", "down\n")
+    assert (shell("scontrol update partitionname=batch state=up"), shell.done(job)) == ("", "COMPLETED")
+
+
+def test_what_runs_on_a_node_that_goes_down_waits_again(shell: Shell) -> None:
+    [node] = shell("sinfo -h -N -o %N").split()
+    shell.until(job := shell.submit("-o again.out --wrap 'sleep 3000'"), "RUNNING")
+    shell(f"scontrol update nodename={node} state=down reason=broken")
+    assert (shell("sinfo -h -o '%t %E'").strip(), shell.state(job, "%T %r")) == ("down broken", "PENDING BeginTime")
+    shell(f"scontrol update nodename={node} state=idle")
+    shell(f"scancel {job}")
 
 
 def test_sinfo_shows_what_is_used_and_what_is_drained(shell: Shell) -> None:

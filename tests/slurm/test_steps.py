@@ -21,6 +21,7 @@ from phalanx.slurm.cluster.api import Api, Refused
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.steps.booking import Busy, Steps
 from phalanx.slurm.jobs.steps.interrupts import interruptible
+from phalanx.slurm.jobs.steps.multi_prog import commands
 from phalanx.slurm.jobs.steps.records import StepRecord
 
 SRUN = (sys.executable, "-c", "import sys; from phalanx.slurm.main import main; sys.exit(main('srun'))")
@@ -316,3 +317,9 @@ def test_the_next_step_follows_one_that_began_elsewhere(tmp_path: Path, monkeypa
     steps = Steps.of("7", 4)
     steps.reach(5)
     assert steps.begin(1, None) == 6
+
+
+def test_of_several_lines_of_a_multi_prog_file_the_first_that_names_a_task_counts(tmp_path: Path) -> None:
+    (tmp_path / "multi.conf").write_text("0 echo zero %t %o\n1-2 echo rest %t %o\n* echo star %t %o\n")
+    of_task = commands({"multi-prog": None}, [str(tmp_path / "multi.conf")], 4)
+    assert [" ".join(of_task(task)[1:]) for task in range(4)] == ["zero 0 0", "rest 1 0", "rest 2 1", "star 3 3"]

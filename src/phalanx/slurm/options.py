@@ -133,3 +133,12 @@ class Reader:
 def say(text: str) -> None:
     """A line for the person."""
     sys.stderr.write(text + "\n")
+
+
+def unknown_cluster(command: str, name: str) -> str:
+    """Return what Slurm says of a cluster of -M that nobody knows."""
+    return (
+        f"{command}: error: No cluster '{name}' known by database.\n"
+        f"{command}: error: '{name}' can't be reached now, or it is an invalid entry for --cluster.  "
+        "Use 'sacctmgr list clusters' to see available clusters."
+    )

@@ -8,16 +8,18 @@ Source: https://slurm.schedmd.com/priority_multifactor.html; held against what a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-from phalanx.slurm.cluster.site import Weights
+from msgspec import Struct
+
+from phalanx.slurm.cluster.site import Site, Weights
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.nodes import Node
 
 MOST = 4294967295  # the greatest priority
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Factors:
+class Factors(Struct, frozen=True, kw_only=True):
     """Each from 0 to 1."""
 
     age: float = 0.0
@@ -26,7 +28,7 @@ class Factors:
     job_size: float = 0.0
     partition: float = 0.0
     qos: float = 0.0
-    tres: Mapping[str, float] = field(default_factory=dict)
+    tres: dict[str, float] = {}
     nice: int = 0
 
 
@@ -39,6 +41,43 @@ def job_size(nodes: int, cpus: int, all_nodes: int, all_cpus: int, limit_min: in
     if weights.relative_to_time:
         found = 0.0 if limit_min is None else max(nodes / all_nodes, cpus / all_cpus) / max(1, limit_min)
     return 1.0 - found if weights.favor_small else found
+
+
+def factors_of(ask: Ask, here: Site, every: Sequence[Node], fair_share: float, age_s: float) -> Factors:
+    """Of a job that waits. `every`: all nodes. `age_s`: so long it could have run."""
+    weights, partition = here.weights, here.partition(ask.partition)
+    within = [one for one in every if partition is None or not partition.nodes or one.name in partition.nodes]
+    asked = {"cpu": ask.cpus, "mem": ask.total_mib, "node": ask.node_count, "gres/gpu": ask.total_gpus}
+    there = {
+        "cpu": sum(one.cpus for one in within), "mem": sum(one.memory_mib for one in within), "node": len(within),
+        "gres/gpu": sum(one.gpus for one in within),
+    }  # fmt: skip
+    ranks = [one.priority for one in here.qos.values()]
+    return Factors(
+        age=min(1.0, age_s / weights.max_age_s) if weights.max_age_s else 0.0,
+        fair_share=fair_share,
+        job_size=job_size(ask.node_count, ask.cpus, len(every), sum(one.cpus for one in every), ask.limit_min, weights),
+        partition=_part(partition.priority if partition is not None else 0, [one.priority for one in here.all]),
+        qos=_part(here.qos[ask.qos].priority if ask.qos in here.qos else 0, ranks),
+        tres={name: asked[name] / there[name] if there.get(name) else 0.0 for name in weights.tres if name in asked},
+        nice=ask.nice,
+    )
+
+
+def _part(value: int, every: Sequence[int]) -> float:
+    most = max(every, default=0)
+    return value / most if most else 0.0
+
+
+def rank(ask: Ask, here: Site, every: Sequence[Node]) -> tuple[float, float]:
+    """Return what is known of its priority when it is submitted, without its nice, and what each second of waiting
+    adds. Fair shares, which change, are not in it; nothing where the site has no weights."""
+    weights = here.weights
+    if not weights.any:
+        return 0.0, 0.0
+    factors = factors_of(ask, here, every, 0.0, 0.0)
+    found = sum(weighted(factors, weights).values()) + sum(tres(factors, weights).values())
+    return max(found, 1.0), weights.age / weights.max_age_s if weights.max_age_s else 0.0
 
 
 def weighted(factors: Factors, weights: Weights) -> dict[str, float]:

@@ -48,8 +48,10 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     `image`: of its pods, and `mounts` what they see of the node (`/data:/mnt:ro`).
     `het`: the number of its heterogeneous job's first component, and which of `het_size` it is.
     `cap`: so many of `cap_group` run at a time.
-    `partitions`: all that were named, where several were, and `usable` those whose limits let it run; `partition` is
-    the first of these. `gpus`: of the whole job, where that was said. `shown`: what only `scontrol show job` shows."""
+    `rank`: its priority by the weights of slurm.conf when it was submitted, 0 without weights; `rank_per_s`: what each
+    second of waiting adds. `partitions`: all that were named, where several were, and `usable` those whose limits let
+    it run; `partition` is the first of these. `gpus`: of the whole job, where that was said.
+    `shown`: what only `scontrol show job` shows."""
 
     name: str
     user: str
@@ -93,6 +95,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     begin_s: Moment | None = None
     deadline_s: Moment | None = None
     nice: Amount = 0
+    rank: float = 0.0
+    rank_per_s: float = 0.0
     hold: str = ""
     requeue: bool = True
     restarts: Count = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -111,7 +112,7 @@ def _left(job: Job) -> str:
 
 LETTERS: dict[str, Field] = {
     "a": Field("ACCOUNT", lambda job: job.ask.account),
-    "A": Field("JOBID", lambda job: str(job.number)),
+    "A": Field("JOBID", lambda job: str(job.own)),
     "b": Field("TRES_PER_NODE", lambda job: job.ask.tres_per_node or "N/A"),
     "B": Field("EXEC_HOST", lambda job: job.nodes[0] if job.nodes else "n/a"),
     "c": Field("MIN_CPUS", lambda job: str(_min_cpus(job))),
@@ -169,6 +170,20 @@ def _min_cpus(job: Job) -> int:
     return max(1 if ask.exclusive else ask.min_cpus, ask.cpus_per_task * max(1, ask.tasks_per_node))
 
 
+def pending_time(job: Job) -> str:
+    """Seconds from its submission to its start, or to now."""
+    until_s = job.start_s if job.start_s is not None and job.state != "PENDING" else time.time()
+    return str(int(max(0.0, until_s - job.submit_s)))
+
+
+def _shown(name: str) -> Show:
+    return lambda job: job.ask.shown.get(name) or "N/A"
+
+
+def _least(job: Job) -> str:
+    return "N/A" if job.ask.least_min is None else times.limit(job.ask.least_min)
+
+
 NAMES: dict[str, Field] = {
     "account": LETTERS["a"], "arrayjobid": LETTERS["F"], "arraytaskid": LETTERS["K"],
     "batchflag": Field("BATCH_FLAG", lambda job: "1"), "batchhost": LETTERS["B"],
@@ -198,6 +213,38 @@ NAMES: dict[str, Field] = {
     "submittime": LETTERS["V"], "timeleft": LETTERS["L"], "timelimit": LETTERS["l"], "timeused": LETTERS["M"],
     "tres-alloc": Field("TRES_ALLOC", tres), "tres-per-node": LETTERS["b"], "userid": LETTERS["U"],
     "username": LETTERS["u"], "wckey": LETTERS["w"], "workdir": LETTERS["Z"], "exc_nodes": LETTERS["x"],
+    "features": LETTERS["f"], "gres": LETTERS["b"], "tres": Field("TRES_ALLOC", tres), "sct": LETTERS["z"],
+    "boardspernode": Field("BOARDS_PER_NODE", lambda job: "0"), "pendingtime": Field("PENDING_TIME", pending_time),
+    "burstbuffer": Field("BURST_BUFFER", lambda job: _null(job.ask.shown.get("BurstBuffer", ""))),
+    "cluster": Field("CLUSTER", lambda job: "(null)"), "mcslabel": Field("MCSLABEL", lambda job: "(null)"),
+    "container": Field("CONTAINER", lambda job: _null(job.ask.shown.get("Container", ""))),
+    "cpus-per-tres": Field("CPUS_PER_TRES", _shown("CpusPerTres")),
+    "mem-per-tres": Field("MEM_PER_TRES", _shown("MemPerTres")),
+    "tres-per-job": Field("TRES_PER_JOB", _shown("TresPerJob")),
+    "tres-per-task": Field("TRES_PER_TASK", _shown("TresPerTask")),
+    "tres-per-socket": Field("TRES_PER_SOCKET", _shown("TresPerSocket")),
+    "tres-bind": Field("TRES_BIND", _shown("TresBind")), "tres-freq": Field("TRES_FREQ", _shown("TresFreq")),
+    "delayboot": Field("DELAY_BOOT", lambda job: job.ask.shown.get("DelayBoot", "00:00:00")),
+    "network": Field("NETWORK", lambda job: _null(job.ask.shown.get("Network", ""))),
+    "ntperboard": Field("NTASKS_PER_BOARD", lambda job: "0"),
+    "ntpercore": Field("NTASKS_PER_CORE", _shown("per_core")),
+    "ntpernode": Field("NTASKS_PER_NODE", lambda job: str(job.ask.tasks_per_node)),
+    "ntpersocket": Field("NTASKS_PER_SOCKET", _shown("per_socket")),
+    "origin": Field("ORIGIN", lambda job: "NA"), "preemptime": Field("PREEMPT_TIME", lambda job: "N/A"),
+    "preempttime": Field("PREEMPT_TIME", lambda job: "N/A"), "profile": Field("PROFILE", lambda job: "NotSet"),
+    "reboot": Field("REBOOT", lambda job: "0"), "resizetime": Field("RESIZE_TIME", lambda job: "N/A"),
+    "reqswitch": Field("REQ_SWITCH", lambda job: job.ask.shown.get("Switches", "0").partition("@")[0]),
+    "wait4switch": Field("WAIT4SWITCH", lambda job: "00:05:00" if "Switches" in job.ask.shown else "00:00:00"),
+    "lastschedeval": Field("LAST_SCHED_EVAL", lambda job: times.moment(job.start_s or job.submit_s)),
+    "siblingsactive": Field("ACTIVE_SIBLINGS", lambda job: "NA"), "threads": LETTERS["J"],
+    "siblingsviable": Field("VIABLE_SIBLINGS", lambda job: "NA"), "selectjobinfo": Field("", lambda job: ""),
+    "systemcomment": Field("", lambda job: ""), "admin_comment": Field("ADMIN_COMMENT", lambda job: "(null)"),
+    "accruetime": Field("ACCRUE_TIME", lambda job: times.moment(job.eligible_s)),
+    "allocnodes": Field("ALLOC_NODES", lambda job: job.ask.host),
+    "allocsid": Field("ALLOC_SID", lambda job: str(job.ask.pid)),
+    "associd": Field("ASSOCID", lambda job: "0"), "cores": LETTERS["I"], "sockets": LETTERS["H"],
+    "corespec": LETTERS["X"], "derivedec": Field("DERIVED_EC", lambda job: "0"), "mintime": Field("MIN_TIME", _least),
+    "mintmpdisk": LETTERS["d"], "nodes": LETTERS["N"], "socketspernode": LETTERS["H"],
 }  # fmt: skip
 
 _LETTER = re.compile(r"%(\.?)(\d*)(.)", re.DOTALL)
@@ -265,13 +312,20 @@ def _fit(column: Column, text: str) -> str:
 
 def shown_together(jobs: list[Job]) -> Iterator[Job]:
     """Tasks of one array that wait for one reason become one line."""
-    firsts: dict[tuple[int, str, bool], Job] = {}
+    groups: dict[tuple[int, str, bool], Job] = {}
+    largest: dict[int, Job] = {}
+    found = []
     for job in jobs:
         key = (job.base, job.reason, job.held)
         if job.state == "PENDING" and job.ask.task is not None:
-            if key in firsts:
-                assert job.ask.task is not None
-                firsts[key].others.append(job.ask.task)
+            if key in groups:
+                groups[key].others.append(job.ask.task)
                 continue
-            firsts[key] = job
-        yield job
+            groups[key] = job
+        found.append(job)
+    for job in groups.values():
+        if job.base not in largest or len(job.others) > len(largest[job.base].others):
+            largest[job.base] = job
+    for job in largest.values():
+        job.together = not job.restarts
+    yield from found

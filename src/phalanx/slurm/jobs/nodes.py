@@ -13,6 +13,7 @@ from phalanx.slurm.cluster.sight import listed
 from phalanx.slurm.cluster.site import FEATURE
 
 PATH = "/api/v1/nodes"
+DOWN = "slurm.phalanx.dev/down"  # annotation of nodes that `scontrol update State=DOWN` took down
 GPU_PRODUCT = "nvidia.com/gpu.product"  # label of nodes: the type of their GPUs, as NVIDIA's feature discovery names it
 
 
@@ -111,7 +112,7 @@ def _read(node: _Node) -> Node:
         cpus=_amount(node, "cpu"),
         memory_mib=_amount(node, "memory") >> 20,
         gpus=_amount(node, "nvidia.com/gpu"),
-        ready=ready == "True",
+        ready=ready == "True" and DOWN not in said,
         drained=node.spec.unschedulable,
         features=tuple(key.removeprefix(FEATURE) for key in sorted(node.metadata.labels) if key.startswith(FEATURE)),
         reason=said.get("slurm.phalanx.dev/reason", ""),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from phalanx.slurm.cluster.site import Partition
 from phalanx.slurm.jobs.ask import BATCH, Ask
@@ -27,8 +30,9 @@ def job(found: Job, *, details: bool = False) -> Page:
     pending = found.state == "PENDING"
     dependency = ask.dependency if pending else ""
     ends = times.moment(found.end_s or _expected(found), "Unknown")
-    task = f" ArrayJobId={found.base} ArrayTaskId={ask.task}" if ask.task is not None else ""
-    number = f"JobId={found.number}{task}"
+    throttle = f" ArrayTaskThrottle={ask.throttle}" if ask.throttle else ""
+    task = f" ArrayJobId={found.base} ArrayTaskId={_tasks(found)}{throttle}" if ask.task is not None else ""
+    number = f"JobId={found.own}{task}"
     if ask.het is not None:
         number = f"JobId={found.number} HetJobId={ask.het} HetJobOffset={ask.het_offset}"
     count = (
@@ -78,9 +82,17 @@ def job(found: Job, *, details: bool = False) -> Page:
     ]
 
 
+def _tasks(found: Job) -> str:
+    """Return which tasks of its array the page is of: `3`, or `4-6%2` of those that wait together."""
+    return found.id.partition("_")[2].strip("[]") if found.others or found.together else str(found.ask.task)
+
+
 def _wishes(found: Job) -> Page:
     """Return the second half of a job's page: what else it asked, and its files."""
     ask, null, extra = found.ask, "(null)", found.ask.shown
+    of = (
+        msgspec.structs.replace(ask, task=None) if found.others or found.together else ask
+    )  # several tasks have no file in common
     memory = extra.get("memory") or (amounts.memory(ask.memory_mib) if ask.memory_mib else "0")
     own = [[f"{name}={extra[name]}"] for name in ("ClusterFeatures",) if name in extra]
     return [
@@ -99,9 +111,9 @@ def _wishes(found: Job) -> Page:
         [f"Command={ask.command or null}"],
         [f"WorkDir={ask.workdir}"],
         *([[f"Comment={ask.comment}"]] if ask.comment else []),
-        [f"StdErr={file_name(ask.stderr or ask.stdout, ask, found.number)}"],
-        [f"StdIn={ask.stdin}"],
-        [f"StdOut={file_name(ask.stdout, ask, found.number)}"],
+        [f"StdErr={file_name(ask.stderr or ask.stdout, of, found.own)}"],
+        [f"StdIn={os.path.join(ask.workdir, ask.stdin)}"],
+        [f"StdOut={file_name(ask.stdout, of, found.own)}"],
         *[[f"{name}={extra[name]}"] for name in ("Switches", "BurstBuffer") if name in extra],
         *([[extra["frequency"]]] if "frequency" in extra else []),
         [f"Power={extra.get('Power', '')}"],

@@ -46,7 +46,8 @@ _BASIC = 4294901760  # where Slurm's priority/basic begins; each job has one les
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """`nodes`: where it runs or ran, the batch node first. `others`: tasks of its array that are shown with it.
+    """`nodes`: where it runs or ran, the batch node first. `others`: tasks of its array that are shown
+    with it; `together`: it stands for what is left of its array.
     `namespace`: of its Job; empty: its object is gone.
     `expected_s`, `schednodes`: when and where a job that waits is expected to start.
     `past`: (start, end) of runs after which it was requeued."""
@@ -67,6 +68,7 @@ class Job(msgspec.Struct, kw_only=True):
     cancelled_by: str = ""
     held: bool = False
     others: list[int] = []
+    together: bool = False
     steps: dict[int, StepRecord] = {}
     expected_s: float | None = None
     schednodes: tuple[str, ...] = ()
@@ -76,6 +78,11 @@ class Job(msgspec.Struct, kw_only=True):
     def base(self) -> int:
         """The number of its array, or its own."""
         return self.number if self.ask.array is None else self.ask.array
+
+    @property
+    def own(self) -> int:
+        """Return its number as Slurm shows it: a task that waits has none of its own yet, but its array's."""
+        return self.base if self.state == "PENDING" and self.ask.task is not None else self.number
 
     @property
     def first(self) -> int:
@@ -90,7 +97,8 @@ class Job(msgspec.Struct, kw_only=True):
         if self.ask.task is None:
             return str(self.number)
         if not self.others:
-            return f"{self.base}_{self.ask.task}"
+            cap = f"%{self.ask.throttle}" if self.ask.throttle else ""
+            return f"{self.base}_[{self.ask.task}{cap}]" if self.together else f"{self.base}_{self.ask.task}"
         return f"{self.base}_{arrays.shown([self.ask.task, *self.others], self.ask.throttle)}"
 
     @property
@@ -114,7 +122,13 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def priority(self) -> int:
-        return 0 if self.held else max(1, _BASIC - self.number - self.ask.nice)
+        if self.held:
+            return 0
+        if not self.ask.rank:
+            return max(1, _BASIC - self.number - self.ask.nice)
+        until_s = self.start_s if self.start_s is not None else time.time()
+        waited_s = max(0.0, until_s - self.eligible_s) if self.eligible_s is not None else 0.0
+        return max(1, int(self.ask.rank + waited_s * self.ask.rank_per_s - self.ask.nice))
 
     @property
     def elapsed_s(self) -> float:

@@ -44,8 +44,10 @@ def read_limit_min(text: str) -> int | None:
 _LAST_S = 253_402_300_800  # the year 10000, for which neither Python nor Kubernetes has a moment
 
 
-def read_moment(text: str, now_s: float) -> float:
-    """Seconds since the epoch, of a moment in this machine's time zone. Raises TimeError."""
+def read_moment(text: str, now_s: float, *, past: bool = False) -> float:
+    """Seconds since the epoch, of a moment in this machine's time zone. A time of day without a date is the next one;
+    `past`: today's, as Slurm reads what lies behind. Raises TimeError."""
+    near = _at if past else _next
     said = text.strip()
     lower = said.lower()
     if found := _AFTER.fullmatch(lower):
@@ -60,7 +62,7 @@ def read_moment(text: str, now_s: float) -> float:
         day_s = 86400.0 if lower == "tomorrow" else 0.0
         return _at(now_s + day_s, 0, 0, 0)
     if lower in _WORDS:
-        return _next(now_s, *_WORDS[lower], 0)
+        return near(now_s, *_WORDS[lower], 0)
     for form in _DATES:
         try:
             found_date = time.strptime(said if form != "%m/%d" else f"{said}/{time.localtime(now_s).tm_year}",
@@ -73,7 +75,7 @@ def read_moment(text: str, now_s: float) -> float:
             clock = time.strptime(said.replace(" ", "").upper(), form)
         except ValueError:
             continue
-        return _next(now_s, clock.tm_hour, clock.tm_min, clock.tm_sec)
+        return near(now_s, clock.tm_hour, clock.tm_min, clock.tm_sec)
     raise TimeError(text)
 
 

@@ -51,6 +51,7 @@ def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
         names=frozenset(node.name for node in every),
         features=frozenset(feature for node in every for feature in node.features),
         each=tuple(found),
+        every=tuple(every),
         disk_mib=max((here.disks_mib[node.name] for node in found if node.name in here.disks_mib), default=None),
     )
 

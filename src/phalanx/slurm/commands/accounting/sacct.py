@@ -222,7 +222,7 @@ def _moment(text: str | None, now_s: float) -> float | None:
     if text is None:
         return None
     try:
-        return times.read_moment(text, now_s)
+        return times.read_moment(text, now_s, past=True)
     except times.TimeError:
         raise Usage(f"Invalid time specification (pos=0): {text}") from None
 

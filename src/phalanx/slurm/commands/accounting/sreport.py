@@ -134,8 +134,8 @@ def _period(said: Mapping[str, str]) -> Period:
     now_s = time.time()
     today_s = times.read_moment("today", now_s)
     try:
-        since_s = times.read_moment(said["start"], now_s) if "start" in said else today_s - 86400
-        until_s = times.read_moment(said["end"], now_s) if "end" in said else today_s
+        since_s = times.read_moment(said["start"], now_s, past=True) if "start" in said else today_s - 86400
+        until_s = times.read_moment(said["end"], now_s, past=True) if "end" in said else today_s
     except times.TimeError as error:
         raise Usage(f"Invalid time specification (pos=0): {error}") from None
     next_s = -(-int(now_s) // 3600) * 3600.0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -16,16 +18,17 @@ from phalanx.slurm.jobs.nodes import Node, nodes, used_cpus
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress, expand
-from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.options import Reader, Usage, declare, say, unknown_cluster
 
 OPTIONS = declare(
-    "all,a dead,d exact,e format,o= help hide Node,N long,l nodes,n= noheader,h partition,p= reservation,T "
-    "responding,r "
-    "list-reasons,R summarize,s states,t= usage version,V"
-) + declare(
-    "clusters,M= Format,O= federation future,F iterate,i= json local noconvert sort,S= verbose,v yaml",
-    refused=True,
-)
+    "all,a clusters,M= dead,d exact,e federation Format,O= format,o= future,F help hide iterate,i= json list-reasons,R "
+    "local long,l noconvert Node,N nodes,n= noheader,h partition,p= reservation,T responding,r sort,S= states,t= "
+    "summarize,s usage verbose,v version,V"
+) + declare("yaml", refused=True)
+_ENVIRONMENT = {
+    "SINFO_ALL": "all", "SINFO_FORMAT": "format", "SINFO_PARTITION": "partition", "SINFO_SORT": "sort",
+    "SLURM_CLUSTERS": "clusters",
+}  # fmt: skip
 _READER = Reader("sinfo", OPTIONS)
 DEFAULT = "%#P %.5a %.10l %.6D %.6t %N"
 LONG = "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N"
@@ -33,6 +36,7 @@ BY_NODE = "%#N %.6D %#P %6t"
 BY_NODE_LONG = "%#N %.6D %.#P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E"
 SUMMARY = "%#P %.5a %.10l %.16F %N"
 REASONS = "%20E %9u %19H %N"
+REASONS_LONG = "%20E %12U %19H %6t %N"
 _STATES = (
     "unknown,down,idle,allocated,?,mixed,future,drain,drained,draining,no_respond,reserved,perfctrs,cloud,completing,"
     "powering_down,powered_down,power_down,powering_up,fail,maint,reboot,reboot^,unknown"
@@ -59,25 +63,46 @@ class Row(Struct, frozen=True):
 def run(words: Sequence[str]) -> int:
     typed, _ = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
+    for name, option in _ENVIRONMENT.items():
+        if os.environ.get(name) and option not in said and not (option == "format" and "Format" in said):
+            said[option] = os.environ[name]
     if "help" in said or "usage" in said:
         say("Usage: sinfo [OPTIONS]")
         return 0
+    every_s = _every_s(said.get("iterate"))
     wanted = _wanted(said)
     api = Api.open()
     if "reservation" in said:
         return _reservations(api, "noheader" in said)
     here = site.load(api)
+    if cluster := said.get("clusters"):
+        if cluster not in (here.cluster, "all"):
+            raise Usage(unknown_cluster("sinfo", cluster))
+        print(f"CLUSTER: {here.cluster}")
+    while True:
+        _show(api, here, said, wanted)
+        if not every_s:
+            return 0
+        time.sleep(every_s)
+
+
+def _every_s(text: str | None) -> float:
+    if text is not None and (not text.isdigit() or not int(text)):
+        raise Usage(f"sinfo: error: Error: invalid entry for --iterate={text}")
+    return float(text or 0)
+
+
+def _show(api: Api, here: site.Site, said: Mapping[str, str | None], wanted: set[str] | None) -> None:
     found = [replace(one, node=replace(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api)]
-    rows = _rows(here, found, said, wanted)
+    if "json" in said:
+        print(_json(here, found))
+        return
+    columns = _columns(said)
+    rows = _rows(here, found, said, wanted, {field.letter for field in columns if isinstance(field, Column)})
     if "list-reasons" in said:
         rows = [row for row in rows if any(one.node.reason for one in row.seen)]
         rows = _reasons(rows)
-    form = said.get("format") or _default(said)
-    for match in _FORM.finditer(form):
-        if match[3] not in _FIELDS:
-            say(f"Invalid node format specification: {match[3]}")
-    _print(form, rows, said)
-    return 0
+    _print(columns, _sorted(rows, said), said)
 
 
 def _reservations(api: Api, bare: bool) -> int:
@@ -118,18 +143,21 @@ def _wanted(said: Mapping[str, str | None]) -> set[str] | None:
     text = said.get("states")
     if text is None:
         return {"idle", "allocated", "mixed", "drained", "draining"} if "responding" in said else None
-    found = set()
-    for word in text.lower().split(","):
+    found: set[str] = set()
+    for word in re.split(r"[,&]", text.lower()):
+        word = word.rstrip("*~#!%$@^-")
         state = _ASKED.get(word, word)
+        if state == "all":
+            return None
         if state not in _STATES.split(","):
             raise Usage(f'sinfo: error: Bad state string: "{word}"\nsinfo: error: valid states: {_STATES}')
-        found |= {"drained", "draining"} if word == "drain" else {state}
+        found |= {"drain": {"drained", "draining"}, "alloc": {"allocated", "mixed"}}.get(word, {state})
     return found
 
 
 def _default(said: Mapping[str, str | None]) -> str:
     if "list-reasons" in said:
-        return REASONS
+        return REASONS_LONG if "long" in said else REASONS
     if "summarize" in said:
         return SUMMARY
     if "Node" in said:
@@ -137,26 +165,66 @@ def _default(said: Mapping[str, str | None]) -> str:
     return LONG if "long" in said else DEFAULT
 
 
-def _rows(here: site.Site, found: Iterable[Seen], said: Mapping[str, str | None], wanted: set[str] | None) -> list[Row]:
+def _rows(
+    here: site.Site,
+    found: Iterable[Seen],
+    said: Mapping[str, str | None],
+    wanted: set[str] | None,
+    letters: set[str],
+) -> list[Row]:
+    """Return one row for each partition and each kind of its nodes: nodes are apart where a column would differ."""
     partitions = here.all
     if names := said.get("partition"):
         partitions = [one for one in partitions if one.name in names.split(",")]
     only = set(expand(said.get("nodes") or ""))
     seen = [one for one in found if (not only or one.node.name in only) and (wanted is None or one.state in wanted)]
     rows: list[Row] = []
+    if "summarize" not in said and "Node" not in said and not letters & _OF_PARTITION:
+        partitions = partitions[:1]
+        merged = [one for one in seen if any(not p.nodes or one.node.name in p.nodes for p in here.all)]
+        partitions = [replace(partitions[0], nodes=[one.node.name for one in merged])] if partitions else []
     for partition in partitions:
         within = [one for one in seen if not partition.nodes or one.node.name in partition.nodes]
         if "Node" in said:
             rows += [Row(partition, (one,), one.state) for one in within]
-        elif "summarize" in said:
-            rows.append(Row(partition, tuple(within), "any"))
-        else:
-            states = sorted({one.state for one in within}, key=list(_ORDER).index)
-            rows += [Row(partition, tuple(one for one in within if one.state == state), state) for state in states]
-            if not within and "list-reasons" not in said:
-                rows.append(Row(partition, (), ""))
+            continue
+        groups: dict[tuple[str, ...], list[Seen]] = {}
+        for one in within:
+            alone = Row(partition, (one,), one.state)
+            apart = letters & (_APART if "exact" not in said else _APART | _EXACT)
+            key = tuple(_FIELDS[letter][1](alone) for letter in sorted(apart))
+            groups.setdefault(key if "summarize" not in said else (), []).append(one)
+        rows += [
+            Row(partition, tuple(some), some[0].state if "summarize" not in said else "any")
+            for some in sorted(groups.values(), key=lambda some: _ORDER.index(some[0].state))
+        ]
+        if not within and "list-reasons" not in said:
+            rows.append(Row(partition, (), ""))
     if "Node" in said:
         rows.sort(key=lambda row: row.seen[0].node.name)
+    return rows
+
+
+# Columns that keep nodes apart, always and with --exact (measured, 22.05: of other columns a span or a sum is shown).
+_APART = frozenset("tTEuUHfbGn")
+_EXACT = frozenset("cmdwzXYZ")
+_OF_PARTITION = frozenset("PRalLsrhgpIMSB")  # without one of these, partitions are not told apart
+
+
+def _sorted(rows: list[Row], said: Mapping[str, str | None]) -> list[Row]:
+    """By --sort: letters of columns, each with a minus for descending."""
+    for key in reversed((said.get("sort") or "").split(",")):
+        letter = key.strip().lstrip("+-#")
+        if letter not in _FIELDS:
+            continue
+
+        def value(row: Row, letter: str = letter) -> tuple[int, str]:
+            if letter in ("t", "T"):
+                return (_ORDER.index(row.state) if row.state in _ORDER else 99), ""
+            text = _FIELDS[letter][1](row)
+            return (int(text), "") if text.isdigit() else (0, text)
+
+        rows = sorted(rows, key=value, reverse=key.strip().startswith("-"))
     return rows
 
 
@@ -170,18 +238,56 @@ def _reasons(rows: Sequence[Row]) -> list[Row]:
         for one in row.seen:
             if one.node.reason:
                 found.setdefault(one.node.reason, {})[one.node.name] = one
-    return [Row(rows[0].partition, tuple(each.values()), "") for each in found.values()]
+    return [Row(rows[0].partition, tuple(each.values()), next(iter(each.values())).state) for each in found.values()]
 
 
-def _print(form: str, rows: Sequence[Row], said: Mapping[str, str | None]) -> None:
+class Column(Struct, frozen=True):
+    """A letter of a format: `sized`: as wide as its widest text."""
+
+    letter: str
+    width: int = 0
+    right: bool = False
+    sized: bool = False
+
+
+def _columns(said: Mapping[str, str | None]) -> list[Column | str]:
+    """Return the columns of the format and the texts between them."""
+    if (names := said.get("Format")) is not None:
+        return list(_by_names(names))
+    form, at, found = said.get("format") or _default(said), 0, list[Column | str]()
+    for match in _FORM.finditer(form):
+        found.append(form[at : match.start()])
+        at = match.end()
+        if match[3] not in _FIELDS:
+            say(f"Invalid node format specification: {match[3]}")
+            found.append(match[0])
+            continue
+        found.append(Column(match[3], read_width(match[2].strip("#") or "0"), bool(match[1]), match[2] == "#"))
+    return [*found, form[at:]]
+
+
+def _by_names(text: str) -> Iterator[Column | str]:
+    """The columns of -O: `name:.30`, 20 wide if nothing is said."""
+    for word in text.split(","):
+        name, _, size = word.strip().partition(":")
+        if (letter := _NAMES.get(name.lower())) is None:
+            if name:
+                say(f"sinfo: error: Invalid job format specification: {name}")
+            continue
+        right = size.startswith(".")
+        width = size.lstrip(".")
+        yield Column(letter, read_width(width) if width.isdigit() else 20, right)
+
+
+def _print(columns: Sequence[Column | str], rows: Sequence[Row], said: Mapping[str, str | None]) -> None:
     widths = {"P": _widest("PARTITION", (_name(row) for row in rows)), "N": 9}
     lines = []
     if "noheader" not in said:
         if "long" in said:
             print(time.strftime("%a %b %d %H:%M:%S %Y"))
-        lines.append(_filled(form, lambda letter: _FIELDS[letter][0], widths))
+        lines.append(_filled(columns, lambda letter: _FIELDS[letter][0], widths))
     for row in rows:
-        lines.append(_filled(form, partial(_shown, row), widths))
+        lines.append(_filled(columns, partial(_shown, row), widths))
     if lines:
         print("\n".join(lines))
 
@@ -190,20 +296,20 @@ def _shown(row: Row, letter: str) -> str:
     return _FIELDS[letter][1](row)
 
 
-def _filled(form: str, text_of: Callable[[str], str], widths: Mapping[str, int]) -> str:
-    return _FORM.sub(lambda match: _fit(match, text_of(match[3]), widths) if match[3] in _FIELDS else match[0], form)
+def _filled(columns: Sequence[Column | str], text_of: Callable[[str], str], widths: Mapping[str, int]) -> str:
+    return "".join(one if isinstance(one, str) else _fit(one, text_of(one.letter), widths) for one in columns)
 
 
 def _widest(heading: str, names: Iterable[str]) -> int:
     return max(len(heading), *(len(name) for name in names), 9)
 
 
-def _fit(match: re.Match[str], text: str, widths: Mapping[str, int]) -> str:
-    width = widths.get(match[3], 0) if match[2] == "#" else read_width(match[2] or "0")
+def _fit(column: Column, text: str, widths: Mapping[str, int]) -> str:
+    width = widths.get(column.letter, 0) if column.sized else column.width
     if not width:
         return text
-    cut = text if match[2] == "#" else text[:width]
-    return cut.rjust(width) if match[1] else cut.ljust(width)
+    cut = text if column.sized else text[:width]
+    return cut.rjust(width) if column.right else cut.ljust(width)
 
 
 def _name(row: Row) -> str:
@@ -227,6 +333,50 @@ def _cpus(row: Row) -> str:
 def _most(row: Row, of: Callable[[Node], int | str]) -> str:
     values = sorted({of(one.node) for one in row.seen})
     return "" if not values else str(values[0]) if len(values) == 1 else f"{values[0]}+"
+
+
+def _long_user(row: Row) -> str:
+    """Return who gave the reason, with the user's number: `root(0)`."""
+    name = next((one.node.reason_by for one in row.seen if one.node.reason), "")
+    try:
+        return f"{name}({pwd.getpwnam(name).pw_uid})" if name else "Unknown"
+    except KeyError:
+        return name
+
+
+def _shape(row: Row, part: int) -> str:
+    return _most(row, lambda node: int((node.shape or f"1:{node.cpus}:1").split(":")[part]))
+
+
+def _ai(row: Row) -> str:
+    """Allocated and idle nodes."""
+    return "/".join(_counts(row).split("/")[:2])
+
+
+def _json(here: site.Site, found: Sequence[Seen]) -> str:
+    """The nodes, by the names that Slurm's REST API of 22.05 has for what is known here."""
+    import msgspec
+
+    rows = [
+        {
+            "name": one.node.name, "hostname": one.node.name, "address": one.node.name, "state": one.state,
+            "state_flags": ["DRAIN"] if one.node.drained else [], "cpus": one.node.cpus, "alloc_cpus": one.used,
+            "idle_cpus": max(0, one.node.cpus - one.used), "real_memory": one.node.memory_mib, "architecture": "x86_64",
+            "sockets": int((one.node.shape or f"1:{one.node.cpus}:1").split(":")[0]),
+            "cores": int((one.node.shape or f"1:{one.node.cpus}:1").split(":")[1]),
+            "threads": int((one.node.shape or f"1:{one.node.cpus}:1").split(":")[2]),
+            "boards": 1, "weight": 1, "temporary_disk": here.disks_mib.get(one.node.name, 0),
+            "features": ",".join(one.node.features), "active_features": ",".join(one.node.features),
+            "gres": f"gpu:{one.node.gpus}" if one.node.gpus else "", "reason": one.node.reason,
+            "reason_set_by_user": one.node.reason_by, "tres": f"cpu={one.node.cpus},mem={one.node.memory_mib}M",
+            "partitions": [part.name for part in here.all if not part.nodes or one.node.name in part.nodes],
+            "slurmd_version": "22.05.8", "operating_system": "Linux",
+        }
+        for one in found
+    ]  # fmt: skip
+    meta = {"plugin": {"type": "openapi/v0.0.38", "name": "Slurm OpenAPI v0.0.38"},
+            "Slurm": {"version": {"major": 22, "micro": 8, "minor": 5}, "release": "22.05.8"}}  # fmt: skip
+    return msgspec.json.format(msgspec.json.encode({"meta": meta, "errors": [], "nodes": rows}), indent=2).decode()
 
 
 def _features(row: Row) -> str:
@@ -260,16 +410,47 @@ _FIELDS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "m": ("MEMORY", lambda row: _most(row, lambda node: node.memory_mib)),
     "d": ("TMP_DISK", lambda row: "0"),
     "w": ("WEIGHT", lambda row: "1"),
-    "f": ("AVAIL_FE", _features),
+    "f": ("AVAIL_FEATURES", _features),
     "b": ("ACTIVE_FEATURES", _features),
     "G": ("GRES", _gres),
     "z": ("S:C:T", lambda row: _most(row, lambda node: node.shape or f"1:{node.cpus}:1")),
     "s": ("JOB_SIZE", _size),
     "r": ("ROOT", lambda row: "no"),
-    "h": ("OVERSUBS", lambda row: "NO"),
+    "h": ("OVERSUBSCRIBE", lambda row: "NO"),
     "g": ("GROUPS", lambda row: "all"),
     "E": ("REASON", lambda row: next((one.node.reason for one in row.seen if one.node.reason), "none")),
     "u": ("USER", lambda row: next((one.node.reason_by for one in row.seen if one.node.reason), "Unknown")),
     "H": ("TIMESTAMP", lambda row: next((one.node.reason_s for one in row.seen if one.node.reason), "Unknown")),
     "p": ("PRIO_TIER", lambda row: "1"),
+    "A": ("NODES(A/I)", _ai),
+    "B": ("MAX_CPUS_PER_NODE", lambda row: "UNLIMITED"),
+    "e": ("FREE_MEM", lambda row: "N/A"),
+    "I": ("PRIO_JOB_FACTOR", lambda row: str(row.partition.priority)),
+    "M": ("PREEMPT_MODE", lambda row: "OFF"),
+    "o": ("NODE_ADDR", lambda row: compress((one.node.name for one in row.seen), ordered=True)),
+    "O": ("CPU_LOAD", lambda row: "N/A"),
+    "S": ("ALLOCNODES", lambda row: "all"),
+    "U": ("USER", _long_user),
+    "v": ("VERSION", lambda row: "22.05.8"),
+    "V": ("CLUSTER", lambda row: "N/A"),
+    "X": ("SOCKETS", lambda row: _shape(row, 0)),
+    "Y": ("CORES", lambda row: _shape(row, 1)),
+    "Z": ("THREADS", lambda row: _shape(row, 2)),
+    "memory allocated": ("ALLOCMEM", lambda row: "0"),
+    "comment": ("COMMENT", lambda row: "(null)"),
+    "extra": ("EXTRA", lambda row: "(null)"),
+    "port": ("PORT", lambda row: "6818"),
+    "gres used": ("GRES_USED", _gres),
 }
+# The names of -O (sinfo(1)).
+_NAMES = {
+    "all": "N", "allocmem": "memory allocated", "allocnodes": "S", "available": "a", "cluster": "V",
+    "comment": "comment",
+    "cores": "Y", "cpus": "c", "cpusload": "O", "cpusstate": "C", "defaulttime": "L", "disk": "d", "extra": "extra",
+    "features": "f", "features_act": "b", "freemem": "e", "gres": "G", "gresused": "gres used", "groups": "g",
+    "maxcpuspernode": "B", "memory": "m", "nodeai": "A", "nodeaiot": "F", "nodeaddr": "o", "nodehost": "n",
+    "nodelist": "N", "nodes": "D", "oversubscribe": "h", "partition": "P", "partitionname": "R", "port": "port",
+    "preemptmode": "M", "priorityjobfactor": "I", "prioritytier": "p", "reason": "E", "root": "r", "share": "h",
+    "size": "s", "socketcorethread": "z", "sockets": "X", "statecompact": "t", "statelong": "T", "threads": "Z",
+    "time": "l", "timestamp": "H", "user": "u", "userlong": "U", "version": "v", "weight": "w",
+}  # fmt: skip

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from phalanx.slurm.accounts.fair_tree import walk
-from phalanx.slurm.accounts.multifactor import MOST, Factors, job_size, priority, total, tres, weighted
+from phalanx.slurm.accounts.multifactor import MOST, Factors, factors_of, priority, total, tres, weighted
 from phalanx.slurm.accounts.tree import tree, usage
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.cluster.site import Site, Weights
-from phalanx.slurm.jobs.chosen import NoJob, chosen
-from phalanx.slurm.jobs.nodes import Node, nodes
+from phalanx.slurm.jobs.chosen import NoJob, chosen, is_user
+from phalanx.slurm.jobs.nodes import nodes
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.amounts import read_width
-from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.options import Reader, Usage, declare, say, unknown_cluster
 
 OPTIONS = declare(
-    "format,o= help jobs,j= long,l noheader,h norm,n partition,p= sort,S= user,u= usage verbose,v version,V weights,w"
-) + declare("clusters,M= federation local sibling", refused=True)
+    "clusters,M= federation local sibling format,o= help "
+    "jobs,j= long,l noheader,h norm,n partition,p= sort,S= user,u= usage verbose,v version,V weights,w"
+)
 _READER = Reader("sprio", OPTIONS)
 LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
 NORMAL = "%.15i %9r %.8u %10y %10a %10b %10f %10j %10p %10q %20t"
@@ -46,13 +47,18 @@ class Line:
 
 
 def run(words: Sequence[str]) -> int:
-    typed, _ = _READER.read(words)
+    typed, rest = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
-    if "help" in said or "usage" in said:
+    if "help" in said or "usage" in said or rest:
         say("Usage: sprio [OPTIONS]")
-        return 0
+        return 1 if rest else 0
+    for user in (said.get("user") or "").split(","):
+        if user and not user.isdigit() and not is_user(user):
+            raise Usage(f"sprio: error: Invalid user: {user}")
     api = Api.open()
     here = site.load(api)
+    if name := (said.get("clusters") or "").replace("all", here.cluster).replace(here.cluster, ""):
+        raise Usage(unknown_cluster("sprio", name))
     form = _form(said, here.weights)
     lines = [] if "weights" in said else found(api, here, said)
     if "noheader" not in said:
@@ -70,9 +76,11 @@ def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[Line]:
         asked = chosen(said)
     except NoJob as error:
         raise Usage(f"sprio: error: Invalid job id: {error}") from None
-    waiting = [job for job in jobs(api, asked.numbers, places=False) if job.state == "PENDING" and asked.has(job)]
+    known = jobs(api, asked.numbers, places=False)
+    waiting = [job for job in known if job.state == "PENDING" and not job.held and asked.has(job)]
     if asked.ids and not waiting:
-        raise Usage("Unable to find jobs matching user/id(s) specified", 0)
+        print("Unable to find jobs matching user/id(s) specified")
+        raise Usage("", 0)
     shares = {
         (account.name, user.name): user.fair_share
         for account in walk(tree(here, usage(api)))
@@ -81,53 +89,35 @@ def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[Line]:
         if user.user
     }
     every = nodes(api)
-    return [Line(job, factors(job, here, every, shares, time.time()), here.weights) for job in waiting]
+    now_s = time.time()
+    return [
+        Line(
+            job,
+            factors_of(job.ask, here, every, shares.get((job.ask.account, job.ask.user), 0.0), _age_s(job, now_s)),
+            here.weights,
+        )
+        for job in waiting
+    ]
 
 
-def factors(
-    job: Job, here: Site, every: Sequence[Node], shares: Mapping[tuple[str, str], float], now_s: float
-) -> Factors:
-    """Of a job that waits. `every`: all nodes. `shares`: (account, user) -> FairShare."""
-    ask, weights = job.ask, here.weights
-    partition = here.partition(ask.partition)
-    within = [one for one in every if partition is None or not partition.nodes or one.name in partition.nodes]
-    held_s = 0.0 if job.eligible_s is None else max(0.0, now_s - job.eligible_s)
-    asked = {"cpu": ask.cpus, "mem": ask.total_mib, "node": ask.node_count, "gres/gpu": ask.total_gpus}
-    there = {
-        "cpu": sum(one.cpus for one in within), "mem": sum(one.memory_mib for one in within), "node": len(within),
-        "gres/gpu": sum(one.gpus for one in within),
-    }  # fmt: skip
-    return Factors(
-        age=min(1.0, held_s / weights.max_age_s) if weights.max_age_s else 0.0,
-        fair_share=shares.get((ask.account, ask.user), 0.0),
-        job_size=job_size(ask.node_count, ask.cpus, len(every), sum(one.cpus for one in every), ask.limit_min, weights),
-        partition=_part(partition.priority if partition is not None else 0, (one.priority for one in here.all)),
-        qos=_part(
-            here.qos[ask.qos].priority if ask.qos in here.qos else 0, (one.priority for one in here.qos.values())
-        ),
-        tres={name: asked[name] / there[name] if there.get(name) else 0.0 for name in weights.tres if name in asked},
-        nice=ask.nice,
-    )
-
-
-def _part(value: int, every: Iterable[int]) -> float:
-    most = max(every, default=0)
-    return value / most if most else 0.0
+def _age_s(job: Job, now_s: float) -> float:
+    return 0.0 if job.eligible_s is None else max(0.0, now_s - job.eligible_s)
 
 
 def _form(said: Mapping[str, str | None], weights: Weights) -> str:
     if text := said.get("format"):
         for match in _LETTER.finditer(text):
             if match[3] not in _FIELDS:
-                raise Usage(f"sprio: error: Invalid job format specification: {match[3]}")
-        return text
-    if "norm" in said:
-        return NORMAL
+                say(f"sprio: error: Invalid job format specification: {match[3]}")
+        return _LETTER.sub(lambda match: match[0] if match[3] in _FIELDS else "", text)
     if "long" in said:
-        return LONG
+        return NORMAL if "norm" in said else LONG
     shown = {"A": weights.age, "B": weights.assoc, "F": weights.fair_share, "J": weights.job_size}
     shown |= {"P": weights.partition, "Q": weights.qos}
     user = "%.8u " if said.get("user") else ""
+    if "norm" in said:
+        parts = [f"%.15i %9r {user}%10y", *(f"%10{letter.lower()}" for letter, weight in shown.items() if weight)]
+        return " ".join([*parts, *(["%20t"] if weights.tres else [])])
     parts = [f"%.15i %9r {user}%.10Y %.10S", *(f"%.10{letter}" for letter, weight in shown.items() if weight)]
     return " ".join([*parts, *(["%.20T"] if weights.tres else [])])
 
@@ -135,7 +125,7 @@ def _form(said: Mapping[str, str | None], weights: Weights) -> str:
 def _weight(letter: str, weights: Weights) -> str:
     known = {
         "i": "Weights", "S": "1", "A": weights.age, "B": weights.assoc, "F": weights.fair_share, "J": weights.job_size,
-        "P": weights.partition, "Q": weights.qos,
+        "P": weights.partition, "Q": weights.qos, "r": "",
         "T": ",".join(f"{_NAMES.get(name, name)}={weight:g}" for name, weight in weights.tres.items()),
     }  # fmt: skip
     return str(known.get(letter, ""))

@@ -9,33 +9,36 @@ from typing import Any
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.jobs import fields
+from phalanx.slurm.jobs import fields, pages
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, is_user, read_states
 from phalanx.slurm.jobs.view import LIVE, SHORT, Job, jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress, expand
-from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.options import Reader, Usage, declare, say, unknown_cluster
 
 OPTIONS = declare(
-    "account,A= all,a array,r format,o= Format,O= help hide iterate,i= job,j= jobs= json long,l me name,n= "
-    "nodelist,w= noheader,h only-job-state partition,p= qos,q= sort,S= start states,t= state= user,u= usage version,V"
-) + declare(
-    "array-unique clusters,M= cluster= federation licenses,L= local priority,P reservation,R= sibling steps,s=? "
-    "verbose,v yaml",
-    refused=True,
+    "account,A= all,a array,r array-unique cluster= clusters,M= federation format,o= Format,O= help hide iterate,i= "
+    "job,j= jobs= json licenses,L= local long,l me name,n= noconvert nodelist,w= noheader,h only-job-state "
+    "partition,p= priority,P qos,q= reservation,R= sibling sort,S= start state= states,t= steps,s= usage user,u= "
+    "verbose,v version,V yaml"
 )
 ENVIRONMENT = {
     "SQUEUE_ACCOUNT": "account", "SQUEUE_FORMAT": "format", "SQUEUE_FORMAT2": "Format", "SQUEUE_NAMES": "name",
     "SQUEUE_PARTITION": "partition", "SQUEUE_QOS": "qos", "SQUEUE_SORT": "sort", "SQUEUE_STATES": "states",
-    "SQUEUE_USERS": "user", "SQUEUE_ARRAY": "array",
+    "SQUEUE_USERS": "user", "SQUEUE_ARRAY": "array", "SQUEUE_ALL": "all", "SQUEUE_LICENSES": "licenses",
+    "SQUEUE_CLUSTERS": "clusters", "SLURM_CLUSTERS": "clusters", "SQUEUE_PRIORITY": "priority",
 }  # fmt: skip
 DEFAULT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+_ALONE = ("-j", "--job", "--jobs", "-s", "--steps")
 _READER = Reader("squeue", OPTIONS)
 
 
 def run(words: Sequence[str]) -> int:
+    words = list(words)
+    if words and words[-1] in _ALONE:  # without a list, these mean all
+        words[-1:] = [words[-1], ""]
     typed, _ = _READER.read(words)
     said: dict[str, str | None] = dict(typed)
     for name, option in ENVIRONMENT.items():
@@ -49,7 +52,14 @@ def run(words: Sequence[str]) -> int:
         say("Usage: squeue [OPTIONS]\n" + " ".join(f"--{one.name}" for one in OPTIONS if not one.refused))
         return 0
     every_s = _every_s(said.get("iterate"))
+    if "yaml" in said:
+        raise Usage("squeue: error: --yaml is not supported by Phalanx: --json is (docs/guide/slurm.md)")
     api = Api.open()
+    if cluster := said.get("clusters") or said.get("cluster"):
+        own = site.load(api).cluster
+        if cluster not in (own, "all"):
+            raise Usage(unknown_cluster("squeue", cluster))
+        print(f"CLUSTER: {own}")
     while True:
         status = _show(api, said)
         if not every_s:
@@ -58,7 +68,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _every_s(text: str | None) -> float:
-    if text is not None and not text.isdigit():
+    if text is not None and (not text.isdigit() or not int(text)):
         raise Usage(f"squeue: error: --iterate={text}")
     return float(text or 0)
 
@@ -67,6 +77,9 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
     asked = _asked(said)
     _require_known(api, said)
     found = _found(api, said, asked)
+    if "steps" in said:
+        return _steps(found, said)
+    found = [job for job in found if _is_of(job, said)]
     if asked.ids and not found and not _known(api, asked):
         raise Usage("slurm_load_jobs error: Invalid job id specified")
     if "json" in said:
@@ -87,6 +100,40 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
     if lines:
         print("\n".join(lines), flush=True)
     return 0
+
+
+def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
+    """Return whether it asks for one of these licences, and is in one of these reservations."""
+    licences, reservations = said.get("licenses"), said.get("reservation")
+    return (not licences or job.ask.licenses in licences.split(",")) and (
+        not reservations or job.ask.reservation in reservations.split(",")
+    )
+
+
+def _steps(found: Sequence[Job], said: Mapping[str, str | None]) -> int:
+    """The steps that run, as `squeue --steps` shows them: `12.batch`, `12.0`."""
+    wanted = {one for one in (said.get("steps") or "").split(",") if one}
+    lines = [] if "noheader" in said else [_STEP.format("STEPID", "NAME", "PARTITION", "USER", "TIME", "NODELIST")]
+    for job in found:
+        if job.state not in ("RUNNING", "SUSPENDED"):
+            continue
+        for name in sorted(pages.steps(job), key=lambda name: (name != "batch", name)):
+            if wanted and not {job.id, str(job.number), f"{job.id}.{name}", f"{job.number}.{name}"} & wanted:
+                continue
+            record = job.steps.get(int(name)) if name.isdigit() else None
+            since_s = record.start_s if record is not None else job.start_s or time.time()
+            where = record.nodes if record is not None else job.nodes[:1]
+            shown = record.name if record is not None else name
+            lines.append(_STEP.format(
+                f"{job.id}.{name}", shown[:8], job.ask.partition[:9], job.ask.user[:8],
+                times.elapsed(time.time() - since_s), compress(where, ordered=True),
+            ))  # fmt: skip
+    if lines:
+        print("\n".join(lines), flush=True)
+    return 0
+
+
+_STEP = "{:>15} {:>8} {:>9} {:>8} {:>9} {}"
 
 
 def _require_known(api: Api, said: Mapping[str, str | None]) -> None:
@@ -174,7 +221,7 @@ _KEYS: dict[str, Callable[[Job], Any]] = {
     "M": lambda job: job.elapsed_s,
     "l": lambda job: job.ask.limit_min if job.ask.limit_min is not None else 1 << 40,
     "N": lambda job: job.nodes,
-    "P": lambda job: job.ask.partition,
+    "P": fields.shown_partition,
     "p": lambda job: job.priority,
     "Q": lambda job: job.priority,
     "q": lambda job: job.ask.qos,
@@ -192,7 +239,7 @@ def _sorted(found: list[Job], said: Mapping[str, str | None]) -> list[Job]:
     """By --sort; else what waits first, by priority, and then the rest."""
     keys = (said.get("sort") or "P,t,-p").split(",")
     if not said.get("sort"):
-        found = found[::-1]  # of equals the newer first
+        found = sorted(found, key=lambda job: (-job.base, job.ask.task or 0))  # of equals the newer first
     for key in reversed(keys):
         letter = key.strip().lstrip("+-")
         if letter in _KEYS:

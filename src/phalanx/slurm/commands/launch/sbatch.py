@@ -13,7 +13,7 @@ from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.options import Reader, Usage, declare, say
 from phalanx.slurm.submission.asked.forms import HINTS, check_forms, named_cluster, read_files
 from phalanx.slurm.submission.asked.request import request
-from phalanx.slurm.submission.asked.script import find, lines, read_script, wrapped
+from phalanx.slurm.submission.asked.script import find, foreign, lines, read_script, wrapped
 from phalanx.slurm.submission.creation import hardware, submit
 from phalanx.slurm.submission.het import by_colons, in_lines, submit_het, together
 
@@ -67,6 +67,8 @@ def run(words: Sequence[str]) -> int:
         return 0
     script, text = _script(options, arguments)
     of_script = in_lines(_READER, list(lines(text)))
+    if "ignore-pbs" not in options and "SBATCH_IGNORE_PBS" not in os.environ:
+        of_script[0] |= foreign(text)  # they count more than #SBATCH lines (measured, 22.05)
     for one in of_script:
         check_forms("sbatch", one)
     components = together(of_script, typed, _in_environment(os.environ))

@@ -14,9 +14,11 @@ def commands(said: Mapping[str, str | None], command: Sequence[str], tasks: int)
         return lambda task: command
     try:
         with open(command[0]) as file:
-            found = dict(_entries(file.read(), tasks))
-    except OSError as error:
-        raise Usage(f"srun: error: Unable to open file {command[0]}: {error.strerror}") from None
+            found: dict[int, list[str]] = {}
+            for task, words in _entries(file.read(), tasks):
+                found.setdefault(task, words)  # the first line that names a task is its line
+    except OSError:
+        raise Usage(f"srun: error: Could not open multi_prog config file {command[0]}") from None
     for task in range(tasks):
         if task not in found:
             raise Usage(f"srun: error: Configuration file {command[0]} invalid, no record for task id {task}")

@@ -16,7 +16,7 @@ from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.amounts import AmountError
 from phalanx.slurm.notation.signals import read_warning
 from phalanx.slurm.notation.times import TimeError
-from phalanx.slurm.options import Usage, say
+from phalanx.slurm.options import Usage, say, unknown_cluster
 
 Said = Mapping[str, str | None]
 Form = Callable[[str, str, str], None]  # command, option, value; raises Usage
@@ -232,14 +232,6 @@ def named_cluster(command: str, said: Said, here: Site) -> str:
         if name not in (here.cluster, "all"):
             raise Usage(unknown_cluster(command, name))
     return here.cluster
-
-
-def unknown_cluster(command: str, name: str) -> str:
-    return (
-        f"{command}: error: No cluster '{name}' known by database.\n"
-        f"{command}: error: '{name}' can't be reached now, or it is an invalid entry for --cluster.  "
-        "Use 'sacctmgr list clusters' to see available clusters."
-    )
 
 
 def read_files(command: str, said: dict[str, str | None]) -> None:

@@ -19,7 +19,8 @@ _COUNT = re.compile(r"\*\d+$")
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     """The largest node of the partition, and how many there are: CPUs, MiB, GPUs. `names` and `features`: of all
-    nodes; none: they are not known. `each`: the partition's nodes, where they are known.
+    nodes; none: they are not known. `each`: the partition's nodes, where they are known,
+    and `every` those of the cluster.
     `disk_mib`: the largest TmpDisk, where slurm.conf describes the nodes."""
 
     names: frozenset[str] = frozenset()
@@ -30,6 +31,7 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 1
     each: tuple[Node, ...] = ()
     disk_mib: int | None = None
+    every: tuple[Node, ...] = ()
 
 
 def fails(text: str) -> Usage:

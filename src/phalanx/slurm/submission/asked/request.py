@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from phalanx.errors import PhalanxError
+from phalanx.slurm.accounts.multifactor import rank
 from phalanx.slurm.cluster.site import Partition, Site
 from phalanx.slurm.jobs.ask import TEXT_MOST, Ask
 from phalanx.slurm.notation import times
@@ -95,6 +96,7 @@ def request(said: Options, site: Site, hardware: Hardware, script: str | None, a
     read_optional(ask, said, site)
     ask.limit_min = _limit(said, partition)
     _check(ask, hardware, now_s, site.all, {one.name: (one, _limit(said, one)) for one in named})
+    ask.rank, ask.rank_per_s = rank(ask, site, hardware.every)
     array = None
     if spec := said.get("array"):
         try:

@@ -84,6 +84,78 @@ def lines(text: str) -> Iterator[list[str]]:
             return
 
 
+def foreign(text: str) -> dict[str, str | None]:
+    """The options of #PBS and #BSUB lines, as sbatch has them: what Slurm understands of them."""
+    found: dict[str, str | None] = {}
+    for line in text.split("\n")[1:]:
+        bare = line.strip()
+        if bare and not bare.startswith("#"):
+            break
+        for mark, read in (("#PBS", _pbs), ("#BSUB", _bsub)):
+            if line.startswith(mark) and line[len(mark) : len(mark) + 1] in (" ", "\t"):
+                words = _words(line[len(mark) :])
+                while words:
+                    found |= read(words.pop(0), words)
+    return found
+
+
+_PBS = {"-A": "account", "-e": "error", "-J": "array", "-M": "mail-user", "-N": "job-name", "-o": "output",
+        "-q": "partition", "-t": "array", "-a": "begin"}  # fmt: skip
+_PBS_TAKING = ("-c", "-C", "-j", "-k", "-p", "-P", "-r", "-S", "-u", "-v", "-w")  # read, and of no consequence
+_BSUB = {"-cwd": "chdir", "-e": "error", "-i": "input", "-J": "job-name", "-M": "mem-per-cpu", "-m": "nodelist",
+         "-n": "ntasks", "-o": "output", "-q": "partition", "-W": "time", "-b": "begin"}  # fmt: skip
+
+
+def _pbs(option: str, rest: list[str]) -> dict[str, str | None]:
+    if option == "-l" and rest:
+        return dict(_pbs_resources(rest.pop(0)))
+    if option == "-m" and rest:
+        kinds = {"a": "FAIL", "b": "BEGIN", "e": "END"}
+        named = [kinds[letter] for letter in rest.pop(0) if letter in kinds]
+        return {"mail-type": ",".join(named)} if named else {}
+    if option == "-h":
+        return {"hold": None}
+    if option == "-W" and rest:
+        name, _, value = rest.pop(0).partition("=")
+        return {"dependency": value} if name == "depend" else {}
+    if option in _PBS and rest:
+        return {_PBS[option]: rest.pop(0)}
+    if option in _PBS_TAKING and rest:
+        rest.pop(0)
+    return {}
+
+
+def _pbs_resources(text: str) -> Iterator[tuple[str, str]]:
+    """`nodes=2:ppn=4,walltime=1:00:00,mem=4gb`."""
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        match name:
+            case "nodes" | "select":
+                count, *more = value.split(":")
+                yield "nodes", count
+                for word in more:
+                    key, _, number = word.partition("=")
+                    if key in ("ppn", "mpiprocs", "ncpus"):
+                        yield "ntasks-per-node", number
+            case "walltime" | "cput":
+                yield "time", value
+            case "mem":
+                yield "mem", value
+            case "pmem":
+                yield "mem-per-cpu", value
+            case "ncpus":
+                yield "mincpus", value
+
+
+def _bsub(option: str, rest: list[str]) -> dict[str, str | None]:
+    if option == "-x":
+        return {"exclusive": None}
+    if option in _BSUB and rest:
+        value = rest.pop(0)
+        return {_BSUB[option]: f"{value}:00" if option == "-W" and ":" in value else value}
+    return {}
+
+
 def _words(text: str) -> list[str]:
     """As a shell's, up to a comment."""
     reader = shlex.shlex(text, posix=True)

@@ -50,7 +50,7 @@ SHOWN = frozenset({
     "begin_s", "deadline_s", "nice", "hold", "requeue", "restarts", "tmp_mib", "contiguous",
     "overcommit", "oversubscribe", "preferred", "least_min", "licenses", "cap", "cap_group",
     "cap_reason", "node_cpus", "reservation", "wckey", "kind", "partitions", "usable", "gpus",
-    "gpu_type", "gpu_products", "shown",
+    "gpu_type", "gpu_products", "shown", "rank", "rank_per_s",
 })  # fmt: skip
 _META, _CONDITION = ("name", "namespace", "creationTimestamp", "deletionTimestamp"), ("type", "status", "reason")
 _ENDED = ("exitCode", "finishedAt", "reason")

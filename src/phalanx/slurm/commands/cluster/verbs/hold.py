@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 from collections.abc import Callable, Sequence
 
 from phalanx.errors import PhalanxError
+from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api
 from phalanx.slurm.commands.cluster.verbs.named import DENIED, named
 from phalanx.slurm.control import running
@@ -22,17 +24,25 @@ def hold(words: Sequence[str], reason: str) -> int:
         raise Usage("too few arguments for keyword:hold")
     api, status = Api.open(), 0
     for job in [job for word in words for job in named(api, word)]:
-        if job.state != "PENDING":
-            say(f"Job is no longer pending execution for job {job.id}")
+        if not job.live:
+            say(f"Job has already finished for job {job.id}\nslurm_suspend error: Job has already finished")
             status = 1
-        elif not running.may(api, job):
-            say(f"{DENIED}{job.id}")
+        elif not running.may(api, job) or (job.reason == "JobHeldAdmin" and not _may_release(api, job)):
+            say(f"{DENIED}{job.id}\nslurm_suspend error: Access/permission denied")
             status = 1
+        elif job.state != "PENDING":
+            continue  # Slurm takes it, and it changes nothing unless the job is requeued
         else:
             said = (reason if os.getuid() == job.ask.uid else "JobHeldAdmin") if reason else None
             change = {"metadata": {"annotations": {"phalanx.dev/hold": said}}}
             api.within(job.namespace).patch(path_of(job.number, job.ask), change)
     return status
+
+
+def _may_release(api: Api, job: Job) -> bool:
+    """Return whether the user may end the hold of an administrator: those who may hold the jobs of others."""
+    me = pwd.getpwuid(os.getuid()).pw_name
+    return os.getuid() == 0 or running.may_as(site.load(api), me, job)
 
 
 def to_running(words: Sequence[str], do: Callable[[Api, Job], str]) -> int:

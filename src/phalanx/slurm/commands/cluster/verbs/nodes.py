@@ -11,7 +11,13 @@ from phalanx.slurm.accounts.tree import is_administrator
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import Api, Object, Refused
 from phalanx.slurm.commands.cluster.verbs.values import count, minutes
+from phalanx.slurm.control import running
+from phalanx.slurm.control.cancelling import cancel_all
+from phalanx.slurm.jobs.ask import BATCH
+from phalanx.slurm.jobs.names import path_of
+from phalanx.slurm.jobs.nodes import DOWN
 from phalanx.slurm.jobs.nodes import PATH as NODES
+from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import expand
 from phalanx.slurm.options import Usage, say
@@ -35,39 +41,68 @@ def _require_operator(text: str) -> None:
         raise Usage(text)
 
 
+_NODE_STATES = ("DRAIN", "RESUME", "UNDRAIN", "DOWN", "IDLE", "FAIL", "")
+
+
 def update_node(text: str, said: dict[str, str]) -> int:
-    """State=DRAIN with a Reason, and State=RESUME."""
-    state = said.pop("state", "").upper()
-    reason = said.pop("reason", "")
-    if said or state not in ("DRAIN", "RESUME", "UNDRAIN", "DOWN", ""):
+    """State=DRAIN or DOWN with a Reason, State=RESUME, UNDRAIN or IDLE, and Reason. What runs on a node that goes down
+    waits again."""
+    state, reason = said.pop("state", "").upper(), said.pop("reason", "")
+    if said:
+        raise Usage(f"scontrol: error: of a node only State and Reason can be changed here, not {next(iter(said))}")
+    if state not in _NODE_STATES:
         raise Usage(
-            f"scontrol: error: of a node only State=DRAIN|RESUME and Reason can be changed here, not {said or state}"
+            f"Invalid input: state={state.lower()}\nRequest aborted\n"
+            "Valid states are: NoResp DRAIN FAIL FUTURE RESUME POWER_DOWN POWER_UP UNDRAIN\n"
+            "Not all states are valid given a node's prior state"
         )
-    if state in ("DRAIN", "DOWN") and not reason:
+    if state in ("DRAIN", "DOWN", "FAIL") and not reason:
         raise Usage("You must specify a reason when DOWNING or DRAINING a node. Request denied")
     by = pwd.getpwuid(os.getuid()).pw_name
-    drains = state in ("DRAIN", "DOWN")
+    drains = state in ("DRAIN", "DOWN", "FAIL")
     annotations: Object = {
-        "slurm.phalanx.dev/reason": reason if drains else None,
-        "slurm.phalanx.dev/reason-by": by if drains else None,
-        "slurm.phalanx.dev/reason-at": times.moment(time.time()) if drains else None,
+        "slurm.phalanx.dev/reason": reason or None,
+        "slurm.phalanx.dev/reason-by": by if reason else None,
+        "slurm.phalanx.dev/reason-at": times.moment(time.time()) if reason else None,
     }
+    if state:
+        annotations[DOWN] = "true" if state == "DOWN" else None
     api = Api.open()
-    for name in expand(text):
+    change: Object = {"metadata": {"annotations": annotations}}
+    if state:
+        change["spec"] = {"unschedulable": drains or None}
+    for name in (names := expand(text)):
         try:
-            api.patch(
-                f"{NODES}/{name}", {"metadata": {"annotations": annotations}, "spec": {"unschedulable": drains or None}}
-            )
+            found = api.get(f"{NODES}/{name}")
+            away = found["spec"].get("unschedulable") or DOWN in (found["metadata"].get("annotations") or {})
+            if not away and state == "RESUME":
+                say("slurm_update error: Invalid node state specified")
+                return 1
+            if away or state:  # a reason is one for being away
+                api.patch(f"{NODES}/{name}", change)
         except Refused as error:
-            why = "Invalid node name specified" if error.code == 404 else error.message
-            say(f"slurm_update error: {why}")
+            whys = {404: "Invalid node name specified", 403: "Invalid user id"}
+            say(f"slurm_update error: {whys.get(error.code, error.message)}")
             return 1
+    if state == "DOWN":
+        _requeue_from(api, set(names))
     return 0
+
+
+def _requeue_from(api: Api, names: set[str]) -> None:
+    """Send back into the queue what runs on these nodes; what may not be requeued ends."""
+    there = [job for job in jobs(api) if job.state in ("RUNNING", "SUSPENDED") and names & set(job.nodes)]
+    for job in there:
+        if job.ask.requeue and job.ask.kind == BATCH:
+            running.requeue(api, job)
+    others = [job for job in there if not job.ask.requeue or job.ask.kind != BATCH]
+    cancel_all(api, others, lambda job, error: say(f"slurm_update error: {error}"), now=True)
 
 
 def update_partition(name: str, said: dict[str, str]) -> int:
     api = Api.open()
     here = site.load(api)
+    here.partitions = here.all  # the one that there is without a slurm.conf is written down
     partition = here.partition(name)
     if partition is None:
         raise Usage("slurm_update error: Invalid partition name specified")
@@ -89,6 +124,23 @@ def update_partition(name: str, said: dict[str, str]) -> int:
                 partition.max_nodes = None if value.upper() == "UNLIMITED" else count("MaxNodes", value)
             case _:
                 raise Usage(f"scontrol: error: Update of {key} is not supported by Phalanx (docs/guide/slurm.md)")
-    here.partitions = here.all
     site.store(api, here)
+    _look_again(api, partition)
     return 0
+
+
+_OF_PARTITION = ("PartitionDown", "PartitionTimeLimit")
+_ASIDE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobArrayTaskLimit")  # these are said first
+
+
+def _look_again(api: Api, partition: site.Partition) -> None:
+    """Hold the jobs of the partition that it now keeps waiting, and release those that it kept."""
+    for job in jobs(api, places=False):
+        if job.state != "PENDING" or job.ask.partition != partition.name or job.held:
+            continue
+        limit_min, now = job.ask.limit_min, job.reason if job.reason in _OF_PARTITION else ""
+        over = partition.max_min is not None and (limit_min is None or limit_min > partition.max_min)
+        wanted = "PartitionDown" if partition.state == "DOWN" else "PartitionTimeLimit" if over else ""
+        if wanted != now and job.reason not in _ASIDE:
+            change = {"metadata": {"annotations": {"phalanx.dev/hold": wanted or None}}}
+            api.within(job.namespace).patch(path_of(job.number, job.ask), change)

@@ -14,6 +14,7 @@ from phalanx.slurm.commands.cluster.configured import show_config, show_licenses
 from phalanx.slurm.control import reservations
 from phalanx.slurm.jobs import pages
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
+from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.view import Job, jobs
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Usage, say
@@ -77,7 +78,14 @@ def _show_jobs(text: str, oneline: bool, details: bool) -> int:
         raise Usage("scontrol_print_job error: Invalid job id specified") from None
     found = _all(api, Chosen(ids=ids))
     if ids and not found:
+        if ids[0].tasks is not None and jobs(api, [ids[0].number], places=False):
+            print(f"Job {text} not found")
+            return 0
         raise Usage("slurm_load_jobs error: Invalid job id specified")
+    if not any(one.tasks is not None for one in ids):
+        found = list(
+            shown_together(sorted(found, key=lambda job: (job.base, job.state != "PENDING", job.ask.task or 0)))
+        )
     if not found:
         print("No jobs in the system")
     for job in found:
