@@ -24,6 +24,7 @@ from phalanx.embedded.apiserver.auth.reviews import AUTHENTICATION, AUTHORIZATIO
 from phalanx.embedded.apiserver.endpoints import answers, parts
 from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter, delete_options
 from phalanx.embedded.apiserver.endpoints.listing import Reader
+from phalanx.embedded.apiserver.endpoints.paths.namesakes import Namesakes
 from phalanx.embedded.apiserver.endpoints.paths.public import Public
 from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import SlurmNumbers
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, PODS, ROOT, SlurmView
@@ -85,6 +86,7 @@ class Api:
         self.type_checking = TypeChecking(store, registry, self.writer)
         self.quota_usage = QuotaUsage(store, registry, self.writer)
         self._public, self._turns = Public(registry), FairQueue()
+        self._namesakes = Namesakes(store, registry, self._authorizer.may)
 
     def _guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
         """Refuse what a user may not write though he may write objects of the kind. Raises `ApiError` 403, 404."""
@@ -174,7 +176,9 @@ class Api:
             case "get":
                 return await self._get(target, request)
             case "list":
-                return await self.reader.show(target, request)
+                shown = await self.reader.show(target, request)
+                hints = self._namesakes.hints(target, request)
+                return replace(shown, warnings=hints) if hints else shown
             case "watch":
                 return self.reader.watch(target, request)
             case "create":
@@ -201,7 +205,9 @@ class Api:
         self.reader.check_version(request)
         stored = self.store.get(resource.key, target.namespace, target.name)
         if stored is None:
-            raise not_found(resource.group, resource.plural, target.name)
+            refusal = not_found(resource.group, resource.plural, target.name)
+            refusal.warnings = self._namesakes.hints(target, request)
+            raise refusal
         return answers.one(resource, request, stored)
 
     async def _create(self, target: Target, request: Request) -> Response:
@@ -336,4 +342,4 @@ def _accept(raw: RawRequest) -> tuple[Accept, ...]:
 def _refusal(raw: RawRequest, error: ApiError) -> Response:
     headers = ((b"retry-after", str(error.retry_after_s).encode()),) if error.retry_after_s is not None else ()
     media, body = negotiation.render(_accept(raw), error.status())
-    return Response(code=error.code, body=body, media=media, headers=headers)
+    return Response(code=error.code, body=body, media=media, headers=headers, warnings=error.warnings)

@@ -6,7 +6,7 @@ write          create, update, patch
 delete         delete, with grace, propagation and finalizers
 listing        get, list and watch
 subresources   what is beneath an object: logs, scale, binding, eviction
-paths          paths that name no object: version, health, discovery; what Slurm shows everybody
+paths          paths that name no object: version, health, discovery; namesakes; what Slurm shows everybody
 reconcilers    controllers that are the server's own: of definitions, policies, quotas
 bootstrap      what exists from the first start
 """

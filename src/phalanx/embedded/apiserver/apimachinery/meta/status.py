@@ -49,6 +49,7 @@ class ApiError(Exception):
         # None: the Status has no details; empty: it has an empty object, as those of unknown paths do.
         self.details = None if details is None else dict(details)
         self.retry_after_s = retry_after_s
+        self.warnings: tuple[str, ...] = ()
         self.metadata = dict(metadata or {})  # of the Status: `continue`, for a list that cannot go on as it was
 
     def status(self) -> dict[str, Any]:
