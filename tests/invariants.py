@@ -234,10 +234,17 @@ def tallied(account: QueueUsage) -> list[object]:
 
 
 def pool_of(cluster: Cluster) -> dict[Key, int]:
-    """Return what all nodes have, by flavor and resource: each node's amounts, added one by one."""
+    """Return what all nodes have, and all nodes that may be requested, by flavor and resource: each node's amounts,
+    added one by one."""
     flavors = [(flavor.name, set(flavor.labels)) for flavor in cluster.flavors.values()]
     pool: dict[Key, int] = {}
-    for node in cluster.columns:
+    groups = cluster.columns.groups.known.values()
+    more = (
+        each.template
+        for each in groups
+        for _ in range(each.max_nodes - sum(node.group == each.name for node in cluster.columns))
+    )
+    for node in (*cluster.columns, *more):
         of = ["", *(name for name, labels in flavors if labels <= set(node.labels))] if flavors else [""]
         for resource, amount in node.allocatable:
             for flavor in of:

@@ -16,11 +16,12 @@ from tests.kubectl import KUBECTL
 from tests.metrics.exposition import scrape, value
 
 pytestmark = pytest.mark.slow
+RARE = "rare=0,max=2,delay=1s,idle=1s,cpu=1,label:pool=rare"  # only for jobs that select it
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    machines = ("--local-cpu", "4", "--simulate-nodes", "2", "--node-gpu", "8")
+    machines = ("--local-cpu", "4", "--simulate-nodes", "2", "--node-gpu", "8", "--node-group", RARE)
     with started(tmp_path_factory.mktemp("up"), *machines, "--metrics-address", "127.0.0.1:0") as up:
         yield up
         up.stop()
@@ -152,6 +153,36 @@ def test_a_job_larger_than_any_node_waits_and_says_why(up: Up) -> None:
     assert "the largest node has 100" in page
     assert "1 of 1 that wait in queue default" in page
     up.kubectl("delete", "job", "huge")
+
+
+GANG = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: rare, labels: {phalanx.dev/queue: default}}
+spec:
+  parallelism: 2
+  completions: 2
+  template:
+    metadata: {annotations: {phalanx.dev/run-seconds: "0"}}
+    spec:
+      restartPolicy: Never
+      nodeSelector: {pool: rare}
+      containers: [{name: c, image: host, command: ["true"], resources: {requests: {cpu: "1"}}}]
+"""
+
+
+def test_nodes_of_a_group_come_for_a_gang_and_go_when_they_are_empty(up: Up, tmp_path: Path) -> None:
+    file = tmp_path / "gang.yaml"
+    file.write_text(GANG)
+    up.kubectl("apply", "-f", str(file))
+    up.kubectl("wait", "job/rare", "--for=condition=Complete", "--timeout=200s")
+    nodes = {pod["spec"]["nodeName"] for pod in json.loads(up.kubectl("get", "pods", "-o", "json"))["items"]}
+    assert {"rare-1", "rare-2"} <= nodes
+    assert "WaitingForNodes" in up.phalanx("explain", "rare").stdout
+    until(lambda: not json.loads(up.kubectl("get", "nodes", "-l", "pool=rare", "-o", "json"))["items"])
+    log = (up.data / "control-plane.log").read_text()
+    assert log.count("node group rare: requesting rare-1, rare-2 for default/rare") == 1
+    up.kubectl("delete", "job", "rare")
 
 
 def test_a_manifest_that_the_server_refuses_is_shown_at_its_line(up: Up, tmp_path: Path) -> None:

@@ -22,17 +22,19 @@ ALLOWED: dict[str, set[str]] = {
     "model": set(),
     "state": {"model"},
     "core": {"model", "state"},
+    "scaling": {"model", "state", "core"},
     "report": {"model", "state", "core"},
     "dialects": {"model", "client"},  # of client only its quantities
     "client": set(),
     "kube": {"model", "client", "dialects"},
     "simulator": {"model", "state"},
+    "providers": {"model", "client", "simulator"},  # of the simulator only how a provider may fail
     "ledger": {"model"},
     "embedded": {"client"},
     "webhook": {"client", "kube", "metrics", "embedded"},  # of embedded what an API server does with a policy
     "aggregation": {"client", "embedded", "webhook", "metrics"},  # of embedded discovery, of webhook its certificates
     "metrics": {"model", "state", "client"},  # of client its counts; a world around the world counts what happens
-    "loop": {"model", "state", "core"},
+    "loop": {"model", "state", "core", "scaling"},
     "dashboard": set(),
     "demo": {"client"},
     "slurm": {"client"},  # of client only what takes no time to import: kubeconfigs and quantities
@@ -50,7 +52,7 @@ OUTSIDE_WORLD = {
     *("time", "random", "os", "asyncio", "logging", "threading", "socket", "subprocess", "pathlib", "io"),
     *("tempfile", "uuid", "secrets", "aiohttp", "sqlite3", "multiprocessing", "datetime"),
 }
-PURE = {"model", "state", "core", "report", "dialects"}
+PURE = {"model", "state", "core", "scaling", "report", "dialects"}
 BANNED_NAME = re.compile(r"(^|_)(util|utils|helper|helpers|manager|common|misc|base)(_|$)")
 FILE_LINES, FUNCTION_LINES = 500, 60
 

@@ -6,7 +6,10 @@ A block that does not say `cycle` decides nothing. `read` makes steps of a file;
     node NAME cpu=4 memory=8Gi nvidia.com/gpu=2 label:zone=a taint:gpu=yes:NoSchedule unschedulable not-ready
         part-of=a (what is kept of node a, which says of itself what is left of it)
     nodes PREFIX COUNT …             the same COUNT times: PREFIX0, PREFIX1 …
-    gone NODE
+    gone NODE                        a node with `in=GROUP` is of a node group
+    group NAME max=4 min=1 price=2.5 delay=60 timeout=90 idle=300 cpu=4 label:zone=a     a node group; ungroup NAME
+    coming GROUP 2 from=0 expected=60 until=90      nodes that were requested before: GROUP-1, GROUP-2
+    failed GROUP GROUP-1 … text=no-quota            the provider cannot add these requested nodes
     queue NAME gang=off …            there is a queue `default` from the start; all options: settings.py
     unqueue NAME                     also: flavor, unflavor, reservation, unreserve, policy (settings.py)
     job NAME pods=4 cpu=1            one role, `worker`; or the roles follow, indented
@@ -44,7 +47,11 @@ from phalanx.model.event import (
     FlavorGone,
     FlavorSeen,
     NodeGone,
+    NodeGroupGone,
+    NodeGroupSeen,
+    NodesComing,
     NodeSeen,
+    NodesFailed,
     Occupied,
     Opened,
     QueueGone,
@@ -60,7 +67,7 @@ from phalanx.model.event import (
     Vacated,
 )
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group, Job, Outcome, Phase, Role, Slot
-from phalanx.model.node import Node, SliceLayer, Taint, TopologyRequest
+from phalanx.model.node import Node, NodeGroup, SliceLayer, Taint, TopologyRequest
 from phalanx.model.pod import Amounts, NodeTerm, Operator, Requirement, Shape, Toleration, amounts
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode
@@ -158,6 +165,10 @@ class Reader:
             "node": self.node,
             "nodes": self.nodes,
             "gone": lambda words: iter([NodeGone(words.next("the node"))]),
+            "group": self.group,
+            "ungroup": lambda words: iter([NodeGroupGone(words.next("the node group"))]),
+            "coming": self.coming,
+            "failed": self.failed,
             "queue": self.queue,
             "unqueue": lambda words: iter([QueueGone(words.next("the queue"))]),
             "flavor": lambda words: iter([FlavorSeen(settings.flavor(words.next("the flavor"), words))]),
@@ -211,6 +222,32 @@ class Reader:
                 )
             )
 
+    def group(self, words: Words) -> Iterator[Step]:
+        name = words.next("the node group's name")
+        yield NodeGroupSeen(
+            NodeGroup(
+                name=name,
+                max_nodes=int(words.option("max", "1000")),
+                min_nodes=int(words.option("min", "0")),
+                price_per_hour=float(words.option("price", "0")),
+                delay_s=float(words.option("delay", "60")),
+                timeout_s=float(words.option("timeout", "90")),
+                idle_s=float(words.option("idle", "300")),
+                template=self.described(name, words),
+            )
+        )
+
+    def coming(self, words: Words) -> Iterator[Step]:
+        group, count = words.next("the node group"), int(words.next("how many nodes"))
+        names = tuple(f"{group}-{number + 1}" for number in range(count))
+        times = (float(words.option(name, "0")) for name in ("from", "expected", "until"))
+        yield NodesComing(group, names, *times)
+
+    def failed(self, words: Words) -> Iterator[Step]:
+        group, text = words.next("the node group"), words.option("text", "")
+        names, words.rest = tuple(words.rest), []
+        yield NodesFailed(group, names, text)
+
     def described(self, name: str, words: Words) -> Node:
         taints = [word.rsplit(":", 1) for word in words.all("taint:")]
         return Node(
@@ -219,6 +256,7 @@ class Reader:
             taints=tuple(Taint(*pair(left), effect=effect) for left, effect in taints),
             unschedulable=words.flag("unschedulable"),
             ready=not words.flag("not-ready"),
+            group=words.option("in", ""),
             **placing.node(words),
             allocatable=words.amounts(pods=110),
         )

@@ -13,7 +13,18 @@ from phalanx.core.fold.fold import fold
 from phalanx.loop import step
 from phalanx.model.event import Event, QueueSeen
 from phalanx.model.job import Placement
-from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.plan import (
+    Action,
+    Nominate,
+    Place,
+    Plan,
+    Preempt,
+    ReleaseNodes,
+    RequestNodes,
+    Shrink,
+    Start,
+    Wait,
+)
 from phalanx.model.pod import format_amount
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
@@ -167,6 +178,10 @@ def line(cluster: Cluster, action: Action) -> str:
             return (
                 f"promise {job} {on_nodes(cluster, job, placements)}" if placements else f"promise {job} nothing more"
             )
+        case RequestNodes(job, group, nodes):
+            return f"request {' '.join(nodes)} of {group} for {job or 'its minimum'}"
+        case ReleaseNodes(_, group, nodes, late):
+            return f"{'give up' if late else 'release'} {' '.join(nodes)} of {group}"
 
 
 def on_nodes(cluster: Cluster, job: str, placements: Sequence[Placement]) -> str:

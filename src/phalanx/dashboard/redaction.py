@@ -34,6 +34,7 @@ _SENTENCES: Mapping[str, str] = {
     "Dependency": "another job that it depends on is not over",
     "DependencyNeverSatisfied": "the job that it depends on ended otherwise",
     "Preempting": "it is nominated to nodes that other jobs are leaving",
+    "WaitingForNodes": "nodes were requested for it and have not arrived",
     "Preempted": "it was preempted by another job",
 }
 _UNNAMED = "it waits; the sentence names jobs that you may not list"

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from phalanx.client.connection import ApiError, Connection
 from phalanx.kube.capacity.breaches import BreachRelist
@@ -35,12 +35,27 @@ from phalanx.kube.status.dialect_answers import DialectAnswers
 from phalanx.kube.status.usage import load_usage
 from phalanx.kube.write.effects import ApiEffects
 from phalanx.model.event import Event, OutcomeTold, Refused
-from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, ReleaseNodes, RequestNodes, Shrink, Start, Wait
 
 log = logging.getLogger(__name__)
 
-PAST_RUNS = 5000  # of jobs that are over, told when a scheduler starts
+PAST_RUNS = 5000  # the most ended jobs that are reported when a scheduler starts
 _MANY = 256  # what is more is done piece by piece, so that others get their turn
+
+
+class NodeProvisioning(Protocol):
+    """The node groups of a cluster, as `providers.provision` has them. `wake`: called when there are events."""
+
+    wake: Callable[[], None]
+
+    def events(self) -> Sequence[Event]:
+        """Return the events since the last call; first the groups."""
+
+    def apply(self, action: RequestNodes | ReleaseNodes) -> None:
+        """Execute the action in the background."""
+
+    async def run(self) -> None:
+        """Call the providers, until cancelled."""
 
 
 @asynccontextmanager
@@ -51,14 +66,20 @@ async def open_world(
     clock: Callable[[], float] = time.time,
     fence: Callable[[], float] | None = None,
     breaches: Callable[[], int] = lambda: 0,
+    nodes: NodeProvisioning | None = None,
 ) -> AsyncIterator[KubeWorld]:
-    """Yield a running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
+    """Yield a running world. Its first events describe the whole cluster.
+
+    `informers(kind)`: returns the running cache of a kind.
     `fence`: the event loop's time after which no write may be sent (`leader`); None: there is no other scheduler.
-    `breaches`: how many decisions broke a promise so far, such as the capacity of a node."""
+    `breaches`: returns how many decisions broke a promise so far, such as the capacity of a node.
+    `nodes`: the node groups; None: there are none."""
     settings = settings or KubeSettings()
     installed = await install_all(api, clock, settings.others)
     settings = replace(settings, dialects=settings.dialects - installed.unread)
     world = KubeWorld(api, informers, settings, clock, fence, installed, breaches)
+    if nodes is not None:
+        world.provide(nodes)
     async with asyncio.TaskGroup() as group:
         await world.sync()
         tasks = [group.create_task(run()) for run in world.writing()]
@@ -73,6 +94,8 @@ class KubeWorld:
     """A Kubernetes cluster as the `World` of `phalanx.loop`. `gangs`: all there are, by id. `installed`: what Phalanx
     found or brought here. Its key signs the records of starts and tells at a restart which of them are ours; without
     one, all count."""
+
+    nodes: NodeProvisioning | None = None
 
     def __init__(
         self,
@@ -135,6 +158,10 @@ class KubeWorld:
         self._out: list[Event] = []
         self._news = asyncio.Event()
 
+    def provide(self, nodes: NodeProvisioning) -> None:
+        """Let these node groups add and remove nodes."""
+        self.nodes, nodes.wake = nodes, self._wake
+
     async def sync(self) -> None:
         """Wait until every cache that decisions need was listed once and is routed, and it is known what was used in
         the past. Others get their turn meanwhile: the lease is kept."""
@@ -160,12 +187,14 @@ class KubeWorld:
                     self._wake()
 
     def writing(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """Return what is to run as long as this world is open."""
+        """Return the tasks that run as long as this world is open."""
         found = [self.effects.writer.run, self.effects.reporter.run]
         if self.caches.settings.dialects:
             found.append(self.look_for_more)
         if self.watch.capacity.dialects.dialects:
             found.append(self.answers.run)
+        if self.nodes is not None:
+            found.append(self.nodes.run)
         return found
 
     # --- World ----------------------------------------------------------------------------------------------------
@@ -177,6 +206,8 @@ class KubeWorld:
             self.watch.subscribe()
         _at_once(self._carry_out(), self.watch.read_again())
         self._define()
+        if self.nodes is not None:
+            self._out = [*self.nodes.events(), *self._out]  # a node is of a group that is known
         _at_once(self._recover())
         self._dirty.update(dict.fromkeys(self._timers.due(self._clock())))
         self._dirty.update(dict.fromkeys(self.watch.with_headroom()))
@@ -196,6 +227,10 @@ class KubeWorld:
         while self._decided:
             yield
             action = self._decided.popleft()
+            if isinstance(action, RequestNodes | ReleaseNodes):
+                if self.nodes is not None:
+                    self.nodes.apply(action)
+                continue
             gang = self.gangs.get(action.job)
             if gang is None:  # it went while it was decided; the next events say so
                 continue
@@ -268,7 +303,7 @@ class KubeWorld:
             adopt(gang, begun)
 
     def _see_foreign_pods(self) -> Iterator[None]:
-        """Yield what changed of the pods of others, told pod by pod."""
+        """Report the changes of foreign pods, pod by pod."""
         for event in self.watch.foreign_pods():
             self._tell(event)
             yield
@@ -344,14 +379,14 @@ def _without_collection() -> Iterator[None]:
 
 
 def _at_once(*steps: Iterator[None]) -> None:
-    """All of it, in one turn."""
+    """Run all steps at once."""
     for each in steps:
         for _ in each:
             pass
 
 
 async def _in_pieces(steps: Iterator[None], most_s: float = 0.02) -> None:
-    """All of it; after `most_s` seconds others get their turn."""
+    """Run all steps. After each `most_s` seconds other tasks may run."""
     clock = asyncio.get_running_loop().time
     began_s = clock()
     for _ in steps:

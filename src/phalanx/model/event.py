@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
-from phalanx.model.node import Flavor, Node, Reservation, Topology
+from phalanx.model.node import Flavor, Node, NodeGroup, Reservation, Topology
 from phalanx.model.pod import Amounts, HostPort, PodAffinityTerm
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
@@ -29,6 +29,41 @@ class NodeGone:
     """A node object was deleted. Its pods stay charged to the node until each of them is gone."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroupSeen:
+    """A node group is new or has changed."""
+
+    group: NodeGroup
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroupGone:
+    """A node group was deleted. Its nodes stay; nodes that have not arrived are expected no more."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodesComing:
+    """Nodes of a group were requested before the scheduler started, and have not arrived. Times are seconds since the
+    epoch, as in `plan.RequestNodes`."""
+
+    group: str
+    nodes: tuple[str, ...]
+    requested_s: float
+    expected_s: float
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodesFailed:
+    """The provider of the group cannot add these requested nodes. `text`: the provider's reason."""
+
+    group: str
+    nodes: tuple[str, ...]
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +258,10 @@ class Vacated:
 Event: TypeAlias = (
     NodeSeen
     | NodeGone
+    | NodeGroupSeen
+    | NodeGroupGone
+    | NodesComing
+    | NodesFailed
     | QueueSeen
     | QueueGone
     | FlavorSeen

@@ -9,6 +9,8 @@ groups is given one flavor of each; their names are then joined by `+`, which no
 
 *Reservation.* Nodes that are set aside for some time for certain jobs, or for maintenance (Slurm's advance
 reservations).
+
+*Node group.* Equal nodes that a provider adds and removes on request (a node group of the Cluster Autoscaler).
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ class Node:
     `ready`: False if the node accepts no pods.
     `used`: the measured usage, for load-aware scores; empty if it is not measured.
     `part_of`: the name of the real node, if this node is a reserved part of it; the real node is smaller by this
-    part."""
+    part.
+    `group`: the name of its node group; empty if no provider manages the node."""
 
     name: str
     allocatable: Amounts
@@ -76,6 +79,32 @@ class Node:
     zones: tuple[Zone, ...] = ()
     used: Amounts = ()
     part_of: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroup:
+    """A node group: equal nodes that a provider adds and removes on request.
+
+    `template`: a node of the group; its name has no meaning.
+    `min_nodes`, `max_nodes`: the bounds of the number of nodes. Requested nodes count.
+    `price_per_hour`: the price of one node, in any currency.
+    `delay_s`: the time after which a requested node is expected.
+    `timeout_s`: the time after which the request of a node has failed.
+    `idle_s`: the time after which an empty node is released."""
+
+    name: str
+    template: Node
+    min_nodes: int = 0
+    max_nodes: int = 1000
+    price_per_hour: float = 0.0
+    delay_s: float = 180.0
+    timeout_s: float = 900.0
+    idle_s: float = 600.0
+
+    def node(self, name: str) -> Node:
+        """Return a node of the group that has not arrived yet."""
+        return replace(self.template, name=name, group=self.name, ready=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,7 +79,35 @@ class Nominate(NamedTuple):
     until_s: float = 0.0  # the nomination is withdrawn at this time if the victims have not left
 
 
-Action: TypeAlias = Start | Place | Wait | Preempt | Shrink | Nominate
+class RequestNodes(NamedTuple):
+    """Nodes are requested from the provider of a node group. All times are in seconds since the epoch.
+
+    `job`: the job that needs the nodes; empty: the group has fewer nodes than its minimum.
+    `nodes`: names for the nodes. A provider that names nodes itself reports nodes of the group under other names.
+    `until_s`: the time after which nodes that have not arrived have failed."""
+
+    job: str
+    group: str
+    nodes: tuple[str, ...]
+    requested_s: float
+    expected_s: float
+    until_s: float
+
+
+class ReleaseNodes(NamedTuple):
+    """The provider removes these nodes of a group, which are empty, or cancels them, if they have not arrived.
+
+    `job`: always empty, because the nodes belong to no job.
+    `late`: True if the nodes did not arrive in time; no more are requested from the group for a while."""
+
+    job: str
+    group: str
+    nodes: tuple[str, ...]
+    late: bool = False
+
+
+JobAction: TypeAlias = Start | Place | Wait | Preempt | Shrink | Nominate
+Action: TypeAlias = JobAction | RequestNodes | ReleaseNodes
 
 # The names of actions in recordings and metrics. They stay the same if a class is renamed.
 ACTION_NAMES: Final[Mapping[type[Action], str]] = {
@@ -89,6 +117,8 @@ ACTION_NAMES: Final[Mapping[type[Action], str]] = {
     Preempt: "Preempt",
     Shrink: "Shrink",
     Nominate: "Promise",
+    RequestNodes: "RequestNodes",
+    ReleaseNodes: "ReleaseNodes",
 }
 
 

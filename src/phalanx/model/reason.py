@@ -45,6 +45,7 @@ class ReasonCode(StrEnum):
     ARRAY_LIMIT = "ArrayLimit"
     PREEMPTING = "Preempting"  # the job is nominated to nodes that victims are leaving
     PREEMPTED = "Preempted"  # the job ran and was preempted
+    WAITING_FOR_NODES = "WaitingForNodes"  # nodes were requested for the job, and have not arrived
     NO_DOMAIN = "NoDomain"  # no topology domain fits the job, although all nodes together would
     PLACEMENT_RULES = "PlacementRules"  # capacity is free, but affinity, spread, ports, devices or zones exclude it
     QUEUE_UNKNOWN = "QueueUnknown"

@@ -19,6 +19,7 @@ and preemption affect the forecast exactly as they will affect the decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from heapq import heappop, heappush
@@ -27,7 +28,7 @@ from typing import TypeAlias
 
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
-from phalanx.model.event import Event, Finished, Opened, Refused, Released, Submitted, Ticked
+from phalanx.model.event import Event, Finished, NodeSeen, Opened, Refused, Released, Submitted, Ticked
 from phalanx.model.job import Job, Outcome, Phase, Slot
 from phalanx.model.plan import Action, Plan, Preempt, Shrink, Start
 from phalanx.model.policy import Policy
@@ -195,7 +196,7 @@ class ForecastRun:
 
     def step(self, events: list[Event]) -> Plan:
         """Simulate one cycle; return its plan."""
-        fold(self.book, (Ticked(self.now_s), *events, *self.submitted(), *self.over()))
+        fold(self.book, (Ticked(self.now_s), *self.arrived(), *events, *self.submitted(), *self.over()))
         plan = decide(self.book, self.policy, self.now_s)
         fold_plan(self.book, plan)
         for action in plan.actions:
@@ -204,6 +205,13 @@ class ForecastRun:
                 if action.job in self.asked and action.job not in self.found:
                     self.found[action.job] = self.now_s, self.ended
         return plan
+
+    def arrived(self) -> Iterator[Event]:
+        """Yield the arrivals of requested nodes that are expected by `now_s`."""
+        for name, coming in list(self.book.columns.groups.coming.items()):
+            node = self.book.columns.node(name)
+            if coming.expected_s <= self.now_s and node is not None:
+                yield NodeSeen(replace(node, ready=True, unschedulable=False))
 
     def submitted(self) -> Iterator[Event]:
         """Yield the later jobs whose submission is due at `now_s`."""
@@ -229,6 +237,7 @@ class ForecastRun:
             times.append(plan.wake_s)
         if self.coming is not None:
             times.append(self.coming.submitted_s)
+        times += [node.expected_s for node in self.book.columns.groups.coming.values()]
         later = [at_s for at_s in times if self.now_s < at_s < inf]
         if not later:
             return False

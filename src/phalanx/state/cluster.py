@@ -199,6 +199,7 @@ class Cluster:
             self.pending.look_at_nodes()  # its amounts may also have fallen
 
     def remove_node(self, name: str) -> None:
+        self.columns.groups.forget(name)
         if self.columns.node(name) is not None:
             self.columns.remove(name)
             self.tree.pool_stale = True
@@ -291,7 +292,8 @@ class Cluster:
         return known
 
     def pool(self) -> dict[Key, int]:
-        """Return the capacity of all nodes, ready or not, by flavor and resource."""
+        """Return the capacity of all nodes, ready or not, and of nodes that may still be requested, by flavor and
+        resource."""
         facts, columns = self.columns.attributes, self.columns
         found: dict[Key, int] = {}
         for name, column in columns.allocatable.items():
@@ -299,6 +301,14 @@ class Cluster:
             for flavor in self.flavors.values():
                 rows = facts.labelled(flavor.labels)
                 found[flavor.name, name] = int(column[rows].sum())
+        sizes = columns.group_sizes() if columns.groups.known else {}
+        for group in columns.groups.known.values():
+            more, labels = max(0, group.max_nodes - sizes.get(group.name, 0)), set(group.template.labels)
+            flavors = ("", *(flavor.name for flavor in self.flavors.values() if labels.issuperset(flavor.labels)))
+            for name, amount in group.template.allocatable:
+                for flavor_name in flavors:
+                    key = flavor_name, name
+                    found[key] = found.get(key, 0) + more * amount
         return found
 
     def reason(self, job: str) -> Reason | None:

@@ -30,7 +30,7 @@ from phalanx.kube.leader.steady_clock import SteadyClock
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.queue_status import StatusSource, keep_queue_statuses
 from phalanx.kube.status.usage import keep_usage
-from phalanx.kube.world import KubeWorld, open_world
+from phalanx.kube.world import KubeWorld, NodeProvisioning, open_world
 from phalanx.ledger.accounted import Accounted
 from phalanx.ledger.store import Ledger
 from phalanx.metrics.collector import Leader, Scheduler
@@ -59,15 +59,17 @@ async def schedule(
     ledger: str | None = None,
     alone: Callable[[Mapping[str, Any]], bool] | None = None,
     views: Path | None = None,
+    nodes: NodeProvisioning | None = None,
 ) -> None:
     """As soon as no other leads (`leads` is called then), until cancelled. `alone`: which pods of the default scheduler
     are bound, too, each by itself, by their specs; None: another scheduler binds them. `record`: the recording that
     every step is added to. `metrics`: told what this process does. `admits`: told what makes Jobs ours in this cluster.
     `ledger`: the URL of the one in which every job is recorded. `views`: the
-    folder in which API groups of dialects are answered. Raises LeaseLost if another may lead, LedgerError."""
+    folder in which API groups of dialects are answered. `nodes`: the node groups. Raises LeaseLost if another may lead,
+    LedgerError."""
     async with leading(lease):
         leads()
-        await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone, views)
+        await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone, views, nodes)
 
 
 async def _lead(
@@ -81,13 +83,15 @@ async def _lead(
     ledger: str | None,
     alone: Callable[[Mapping[str, Any]], bool] | None,
     views: Path | None,
+    nodes: NodeProvisioning | None,
 ) -> None:
     cluster, policy = Cluster(), policies.policy
     clock = SteadyClock()
     settings = KubeSettings(default_queue=policy.default_queue, dialects=policies.dialects)
     if alone is not None:
         settings = replace(settings, alone=alone, sole=True)
-    async with open_world(connection, informers, settings, clock, lease.fence, lambda: len(cluster.breaches)) as world:
+    breaches = lambda: len(cluster.breaches)  # noqa: E731 (it is passed on, not called)
+    async with open_world(connection, informers, settings, clock, lease.fence, breaches, nodes) as world:
         admits(world.installed.admission)
         glance = Glance(cluster, now_s=clock)
         sight = seen(world, glance, informers, lease)

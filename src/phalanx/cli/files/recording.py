@@ -30,6 +30,7 @@ from phalanx.loop import decide_whole
 from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Action, Plan
 from phalanx.model.policy import Policy
+from phalanx.scaling.cycle import give_up, with_nodes
 from phalanx.state.cluster import Cluster
 
 FORMAT = {"phalanx recording": 1}
@@ -207,8 +208,15 @@ def decided(cluster: Cluster, step: Step) -> Plan:
     that one, so that one difference is not a hundred. Raises PhalanxError for what cannot have been."""
     try:
         fold(cluster, (PolicySeen(step.policy), Ticked(step.now_s), *step.events))
+        late = give_up(cluster, step.now_s)
         withdrawn, rest = decide_whole(cluster, step.policy, step.now_s)
-        plan = rest._replace(actions=(*withdrawn, *rest.actions))
+        if cluster.columns.groups.known:  # requests for nodes are decided on the state with the plan
+            ahead = cluster.copy()
+            fold_plan(ahead, rest)
+            rest = with_nodes(ahead, step.policy, step.now_s, rest)
+            known, then = cluster.columns.groups, ahead.columns.groups
+            known.idle_since_s, known.planned_s = dict(then.idle_since_s), then.planned_s
+        plan = rest._replace(actions=(*late, *withdrawn, *rest.actions))
         if step.actions is None or step.actions == plan.actions:
             fold_plan(cluster, rest)
         else:

@@ -116,6 +116,10 @@ class Machines:
     node_pods: Annotated[int, Parameter(validator=Number(gte=1))] = 110
     """Pods that each simulated node takes."""
 
+    node_group: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = ()
+    """Add a group of simulated nodes that are requested when jobs need them: a100-spot=0x8gpu,max=20,delay=3m,price=2.5
+    (docs/guide/autoscaling.md). May be repeated."""
+
     def __post_init__(self) -> None:
         """Raises PhalanxError for what cannot be: an amount that no machine can have, images that cannot be read."""
         for name in ("local_cpu", "local_memory", "node_cpu", "node_memory"):
@@ -134,6 +138,10 @@ class Machines:
             require_rdma(rdma_cards(), enforced=True)  # of cgroups the node itself knows more
         if self.user_quota is not None:
             parse_quota(self.user_quota)
+        if self.node_group:
+            from phalanx.cli.local.node_group import node_groups  # most starts have no group, and it is much to import
+
+            node_groups(self.node_group)
         if self.shared and os.geteuid() != 0:
             raise PhalanxError(
                 "--shared needs root, who alone can run pods as their users. Nothing was started. Start it as root "
@@ -145,7 +153,9 @@ class Machines:
         given = {name: value for name, value in asdict(self).items() if name not in _FLAGS and value is not None}
         paths = {name: getattr(self, name) for name in ("local_images", "device_plugins", "local_devices")}
         given |= {name: path.resolve() for name, path in paths.items() if path is not None}
+        groups = given.pop("node_group")
         said = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+        said += [f"--node-group={each}" for each in groups]
         return (
             *said,
             "--local-node" if self.local_node else "--no-local-node",

@@ -6,14 +6,21 @@ concern: those whose queue is treated in another way, or all, where nobody can t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Final
 
+from phalanx.core.fold import node_groups
 from phalanx.core.fold.charging import rebuild_tree
 from phalanx.model.event import (
     FlavorGone,
     FlavorSeen,
     NodeGone,
+    NodeGroupGone,
+    NodeGroupSeen,
+    NodesComing,
     NodeSeen,
+    NodesFailed,
     Occupied,
     PolicySeen,
     QueueGone,
@@ -27,6 +34,7 @@ from phalanx.model.event import (
     Vacated,
 )
 from phalanx.model.job import Job, Phase
+from phalanx.model.plan import ReleaseNodes, RequestNodes
 from phalanx.model.pod import bounded_amounts
 from phalanx.model.policy import BackfillOrder, Policy
 from phalanx.state.cluster import Cluster, time_limit_s
@@ -36,7 +44,7 @@ from phalanx.state.pending.cell_queue import Request
 
 def node_seen(cluster: Cluster, event: NodeSeen) -> None:
     """Take in a node that is new or changed."""
-    node = event.node
+    node = node_groups.arriving(cluster, event.node) if event.node.group else event.node
     known = cluster.columns.node(node.name)
     if known == node:
         return
@@ -219,3 +227,13 @@ def receive_queue_again(cluster: Cluster, queue: str) -> None:
                 cluster.pending.refresh(Request(job))
             for slot in record.open:
                 cluster.pending.refresh(Request(job, slot))
+
+
+OF_NODE_GROUPS: Final[dict[type[Any], Callable[[Cluster, Any], None]]] = {
+    NodeGroupSeen: node_groups.group_seen,
+    NodeGroupGone: node_groups.group_gone,
+    NodesComing: node_groups.nodes_requested,
+    NodesFailed: node_groups.nodes_failed,
+    RequestNodes: node_groups.nodes_requested,
+    ReleaseNodes: node_groups.nodes_released,
+}

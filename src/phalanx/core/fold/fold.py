@@ -52,7 +52,18 @@ from phalanx.model.event import (
     Vacated,
 )
 from phalanx.model.job import GangSize, Job, Outcome, Phase, Placement, Slot
-from phalanx.model.plan import Action, Findings, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.plan import (
+    Action,
+    Findings,
+    JobAction,
+    Nominate,
+    Place,
+    Plan,
+    Preempt,
+    Shrink,
+    Start,
+    Wait,
+)
 from phalanx.model.queue import HOUR_S
 from phalanx.model.reason import NEVER, SHORT
 from phalanx.state.classes import Gang
@@ -89,6 +100,8 @@ def fold_plan(cluster: Cluster, plan: Plan) -> None:
         pending.changed = cluster.tree.eased = False
     for action in plan.actions:
         TAKEN_IN_BY[type(action)](cluster, action)
+    if cluster.tree.pool_stale:
+        circumstance.tree_changed(cluster)
     if findings is not None and findings.version == pending.version:
         store_findings(cluster, findings)
 
@@ -366,7 +379,7 @@ def wait(cluster: Cluster, action: Wait) -> None:
         cluster.pending.refresh(Request(action.job))  # it can start some day after all: for that it needs a turn
 
 
-def decided_record(cluster: Cluster, action: Action) -> JobRecord:
+def decided_record(cluster: Cluster, action: JobAction) -> JobRecord:
     """The record of a job that we decided about: it must be there, and the move legal."""
     record = cluster.jobs.get(action.job)
     if record is None:
@@ -515,6 +528,7 @@ def check_roles(record: JobRecord, slots: Iterable[Slot | Placement]) -> None:
 TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {
     NodeSeen: circumstance.node_seen,
     NodeGone: circumstance.node_gone,
+    **circumstance.OF_NODE_GROUPS,
     QueueSeen: circumstance.queue_seen,
     QueueGone: circumstance.queue_gone,
     FlavorSeen: circumstance.flavors_changed,

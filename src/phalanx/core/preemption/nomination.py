@@ -11,6 +11,8 @@ placed there. Every cycle looks at every promise, before anything else is given 
   leave enough any more (one of them runs on, after a restart; a pod of others came): then the job is decided anew;
 - else kept, and the job says for whom it waits.
 
+A nomination to requested nodes is kept until all of them have arrived.
+
 A job that is withdrawn, or changed while it waits, has lost its promise by that (`core.fold.fold`). So has a pod that
 would grow a running job, and is not wanted any more: of such a job pods are promised room, and placed when it is free.
 """
@@ -83,12 +85,16 @@ class LeavingPods:
 def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: LeavingPods) -> NominationState:
     """Return the next step of a nomination."""
     columns = cluster.columns
-    rows = np.array(sorted({columns.row_of[node] for node in record.nominated.values()}), np.intp)
-    is_over = now_s >= record.nominated_until_s or fell_below(cluster, record)
-    if is_over or not columns.attributes.ready[rows].all():
+    coming, nodes = columns.groups.coming, set(record.nominated.values())
+    rows = np.array(sorted(columns.row_of[node] for node in nodes), np.intp)
+    there = [columns.row_of[node] for node in nodes if node not in coming] if coming else rows
+    is_over = now_s >= record.nominated_until_s or (len(there) == len(rows) and fell_below(cluster, record))
+    if is_over or not columns.attributes.ready[there].all():
         return NominationState.BROKEN
     if (closed := advance.rows_closed_now(cluster, record.job, now_s)) is not None and closed[rows].any():
         return NominationState.BROKEN
+    if len(there) < len(rows):
+        return NominationState.KEPT
     short = set(rows[columns.lowest_free(rows) < 0].tolist())
     if not any(is_overcommitted(cluster, row, nominated_later(cluster, record, row)) for row in short):
         if leaver_in_the_way(cluster, record):

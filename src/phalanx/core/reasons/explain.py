@@ -28,6 +28,7 @@ from phalanx.core.reasons import never as misfit
 from phalanx.core.reasons.consumers import CycleGrants
 from phalanx.core.reasons.no_capacity import a_pod, no_room, nodes, written
 from phalanx.model.job import Role
+from phalanx.model.node import NodeGroup
 from phalanx.model.pod import PODS, format_amount
 from phalanx.model.reason import Reason, ReasonCode, format_time
 from phalanx.state.classes import Demand, Gang
@@ -41,9 +42,38 @@ KEPT_NAMED = 3  # parts of nodes, in a sentence
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
     """Return the reason of a gang that was not placed. `granted`: the grants of this cycle so far."""
     near = misfit.no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None
-    if reason := never(cluster, draft, gang, near):
+    reason = (
+        never(cluster, draft, gang, near)
+        or near
+        or filtered.filtered_out(draft, gang, shortfall)
+        or no_room(cluster, draft, gang, shortfall, granted)
+    )
+    return with_failed_requests(cluster, gang, reason) if cluster.columns.groups.failed else reason
+
+
+def with_failed_requests(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
+    """Return the reason, which also names the node groups that could not add nodes for the gang."""
+    now_s, notes = cluster.now_s, []
+    for name, failed in cluster.columns.groups.failed.items():
+        if name in cluster.columns.groups.known and any(
+            holds(cluster.columns.groups.known[name], each) for each in gang.demands
+        ):
+            why = f" ({failed.text})" if failed.text else ""
+            notes.append(
+                f"{nodes(failed.nodes)} of {name}, requested at {format_time(failed.requested_s, now_s)}, did not "
+                f"arrive by {format_time(failed.failed_s, now_s)}{why}; nodes of {name} are requested again from "
+                f"{format_time(failed.retry_s, now_s)}"
+            )
+    if not notes:
         return reason
-    return near or filtered.filtered_out(draft, gang, shortfall) or no_room(cluster, draft, gang, shortfall, granted)
+    text = "; ".join([reason.text, *notes])
+    return Reason(code=reason.code, text=text, numbers=reason.numbers, more_nodes_help=reason.more_nodes_help)
+
+
+def holds(group: NodeGroup, demand: Demand) -> bool:
+    """Return whether a node of the group has the amounts that a pod of the demand requests."""
+    has = dict(group.template.allocatable)
+    return all(has.get(name, 0) >= amount for name, amount in demand.asks)
 
 
 def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None) -> Reason | None:

@@ -1,12 +1,13 @@
-"""The reasons of victims, and of nominated jobs that wait for their victims."""
+"""Reasons about nominations: why a victim was preempted, and for what a nominated job waits."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from phalanx.core.preemption.policy import KUEUE, PreemptionPolicy, PreemptionRule
-from phalanx.model.reason import LazyReason, Reason, ReasonCode
+from phalanx.model.reason import LazyReason, Reason, ReasonCode, format_time
 from phalanx.state.cluster import Cluster, JobRecord
 
 NAMED = 3  # jobs named in a sentence
@@ -70,8 +71,40 @@ def preempted_reason(rights: PreemptionPolicy, victim: JobRecord, rule: Preempti
     return LazyReason(ReasonCode.PREEMPTED, facts)
 
 
-def preemptor_reason(cluster: Cluster, record: JobRecord, leaving: Sequence[str]) -> Reason:
-    """Return the reason of a nominated job that has not started yet."""
+def nominated_reason(cluster: Cluster, record: JobRecord, leaving: Sequence[str], now_s: float) -> Reason:
+    """Return why a nominated job has not started yet: its nodes have not arrived, or its victims have not left."""
+    return waiting_for_nodes(cluster, record, now_s) or preemptor_reason(record, leaving)
+
+
+def waiting_for_nodes(cluster: Cluster, record: JobRecord, now_s: float) -> Reason | None:
+    """Return the reason of a job that is nominated to requested nodes; None if all nodes of the job have arrived."""
+    names = sorted({name for name in record.nominated.values() if name in cluster.columns.groups.coming})
+    if not names:
+        return None
+    requests = Counter(cluster.columns.groups.coming[name]._replace(is_seen=False) for name in names)
+    each = [
+        f"{nodes_text(count)} of {request.group}, requested at {format_time(request.requested_s, now_s)}, "
+        f"expected at {format_time(request.expected_s, now_s)}"
+        for request, count in sorted(requests.items())
+    ]
+    groups: Counter[str] = Counter()
+    for request, count in requests.items():
+        groups[request.group] += count
+    return Reason(
+        code=ReasonCode.WAITING_FOR_NODES,
+        text=f"waits for {'; and for '.join(each)}",
+        numbers={
+            "groups": dict(sorted(groups.items())),
+            "nodes": names,
+            "requested_s": min(request.requested_s for request in requests),
+            "expected_s": max(request.expected_s for request in requests),
+            "until_s": record.nominated_until_s,
+        },
+    )
+
+
+def preemptor_reason(record: JobRecord, leaving: Sequence[str]) -> Reason:
+    """Return why a nominated job has not started yet: its victims have not left."""
     nodes = sorted(set(record.nominated.values()))
     where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
     return Reason(
@@ -100,3 +133,8 @@ def jobs_text(jobs: Sequence[str]) -> str:
 def pods_text(count: int) -> str:
     """Return the number of pods as a part of a sentence."""
     return "1 pod" if count == 1 else f"{count} pods"
+
+
+def nodes_text(count: int) -> str:
+    """Return the number of nodes as sentences write it."""
+    return "1 node" if count == 1 else f"{count} nodes"

@@ -75,6 +75,7 @@ PEERS: dict[ReasonCode, Words] = {
     ReasonCode.ARRAY_LIMIT: Words(NO_TIME, NO_TIME, NO_TIME, "JobArrayTaskLimit"),
     ReasonCode.PREEMPTING: Words("WaitingForPreemptedWorkloads", NOT_ENOUGH, SENTENCE, "Resources"),
     ReasonCode.PREEMPTED: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, "Resources"),
+    ReasonCode.WAITING_FOR_NODES: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
     ReasonCode.NO_DOMAIN: Words("TopologyPlacementFailed", NOT_ENOUGH, SENTENCE, "Resources"),
     ReasonCode.PLACEMENT_RULES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "Constraints"),
     ReasonCode.QUEUE_UNKNOWN: Words("Misconfigured", NOT_ENOUGH, "QueueDoesNotExist", NEVER_TOLD),

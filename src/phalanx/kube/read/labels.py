@@ -57,6 +57,7 @@ ROLE_PREFERRED_CLOSENESS = "phalanx.dev/role-preferred-closeness"
 ROLE_SLICE = "phalanx.dev/role-slice"
 SUBGROUP = "phalanx.dev/subgroup"  # the group of roles that this member belongs to
 SUBGROUPS = "phalanx.dev/subgroups"  # what those groups are: JSON, see job_options.py
+NODE_GROUP = "phalanx.dev/node-group"  # on nodes: the node group that the node belongs to
 ZONES = "phalanx.dev/zones"  # on nodes: their NUMA zones and what each has, JSON (node.py)
 NUMA_ALIGNMENT = "phalanx.dev/numa-alignment"  # on pods (templates): `required` or `preferred`, from one NUMA zone
 GPU_FRACTION = "phalanx.dev/gpu-fraction"  # on pods (templates): part of a GPU, `0.5`

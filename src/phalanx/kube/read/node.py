@@ -12,7 +12,7 @@ import msgspec
 
 from phalanx.client.connection import Object
 from phalanx.client.quantity import QuantityError, amount, whole
-from phalanx.kube.read.labels import DEVICES, ZONES, read_json
+from phalanx.kube.read.labels import DEVICES, NODE_GROUP, ZONES, read_json
 from phalanx.model.node import Device, Node, Taint, Zone
 from phalanx.model.pod import Amounts, amounts
 
@@ -35,6 +35,7 @@ def read_node(obj: Object) -> Node:
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
         devices=_devices(meta),
         zones=_zones(meta),
+        group=(meta.get("labels") or {}).get(NODE_GROUP, ""),
     )
 
 

@@ -4,6 +4,7 @@ estimate     the run times that the scheduler is given
 agenda       the virtual clock, and the order of events at equal times
 disturbance  faults, drawn from a seed
 factory      the rate at which pods are created
+provider     adds and removes nodes of node groups, with faults, and keeps the bill
 listing      the true state of each job, and the list of everything with which a scheduler begins
 world        executes plans and reports events
 """

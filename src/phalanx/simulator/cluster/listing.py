@@ -88,13 +88,15 @@ def everything(
     reservations: Sequence[Reservation],
     jobs: Iterable[Live],
     outcomes: Mapping[str, Outcome],
+    groups: Iterable[Event] = (),
 ) -> Sequence[Event]:
-    """Return the events that describe the whole cluster: nodes, queues, reservations, started jobs, pending jobs, and
-    the outcomes of jobs on which pending jobs depend."""
+    """Return the events that describe the whole cluster: node groups (`groups`), nodes, queues, reservations, started
+    jobs, pending jobs, and the outcomes of jobs on which pending jobs depend."""
     started = [live for live in jobs if live.phase is not Phase.QUEUED]
     waiting = [live.job for live in jobs if live.phase is Phase.QUEUED]
     awaited = dict.fromkeys(after.job for job in waiting for after in job.after)
     return (
+        *groups,
         *(NodeSeen(node) for node in nodes),
         *(QueueSeen(queue) for queue in queues),
         *(ReservationSeen(reservation) for reservation in reservations),

@@ -11,6 +11,7 @@ In a run without faults:
 - An elastic job works at a rate equal to the fraction of its pods that it has. Its missing slots are open while it
   runs; released slots open again when they are free.
 - With `rounds`, every running job is saved, stopped and queued again whenever a job is submitted or ends.
+- Nodes of node groups come and go as the plans ask for them; `provider` has their faults and the bill.
 - With a `formula`, the formula computes a job's priority when the job is submitted.
 
 Each happening is one scheduling pass; `agenda` has their order. `disturbance` has the faults. A late event never
@@ -37,17 +38,19 @@ from phalanx.model.event import (
 )
 from phalanx.model.job import Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node, Reservation
-from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.plan import Place, Plan, Preempt, ReleaseNodes, RequestNodes, Shrink, Start, Wait
 from phalanx.model.pod import CPU
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.agenda import Agenda, Kind
-from phalanx.simulator.cluster.disturbance import Disturbance
+from phalanx.simulator.cluster.disturbance import Disturbance, Faults
 from phalanx.simulator.cluster.estimate import Estimator
 from phalanx.simulator.cluster.factory import Creation, Factory
 from phalanx.simulator.cluster.listing import Live, everything
+from phalanx.simulator.cluster.provider import NodeProvider
 from phalanx.simulator.schedule.schedule import Fate, Stint
 from phalanx.simulator.workload.formula import Formula
+from phalanx.simulator.workload.node_groups import SimulatedGroup
 from phalanx.simulator.workload.rounds import Rounds
 from phalanx.simulator.workload.workload import MILLI_CPU
 
@@ -78,6 +81,8 @@ class World:
         counted: tuple[str, int] = (CPU, MILLI_CPU),
         creation: Creation | None = None,
         reservations: Sequence[Reservation] = (),
+        groups: Sequence[SimulatedGroup] = (),
+        seed: int = 0,
     ) -> None:
         self.nodes, self.queues, self.reservations = {node.name: node for node in nodes}, queues, reservations
         self.estimator, self.disturbance, self.checkpoint_s = estimator, disturbance, checkpoint_s
@@ -106,6 +111,8 @@ class World:
         self._left = len(fates)
         if disturbance is not None:
             self._expect_faults(disturbance)
+        chance = Disturbance(Faults(), seed)
+        self.provider = NodeProvider(groups, self.nodes, self.agenda, chance, self._tell, self._lose)
 
     @property
     def now_s(self) -> float:
@@ -113,7 +120,7 @@ class World:
 
     def happenings(self) -> Iterator[Sequence[Event]]:
         """Yield the events of each scheduling pass in order; first the events that describe nodes and queues."""
-        yield everything(self.nodes.values(), self.queues, self.reservations, (), {})
+        yield everything(self.nodes.values(), self.queues, self.reservations, (), {}, self.provider.listing())
         agenda, rounds = self.agenda, self.rounds
         while (taken := agenda.take()) is not None:
             kind, what = taken
@@ -129,7 +136,7 @@ class World:
                 yield self._with_unheard((*events, *self._end_round(rounds)))
             elif events or (kind == Kind.WAKE and self._is_awaited()):
                 yield self._with_unheard(events)
-            if not self._left or (self.disturbance is not None and self._is_over()):
+            if not self._left or self.provider.is_hopeless or (self.disturbance is not None and self._is_over()):
                 return
         if self._unheard:
             yield self._with_unheard(())
@@ -141,6 +148,9 @@ class World:
     def apply(self, plan: Plan) -> None:
         """Apply the plan. An action for a job whose end is not yet reported to the scheduler has no effect."""
         for action in plan.actions:
+            if isinstance(action, RequestNodes | ReleaseNodes):
+                self.provider.apply(action)
+                continue
             live = self.live.get(action.job)
             if live is None:
                 continue
@@ -163,7 +173,8 @@ class World:
                 self.agenda.put(wake_s, Kind.WAKE, tuple)
 
     def close(self) -> None:
-        """End the run: record the allocations of running jobs up to now."""
+        """End the run: record the allocations of running jobs, and the bill, up to now."""
+        self.provider.close()
         for live in self.live.values():
             self._rework(live)
 
@@ -451,14 +462,18 @@ class World:
             self.agenda.put(self.now_s + after_s, Kind.RESTART, self._restart)
 
     def _lose_node(self, node: Node) -> Sequence[Event]:
-        """Fail the node. Each job with a pod on it stops as a whole and waits again."""
+        """Fail the node, and repair it later."""
         assert self.disturbance is not None
         self._mere_faults -= 1
-        del self.nodes[node.name]
         self.agenda.put(self.now_s + self.disturbance.down_s(node.name), Kind.NODE, partial(self._repair, node))
-        events = [*self._tell(node.name, NodeGone(node.name))]
+        return self._lose(node.name)
+
+    def _lose(self, node: str) -> Sequence[Event]:
+        """Remove the node. Each job with a pod on it stops as a whole and waits again."""
+        del self.nodes[node]
+        events = [*self._tell(node, NodeGone(node))]
         for live in list(self.live.values()):
-            if any(placed.node == node.name for placed in live.placed):
+            if any(placed.node == node for placed in live.placed):
                 saved_s = live.kept_s
                 events += self._go_back(live, live.number, NODE_LOST)
                 live.fruitless = live.fruitless + 1 if live.kept_s == saved_s else 0
@@ -483,7 +498,10 @@ class World:
         for live in self.live.values():
             if live.phase is Phase.QUEUED:
                 live.attempt = 0  # the new scheduler counts starts from 0
-        return everything(self.nodes.values(), self.queues, self.reservations, self.live.values(), self.outcomes)
+        return everything(
+            *(self.nodes.values(), self.queues, self.reservations, self.live.values(), self.outcomes),
+            self.provider.listing(),
+        )
 
     def _tell(self, subject: str, event: Event) -> Sequence[Event]:
         """Return the event if it is reported now; otherwise schedule its delivery and return nothing."""

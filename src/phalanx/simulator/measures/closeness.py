@@ -26,7 +26,7 @@ Gang = tuple[Job, Counter[str]]
 
 def closeness(schedule: Schedule) -> dict[str, Any]:
     """Return the measures; empty for a cluster of one node, or if no gang ran."""
-    nodes = schedule.workload.nodes
+    nodes = schedule.nodes
     gangs = list(started(schedule)) if len(nodes) > 1 else []
     if not gangs:
         return {}

@@ -38,7 +38,7 @@ def compaction(
 ) -> dict[str, float]:
     """Return the measures; empty for a cluster of one node, if no job ran, or if `stopped` returns True. `orders`: the
     number of random orders."""
-    nodes, jobs = schedule.workload.nodes, busiest(schedule)
+    nodes, jobs = schedule.nodes, busiest(schedule)
     if len(nodes) < 2 or not jobs:
         return {}
     anew = replace(policy, backfill=Backfill.GREEDY, default_queue=CELL)

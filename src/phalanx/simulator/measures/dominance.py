@@ -49,5 +49,5 @@ def asked(schedule: Schedule) -> list[str]:
     shapes = {role.shape for roles in every.values() for role in roles}
     names = {name for shape in shapes for name, amount in shape.requests if amount}
     names |= {shape.share.resource for shape in shapes if shape.share is not None}
-    there = {name for node in schedule.workload.nodes for name, amount in node.allocatable if amount}
+    there = {name for node in schedule.nodes for name, amount in node.allocatable if amount}
     return sorted((names & there) - {PODS})

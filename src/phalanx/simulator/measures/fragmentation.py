@@ -31,7 +31,7 @@ Free = dict[str, NDArray[np.float64]]  # resource -> the free amount of each nod
 
 def fragmentation(schedule: Schedule) -> dict[str, float]:
     """Return the measures; empty for a cluster of one node, on which pods are only counted."""
-    if len(schedule.workload.nodes) < 2 or not capacity(schedule):
+    if len(schedule.nodes) < 2 or not capacity(schedule):
         return {}
     counted, has = schedule.workload.counted, capacity(schedule) * schedule.workload.unit
     shapes, ratios = typical(schedule), beside(schedule)
@@ -91,7 +91,7 @@ def asks(shape: Shape, device_bytes: float) -> dict[str, float]:
 def sampled(schedule: Schedule) -> Iterator[Free]:
     """Yield the free amounts at evenly spaced times of the window."""
     since_s, until_s = window(schedule)
-    row_of = {node.name: row for row, node in enumerate(schedule.workload.nodes)}
+    row_of = {node.name: row for row, node in enumerate(schedule.nodes)}
     free = capacities(schedule)
     device_bytes = schedule.workload.device_bytes
     each = [[asks(role.shape, device_bytes) for role in fate.task.job.roles] for fate in schedule.fates]
@@ -113,7 +113,7 @@ def sampled(schedule: Schedule) -> Iterator[Free]:
 
 
 def capacities(schedule: Schedule) -> Free:
-    nodes = [dict(node.allocatable) for node in schedule.workload.nodes]
+    nodes = [dict(node.allocatable) for node in schedule.nodes]
     names = sorted({name for node in nodes for name in node})
     return {name: np.array([node.get(name, 0) for node in nodes], np.float64) for name in names}
 

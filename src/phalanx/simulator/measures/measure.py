@@ -15,6 +15,7 @@ from phalanx.simulator.measures.deadline import deadlines
 from phalanx.simulator.measures.dominance import dominance
 from phalanx.simulator.measures.fairness import fairness
 from phalanx.simulator.measures.fragmentation import fragmentation
+from phalanx.simulator.schedule.bill import bill
 from phalanx.simulator.schedule.schedule import Fate, Schedule
 from phalanx.simulator.schedule.statistic import mean, percentile
 from phalanx.simulator.schedule.sweep import capacity, held, sizes, spans, window
@@ -49,6 +50,7 @@ def measure(schedule: Schedule) -> dict[str, Any]:
         **dominance(schedule),
         **deadlines(schedule.fates),
         **stops(schedule),
+        **bill(schedule),
         **preemptions(schedule),
         "by_queue": by(schedule, [fate.task.queue for fate in schedule.fates]),
         "by_size": by(schedule, [size_class(size) for size in sizes(schedule)]),

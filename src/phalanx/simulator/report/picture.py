@@ -193,7 +193,7 @@ def look(schedule: Schedule, of: Sequence[str], names: Sequence[str], queued: Se
     """Return the closer look: the time around the longest queue, on the first `LOOK_NODES` used nodes."""
     since_s, until_s = stretch(schedule, queued)
     chosen = [stint for stint in schedule.stints if stint.end_s > since_s and stint.start_s < until_s]
-    rooms = {node.name: dict(node.allocatable) for node in schedule.workload.nodes}
+    rooms = {node.name: dict(node.allocatable) for node in schedule.nodes}
     used = sorted({placement.node for stint in chosen for placement in stint.placements})
     nodes = used[:LOOK_NODES]
     row_of = {node: row for row, node in enumerate(nodes)}

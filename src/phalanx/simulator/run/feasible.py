@@ -41,7 +41,8 @@ def never_fitting(workload: Workload, setup: Setup, step: Step) -> list[tuple[Ta
     cluster, queues = Cluster(), queues_of(setup, workload.tasks)
     limited = any(queue.per_job.wall_s is not None for queue in queues)
     policy = knowing(setup.policy, workload)
-    step(cluster, [*map(NodeSeen, workload.nodes), *map(QueueSeen, queues)], policy, 0.0, Nobody())
+    nodes = [*workload.nodes, *(node for each in workload.groups for node in each.nodes(each.group.max_nodes))]
+    step(cluster, [*map(NodeSeen, nodes), *map(QueueSeen, queues)], policy, 0.0, Nobody())
     answers: dict[Hashable, str] = {}
     found = []
     for task in queued(workload.tasks, setup):

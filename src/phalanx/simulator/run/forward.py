@@ -16,13 +16,13 @@ This is a forecast by time limits: if jobs end early, others start earlier. Noth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
-from phalanx.model.event import Event, Finished, Opened, Refused, Released, Started
+from phalanx.model.event import Event, Finished, NodeGone, NodeSeen, Opened, Refused, Released, Started
 from phalanx.model.job import Job, Outcome, Phase, Slot
-from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
+from phalanx.model.plan import Place, Plan, Preempt, ReleaseNodes, RequestNodes, Shrink, Start
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.agenda import Agenda, Kind
@@ -134,6 +134,8 @@ class Ahead:
     def beginning(self) -> Sequence[Event]:
         """Set up the course of every job in the cluster state; return the events that follow at once."""
         events: list[Event] = []
+        for name, coming in self.book.columns.groups.coming.items():
+            self._expect_node(name, coming.expected_s)
         for job, record in self.book.jobs.items():
             waits = record.phase in {Phase.QUEUED, Phase.STOPPING}
             waits |= record.phase is Phase.STARTING and not record.gang.enough(record.placed)
@@ -169,6 +171,11 @@ class Ahead:
                     self._tell_in(grace_s or 0.0, job, Refused(job, attempt, reason))
                 case Shrink(job, slots, _, _, grace_s):
                     self._call_in(grace_s or 0.0, job, partial(self._released, job, slots))
+                case RequestNodes(nodes=nodes, expected_s=expected_s):
+                    for name in nodes:
+                        self._expect_node(name, expected_s)
+                case ReleaseNodes(nodes=nodes):
+                    self._unheard += [NodeGone(name) for name in nodes if self.book.columns.node(name) is not None]
         at_s = plan.wake_s
         if at_s is not None and (at_s == self.now_s or (at_s > self.now_s and at_s != self._wake_s)):
             self._wake_s = at_s
@@ -179,6 +186,18 @@ class Ahead:
             if job in self.book.jobs:
                 self.courses[job].reason = self.book.reason(job)
         return Future(courses=self.courses, until_s=until_s, unlimited=tuple(self.unlimited))
+
+    # Nodes of groups
+
+    def _expect_node(self, name: str, expected_s: float) -> None:
+        """Let a requested node arrive when it is expected."""
+        self.agenda.put(expected_s, Kind.NODE, partial(self._arrive, name))
+
+    def _arrive(self, name: str) -> Sequence[Event]:
+        node = self.book.columns.node(name)
+        if node is None or name not in self.book.columns.groups.coming:
+            return ()
+        return (NodeSeen(replace(node, ready=True, unschedulable=False)),)
 
     # The beginning
 

@@ -52,19 +52,7 @@ def play(
     ends early and the schedule so far is returned."""
     fates = [Fate(index, task) for index, task in enumerate(queued(workload.tasks, setup))]
     queues = queues_of(setup, workload.tasks)
-    world = World(
-        fates,
-        workload.nodes,
-        queues,
-        estimator=estimator(estimates),
-        disturbance=Disturbance(faults, seed) if faults is not None else None,
-        checkpoint_s=checkpoint_s,
-        rounds=setup.rounds,
-        formula=setup.formula,
-        creation=setup.creation,
-        counted=(workload.counted, workload.unit),
-        reservations=workload.reservations,
-    )
+    world = world_of(workload, setup, fates, queues, estimates, seed, faults, checkpoint_s)
     policy = policy_for(setup, workload)
     found = Schedule(
         workload=workload,
@@ -78,6 +66,7 @@ def play(
         topologies=policy.topologies,
     )
     watched = Stopwatch(world)
+    found.rentals = world.provider.rentals
     found.decisions_s, found.cascades = watched.took_s, world.cascades
     began_s, cluster, era = time.perf_counter(), Cluster(), 0
     for events in world.happenings():
@@ -96,6 +85,34 @@ def play(
     world.close()
     keep_reasons(world, cluster)
     return found
+
+
+def world_of(
+    workload: Workload,
+    setup: Setup,
+    fates: Sequence[Fate],
+    queues: Sequence[Queue],
+    estimates: str,
+    seed: int,
+    faults: Faults | None,
+    checkpoint_s: float | None,
+) -> World:
+    """Return the simulated cluster of a run."""
+    return World(
+        fates,
+        workload.nodes,
+        queues,
+        estimator=estimator(estimates),
+        disturbance=Disturbance(faults, seed) if faults is not None else None,
+        checkpoint_s=checkpoint_s,
+        rounds=setup.rounds,
+        formula=setup.formula,
+        creation=setup.creation,
+        counted=(workload.counted, workload.unit),
+        reservations=workload.reservations,
+        groups=workload.groups,
+        seed=seed,
+    )
 
 
 def keep_reasons(world: World, cluster: Cluster) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from phalanx.model.job import Outcome, Placement
-from phalanx.model.node import Topology
+from phalanx.model.node import Node, Topology
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.simulator.workload.workload import Task, Workload
@@ -71,12 +71,22 @@ class Stint(NamedTuple):
     works: bool
 
 
+class Rental(NamedTuple):
+    """A node of a node group that was paid for: `price_per_hour` from `start_s` to `end_s`."""
+
+    node: Node
+    price_per_hour: float
+    start_s: float
+    end_s: float
+
+
 @dataclass(slots=True, kw_only=True)
 class Schedule:
     """The result of a run.
 
     `queues`, `topologies`: the queues and topologies of the run.
     `cascades`: for each preemption, the length of the chain of preemptions up to it.
+    `rentals`: the nodes of node groups that were paid for.
     `passes`: the number of scheduling passes. `decisions_s`: the time of each decision.
     `wall_s`: the elapsed time of the run on this machine. `peak_rss_bytes`: the peak memory of its process by then.
     `interrupted`: the run was stopped before its end."""
@@ -90,6 +100,7 @@ class Schedule:
     queues: Sequence[Queue] = ()
     default_queue: str = ""
     topologies: Sequence[Topology] = ()
+    rentals: Sequence[Rental] = ()
     passes: int = 0
     decisions_s: Sequence[float] = ()
     cascades: Sequence[int] = ()
@@ -97,6 +108,12 @@ class Schedule:
     peak_rss_bytes: int = 0
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Return all nodes that the cluster had at any time."""
+        rented = {rental.node.name: rental.node for rental in self.rentals}
+        return (*self.workload.nodes, *rented.values())
 
     def finished(self) -> Iterator[Fate]:
         return (fate for fate in self.fates if fate.end_s is not None)

@@ -58,9 +58,9 @@ def held(schedule: Schedule) -> list[float]:
 
 
 def capacity(schedule: Schedule) -> float:
-    """Return the capacity of the cluster."""
+    """Return the capacity of the cluster: of all nodes that it had at any time."""
     workload = schedule.workload
-    return sum(dict(node.allocatable).get(workload.counted, 0) for node in workload.nodes) / workload.unit
+    return sum(dict(node.allocatable).get(workload.counted, 0) for node in schedule.nodes) / workload.unit
 
 
 def window(schedule: Schedule) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """Workloads.
 
+node_groups  the node groups of a cluster, with the faults of their provider
 workload   jobs, their run times, and the cluster of a trace
 draw       distributions with the same numbers in every Python version
 rounds     preemption in rounds, by the remaining work of a job

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node, Reservation, Topology
 from phalanx.model.pod import CPU, PODS, DeviceShare, Shape, amounts
+from phalanx.simulator.workload.node_groups import SimulatedGroup
 
 GPU = "nvidia.com/gpu"
 MILLI_CPU = MILLI = 1000  # cpu is counted in millicores, shares of devices in thousandths
@@ -60,6 +61,7 @@ class Workload:
     `tasks`: in the order of their submission; at equal times in the order of the file.
     `topologies`: the topologies of the nodes, unless the policy has its own. `reservations`: advance reservations of
     the nodes.
+    `groups`: the node groups, whose nodes come and go.
     `counted`, `unit`: the counted resource, and its amount in one processor or GPU.
     `dropped`: (reason, number) of the records that are not jobs that ran. `faults`: unreadable records with their
     places."""
@@ -69,15 +71,21 @@ class Workload:
     nodes: tuple[Node, ...] = ()
     topologies: tuple[Topology, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    groups: tuple[SimulatedGroup, ...] = ()
     counted: str = CPU
     unit: int = MILLI_CPU
     dropped: tuple[tuple[str, int], ...] = ()
     faults: tuple[str, ...] = ()
 
     @property
+    def kinds(self) -> tuple[Node, ...]:
+        """Return the nodes, and a node of each group."""
+        return (*self.nodes, *(each.group.template for each in self.groups))
+
+    @property
     def device_bytes(self) -> float:
         """Return the mean memory of a device of the counted resource; 0 if it is unknown."""
-        devices = (device for node in self.nodes for device in node.devices if device.resource == self.counted)
+        devices = (device for node in self.kinds for device in node.devices if device.resource == self.counted)
         said = [device.memory_bytes for device in devices if device.memory_bytes]
         return sum(said) / len(said) if said else 0.0
 
@@ -130,7 +138,7 @@ def on_nodes(workload: Workload) -> Workload:
     """Divide the pods of jobs that only state a total amount, so that no pod requests more than the largest node
     has."""
     counted, unit = workload.counted, workload.unit
-    most = max((dict(node.allocatable).get(counted, 0) for node in workload.nodes), default=0) // unit * unit
+    most = max((dict(node.allocatable).get(counted, 0) for node in workload.kinds), default=0) // unit * unit
     return workload if not most else replace(workload, tasks=[divided(task, counted, most) for task in workload.tasks])
 
 

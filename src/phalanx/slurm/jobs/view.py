@@ -28,6 +28,7 @@ LIVE = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
 _REASONS = {
     "NoRoom": "Resources", "NoDomain": "Resources", "PlacementRules": "Resources", "Reserved": "Priority",
     "Preempting": "Resources", "Preempted": "Resources", "BehindHead": "Priority", "NeverFits": "BadConstraints",
+    "WaitingForNodes": "Resources",
     "NoNodeMatches": "BadConstraints", "QueueHeld": "PartitionDown", "QueueClosed": "PartitionInactive",
     "QueueLimit": "AssocGrpCpuLimit", "QueueQuota": "AssocGrpCpuLimit", "NeverWithinLimit": "AssocMaxCpuPerJobLimit",
     "UserLimit": "QOSMaxJobsPerUserLimit", "BeginTime": "BeginTime", "DeadlineMissed": "DeadLine",

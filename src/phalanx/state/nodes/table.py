@@ -13,6 +13,7 @@ writes use memoryviews, which are several times faster than indexing an array.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from phalanx.model.pod import Amounts, HostPort
 from phalanx.state.classes import AffinityClass, Demand
 from phalanx.state.nodes.attributes import NodeAttributes, extended
 from phalanx.state.nodes.devices import DeviceTable, device_use
+from phalanx.state.nodes.groups import NodeGroups
 from phalanx.state.nodes.pod_index import PodIndex
 from phalanx.state.nodes.score_cache import ScoreCache
 
@@ -32,7 +34,7 @@ FEW_FACTS = 1024  # attribute values; fewer are never forgotten
 
 
 class NodeTable:
-    """All nodes: rows by name, amounts per resource, attributes, devices, and the pods on them.
+    """All nodes: rows by name, amounts per resource, attributes, devices, the pods on them, and node groups.
 
     `allocatable`, `free`: resource -> column.
     `charges`: row -> number of pods that are charged to it.
@@ -53,6 +55,7 @@ class NodeTable:
         self.free: dict[str, NDArray[np.int64]] = {}
         self.attributes = NodeAttributes(self.capacity)
         self.devices = DeviceTable(self.capacity)
+        self.groups = NodeGroups()
         self.pod_index = PodIndex()
         self.scores = ScoreCache()
         self.tenants: dict[int, dict[Demand, int]] = {}
@@ -76,6 +79,10 @@ class NodeTable:
         """Return the node of that name; None if there is none."""
         row = self.row_of.get(name)
         return None if row is None else self.nodes[row]
+
+    def group_sizes(self) -> Counter[str]:
+        """Return the number of nodes of each node group. Requested nodes count."""
+        return Counter(node.group for node in self if node.group)
 
     def update(self, node: Node) -> int:
         """Write a node that is new or changed; return its row."""
@@ -223,7 +230,7 @@ class NodeTable:
             self.devices.copy(),
             self.pod_index.copy(),
         )
-        other._most_facts = self._most_facts
+        other._most_facts, other.groups = self._most_facts, self.groups.copy()
         other._take(column.copy() for column in self.free.values())
         return other
 

@@ -13,9 +13,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import time
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import uvloop
@@ -26,6 +28,7 @@ from phalanx.cli.cluster.scheduling import schedule
 from phalanx.cli.files.policy_file import DIALECTS, Settings, settings_of
 from phalanx.cli.local.data_directory import DataDirectory
 from phalanx.cli.local.local_cluster import Machines, keep_logs_s
+from phalanx.cli.local.node_group import node_groups
 from phalanx.cli.terminal.output import log_to_stderr
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
@@ -53,6 +56,8 @@ from phalanx.kube.read.node import read_node
 from phalanx.ledger.store import url_of
 from phalanx.metrics.collector import Scheduler
 from phalanx.metrics.serving import address
+from phalanx.providers.provision import Provisioning
+from phalanx.providers.simulated import SimulatedProvider
 from phalanx.slurm.cluster.admission import owner_objects
 
 IDENTITY = "phalanx-up"
@@ -112,6 +117,7 @@ async def _run_all(
         await install_operators(connection)  # before the scheduler asks which kinds there are
         await asyncio.gather(*(install_dialect(connection, dialect) for dialect in FRAMED.values()))
         await retire(connection, machines.simulate_nodes)
+        nodes = _node_groups(connection, machines, group)
         for part in _companions(connection, informers, directory, machines):
             group.create_task(part)
         group.create_task(_say_ready(informers, machines))
@@ -125,7 +131,17 @@ async def _run_all(
             ledger=url_of(directory.ledger),
             alone=_is_bound_here,
             views=directory.views,
+            nodes=nodes,
         )
+
+
+def _node_groups(connection: Connection, machines: Machines, group: asyncio.TaskGroup) -> Provisioning | None:
+    """Return the simulated node groups; None if there are none."""
+    groups = node_groups(machines.node_group)
+    if not groups:
+        return None
+    provider = SimulatedProvider(connection, groups, group, Random())
+    return Provisioning([(each.group, provider) for each in groups], time.time)
 
 
 def _is_bound_here(spec: Mapping[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from phalanx.dialects.schema.recording import written
 from phalanx.errors import PhalanxError
 from phalanx.model.event import Event
 from phalanx.model.job import Placement
-from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, ReleaseNodes, RequestNodes, Shrink, Start, Wait
 from phalanx.model.reason import format_time
 from phalanx.state.cluster import Cluster
 
@@ -174,6 +174,10 @@ def action_line(action: Action) -> str:
             return f"shrink {job} by {len(slots)} for {by}: {reason.text}"
         case Nominate(job, placements):
             return f"promise {job} {where(placements) or 'nothing more'}"
+        case RequestNodes(job, group, nodes):
+            return f"request {counted(len(nodes), 'node')} of {group} for {job or 'its minimum'}"
+        case ReleaseNodes(_, group, nodes, late):
+            return f"{'give up' if late else 'release'} {counted(len(nodes), 'node')} of {group}: {', '.join(nodes)}"
 
 
 def where(placements: tuple[Placement, ...]) -> str:

@@ -66,6 +66,7 @@ def simulate(
 
         phalanx simulate KTH-SP2-1996-2.1-cln.swf --policy fifo easy easy-sjbf
         phalanx simulate philly.csv --cluster 128x8 --policy fair
+        phalanx simulate mine.yaml --cluster 2x8 --node-group spot=0x8gpu,max=20,delay=3m,price=2.5
         phalanx simulate mine.yaml --policy mine-today.yaml mine-tomorrow.yaml --seeds 10
         phalanx simulate mine.yaml --policy easy wfp3.py
         phalanx simulate mine.swf --tune best.yaml --trials 100 --max-wait 3d

@@ -46,9 +46,11 @@ from phalanx.simulator.run.play import play, policy_for
 from phalanx.simulator.schedule.schedule import Schedule
 from phalanx.simulator.schedule.sweep import window
 from phalanx.simulator.workload.generate import generated, scaled, shaken
+from phalanx.simulator.workload.node_groups import SimulatedGroup
 from phalanx.simulator.workload.workload import Task, Workload, gpu_nodes, machine, on_nodes
 
 MOST_NODES = 1_000_000
+MOST_NAMES = 10_000  # nodes of a group
 LOOK_S = 0.2
 
 
@@ -58,6 +60,7 @@ class Source:
 
     trace: Path
     cluster: str = ""
+    groups: tuple[SimulatedGroup, ...] = ()
     processors: int | None = None
     on_error: OnError = OnError.STOP
     follow: bool = False
@@ -112,13 +115,29 @@ def workload_of(source: Source, seed: int) -> Workload:
         found = found if source.trace.suffix in SUFFIXES else on_nodes(found)
     if source.processors:
         found = replace(found, nodes=(machine(source.processors),))
-    if not found.nodes:
+    if source.groups:
+        found = with_groups(found, source)
+    if not found.kinds:
         raise PhalanxError(
             f"{source.trace}: nothing says what cluster this is to run on.\n"
             "Say it with --cluster: a file, or for instance 8x8 (nodes times GPUs)."
         )
     _check_reservations(found)
     return found if source.inflate is None else inflated(found, source.inflate, seed)
+
+
+def with_groups(workload: Workload, source: Source) -> Workload:
+    """Return the workload on a cluster with node groups. Without --cluster and --processors, all nodes of a log's
+    cluster are nodes of groups. Raises PhalanxError."""
+    if source.inflate is not None:
+        raise PhalanxError("--inflate fills a cluster of fixed size: leave out --node-group, or --inflate")
+    own = source.trace.suffix in SUFFIXES
+    fixed = workload.nodes if own or source.cluster or source.processors else ()
+    found = replace(workload, nodes=fixed, groups=source.groups)
+    names = {node.name for node in fixed} & {node.name for each in source.groups for node in each.nodes(MOST_NAMES)}
+    if names:
+        raise PhalanxError(f"the cluster has a node {min(names)}, as a node group would name it: rename the group")
+    return found if own else on_nodes(found)
 
 
 def placed_on(workload: Workload, site: Site) -> Workload:
@@ -161,8 +180,8 @@ def _as_written(source: Source, seed: int) -> Workload:
 
 
 def _size(source: Source) -> int | None:
-    """A log whose header says no size can be played on a cluster that is given."""
-    return 1 if source.cluster else None
+    """A log whose header says no size can be played on a cluster, or node groups, that are given."""
+    return 1 if source.cluster or source.groups else None
 
 
 def _own(source: Source, seed: int) -> Workload:

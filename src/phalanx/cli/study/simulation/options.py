@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from phalanx.cli.local.node_group import node_groups
 from phalanx.cli.study.simulation.cells import Source
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
@@ -38,6 +39,10 @@ class Given:
 
     cluster: str = ""
     """Nodes: a file, or for instance 8x8 (eight nodes of eight GPUs)."""
+
+    node_group: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = ()
+    """Node groups, whose nodes are requested when jobs need them: a100-spot=0x8gpu,max=20,delay=3m,price=2.5
+    (docs/guide/autoscaling.md)."""
 
     processors: Annotated[int | None, Parameter(validator=Number(gte=1, lte=100_000_000))] = None
     """The size of a log's machine, instead of what its header says."""
@@ -69,6 +74,7 @@ class Given:
         return Source(
             trace=trace,
             cluster=self.cluster,
+            groups=node_groups(self.node_group),
             processors=self.processors,
             on_error=self.on_error,
             follow=self.follow,

@@ -40,6 +40,8 @@ COLUMNS = (
 OF_ENDED = {measure for _, measure, _ in COLUMNS} - {"jobs", "utilisation"}  # of no job there is no mean
 SPEED = ("JOBS/S", "jobs_per_s", "{:,.0f}")  # the last
 IF_ANY = (
+    ("BILL", "bill", "{:,.2f}"),
+    ("PAID USED", "paid_use_ratio", "{:.1%}"),
     ("MISSED", "deadline_miss_ratio", "{:.1%}"),
     ("VALUE", "value_attained_ratio", "{:.1%}"),
     ("UNFAIR", "fair_start_miss_ratio", "{:.1%}"),
@@ -239,7 +241,7 @@ def _write_swf(schedule: Schedule, out: TextIO) -> None:
     users, groups = _numbered(task.job.user for task in tasks), _numbered(task.job.group for task in tasks)
     queues = _numbered(task.queue for task in tasks)
     out.write(f"; Version: 2.2\n; MaxJobs: {len(tasks)}\n; MaxRecords: {len(tasks)}\n")
-    out.write(f"; MaxNodes: {len(workload.nodes)}\n; MaxProcs: {int(capacity(schedule))}\n")
+    out.write(f"; MaxNodes: {len(schedule.nodes)}\n; MaxProcs: {int(capacity(schedule))}\n")
     for kind, numbers in (("Queue", queues), ("Note: user", users), ("Note: group", groups)):
         out.writelines(f"; {kind}: {number} {name}\n" for name, number in numbers.items() if str(number) != name)
     out.write(f"; Note: simulated by Phalanx, policy {schedule.policy}, {schedule.estimates}\n")

@@ -54,7 +54,7 @@ class Intake:
                 self.telling.granted(record.gang, request.job, placements)
             else:
                 leavers = nomination.leavers(record, self.state.leaving)
-                self.telling.tell(record, preempted.preemptor_reason(self.cluster, record, leavers))
+                self.telling.tell(record, preempted.nominated_reason(self.cluster, record, leavers, self.now_s))
 
     def hindered(self, record: JobRecord) -> bool:
         """Return whether the job, which is nominated, waits and is not eligible any more."""

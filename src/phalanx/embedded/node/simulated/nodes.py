@@ -35,7 +35,7 @@ from phalanx.embedded.node.pod.admission import Rejection, admit
 from phalanx.embedded.node.pod.demand import GPU, Amounts, demand
 from phalanx.embedded.node.pod.status import TERMINAL, at, rejected
 from phalanx.embedded.node.simulated.gangs import Gangs
-from phalanx.embedded.node.simulated.stages import Ending, ending, is_fake
+from phalanx.embedded.node.simulated.stages import Ending, ending, is_fake, is_provided
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +63,12 @@ def _name(number: int) -> str:
 
 @dataclass(slots=True)
 class _Node:
-    """`fake`: somebody made it for KWOK, and it goes when they delete it."""
+    """A simulated node. `made`: another program made its Node object, and the node is gone when that is deleted.
+    `fake`: it was made for KWOK, so its pods end as KWOK's stages have it."""
 
     object: Object
     allocatable: Amounts
+    made: bool = False
     fake: bool = False
     used: Amounts = field(default_factory=dict)
 
@@ -142,17 +144,18 @@ class SimulatedNodes:
                 await asyncio.sleep(_RETRY_S)
 
     def _take_node(self, change: Change) -> None:
-        """A node for KWOK is played from when it is there."""
+        """Play a node that was made for KWOK, or by a simulated provider, as soon as its object exists."""
         node = change.new or change.old
         assert node is not None
         name = node["metadata"]["name"]
         if change.new is None:
-            if name in self._nodes and self._nodes[name].fake:
+            if name in self._nodes and self._nodes[name].made:
                 del self._nodes[name]
-        elif name not in self._nodes and is_fake(node):
+        elif name not in self._nodes and (is_fake(node) or is_provided(node)):
             resources = (node.get("status") or {}).get("allocatable") or _FAKE
             resources = {key: str(text) for key, text in resources.items()}
-            self._nodes[name] = _Node(node, {key: amount(key, text) for key, text in resources.items()}, fake=True)
+            self._nodes[name] = _Node(node, {key: amount(key, text) for key, text in resources.items()})
+            self._nodes[name].made, self._nodes[name].fake = True, is_fake(node)
             self._push(lambda: self._play(node, resources))
 
     async def _play(self, node: Object, resources: Mapping[str, str]) -> None:
@@ -174,7 +177,7 @@ class SimulatedNodes:
             begun_s = time.monotonic()
             for position, (name, node) in enumerate(list(self._nodes.items()), 1):
                 try:
-                    if not node.fake and name not in self._known.objects:
+                    if not node.made and name not in self._known.objects:
                         node.object = await self._register(name)
                     await self._renew(name, node.object)
                 except ApiError as error:

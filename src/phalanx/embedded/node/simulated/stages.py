@@ -20,6 +20,7 @@ from phalanx.client.connection import Object
 
 RUN_SECONDS: Final = "phalanx.dev/run-seconds"
 FAKE_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # annotation of nodes that KWOK plays
+PROVIDED_NODE: Final = "phalanx.dev/simulated-node"  # annotation of nodes of simulated node groups
 _COMPLETE: Final = "pod-complete.stage.kwok.x-k8s.io"
 _FAIL: Final = "pod-container-running-failed.stage.kwok.x-k8s.io"
 _FAIL_AFTER_S: Final = 1.0
@@ -44,6 +45,11 @@ def is_fake(node: Object) -> bool:
     """Return whether the node is one that KWOK would play."""
     key, value = FAKE_NODE
     return (node["metadata"].get("annotations") or {}).get(key) == value
+
+
+def is_provided(node: Object) -> bool:
+    """Return whether the node was made by a simulated provider of a node group."""
+    return (node["metadata"].get("annotations") or {}).get(PROVIDED_NODE) == "true"
 
 
 def ending(pod: Object, *, fake: bool) -> Ending | None:

@@ -1,0 +1,199 @@
+"""Node groups: fold their descriptions, requests for nodes, arrivals and failures into the state.
+
+A provider may give a requested node another name than its placeholder. So a new node of a group takes over the
+placeholder that was requested first, with all nominations to it. A node that is not as its group's template promises
+keeps no nomination: the job is decided again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from phalanx.core.fold.charging import nominate, settle_charge, withdraw_nomination
+from phalanx.model.event import NodeGroupGone, NodeGroupSeen, NodesComing, NodesFailed
+from phalanx.model.job import Phase, Placement, Slot
+from phalanx.model.node import Device, Node, NodeGroup
+from phalanx.model.plan import ReleaseNodes, RequestNodes
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.nodes.groups import ComingNode, FailedRequest, has_arrived
+from phalanx.state.pending.cell_queue import ROOM, UNTOLD, Request
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 1800.0  # as the Cluster Autoscaler's back-off
+
+
+def group_seen(cluster: Cluster, event: NodeGroupSeen) -> None:
+    """Fold a node group that is new or changed."""
+    group = event.group
+    if cluster.columns.groups.known.get(group.name) != group:
+        cluster.columns.groups.known[group.name] = group
+        cluster.columns.groups.failed.pop(group.name, None)
+        cluster.tree.pool_stale = True
+
+
+def group_gone(cluster: Cluster, event: NodeGroupGone) -> None:
+    """Fold the end of a node group. Its requested nodes are expected no more."""
+    if cluster.columns.groups.known.pop(event.name, None) is None:
+        return
+    cluster.columns.groups.failed.pop(event.name, None)
+    cluster.tree.pool_stale = True
+    for name, coming in list(cluster.columns.groups.coming.items()):
+        if coming.group == event.name and not coming.is_seen:
+            cluster.remove_node(name)
+
+
+def nodes_requested(cluster: Cluster, item: RequestNodes | NodesComing) -> None:
+    """Add a placeholder for each requested node that has not arrived."""
+    group = cluster.columns.groups.known.get(item.group)
+    if group is None:
+        return
+    for name in item.nodes:
+        if cluster.columns.node(name) is None:
+            cluster.columns.groups.coming[name] = ComingNode(
+                item.group, item.requested_s, item.expected_s, item.until_s
+            )
+            cluster.update_node(group.node(name))
+
+
+def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
+    """Fold the release of nodes: empty nodes accept no pods from now on, and requested nodes are expected no more."""
+    if action.late:
+        note_failure(cluster, action.group, action.nodes, "")
+    for name in action.nodes:
+        node = cluster.columns.node(name)
+        coming = cluster.columns.groups.coming.pop(name, None)
+        if coming is not None and not coming.is_seen:
+            cluster.remove_node(name)
+        elif node is not None:
+            cluster.columns.groups.releasing[name] = None
+            cluster.update_node(replace(node, unschedulable=True))
+
+
+def nodes_failed(cluster: Cluster, event: NodesFailed) -> None:
+    """Fold the provider's answer that it cannot add these nodes."""
+    names = [name for name in event.nodes if name in cluster.columns.groups.coming]
+    note_failure(cluster, event.group, names, event.text)
+    for name in names:
+        cluster.remove_node(name)
+
+
+def note_failure(cluster: Cluster, group: str, nodes: Sequence[str], text: str) -> None:
+    """Note that requested nodes of the group did not arrive. No nodes are requested from the group for a while, twice
+    as long after each further failure."""
+    coming = [cluster.columns.groups.coming[name] for name in nodes if name in cluster.columns.groups.coming]
+    if coming:
+        note_failed(cluster, group, coming, text)
+
+
+def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text: str) -> None:
+    """Note that these requests of the group failed."""
+    before = cluster.columns.groups.failed.get(group)
+    times = 1 if before is None else before.times + (before.retry_s <= cluster.now_s)
+    pause_s = min(FIRST_PAUSE_S * 2.0 ** min(times - 1, 8), LONGEST_PAUSE_S)
+    more = before.nodes if before is not None and before.failed_s == cluster.now_s else 0
+    cluster.columns.groups.failed[group] = FailedRequest(
+        len(coming) + more,
+        min(each.requested_s for each in coming),
+        cluster.now_s,
+        cluster.now_s + pause_s,
+        times,
+        text,
+    )
+    explain_again(cluster)
+
+
+def explain_again(cluster: Cluster) -> None:
+    """Let the next cycle explain anew all requests without capacity, because their reasons name failed requests."""
+    pending = cluster.pending
+    for found in pending.classes:
+        if found is not None:
+            found.reason = None
+    for line in pending.lines.values():
+        if pending.cells.told[line.cell] == ROOM:
+            pending.cells.told[line.cell], line.reason = UNTOLD, None
+    pending.changed = True
+
+
+def arriving(cluster: Cluster, node: Node) -> Node:
+    """Return the node of a group as the state keeps it. A new node takes over a placeholder of its group."""
+    groups = cluster.columns.groups
+    if node.name in groups.releasing:
+        node = replace(node, unschedulable=True)
+    group = groups.known.get(node.group)
+    if group is None:
+        return node
+    if node.name not in groups.coming and cluster.columns.node(node.name) is None:
+        placeholder = next((name for name, each in groups.coming.items() if awaits(each, node)), None)
+        if placeholder is not None:
+            take_over(cluster, group, placeholder, node)
+    if (coming := groups.coming.get(node.name)) is not None:
+        groups.coming[node.name] = coming._replace(is_seen=True)
+        if has_arrived(group, node):
+            del groups.coming[node.name]
+            cluster.update_node(node)
+            welcome(cluster, group, node, coming)
+    return node
+
+
+def welcome(cluster: Cluster, group: NodeGroup, node: Node, coming: ComingNode) -> None:
+    """Compare a node that has arrived with its group's template. If the node lacks what its nominated jobs need, the
+    group pauses, so that it does not add one useless node after the other."""
+    lacks = sorted(f"{key}={value}" for key, value in set(group.template.labels) - set(node.labels))
+    if not lacks and cluster.columns.least_free(cluster.columns.row_of[node.name]) >= 0:
+        cluster.columns.groups.failed.pop(group.name, None)
+        return
+    text = f"node {node.name} " + (f"lacks the label {lacks[0]}" if lacks else "has less than the group's template")
+    withdraw_nominations(cluster, node.name)
+    note_failed(cluster, group.name, [coming], text)
+
+
+def awaits(coming: ComingNode, node: Node) -> bool:
+    """Return whether the requested node is a placeholder for such a node."""
+    return coming.group == node.group and not coming.is_seen
+
+
+def take_over(cluster: Cluster, group: NodeGroup, placeholder: str, node: Node) -> None:
+    """Replace the placeholder by the node, with its nominations."""
+    groups, order = cluster.columns.groups, list(cluster.nominated)
+    coming = groups.coming[placeholder]
+    names = device_names(group.template.devices, node.devices)
+    moved = []
+    for record in (cluster.jobs[job] for job in order):
+        slots = [slot for slot, name in record.nominated.items() if name == placeholder]
+        moved.append((record, [renamed(record, slot, node.name, names) for slot in slots]))
+        withdraw_nomination(cluster, record, slots)
+    cluster.remove_node(placeholder)
+    cluster.update_node(node)
+    for record, placements in moved:
+        if placements:
+            nominate(cluster, record, placements)
+    cluster.nominated = {job: None for job in order if cluster.jobs[job].nominated}
+    groups.coming[node.name] = coming
+    if names is None:
+        withdraw_nominations(cluster, node.name)
+
+
+def device_names(promised: tuple[Device, ...], has: tuple[Device, ...]) -> dict[str, str] | None:
+    """Return the name of the node's device for each device of the template; None if the devices differ."""
+    if [each.resource for each in promised] != [each.resource for each in has]:
+        return None
+    return {before.name: after.name for before, after in zip(promised, has, strict=True)}
+
+
+def renamed(record: JobRecord, slot: Slot, node: str, names: dict[str, str] | None) -> Placement:
+    """Return the nominated placement of the slot on the node that took over its placeholder."""
+    devices = record.devices.get(slot, ()) if names is not None else ()
+    return Placement(*slot, node, tuple(names[name] for name in devices) if names else ())
+
+
+def withdraw_nominations(cluster: Cluster, node: str) -> None:
+    """Withdraw all nominations that include the node. The jobs are decided again."""
+    for job in list(cluster.nominated):
+        record = cluster.jobs[job]
+        if node in record.nominated.values():
+            slots = list(record.nominated)
+            withdraw_nomination(cluster, record)
+            settle_charge(cluster, record)
+            queued = record.phase is Phase.QUEUED
+            for request in [Request(job)] if queued else [Request(job, slot) for slot in slots]:
+                cluster.pending.refresh(request)

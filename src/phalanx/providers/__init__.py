@@ -1,0 +1,8 @@
+"""Providers of node groups: they add and remove nodes of a cluster when the scheduler asks for them.
+
+Parts, lowest first:
+
+    provider   what a provider does: `scale` and `status`
+    simulated  nodes that exist in the API alone, with delays, failures and losses
+    provision  the calls to providers, side by side and repeated; their answers as events
+"""

@@ -1,0 +1,163 @@
+"""The calls to the providers of node groups, and their answers as events of a world.
+
+Each group has its own calls, one after the other, so that the removal of a node never overtakes its request. A call
+that fails is repeated with a pause; after `TRIES` the requested nodes have failed, and the job tries the next group. A
+removal is repeated until it succeeds, because a node that is left costs money. While nodes are coming, the provider is
+asked for their status every `LOOK_S` seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from phalanx.model.event import Event, NodeGroupSeen, NodesComing, NodesFailed
+from phalanx.model.node import NodeGroup
+from phalanx.model.plan import ReleaseNodes, RequestNodes
+from phalanx.providers.provider import Provider, ProviderError, Status
+
+log = logging.getLogger(__name__)
+
+TRIES = 3
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+LOOK_S = 10.0
+CALL_S = 60.0  # the longest time of one call
+
+
+class Provisioning:
+    """The node groups of one cluster. `groups`: each group with its provider. `now_s`: seconds since the epoch.
+    `may_act`: whether this process leads. `wake`: called when there are events."""
+
+    def __init__(self, groups: Iterable[tuple[NodeGroup, Provider]], now_s: Callable[[], float]) -> None:
+        self._lines = {group.name: GroupCalls(group, provider, now_s, self._tell) for group, provider in groups}
+        self.wake: Callable[[], None] = lambda: None
+        self._news: list[Event] = [NodeGroupSeen(line.group) for line in self._lines.values()]
+
+    def events(self) -> Sequence[Event]:
+        """Return the events since the last call; first the groups."""
+        news, self._news = self._news, []
+        return news
+
+    def apply(self, action: RequestNodes | ReleaseNodes) -> None:
+        """Execute the action in the background."""
+        if (line := self._lines.get(action.group)) is not None:
+            line.add(action)
+
+    async def run(self) -> None:
+        """Make the calls, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for line in self._lines.values():
+                tasks.create_task(line.run())
+
+    def _tell(self, event: Event) -> None:
+        self._news.append(event)
+        self.wake()
+
+
+class GroupCalls:
+    """The calls for one group. `tell`: reports an event."""
+
+    def __init__(
+        self, group: NodeGroup, provider: Provider, now_s: Callable[[], float], tell: Callable[[Event], None]
+    ) -> None:
+        self.group, self._provider, self._now_s, self._tell = group, provider, now_s, tell
+        self._actions: asyncio.Queue[RequestNodes | ReleaseNodes] = asyncio.Queue()
+        self._until_s: dict[str, float] = {}  # requested node -> the time at which its request has failed
+
+    def add(self, action: RequestNodes | ReleaseNodes) -> None:
+        """Add an action to the calls to be made."""
+        self._actions.put_nowait(action)
+
+    async def run(self) -> None:
+        """Report nodes that were requested before, then make the calls, until cancelled."""
+        await self._resume()
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_S if self._until_s else None):
+                    action = await self._actions.get()
+            except TimeoutError:
+                await self._look()
+                continue
+            match action:
+                case RequestNodes():
+                    await self._request(action)
+                case ReleaseNodes():
+                    await self._release(action)
+
+    async def _resume(self) -> None:
+        """Report the nodes that an earlier scheduler has requested, as soon as the provider answers."""
+        status = await self._asked_again()
+        for name, since_s in status.requested:
+            times = since_s, since_s + self.group.delay_s, since_s + self.group.timeout_s
+            self._until_s[name] = times[-1]
+            self._tell(NodesComing(self.group.name, (name,), *times))
+
+    async def _asked_again(self) -> Status:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                async with asyncio.timeout(CALL_S):
+                    return await self._provider.status(self.group.name)
+            except (ProviderError, TimeoutError) as error:
+                log.warning("node group %s: its provider cannot be asked: %s", self.group.name, error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _request(self, action: RequestNodes) -> None:
+        """Request the nodes; report the nodes that are refused, or all if the provider does not answer."""
+        log.info(
+            "node group %s: requesting %s for %s", action.group, ", ".join(action.nodes), action.job or "its minimum"
+        )
+        why = ""
+        for tried in range(TRIES):
+            if tried:
+                await asyncio.sleep(FIRST_PAUSE_S * 2.0**tried)
+            try:
+                async with asyncio.timeout(CALL_S):
+                    refused = await self._provider.scale(action.group, action.nodes, ())
+            except (ProviderError, TimeoutError) as error:
+                why = str(error) or f"no answer within {CALL_S:g} s"
+                log.warning("node group %s: request %d of %d failed: %s", action.group, tried + 1, TRIES, why)
+                continue
+            self._until_s |= dict.fromkeys((name for name in action.nodes if name not in refused), action.until_s)
+            self._refused(refused.items())
+            return
+        self._refused((name, why) for name in action.nodes)
+
+    async def _release(self, action: ReleaseNodes) -> None:
+        """Remove the nodes; repeat the call until it succeeds."""
+        log.info("node group %s: removing %s", action.group, ", ".join(action.nodes))
+        for name in action.nodes:
+            self._until_s.pop(name, None)
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                async with asyncio.timeout(CALL_S):
+                    await self._provider.scale(action.group, (), action.nodes)
+            except (ProviderError, TimeoutError) as error:
+                log.warning("node group %s: %s are not removed yet: %s", action.group, ", ".join(action.nodes), error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                continue
+            return
+
+    async def _look(self) -> None:
+        """Ask whether requested nodes have failed; forget nodes that the provider does not name any more."""
+        try:
+            async with asyncio.timeout(CALL_S):
+                status = await self._provider.status(self.group.name)
+        except (ProviderError, TimeoutError) as error:
+            log.warning("node group %s: its provider cannot be asked: %s", self.group.name, error)
+            return
+        self._refused((name, why) for name, why in status.failed.items() if name in self._until_s)
+        coming = {each.name for each in status.requested}
+        self._until_s = {name: at_s for name, at_s in self._until_s.items() if name in coming}
+
+    def _refused(self, refused: Iterable[tuple[str, str]]) -> None:
+        """Report requested nodes that will not arrive, those with the same reason together."""
+        reasons: dict[str, list[str]] = {}
+        for name, why in refused:
+            self._until_s.pop(name, None)
+            reasons.setdefault(why, []).append(name)
+        for why, names in reasons.items():
+            self._tell(NodesFailed(self.group.name, tuple(names), why))

@@ -1,0 +1,12 @@
+"""Node groups: which nodes are requested for waiting jobs, and which empty nodes are released. Pure functions.
+
+In each step of the loop the core decides first; then `cycle.with_nodes` decides about nodes.
+
+Parts, lowest first:
+
+    cheapest   the cheapest numbers of nodes that let a gang fit
+    growth     the cluster with the nodes that could be requested: which of them a gang needs
+    waiting    the requests that wait for capacity alone, in order
+    idle       empty nodes that are released
+    cycle      the requests and releases of nodes in one cycle
+"""

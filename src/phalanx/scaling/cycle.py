@@ -1,0 +1,176 @@
+"""The requests and releases of nodes in one cycle.
+
+1. Before the core decides, requested nodes that are late are given up, and their group pauses.
+2. A group with fewer nodes than its minimum requests the missing ones.
+3. For each waiting request, in order, the cheapest nodes are requested, and the job is nominated to them. A nomination
+   charges nodes and quota at once, so no other job takes the nodes, and no request goes beyond a quota. Where other
+   nodes are cheaper for all requests together, these are requested.
+4. Nodes that have been empty for long enough are released.
+
+A job that the core could start, or could nominate by preemption, has been decided before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from phalanx.core.fold.fold import fold_plan
+from phalanx.core.placement import replacement
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.core.reasons import preempted
+from phalanx.model.job import Placement
+from phalanx.model.plan import Action, Nominate, Plan, ReleaseNodes, RequestNodes, Wait
+from phalanx.model.policy import Policy
+from phalanx.scaling import growth, idle
+from phalanx.scaling.growth import GrowingCluster
+from phalanx.scaling.waiting import Waiting
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, nominated_placements
+from phalanx.state.pending.cell_queue import CellQueue, Request
+
+HOPELESS = 32  # gangs that fit on no nodes, tried in one cycle
+
+
+def with_nodes(cluster: Cluster, policy: Policy, now_s: float, plan: Plan) -> Plan:
+    """Return the plan of a cycle, which is folded already, with the requests and releases of nodes, which are folded
+    as well. `now_s`: seconds since the epoch."""
+    if not cluster.columns.groups.known:
+        return plan
+    scaled = Scaling(cluster, policy, now_s).plan()
+    wake_s = min((at_s for at_s in (plan.wake_s, scaled.wake_s) if at_s is not None), default=None)
+    return plan._replace(actions=(*plan.actions, *scaled.actions), wake_s=wake_s)
+
+
+def give_up(cluster: Cluster, now_s: float) -> tuple[Action, ...]:
+    """Give up requested nodes that are late, before the core decides. Return the actions, which are folded."""
+    late: dict[str, list[str]] = {}
+    for name, coming in cluster.columns.groups.coming.items():
+        if coming.until_s <= now_s:
+            late.setdefault(coming.group, []).append(name)
+    actions = tuple(ReleaseNodes("", group, tuple(names), late=True) for group, names in late.items())
+    if actions:
+        fold_plan(cluster, Plan(actions))
+    return actions
+
+
+class Served(NamedTuple):
+    """A request that fits on requested nodes. `gang`: the gang of the offer at its minimum. `placements`: its
+    placements, of which some are on requested nodes."""
+
+    request: Request
+    offer: FlavorAssignment
+    gang: Gang
+    placements: Sequence[Placement]
+
+
+class Scaling:
+    """The requests and releases of nodes in one cycle. Each decision is folded into the state at once."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
+        self.cluster, self.policy, self.now_s = cluster, policy, now_s
+        self.groups = cluster.columns.groups
+        self.actions: list[Action] = []
+
+    def plan(self) -> Plan:
+        """Decide about nodes."""
+        self.do(*self.reach_minimum())
+        waiting = Waiting(self.cluster, self.policy, self.now_s)
+        is_due = bool(waiting.lines) and waiting.due_s() <= self.now_s
+        granted = is_due and self.request_nodes(waiting)
+        idle.note_idle(self.cluster, self.now_s)
+        sizes = self.sizes()
+        for group, names in idle.releasable(self.cluster, self.now_s, sizes, waiting.may_start_later()):
+            self.do(ReleaseNodes("", group.name, tuple(names)))
+        if granted:  # other nodes may be requested, and another job may be the first of a strict queue
+            return Plan(tuple(self.actions), self.now_s)
+        return Plan(tuple(self.actions), min(self.wake_times_s(waiting), default=None))
+
+    def do(self, *actions: Action) -> None:
+        """Decide these actions."""
+        self.actions += actions
+        fold_plan(self.cluster, Plan(actions))
+
+    def sizes(self) -> Counter[str]:
+        """Return the number of nodes of each group."""
+        return self.cluster.columns.group_sizes()
+
+    def reach_minimum(self) -> Iterator[RequestNodes]:
+        """Yield requests for groups that have fewer nodes than their minimum."""
+        sizes = self.sizes()
+        for group in self.groups.known.values():
+            if sizes[group.name] < group.min_nodes and growth.may_request(self.cluster, group, self.now_s):
+                names = list(growth.new_names(self.cluster, group, group.min_nodes - sizes[group.name]))
+                yield growth.request_of(group, names, "", self.now_s)
+
+    def request_nodes(self, waiting: Waiting) -> bool:
+        """Request nodes for waiting requests, and nominate their jobs to them; return whether any job was nominated."""
+        self.groups.planned_s = self.now_s
+        growing = GrowingCluster(self.cluster, self.policy, self.now_s, sizes=self.sizes(), most=waiting.pods())
+        if not (growing.coming or growing.new):
+            return False
+        begin = growing.draft.mark()
+        served = list(self.served(growing, waiting))
+        together = growing.cheaper_together([each.gang for each in served], begin)
+        if together is not None:
+            served = [each._replace(placements=found) for each, found in zip(served, together, strict=True)]
+        done: set[str] = set()
+        for each in served:
+            self.do(*growing.requests(each.request.job, each.placements, done))
+            self.nominate(each, growing.until_s(each.placements))
+        return bool(served)
+
+    def served(self, growing: GrowingCluster, waiting: Waiting) -> Iterator[Served]:
+        """Yield the requests, in order, that fit on nodes which are requested, or may be."""
+        failed: set[Gang] = set()
+        for line in waiting.classes():
+            for request, offers in waiting.requests(line):
+                found = self.grown(growing, waiting, line, request, offers, failed)
+                if found is None:
+                    break
+                waiting.state.ledger.grant(found.offer.charge)
+                yield found
+            if len(failed) >= HOPELESS:
+                break
+
+    def grown(
+        self,
+        growing: GrowingCluster,
+        waiting: Waiting,
+        line: CellQueue,
+        request: Request,
+        offers: Sequence[FlavorAssignment],
+        failed: set[Gang],
+    ) -> Served | None:
+        """Return the request with the first offer for which nodes help. `failed`: gangs that fit on no nodes."""
+        for offer in offers:
+            gang = waiting.minimum(line, offer)
+            if gang in failed:
+                continue
+            placements = growing.grow(gang)
+            if placements is not None:
+                return Served(request, offer, gang, placements)
+            failed.add(gang)
+        return None
+
+    def nominate(self, served: Served, until_s: float) -> None:
+        """Nominate the job to all nodes of its placements."""
+        request, record = served.request, self.cluster.jobs[served.request.job]
+        placements, flavors = tuple(served.placements), served.offer.flavors
+        if request.slot is not None:
+            slots = replacement.placements_of_slots(self.cluster, record, request.slot, placements)
+            placements, flavors = (*nominated_placements(record), *slots), record.flavors
+            until_s = max(until_s, record.nominated_until_s if record.nominated else 0.0)
+        self.do(Nominate(request.job, placements, flavors, until_s))
+        if (reason := preempted.waiting_for_nodes(self.cluster, record, self.now_s)) is not None:
+            self.do(Wait(request.job, reason))
+
+    def wake_times_s(self, waiting: Waiting) -> Iterator[float]:
+        """Yield the times (seconds since the epoch) at which nodes must be decided again without an event."""
+        yield from (coming.until_s for coming in self.groups.coming.values())
+        yield from idle.next_release_s(self.cluster, self.now_s)
+        if waiting.lines and waiting.due_s() > self.now_s:
+            yield waiting.due_s()
+        if waiting.lines or any(group.min_nodes for group in self.groups.known.values()):
+            yield from (failed.retry_s for failed in self.groups.failed.values() if failed.retry_s > self.now_s)

@@ -1,0 +1,184 @@
+"""The cluster with requested nodes as if they had arrived, and with the nodes that could still be requested.
+
+The nodes of this table are taken by one gang after the other. So a second gang may use what the first gang leaves on
+the nodes that are requested for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.filters.matching import Rows
+from phalanx.core.placement.gang import PlacementShortfall, place
+from phalanx.core.preemption.nomination import PATIENCE_S
+from phalanx.core.reasons.explain import holds
+from phalanx.model.job import Placement
+from phalanx.model.node import NodeGroup
+from phalanx.model.plan import RequestNodes
+from phalanx.model.policy import Policy
+from phalanx.scaling.cheapest import Counts, Offer, cheapest
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster
+
+TOGETHER = 256  # pods for which nodes are planned together
+LEAST = 1e-9  # a smaller difference of prices is none
+
+
+class GrowingCluster:
+    """The cluster of one cycle as it could grow.
+
+    `sizes`: the number of nodes of each group. `most`: at most this many nodes of a group are requested in a cycle.
+
+    `coming`: the nodes that were requested before this cycle. `new`: the nodes that may be requested, with their
+    groups. `bought`: the new nodes that are requested in this cycle."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        now_s: float,
+        *,
+        sizes: Counter[str],
+        most: int,
+    ) -> None:
+        self.cluster, self.now_s, groups = cluster, now_s, cluster.columns.groups
+        table = cluster.columns.copy()
+        self.coming = dict(groups.coming)
+        for name, coming in self.coming.items():
+            node, group = table.node(name), groups.known.get(coming.group)
+            if node is not None and group is not None:
+                table.update(replace(node, ready=True, unschedulable=False, taints=group.template.taints))
+        self.new_of: dict[str, list[str]] = {}
+        self.bought: set[str] = set()
+        for group in groups.known.values():
+            spare = min(most, group.max_nodes - sizes[group.name]) if may_request(cluster, group, now_s) else 0
+            self.new_of[group.name] = list(new_names(cluster, group, spare))
+            for name in self.new_of[group.name]:
+                table.update(replace(group.node(name), ready=True))
+        self.new = {name: group for group, names in self.new_of.items() for name in names}
+        self.table = table
+        self.draft = Draft(table, cluster.topologies(policy), policy.score)
+        self.allowed = np.ones(table.capacity, np.bool_)
+        self.allowed[[table.row_of[name] for name in self.new]] = False
+
+    def grow(self, gang: Gang) -> list[Placement] | None:
+        """Return placements of the gang on the cheapest nodes. None: the gang fits without more nodes, or not even with
+        them."""
+        found = self.placed([gang])
+        if found is None:
+            return None
+        placements = found[0]
+        used = {placement.node for placement in placements}
+        if not any(name in self.coming or name in self.new for name in used):
+            return None
+        self.take(used)
+        return placements
+
+    def cheaper_together(self, gangs: Sequence[Gang], begin: int) -> list[list[Placement]] | None:
+        """Return placements of all gangs that `grow` has placed since the mark `begin` of the draft, if other nodes for
+        all of them together are cheaper than the nodes for one after the other; else None. No gang is placed any more
+        after that."""
+        price = self.price()
+        if len(gangs) < 2 or not price or sum(role.minimum for gang in gangs for role in gang.roles) > TOGETHER:
+            return None
+        self.draft.rewind(begin)
+        self.bought = set()
+        found = self.placed(gangs)
+        if found is None:
+            return None
+        self.take({placement.node for placements in found for placement in placements})
+        return found if self.price() < price - LEAST else None
+
+    def placed(self, gangs: Sequence[Gang]) -> list[list[Placement]] | None:
+        """Place the gangs, in order, on the cheapest nodes. None: they do not fit, and nothing is placed."""
+        groups = [group for group in self.cluster.columns.groups.known.values() if self.is_useful(group, gangs)]
+        most = sum(role.minimum for gang in gangs for role in gang.roles)
+        offers = [Offer(each.price_per_hour, each.delay_s, min(most, len(self.spare(each)))) for each in groups]
+
+        def fits(tried: Counts) -> bool:
+            mark = self.draft.mark()
+            fit = self.try_on(gangs, self.mask(groups, tried)) is not None
+            self.draft.rewind(mark)
+            return fit
+
+        counts = cheapest(offers, fits)
+        return None if counts is None else self.try_on(gangs, self.mask(groups, counts))
+
+    def try_on(self, gangs: Sequence[Gang], among: Rows) -> list[list[Placement]] | None:
+        """Place the gangs, in order, on these nodes; None if some gang finds no place."""
+        found = []
+        for gang in gangs:
+            placements = place(self.draft, gang, among)
+            if isinstance(placements, PlacementShortfall):
+                return None
+            found.append(placements)
+        return found
+
+    def is_useful(self, group: NodeGroup, gangs: Sequence[Gang]) -> bool:
+        """Return whether some pod of the gangs could run on a node of the group that may be requested."""
+        return bool(self.spare(group)) and any(holds(group, demand) for gang in gangs for demand in gang.demands)
+
+    def spare(self, group: NodeGroup) -> list[str]:
+        """Return the nodes of the group that may be requested and are not used yet."""
+        return [name for name in self.new_of[group.name] if name not in self.bought]
+
+    def mask(self, groups: Sequence[NodeGroup], counts: Counts) -> Rows:
+        """Return, by row, the nodes of the cluster and the first `counts` further nodes of each group."""
+        mask, row_of = self.allowed.copy(), self.table.row_of
+        for group, nodes in zip(groups, counts, strict=True):
+            mask[[row_of[name] for name in self.spare(group)[:nodes]]] = True
+        mask[[row_of[name] for name in self.bought]] = True
+        return mask
+
+    def take(self, used: set[str]) -> None:
+        """Add the used new nodes to those that are requested."""
+        self.bought |= used & self.new.keys()
+
+    def price(self) -> float:
+        """Return the price per hour of the nodes that are requested."""
+        known = self.cluster.columns.groups.known
+        return sum(known[self.new[name]].price_per_hour for name in self.bought)
+
+    def requests(self, job: str, placements: Sequence[Placement], done: set[str]) -> Iterator[RequestNodes]:
+        """Yield the requests for the new nodes of the placements that are not in `done`, which then has them."""
+        used = {placement.node for placement in placements}
+        for group in self.cluster.columns.groups.known.values():
+            names = [name for name in self.new_of[group.name] if name in used and name not in done]
+            if names:
+                done.update(names)
+                yield request_of(group, names, job, self.now_s)
+
+    def until_s(self, placements: Sequence[Placement]) -> float:
+        """Return the time (seconds since the epoch) at which a job with these placements gives up."""
+        used, known = {placement.node for placement in placements}, self.cluster.columns.groups.known
+        times = [self.now_s + known[self.new[name]].timeout_s for name in used if name in self.new]
+        times += [self.coming[name].until_s for name in used if name in self.coming]
+        return max(times, default=self.now_s + PATIENCE_S)
+
+
+def may_request(cluster: Cluster, group: NodeGroup, now_s: float) -> bool:
+    """Return whether nodes may be requested from the group. After a failure they may not for a while."""
+    failed = cluster.columns.groups.failed.get(group.name)
+    return failed is None or failed.retry_s <= now_s
+
+
+def new_names(cluster: Cluster, group: NodeGroup, nodes: int) -> Iterator[str]:
+    """Yield names for new nodes of the group that no node has."""
+    known, left = cluster.columns.row_of, nodes
+    for number in count(1):
+        if left <= 0:
+            return
+        if (name := f"{group.name}-{number}") not in known:
+            left -= 1
+            yield name
+
+
+def request_of(group: NodeGroup, names: Sequence[str], job: str, now_s: float) -> RequestNodes:
+    """Return the request for nodes of the group."""
+    return RequestNodes(job, group.name, tuple(names), now_s, now_s + group.delay_s, now_s + group.timeout_s)

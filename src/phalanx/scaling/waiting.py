@@ -1,0 +1,111 @@
+"""Requests of jobs that wait for capacity alone: their quota admits them now. Only for these nodes are requested.
+
+The order is that of the core as far as one queue is concerned: replacements of lost pods, then priority, then age.
+Between queues, a request within its queue's guarantee comes before a request that borrows. Pods above a gang's minimum
+are no reason to request nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import nsmallest
+from itertools import islice
+from typing import NamedTuple
+
+from phalanx.core.cycle.state import CycleState
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.model.policy import Policy
+from phalanx.model.queue import QueueOrder
+from phalanx.model.reason import NEVER, ReasonCode
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, minimum_gang
+from phalanx.state.pending.cell_queue import BEHIND, QUOTA, CellQueue, Kind, Request
+
+CLASSES = 64  # request classes for which nodes are planned in one cycle
+JOBS = 256  # requests of one class
+MOST_PODS = 2048  # pods that may need a node of their own
+
+# Nodes for new requests are planned QUIET_S seconds after the last new request, and at the latest LONGEST_S seconds
+# after the first new request (Karpenter's BATCH_IDLE_DURATION and BATCH_MAX_DURATION).
+QUIET_S, LONGEST_S = 1.0, 10.0
+
+# Reasons that more nodes may end.
+CAPACITY = {
+    ReasonCode.NO_ROOM,
+    ReasonCode.NEVER_FITS,
+    ReasonCode.NO_NODE_MATCHES,
+    ReasonCode.NO_DOMAIN,
+    ReasonCode.PLACEMENT_RULES,
+    ReasonCode.ROOM_KEPT,
+    ReasonCode.RESERVED,
+}
+
+
+class Admitted(NamedTuple):
+    """A request that its quota admits. `offers`: the ways to start it that its quota admits, best first."""
+
+    request: Request
+    offers: list[FlavorAssignment]
+
+
+class Waiting:
+    """The waiting requests of one cycle. The `state` has the quota that earlier requests of the cycle have taken."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
+        self.cluster = cluster
+        self.state = CycleState(cluster, policy, now_s)
+        self.state.turn = frozenset()
+        self.lines = [line for line in cluster.pending.lines.values() if self.needs_capacity(line)]
+
+    def needs_capacity(self, line: CellQueue) -> bool:
+        """Return whether the class waits for capacity, as far as its last reason tells."""
+        told = self.cluster.pending.cells.told[line.cell]
+        if line.key.kind == Kind.GROWTH or told in (QUOTA, BEHIND) or not self.state.is_whole(line.key):
+            return False
+        reason = self.cluster.pending.reason_of(line)
+        return reason is not None and reason.code in CAPACITY
+
+    def due_s(self) -> float:
+        """Return the time (seconds since the epoch) at which nodes are planned for the requests; in the past if it is
+        now. Jobs that are submitted at about the same time are planned together, because that may be cheaper."""
+        planned_s = self.cluster.columns.groups.planned_s
+        new = [at_s for line in self.lines if (at_s := line.first().arrival_s) > planned_s]
+        return min(max(new) + QUIET_S, min(new) + LONGEST_S) if new else planned_s
+
+    def pods(self) -> int:
+        """Return the number of pods for which nodes may be requested in one cycle."""
+        gangs = ((line, sum(role.minimum for role in line.key.gang.roles)) for line in self.lines)
+        return min(MOST_PODS, sum(pods * min(len(line), JOBS) for line, pods in gangs))
+
+    def classes(self) -> list[CellQueue]:
+        """Return the first classes in order."""
+        return nsmallest(CLASSES, self.lines, key=self.rank)
+
+    def rank(self, line: CellQueue) -> tuple[bool, bool, int, float, int, str]:
+        """Return the key of the order of classes."""
+        first = line.first()
+        offers = self.state.offers(line.key, first.request)
+        urgent = line.key.kind == Kind.REPLACEMENT
+        tie = (first.tie, "") if isinstance(first.tie, int) else (0, first.tie)
+        fifo = self.cluster.tree.branches[line.key.queue].order is QueueOrder.FIFO if line.key.queue else False
+        priority = 0 if fifo else -line.key.priority
+        return not urgent, all(offer.borrows for offer in offers), priority, first.arrival_s, *tie
+
+    def requests(self, line: CellQueue) -> Iterator[Admitted]:
+        """Yield the requests of the class in order, as long as their quota admits them. Of a strict queue only the
+        first request of a class is tried."""
+        for entry in islice(line, 1 if line.strict else JOBS):
+            offers = self.state.offers(line.key, entry.request)
+            admitted = [offer for offer in offers if offer.short is None]
+            if not admitted:
+                return
+            yield Admitted(entry.request, admitted)
+
+    def minimum(self, line: CellQueue, offer: FlavorAssignment) -> Gang:
+        """Return the gang of the offer without pods above its minimum."""
+        return minimum_gang(self.cluster, offer.gang) if line.key.kind == Kind.JOB else offer.gang
+
+    def may_start_later(self) -> list[CellQueue]:
+        """Return the classes that the present nodes could hold, if fewer pods ran on them."""
+        reasons = ((line, self.cluster.pending.reason_of(line)) for line in self.lines)
+        return [line for line, reason in reasons if reason is not None and reason.code not in NEVER]

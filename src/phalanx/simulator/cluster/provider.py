@@ -1,0 +1,134 @@
+"""The provider of the simulated cluster's node groups: it adds and removes nodes, and keeps the bill.
+
+A node is paid from its arrival until it is removed or lost. Arrivals, refusals and losses are drawn from the seed, as
+faults are (`disturbance`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
+from typing import Any
+
+from phalanx.model.event import Event, NodeGroupSeen, NodesComing, NodeSeen, NodesFailed
+from phalanx.model.node import Node
+from phalanx.model.plan import ReleaseNodes, RequestNodes
+from phalanx.simulator.cluster.agenda import Agenda, Kind
+from phalanx.simulator.cluster.disturbance import Disturbance
+from phalanx.simulator.schedule.schedule import Rental
+from phalanx.simulator.workload.node_groups import SimulatedGroup
+
+REFUSED = "the provider has no such nodes now"
+HOPELESS = 100  # requests in a row that fail, after which a run ends
+
+
+class NodeProvider:
+    """The provider. `nodes`: the nodes of the cluster, by name. `report`: returns the events by which the scheduler
+    learns of an event about a node. `lose`: removes a node from the cluster with the pods on it.
+
+    `rentals`: the nodes that were paid for. `failures`: how many requested nodes in a row did not arrive."""
+
+    def __init__(
+        self,
+        groups: Sequence[SimulatedGroup],
+        nodes: dict[str, Node],
+        agenda: Agenda[Any],
+        chance: Disturbance,
+        report: Callable[[str, Event], Sequence[Event]],
+        lose: Callable[[str], Sequence[Event]],
+    ) -> None:
+        self.groups = {each.group.name: each for each in groups}
+        self.nodes, self.agenda, self.chance = nodes, agenda, chance
+        self._report, self._lose = report, lose
+        self.rentals: list[Rental] = []
+        self.failures = 0
+        self._coming: dict[str, tuple[RequestNodes, int]] = {}  # node -> its request, and the number of the request
+        self._since_s: dict[str, float] = {}  # node -> its arrival
+        self._number = 0
+        for each in groups:
+            for node in each.nodes(each.group.min_nodes):
+                self._add(each, node)
+
+    def apply(self, action: RequestNodes | ReleaseNodes) -> None:
+        """Execute the action; its effects are happenings of the agenda."""
+        match action:
+            case RequestNodes():
+                for name in action.nodes:
+                    self._request(self.groups[action.group], name, action)
+            case ReleaseNodes():
+                for name in action.nodes:
+                    self.failures += action.late and name in self._coming
+                    if self._coming.pop(name, None) is None and name in self.nodes:
+                        self.agenda.put(self.agenda.now_s, Kind.NODE, partial(self._remove, name, self._since_s[name]))
+
+    def listing(self) -> list[Event]:
+        """Return the events that describe the groups and the requested nodes to a scheduler that begins."""
+        groups: list[Event] = [NodeGroupSeen(each.group) for each in self.groups.values()]
+        coming = [
+            NodesComing(request.group, (name,), request.requested_s, request.expected_s, request.until_s)
+            for name, (request, _) in self._coming.items()
+        ]
+        return [*groups, *coming]
+
+    def close(self) -> None:
+        """End the bill."""
+        for name in list(self._since_s):
+            self._end(name)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Return whether the provider has added no node for very many requests."""
+        return self.failures >= HOPELESS
+
+    def _request(self, group: SimulatedGroup, name: str, request: RequestNodes) -> None:
+        self._number += 1
+        self._coming[name] = request, self._number
+        kind, now_s, delay_s = group.group.name, self.agenda.now_s, group.group.delay_s
+        draw = self.chance.uniform("provide", kind)
+        if draw < group.refused:
+            self.agenda.put(now_s + delay_s, Kind.NODE, partial(self._refuse, name, self._number))
+        elif draw >= group.refused + group.never:
+            late = group.late and self.chance.uniform("node late", kind) < group.late
+            more_s = round(self.chance.uniform("node delay", kind) * group.late_s, 3) if late else 0.0
+            self.agenda.put(now_s + delay_s + more_s, Kind.NODE, partial(self._arrive, group, name, self._number))
+
+    def _refuse(self, name: str, number: int) -> Sequence[Event]:
+        if (request := self._taken(name, number)) is None:
+            return ()
+        self.failures += 1
+        return self._report(name, NodesFailed(request.group, (name,), REFUSED))
+
+    def _arrive(self, group: SimulatedGroup, name: str, number: int) -> Sequence[Event]:
+        if self._taken(name, number) is None:
+            return ()
+        self.failures = 0
+        node = group.node(name)
+        self._add(group, node)
+        return self._report(name, NodeSeen(node))
+
+    def _taken(self, name: str, number: int) -> RequestNodes | None:
+        """Remove and return the request of the node; None if it was cancelled meanwhile."""
+        request, at = self._coming.get(name, (None, 0))
+        if at != number:
+            return None
+        del self._coming[name]
+        return request
+
+    def _add(self, group: SimulatedGroup, node: Node) -> None:
+        """Add the node to the cluster. A node with a mean lifetime is lost some time later."""
+        now_s = self.agenda.now_s
+        self.nodes[node.name], self._since_s[node.name] = node, now_s
+        lives_s = self.chance.exponential_s("lifetime", group.group.name, group.lifetime_s)
+        if lives_s < inf:
+            self.agenda.put(now_s + lives_s, Kind.NODE, partial(self._remove, node.name, now_s))
+
+    def _remove(self, name: str, since_s: float) -> Sequence[Event]:
+        """Remove the node, unless it has been replaced by another node since `since_s`."""
+        if self._since_s.get(name) != since_s:
+            return ()
+        self._end(name)
+        return self._lose(name)
+
+    def _end(self, name: str) -> None:
+        group = self.groups[self.nodes[name].group].group
+        self.rentals.append(Rental(self.nodes[name], group.price_per_hour, self._since_s.pop(name), self.agenda.now_s))

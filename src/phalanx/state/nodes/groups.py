@@ -1,0 +1,81 @@
+"""Node groups: their descriptions, the nodes that were requested and have not arrived, and failed requests.
+
+A requested node is in the node table from the start, under a placeholder name and not ready. So a job can be nominated
+to it, and no other job takes it when it arrives.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+from phalanx.model.node import Node, NodeGroup
+
+BLOCKING = {"NoSchedule", "NoExecute"}  # effects of taints
+
+
+class ComingNode(NamedTuple):
+    """A requested node that has not arrived. All times are in seconds since the epoch.
+
+    `until_s`: the time after which the request has failed.
+    `is_seen`: True if the node exists, but accepts no pods yet."""
+
+    group: str
+    requested_s: float
+    expected_s: float
+    until_s: float
+    is_seen: bool = False
+
+
+class FailedRequest(NamedTuple):
+    """The last requests of a group, which failed. All times are in seconds since the epoch.
+
+    `nodes`: the number of nodes that did not arrive.
+    `retry_s`: the time until which no nodes are requested from the group.
+    `times`: the number of failures in a row.
+    `text`: the provider's reason; empty if the nodes only did not arrive in time."""
+
+    nodes: int
+    requested_s: float
+    failed_s: float
+    retry_s: float
+    times: int
+    text: str = ""
+
+
+class NodeGroups:
+    """The node groups.
+
+    `coming`: the requested nodes that have not arrived, by name, the earliest request first.
+    `releasing`: the nodes that their providers remove.
+    `failed`: the last failed request of each group.
+    `idle_since_s`: the time since which each empty node is empty (seconds since the epoch).
+    `planned_s`: the last time at which nodes were planned for waiting jobs (seconds since the epoch)."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, NodeGroup] = {}
+        self.coming: dict[str, ComingNode] = {}
+        self.releasing: dict[str, None] = {}
+        self.failed: dict[str, FailedRequest] = {}
+        self.idle_since_s: dict[str, float] = {}
+        self.planned_s = -inf
+
+    def copy(self) -> NodeGroups:
+        other = NodeGroups()
+        other.known, other.coming, other.failed = dict(self.known), dict(self.coming), dict(self.failed)
+        other.releasing, other.idle_since_s = dict(self.releasing), dict(self.idle_since_s)
+        other.planned_s = self.planned_s
+        return other
+
+    def forget(self, node: str) -> None:
+        """Forget everything about a node that is gone."""
+        self.coming.pop(node, None)
+        self.releasing.pop(node, None)
+        self.idle_since_s.pop(node, None)
+
+
+def has_arrived(group: NodeGroup, node: Node) -> bool:
+    """Return whether the node accepts pods: it is ready, and has no startup taints."""
+    expected = {(taint.key, taint.effect) for taint in group.template.taints}
+    blocked = any(taint.effect in BLOCKING and (taint.key, taint.effect) not in expected for taint in node.taints)
+    return node.ready and not node.unschedulable and not blocked
