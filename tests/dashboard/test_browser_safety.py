@@ -80,7 +80,9 @@ def test_in_a_cluster_a_viewer_signs_in_and_out(browser: Any, server: Server) ->
 
 ATTEMPTS = """async (address) => {
     const whatif = { method: "POST", mode: "no-cors", body: '{"job":"language/data-mix-9"}' }, found = [];
-    for (const [path, options] of [["/state", {}], ["/state", { mode: "no-cors" }], ["/whatif", whatif]]) {
+    const act = { method: "POST", mode: "no-cors", body: '{"job":"language/data-mix-9","action":"cancel"}' };
+    const tries = [["/state", {}], ["/state", { mode: "no-cors" }], ["/whatif", whatif], ["/act", act]];
+    for (const [path, options] of tries) {
         try {
             found.push(await (await fetch(address + path, { credentials: "include", ...options })).text());
         } catch (error) {
@@ -98,6 +100,7 @@ def test_another_site_gets_nothing_and_changes_nothing(browser: Any, server: Ser
         one.open()
         source = server.source
         asked = source.asked
+        source.acted.clear()
         evil = watched(one.page.context, server)
         body = f"""<iframe id=frame src="{server.address}/"></iframe><img src="{server.address}/icon.svg">
             <form id=form method=post target=frame enctype=text/plain action="{server.address}/whatif">
@@ -109,8 +112,8 @@ def test_another_site_gets_nothing_and_changes_nothing(browser: Any, server: Ser
         evil.page.goto("http://evil.example/")
         tried = evil.page.evaluate(ATTEMPTS, server.address)
         evil.page.wait_for_timeout(300)
-        assert tried == ["", "", ""]
-        assert source.asked == asked
+        assert tried == ["", "", "", ""]
+        assert (source.asked, source.acted) == (asked, [])
         assert {status for url, status in statuses.items() if url.startswith(server.address)} <= {0, 401, 403}
         one.route("#/jobs")
         one.page.wait_for_selector(".gr")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import json
 import socket
@@ -17,8 +18,10 @@ from unittest import mock
 
 import pytest
 import yaml
-from aiohttp import ClientSession, CookieJar, TCPConnector
+from aiohttp import ClientConnectorError, ClientSession, CookieJar, TCPConnector
 
+from phalanx.cli.cluster.target import Target
+from phalanx.cli.commands.status.dashboard import Entrance, dashboard
 from phalanx.cli.views.page import following
 from phalanx.cli.views.page.agents import admitted
 from phalanx.cli.views.page.following import Following
@@ -26,10 +29,12 @@ from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import JOBS, NAMESPACES, Kind
 from phalanx.dashboard import sign_in
 from phalanx.dashboard.changes import Board
+from phalanx.dashboard.libraries import missing
 from phalanx.dashboard.rows import Facts
 from phalanx.dashboard.serving import Page, served_files, serving
 from phalanx.dashboard.sign_in import SignIn
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server
+from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import install
 from phalanx.webhook.serving import show, tls_context
 from tests.embedded.apiserver.process import ServerProcess
@@ -305,3 +310,37 @@ async def test_a_proxy_is_believed_by_its_certificate(server: ServerProcess) -> 
         plain = ClientSession(at.address, headers={"X-Remote-User": "kim"})
         async with plain, plain.get("/state") as answer:
             assert answer.status == 401
+
+
+@pytest.mark.skipif(bool(missing()), reason="the libraries of the page are not installed (`make page`)")
+async def test_the_command_serves_the_page_with_a_certificate_of_its_own(server: ServerProcess) -> None:
+    async with shop(server):  # so that the cluster has queues
+        port = free_port()
+        entrance = Entrance(sign_in=True, address=f"127.0.0.1:{port}")
+        task = asyncio.create_task(dashboard(target=Target(kubeconfig=server.kubeconfig), entrance=entrance))
+        async with asyncio.timeout(60), ClientSession(f"https://127.0.0.1:{port}") as browser:
+            while not task.done():
+                with contextlib.suppress(ClientConnectorError):
+                    async with browser.get("/readyz", ssl=False) as answer:
+                        if answer.status == 200:
+                            break
+                await asyncio.sleep(0.05)  # until it listens, and has read the cluster
+            async with browser.get("/", ssl=False) as answer:
+                assert "Sign in to Phalanx" in await answer.text()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("entrance", "said"),
+    [
+        (Entrance(host=("phalanx.example",)), "need --sign-in"),
+        (Entrance(sign_in=True, address="0.0.0.0:8443", proxy_name=("proxy",)), "go together"),
+        (Entrance(sign_in=True, proxy_name=("proxy",), proxy_ca=Path("ca.crt")), "go together"),
+        (Entrance(sign_in=True, tls_cert=Path("tls.crt"), tls_key=Path("tls.key")), "go together"),
+        (Entrance(sign_in=True, address="8443"), "no address to listen on"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(entrance: Entrance, said: str) -> None:
+    with pytest.raises(PhalanxError, match=said):
+        entrance.public()
