@@ -11,7 +11,7 @@ import pytest
 from phalanx.dialects.schema.recording import Unreadable, read, written
 from phalanx.model.event import QueueSeen, Submitted, UsageTold
 from phalanx.model.job import Job, Placement, Slot
-from phalanx.model.plan import Action, Nominate, Place, Preempt, Shrink, Start, Wait
+from phalanx.model.plan import Action, Nominate, Place, Preempt, ReleaseNodes, RequestNodes, Shrink, Start, Wait
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -37,6 +37,8 @@ ACTIONS: list[Action] = [
     Preempt("a", 1, "b", WHY, 30.0),
     Shrink("a", (Slot(0, 1),), "b", WHY),
     Nominate("a", WHERE, (), inf),
+    RequestNodes("a", "spot", ("spot-1", "spot-2"), 1.0, 61.0, 91.0),
+    ReleaseNodes("", "spot", ("spot-1",), late=True),
 ]
 
 
