@@ -46,6 +46,13 @@ def test_it_imports_no_scheduler_and_no_database(command: str) -> None:
     assert len(modules) < 420
 
 
+def test_a_scheduler_without_a_ledger_imports_no_database() -> None:
+    program = "import sys, phalanx.cli.commands.in_cluster.scheduler; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "phalanx.loop" in modules
+    assert not {one for one in modules if one.startswith(("sqlalchemy", "phalanx.ledger.store"))}
+
+
 def test_the_first_expression_brings_no_command_line_along() -> None:
     """The CEL library imports its own, with all that draws it."""
     program = "import sys; from phalanx.embedded.apiserver.apimachinery.expressions.cel import compiled as c; "

@@ -104,7 +104,7 @@ async def test_everything_that_can_be_said_of_a_queue_is_kept_and_read(kubeconfi
         ({"quotas": [{"lend": {"cpu": "1"}}]}, "no more may be lent than is guaranteed"),
         ({"quotas": [{"limit": {"cpu": "x"}}]}, "spec.quotas[0].limit.cpu in body should match"),
         ({"quotas": [{"flavor": "a"}, {"flavor": "a"}]}, 'spec.quotas[1]: Duplicate value: {"flavor":"a"}'),
-        ({"order": "random"}, 'supported values: "priority", "fifo", "fair", "multifactor"'),
+        ({"order": "random"}, 'supported values: "priority", "fifo", "fair", "tiered", "fill", "multifactor"'),
         ({"state": "shut"}, 'supported values: "open", "held", "draining", "closed"'),
         ({"preemption": {"minRun": -1}}, "spec.preemption.minRun: Invalid value: no length of time is negative"),
         ({"preemption": {"grace": "soon"}}, "spec.preemption.grace in body should match"),

@@ -15,14 +15,13 @@ from phalanx import loop
 from phalanx.cli.cluster import numbers
 from phalanx.cli.cluster.accounting import Objects
 from phalanx.cli.cluster.numbers import NumbersSource
-from phalanx.cli.cluster.visibility import Ask, Views, visible
+from phalanx.cli.cluster.visibility import Ask, LedgerRows, Views, visible
 from phalanx.cli.files.policy_file import Settings as Policies
 from phalanx.cli.files.recording import Recorder
 from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
-from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.leader.lease import Lease, leading
@@ -31,8 +30,6 @@ from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.queue_status import StatusSource, keep_queue_statuses
 from phalanx.kube.status.usage import keep_usage
 from phalanx.kube.world import KubeWorld, NodeProvisioning, open_world
-from phalanx.ledger.accounted import Accounted
-from phalanx.ledger.store import Ledger
 from phalanx.metrics.collector import Leader, Scheduler
 from phalanx.metrics.decisions import Decisions, Measured
 from phalanx.model.policy import Policy
@@ -40,7 +37,6 @@ from phalanx.model.reason import Reason
 from phalanx.model.status import ClusterStatus, QueueStatus
 from phalanx.report.cluster_status import cluster_status
 from phalanx.report.queue_status import queue_statuses, with_expected_starts
-from phalanx.slurm.cluster.ledger.shown import rows
 from phalanx.state.cluster import Cluster
 
 _NUMBERS_S = 1.0  # so old are the numbers for users at most, unless they take long to compute
@@ -100,7 +96,7 @@ async def _lead(
             asyncio.ensure_future(keep_usage(connection, cluster.usage, clock, sight.may_write)),
         )
         try:
-            shown = None if ledger is None else partial(rows, ledger, fields=SHOWN)
+            shown = None if ledger is None else _shown_rows(ledger)
             async with visible(views, _views(world, glance), world.answers.stream, shown):
                 with accounted(_measured(world, glance, metrics), world, informers, ledger) as whole:
                     await _run(whole, cluster, policy, record, clock)
@@ -138,6 +134,14 @@ def _measured(world: KubeWorld, glance: Glance, metrics: Scheduler | None) -> lo
     return Measured(world, glance.cluster, decisions)
 
 
+def _shown_rows(ledger: str) -> LedgerRows:
+    """Return the reader of the ledger's rows. Its modules are imported here: few clusters have a ledger."""
+    from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
+    from phalanx.slurm.cluster.ledger.shown import rows
+
+    return partial(rows, ledger, fields=SHOWN)
+
+
 @contextmanager
 def accounted(
     inner: loop.World, world: KubeWorld, informers: Callable[[Kind], Informer], url: str | None
@@ -146,6 +150,9 @@ def accounted(
     if url is None:
         yield inner
         return
+    from phalanx.ledger.accounted import Accounted  # a database, which is imported only where there is a ledger
+    from phalanx.ledger.store import Ledger
+
     objects = Objects(world.caches.words)
     objects.follow(informers, world.caches.served)
     with Ledger.open(url) as ledger:

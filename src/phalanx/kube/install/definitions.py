@@ -144,11 +144,8 @@ DEFINITIONS: Mapping[Kind, Object] = {
 
 async def install(api: Connection) -> None:
     """The definitions as they should be, and the queue `default`; returns when all of them are served."""
-    for body in DEFINITIONS.values():
-        await _install_definition(api, body)
-    await served(api, FLAVORS)
-    await served(api, RESERVATIONS)
-    await _create_default(api)
+    await asyncio.gather(*(_install_definition(api, body) for body in DEFINITIONS.values()))
+    await asyncio.gather(served(api, FLAVORS), served(api, RESERVATIONS), _create_default(api))
 
 
 async def _install_definition(api: Connection, body: Object) -> None:

@@ -28,7 +28,6 @@ from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.rivals import refuse_beside_rivals
 from phalanx.kube.leader.lease import Lease, LeaseDurations
 from phalanx.kube.read.wire import WIRE_TYPES
-from phalanx.ledger.store import Ledger
 from phalanx.metrics.serving import address
 
 if TYPE_CHECKING:
@@ -96,8 +95,15 @@ def scheduler(
         require_recordable(record, settings.policy)
     where = None if metrics_address is None else address(metrics_address)
     if ledger is not None:
-        Ledger.open(ledger).close()  # what is wrong with it is said before anything starts
+        _require_ledger(ledger)
     uvloop.run(_connected(target, settings, record, where, ledger))
+
+
+def _require_ledger(url: str) -> None:
+    """Raises LedgerError before anything starts, if the ledger cannot be opened."""
+    from phalanx.ledger.store import Ledger  # a database, which is imported only where there is a ledger
+
+    Ledger.open(url).close()
 
 
 async def _connected(
