@@ -83,11 +83,6 @@ class Work:
         """Return how many pods the job has above its minimum (R12: a fixed-at-start job has none)."""
         return max(0, len(self.kept()) - self.minimum) if self.is_started else 0
 
-    def must_replace(self) -> bool:
-        """Return whether a lost pod has to be replaced. Whether one is that a fixed-at-start job has above its stated
-        minimum, the rules leave open."""
-        return not self.size or len(self.kept()) + len(self.nominated) < self.job.roles[0].minimum
-
     def missing(self) -> int:
         """Return how many open slots are replacements (R2): as many as pods are missing to the minimum. A nominated
         pod counts."""

@@ -191,7 +191,7 @@ class Walk(Cycle):
                 while request.work.missing() and self.left.get(request.name) and self.settle(request) is Demand.START:
                     pass
             for request in here:
-                while request.work.missing() and request.work.must_replace():
+                while request.work.missing():
                     if self.settle(request) is not Demand.START:
                         break
 
@@ -425,6 +425,7 @@ class Walk(Cycle):
         self.renew()
         if has_imagined:
             self.tried.clear()
+            self.blocked.clear()
         if has_imagined or self.held is None:  # victims that leave let a start be foreseen
             self.replacements()
         return None

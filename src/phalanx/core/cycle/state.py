@@ -19,10 +19,9 @@ from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.lazy import lazy
-from phalanx.model.job import Phase, Placement
+from phalanx.model.job import Placement
 from phalanx.model.plan import Start
 from phalanx.model.policy import Policy
-from phalanx.model.queue import QueueOrder
 from phalanx.state.cluster import Cluster, JobRecord, is_incomplete
 from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
 from phalanx.state.pending.pending import Combination, PendingClass
@@ -194,20 +193,6 @@ class CycleState:
         return key.kind != Kind.JOB or (queue := self.cluster.queues.get(key.queue)) is None or queue.gang
 
     # Who waits
-
-    def is_behind_withdrawn(self, line: CellQueue, entry: QueuedRequest) -> bool:
-        """Return whether the request is behind a job of its strict queue whose nomination was handed over. That job
-        waits again, and is decided in the next cycle, which follows at once (rule R14)."""
-        jobs, branches = self.cluster.jobs, self.cluster.tree.branches
-        strict = branches[self.cluster.queue_of(jobs[entry.request.job].job)].strict
-        for record in (jobs[name] for name in self.withdrawn if jobs[name].phase is Phase.QUEUED):
-            branch = branches[self.cluster.queue_of(record.job)]
-            if strict is not None and branch.strict is strict and line.key.kind != Kind.REPLACEMENT:
-                job, fifo = record.job, branch.order is QueueOrder.FIFO
-                first = (0.0 if fifo else -job.priority, job.submitted_s, job.id)
-                if first < (0.0 if fifo else -line.key.priority, entry.arrival_s, entry.request.job):
-                    return True
-        return False
 
     def wants_nothing(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Return whether the job is told to stop; or whether it would grow, and misses pods to its minimum."""

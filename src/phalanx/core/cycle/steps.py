@@ -83,7 +83,7 @@ class Cycle:
         if self.pending.lines:
             self.candidates.look(self.preempting.cells())
             self.candidates.draw()
-            while True:
+            while not self.preempting.withdrawn:  # else the job that handed its nomination over comes next (rule R23)
                 yield from self.hopeless_heads()
                 head = self.contest.head()
                 if (head is None or head[0].key.kind != Kind.REPLACEMENT) and self.grants_surplus(
@@ -111,7 +111,7 @@ class Cycle:
                         self.candidates.draw()
                     else:
                         self.contest.renew()
-        while self.grants_surplus(None):
+        while not self.preempting.withdrawn and self.grants_surplus(None):
             pass
         self.telling.tell_others()
 
@@ -136,7 +136,7 @@ class Cycle:
         """Return whether the request can start, finds victims, or would get the reservation."""
         found = self.state.class_of(line)
         if line.strict:
-            return self.state.is_behind_withdrawn(line, entry) or not self.telling.never_starts(found)
+            return not self.telling.never_starts(found)
         if self.reserving.by_estimate or self.reserving.was_denied(line):
             return True
         if self.state.wants_nothing(line, entry) or not self.candidates.may_come_up(line):
@@ -182,9 +182,6 @@ class Cycle:
         """Return whether the request is to be tried, or to be told anything. If not, it has lost."""
         if self.reserving.was_denied(line):
             self.give_way(line, entry)
-            return False
-        if line.strict and self.state.is_behind_withdrawn(line, entry):
-            self.lose(line, holds_up=False)
             return False
         found, its_turn = self.state.class_of(line), line.cell in self.state.turn
         its_turn = its_turn and self.preempting.may_search(line.key, self.reserving.mark())

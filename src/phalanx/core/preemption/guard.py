@@ -21,7 +21,12 @@ from phalanx.core.preemption import consolidation
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, in_turn, queue_preemption
-from phalanx.core.preemption.search import PreemptionPlan, find_victims, find_without_victims
+from phalanx.core.preemption.search import (
+    PreemptionPlan,
+    at_once_if_there_is_room,
+    find_victims,
+    find_without_victims,
+)
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Slot
 from phalanx.state.cluster import JobRecord
@@ -34,14 +39,20 @@ class ReservationGuard:
     forecast (`forecast` None) nothing is."""
 
     def __init__(
-        self, forecast: BackfillForecast | None, context: PreemptionContext, record: JobRecord, cost: Cost
+        self,
+        forecast: BackfillForecast | None,
+        context: PreemptionContext,
+        record: JobRecord,
+        cost: Cost,
+        rights: type[PreemptionPolicy],
     ) -> None:
         self.forecast, self.record, self.request = forecast, record, Request(record.job.id)
         self.placed = context.placed
-        self.guarded = False
+        self.guarded = self.lifted = False  # `lifted`: there are reservations, which the job need not respect
         if forecast is not None and forecast.reservations:
-            rights = PreemptionPolicy(context, record.job, cost)
-            self.guarded = not all(may_preempt_if_it_ran(context, rights, hold) for hold in forecast.reservations)
+            asks = rights(context, record.job, cost)
+            self.lifted = all(may_preempt_if_it_ran(context, asks, hold) for hold in forecast.reservations)
+            self.guarded = not self.lifted
 
     def beside(self, context: PreemptionContext) -> PreemptionContext:
         """Return the context of a search that places gangs beside the reservations."""
@@ -61,6 +72,8 @@ class ReservationGuard:
             for offer in offers:
                 if rights is ByRight and not ByRight(context, job, offer.charge.cost).due():
                     continue
+                if self.lifted and (free := find_without_victims(context, job, offer)) is not None:
+                    return at_once_if_there_is_room(context, free)
                 plans = (plan for each in kinds if (plan := find_victims(context, job, offer, each)))
                 found = next(plans, None)
                 if found is None and wants.consolidate and offer.short is None and rights is PreemptionPolicy:

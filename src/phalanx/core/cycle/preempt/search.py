@@ -189,7 +189,7 @@ class CyclePreemption:
             return None
         self.effort += 1 + len(residents(self.cluster).number_of) // JOBS_OF_EFFORT
         context, record = self.context, self.cluster.jobs[request.job]
-        aside = guard.ReservationGuard(forecast, context, record, offers[0].charge.cost)
+        aside = guard.ReservationGuard(forecast, context, record, offers[0].charge.cost, rights_of(key))
         plan = aside.find(context, offers, rights_of(key))
         found = None if plan is None else Found(plan, aside, None)
         if found is None and key.kind == Kind.JOB:
