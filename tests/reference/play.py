@@ -18,6 +18,7 @@ from .replay import LATEST, Played, Turn
 from .worlds import World
 
 QUIET = 16  # cycles in which a world may settle
+PREEMPTED = 3  # the bound that the guide states: so often a job is preempted at most while nothing happens
 RESOLVED = 4  # cycles in which a nomination is resolved once no pod terminates on its nodes
 
 
@@ -82,7 +83,7 @@ def promises(facts: Facts, world: World, waits: dict[str, int]) -> Iterator[Faul
         waits[name] = 0 if is_resolved else waits.get(name, 0) + 1
         if waits[name] > RESOLVED:
             yield Fault("nomination", f"{name} is nominated, and no pod terminates there any more")
-        if not world.is_busy and world.preempted[name] > len(facts.works):
+        if not world.is_busy and world.preempted[name] > PREEMPTED:
             yield Fault("rest", f"{name} was preempted {world.preempted[name]} times while nothing happened")
 
 

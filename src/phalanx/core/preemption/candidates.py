@@ -26,7 +26,7 @@ from phalanx.core.preemption.victims import CandidatePods, CandidateTable, Ints
 from phalanx.model.job import Placement, Slot, pods_by_role
 from phalanx.state import queue_tree
 from phalanx.state.classes import Demand
-from phalanx.state.cluster import JobRecord, spare_pods, with_their_members
+from phalanx.state.cluster import JobRecord, is_incomplete, spare_pods, with_their_members
 from phalanx.state.queue_tree import Charge, Cost, Key
 
 SURPLUS = -1  # the tier of pods above a minimum: before all gangs
@@ -153,6 +153,14 @@ class VictimCandidates:
             if position >= 0:
                 seats.append(CandidatePods(position, demands[placement.role], 1, placement.devices))
         return seats
+
+    def free_growth(self, candidate: int) -> bool:
+        """Free what this cycle has placed above the minimum of the candidate's job; return whether there is any."""
+        record = self.record(candidate)
+        placed = self.placed.get(record.job.id, ()) if self.is_gang(candidate) and not is_incomplete(record) else ()
+        for each in placed:
+            self._vacate(self.cluster.columns.row_of[each.node], record.gang.demands[each.role], each.devices)
+        return bool(placed)
 
     def _free_leaving(self, context: PreemptionContext) -> None:
         """Count what terminating pods hold as free."""

@@ -389,11 +389,21 @@ class Choice:
         for candidate in self._members(chosen):
             rule = self.candidates.going[candidate]
             self.candidates.restore(candidate)
-            needed = not self._is_enough(chosen ^ self.bit_of[candidate])
+            needed = not self._is_enough(chosen ^ self.bit_of[candidate]) and not self._growth_is_enough(candidate)
             self.candidates.go(candidate, rule)
             if not needed:
                 return False
         return True
+
+    def _growth_is_enough(self, candidate: int) -> bool:
+        """Return whether the job has its place if the candidate, a gang that stays, only lacks its growth of this
+        cycle. Such a gang is not preempted: its growth is preempted in the next cycle (rule R18)."""
+        mark = self.hunt.draft.mark()
+        if self.hunt.at_once or not self.candidates.free_growth(candidate):
+            return False
+        placed = self.hunt.place()
+        self.hunt.draft.rewind(mark)
+        return not isinstance(placed, gang.PlacementShortfall)
 
     def _is_fair(self, chosen: int) -> bool:
         """Of what has gone: nobody went in whose place richer queues could have been asked."""

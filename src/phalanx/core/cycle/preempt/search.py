@@ -194,6 +194,8 @@ class CyclePreemption:
         found = None if plan is None else Found(plan, aside, None)
         if found is None and key.kind == Kind.JOB:
             found = self.take_over(record, offers, aside)
+        if found is None and self.state.places:
+            self.put_off = True  # pods that are placed now may be preempted in the next cycle
         self.known[asked] = found
         return found
 
