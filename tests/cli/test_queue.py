@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from enum import StrEnum
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -11,6 +12,7 @@ from phalanx.cli.study.whatif.effects import effects, lines, record
 from phalanx.cli.study.whatif.outlook import Outlook
 from phalanx.cli.submission.queue_spec import differences, require_valid
 from phalanx.errors import PhalanxError
+from phalanx.model.queue import QueueOrder, QueueState, WithinQueue
 from phalanx.simulator.run.forward import Course, Eviction, Future
 
 SPEC: dict[str, Any] = {
@@ -87,3 +89,9 @@ def test_effects_are_the_differences_of_two_futures() -> None:
         "  lost.",
     ]
     assert record(effects(outlook))["stopped"] == [{"job": "runs", "queue": "lab", "by": "victor", "ran_s": 600.0}]
+
+
+@pytest.mark.parametrize(("field", "known"), [("order", QueueOrder), ("state", QueueState), ("within", WithinQueue)])
+def test_every_choice_of_the_schema_is_one_of_the_command(field: str, known: type[StrEnum]) -> None:
+    said = get_args(get_args(get_type_hints(QueueOptions)[field])[0])
+    assert set(said) == {str(one) for one in known}

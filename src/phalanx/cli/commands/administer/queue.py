@@ -66,7 +66,7 @@ class QueueOptions:
     weight: float | None = None
     """Its weight among its siblings."""
 
-    order: Literal["priority", "fifo", "fair", "multifactor", "usage"] | None = None
+    order: Literal["priority", "fifo", "fair", "tiered", "fill", "multifactor", "usage"] | None = None
     """The order of its jobs, and of the queues below it."""
 
     strict: Annotated[bool | None, Parameter(negative="--no-strict")] = None
