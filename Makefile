@@ -4,10 +4,10 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Images of Python often set it, and then each of the hundreds of processes that tests start compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo page check test style types script fast all fuzz examples lock audit site bench tables clean
+.PHONY: help setup demo page check test style types script fast all fuzz examples slurm-compare lock audit site bench tables clean
 
 help:            ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 setup: .venv/.ready  ## make .venv with the pinned requirements (about a minute the first time)
 
@@ -67,6 +67,9 @@ ALL_EXAMPLES := $(ALL_EXAMPLES),kubernetes/airflow,kubernetes/dask,kubernetes/me
 examples: setup  ## every example, none left out, Spark in full, and clients of many packages (installs 4 GB under out/)
 	PHALANX_EXAMPLES=$(ALL_EXAMPLES) $(BIN)/pytest tests/examples -v
 	$(BIN)/python examples/spark/run
+
+slurm-compare: setup  ## generated command lines on Debian's Slurm 22.05 and here, and where they differ (needs root; STEPS=300 SEED=1)
+	@$(BIN)/python -m tests.slurm.beside --steps $(or $(STEPS),300) --seed $(or $(SEED),1) --shrink
 
 lock: setup      ## pin what requirements*.in need, each file by its hash (minutes; PACKAGE=name brings one up to date)
 	@tools/lock

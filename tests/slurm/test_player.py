@@ -1,0 +1,38 @@
+"""The player that compares with a real Slurm: what it puts aside, and what it makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.beside import player
+from tests.slurm.beside.generator import scenes
+from tests.slurm.beside.player import Difference, Plain, Scene, Side, Step
+
+
+def test_numbers_times_nodes_and_directories_are_put_aside() -> None:
+    plain = Plain(Path("/play/w"), {})
+    assert plain(1, "Submitted batch job 710007\n") == "Submitted batch job {J1a}"
+    assert plain(2, "710007 710009 710010") == "{J1a} {J2a} {J2b}"
+    assert plain(3, "cn[3-4]   cn3 /play/w/out\n2026-01-02T03:04:05 0:07") == "{N1},{N2} {N1} {DIR}/out\n{TIME} {SHORT}"
+    assert plain(4, "two  blanks stay, as does 1:07:00 ") == "two  blanks stay, as does 1:07:00"
+
+
+def test_a_seed_makes_the_same_scenes_each_time_and_as_many_steps_as_asked() -> None:
+    made = list(scenes(3, 100))
+    assert made == list(scenes(3, 100)) != list(scenes(4, 100))
+    assert sum(len(scene.steps) for scene in made) >= 100
+    assert all(scene.steps[0].line.startswith("sbatch ") for scene in made)
+
+
+def test_a_difference_is_shrunk_to_the_steps_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compare(sides: tuple[Side, Side], scene: Scene) -> list[Difference]:
+        lines = [step.line for step in scene.steps]
+        return [Difference("s", len(lines), lines[-1], "", "x")] if "needed" in lines else []
+
+    monkeypatch.setattr(player, "compare", compare)
+    side = Side("theirs", "/usr/bin", Path("/play"))
+    scene = Scene("s", tuple(map(Step, ("a", "needed", "b", "last"))))
+    found = player.shrunk((side, side), scene, Difference("s", 4, "last", "", "x"))
+    assert [step.line for step in found.steps] == ["needed", "last"]
