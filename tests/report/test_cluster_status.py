@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from phalanx.core.fold.fold import fold
 from phalanx.loop import step
-from phalanx.model.event import NodeSeen, QueueSeen, Submitted
+from phalanx.model.event import NodeGroupSeen, NodesComing, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Phase
+from phalanx.model.node import NodeGroup
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
@@ -44,3 +46,12 @@ def test_who_waits_is_counted_by_reason() -> None:
     assert found.waiting == one_by_one == {"NoRoom": 3, "NeverFits": 1, "QueueUnknown": 1, "Held": 1}
     assert (found.nodes, found.ready) == (2, 1)
     assert (found.allocatable["cpu"], found.free["cpu"]) == (8000, 0)
+
+
+def test_requested_nodes_are_no_nodes_before_they_exist() -> None:
+    cluster = Cluster()
+    group = NodeGroup(name="g", template=node("g", cpu=4000))
+    fold(cluster, [NodeGroupSeen(group), NodesComing("g", ("g-1", "g-2"), 0.0, 60.0, 90.0)])
+    assert (cluster_status(cluster).nodes, cluster_status(cluster).ready) == (0, 0)
+    fold(cluster, [NodeSeen(replace(node("g-1", cpu=4000), group="g", ready=False))])
+    assert (cluster_status(cluster).nodes, cluster_status(cluster).ready) == (1, 0)

@@ -22,7 +22,7 @@ def cluster_status(cluster: Cluster) -> ClusterStatus:
     ready = columns.attributes.ready
     return ClusterStatus(
         waiting=waiting_by_reason(cluster),
-        nodes=len(columns),
+        nodes=len(columns) - sum(not coming.is_seen for coming in columns.groups.coming.values()),
         ready=int(ready.sum()),
         overfull=int((columns.lowest_free(np.flatnonzero(ready)) < 0).sum()),
         allocatable={name: int(column[ready].sum()) for name, column in columns.allocatable.items()},
