@@ -312,20 +312,12 @@ def _fit(column: Column, text: str) -> str:
 
 def shown_together(jobs: list[Job]) -> Iterator[Job]:
     """Tasks of one array that wait for one reason become one line."""
-    groups: dict[tuple[int, str, bool], Job] = {}
-    largest: dict[int, Job] = {}
-    found = []
+    firsts: dict[tuple[int, str, bool], Job] = {}
     for job in jobs:
         key = (job.base, job.reason, job.held)
         if job.state == "PENDING" and job.ask.task is not None:
-            if key in groups:
-                groups[key].others.append(job.ask.task)
+            if key in firsts:
+                firsts[key].others.append(job.ask.task)
                 continue
-            groups[key] = job
-        found.append(job)
-    for job in groups.values():
-        if job.base not in largest or len(job.others) > len(largest[job.base].others):
-            largest[job.base] = job
-    for job in largest.values():
-        job.together = not job.restarts
-    yield from found
+            firsts[key] = job
+        yield job

@@ -84,15 +84,13 @@ def job(found: Job, *, details: bool = False) -> Page:
 
 def _tasks(found: Job) -> str:
     """Return which tasks of its array the page is of: `3`, or `4-6%2` of those that wait together."""
-    return found.id.partition("_")[2].strip("[]") if found.others or found.together else str(found.ask.task)
+    return found.id.partition("_")[2].strip("[]") if found.others else str(found.ask.task)
 
 
 def _wishes(found: Job) -> Page:
     """Return the second half of a job's page: what else it asked, and its files."""
     ask, null, extra = found.ask, "(null)", found.ask.shown
-    of = (
-        msgspec.structs.replace(ask, task=None) if found.others or found.together else ask
-    )  # several tasks have no file in common
+    of = msgspec.structs.replace(ask, task=None) if found.others else ask  # several tasks have no file in common
     memory = extra.get("memory") or (amounts.memory(ask.memory_mib) if ask.memory_mib else "0")
     own = [[f"{name}={extra[name]}"] for name in ("ClusterFeatures",) if name in extra]
     return [

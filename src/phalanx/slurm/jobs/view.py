@@ -48,7 +48,7 @@ _BASIC = 4294901760  # where Slurm's priority/basic begins; each job has one les
 
 class Job(msgspec.Struct, kw_only=True):
     """`nodes`: where it runs or ran, the batch node first. `others`: tasks of its array that are shown
-    with it; `together`: it stands for what is left of its array.
+    with it.
     `namespace`: of its Job; empty: its object is gone.
     `expected_s`, `schednodes`: when and where a job that waits is expected to start.
     `past`: (start, end) of runs after which it was requeued."""
@@ -69,7 +69,6 @@ class Job(msgspec.Struct, kw_only=True):
     cancelled_by: str = ""
     held: bool = False
     others: list[int] = []
-    together: bool = False
     steps: dict[int, StepRecord] = {}
     expected_s: float | None = None
     schednodes: tuple[str, ...] = ()
@@ -98,8 +97,7 @@ class Job(msgspec.Struct, kw_only=True):
         if self.ask.task is None:
             return str(self.number)
         if not self.others:
-            cap = f"%{self.ask.throttle}" if self.ask.throttle else ""
-            return f"{self.base}_[{self.ask.task}{cap}]" if self.together else f"{self.base}_{self.ask.task}"
+            return f"{self.base}_{self.ask.task}"
         return f"{self.base}_{arrays.shown([self.ask.task, *self.others], self.ask.throttle)}"
 
     @property
