@@ -106,7 +106,7 @@ def test_a_priority_class_that_preempts_nobody_is_heeded() -> None:
         ("array-cap", "0", "j says phalanx.dev/array-cap '0': it is no whole number from 1 to 2147483647"),
         ("nice", "much", "j says phalanx.dev/nice 'much': it is no whole number from -2147483648"),
         ("preemptible", "never", "j says phalanx.dev/preemptible 'never': it is neither true nor false"),
-        ("size", "large", "j says phalanx.dev/size 'large': it is none of elastic, fixed-at-start"),
+        ("size", "large", "j says phalanx.dev/size 'large': it is none of elastic, in-turn, fixed-at-start, in-steps"),
         ("slice", "4", "j says phalanx.dev/slice '4': write PODS@LEVEL, for instance 4@kubernetes.io/hostname"),
         ("slice", "0@host", "j says phalanx.dev/slice '0@host': it is no whole number from 1"),
         (

@@ -461,7 +461,8 @@ def test_a_definition_that_cannot_be_read_any_more_counts_as_it_was() -> None:
     play(scene())
 
 
-def test_the_share_of_a_pod_that_failed_is_kept_for_its_replacement() -> None:
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_share_of_a_pod_that_failed_is_kept_for_its_replacement(restarted: bool) -> None:
     def pod(name: str, **group: str) -> Object:
         found = double.pod(name)
         found["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "l"}
@@ -476,13 +477,22 @@ def test_the_share_of_a_pod_that_failed_is_kept_for_its_replacement() -> None:
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 2)
             end(stage, "a", "Failed")
-            stage.put(pod("other"))
             await settle(stage)
-            assert "other" not in stage.api.bound()
-            stage.put(pod("c", pod_group_name="g"))
-            await stage.until(lambda: "c" in stage.api.bound())
-            end(stage, "b", "Succeeded")
-            await stage.until(lambda: "other" in stage.api.bound())
+            if not restarted:
+                await others_wait(stage)
+                return
+            stage.api.drop(PODS, "default/a")
+        async with stage.scheduler():  # which sees neither the pod that failed nor the one to come
+            await others_wait(stage)
+
+    async def others_wait(stage: Stage) -> None:
+        stage.put(pod("other"))
+        await settle(stage)
+        assert "other" not in stage.api.bound()
+        stage.put(pod("c", pod_group_name="g"))
+        await stage.until(lambda: "c" in stage.api.bound())
+        end(stage, "b", "Succeeded")
+        await stage.until(lambda: "other" in stage.api.bound())
 
     def end(stage: Stage, name: str, phase: str) -> None:
         stage.api.put(PODS, {**stage.api.objects[PODS][f"default/{name}"], "status": {"phase": phase}})

@@ -181,13 +181,13 @@ def test_of_an_application_that_goes_on_the_pods_that_went_are_counted_no_more()
     play(scene())
 
 
-def test_a_group_whose_pods_went_with_their_job_is_pending_again() -> None:
+def test_a_group_whose_pods_went_with_their_job_waits_again() -> None:
     async def scene() -> None:
         stage, pods = of_volcano()
         of_a_job(stage, pods)
         async with stage.scheduler():
             await stage.until(lambda: test_volcano.status(stage, "g").get("phase") == "Running")
             await deleted(stage)
-            await stage.until(lambda: test_volcano.status(stage, "g").get("phase") == "Pending")
+            await stage.until(lambda: test_volcano.status(stage, "g").get("phase") == "Inqueue")
 
     play(scene())

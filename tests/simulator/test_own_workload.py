@@ -129,7 +129,10 @@ def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.Cap
         ("jobs:\n- {run: 1, balanced: true}\n", "2: jobs[0].balanced: evenly within what? Say closeness or"),
         ("jobs:\n- {run: 1, slice: 4}\n", "2: jobs[0].slice: 4 is no text; put it in quotes"),
         ("jobs:\n- {run: 1, slice: four}\n", "2: jobs[0].slice: write PODS@LEVEL, for instance 4@kubernetes.io"),
-        ("jobs:\n- {run: 1, size: big}\n", "2: jobs[0].size: 'big' is none of elastic, fixed-at-start"),
+        (
+            "jobs:\n- {run: 1, size: big}\n",
+            "2: jobs[0].size: 'big' is none of elastic, in-turn, fixed-at-start, in-steps",
+        ),
         ("jobs:\n- {run: 1, minimum: 2}\n", "2: jobs[0].minimum: 2 is no whole number from 0 to 1"),
         ("jobs:\n- {run: 1, array: 0}\n", "2: jobs[0].array: 0 is no whole number from 1 to"),
         ("jobs:\n- {run: 1, array: {running: 2}}\n", "2: jobs[0].array.jobs: an array says how many jobs it has"),

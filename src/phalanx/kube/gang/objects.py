@@ -55,9 +55,9 @@ class GangObjects:
         return self.jobs.get(pod.owner[1]) if pod.owner is not None else None
 
     @property
-    def has_succeeded_bare(self) -> bool:
-        """Return whether a bare pod of it has succeeded."""
-        return any(end is Outcome.SUCCEEDED for uid, end in self._outcomes.items() if uid not in self.jobs)
+    def succeeded_bare(self) -> int:
+        """Return the number of bare pods that have succeeded."""
+        return sum(end is Outcome.SUCCEEDED for uid, end in self._outcomes.items() if uid not in self.jobs)
 
     @property
     def outcome(self) -> Outcome:

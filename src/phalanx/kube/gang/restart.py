@@ -15,7 +15,7 @@ Of gangs that are over the objects still say how long they ran (`past_run`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from phalanx.kube.gang.barrier import member_went_reason
@@ -55,6 +55,7 @@ def unfinished_start(
         return None
     pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
     sizes = {job.uid: gang.objects.size(job) for job in jobs}
+    pods += _to_be_replaced(gang, pods, record)
     members = GangMembers(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods, sizes=sizes)
     spec = gang_spec(members, replace(defaults, gang=_same(record)))
     if now_s >= record.at_s + hold_s:
@@ -78,6 +79,15 @@ def past_run(gang: GangLifecycle, defaults: GangDefaults) -> RunTold | None:
 def adoption_order(gang: GangLifecycle, begun: UnfinishedStart) -> tuple[bool, float, str]:
     """Return the sort key of started gangs: who holds room first, then by the time of the start."""
     return not any(pod.node for pod in gang.pods.values()), begun.record.at_s, gang.id
+
+
+def _to_be_replaced(gang: GangLifecycle, pods: Sequence[Pod], record: StartRecord) -> list[Pod]:
+    """Return a pod in place of each failed bare pod whose replacement does not exist yet: the start keeps its seat and
+    its charge. Which role a lost pod had is known only if all pods of the gang are equal."""
+    sources = {(pod.options.get(labels.ROLE, ""), pod.shape) for pod in pods}
+    if gang.jobs or len(sources) != 1 or not all(labels.REPLACES_FAILED in pod.options for pod in pods):
+        return []
+    return [pods[0]] * max(0, record.seats - len(pods) - gang.objects.succeeded_bare)
 
 
 def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None) -> StartRecord | None:

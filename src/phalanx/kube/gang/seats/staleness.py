@@ -43,7 +43,7 @@ class Staleness:
                 lacks[row.source.role] += row.least - row.bound
         if not start.record.gang or all(missing <= 0 for missing in lacks.values()):
             return False
-        return bool(start.bare_pods()) and not start.objects.has_succeeded_bare
+        return bool(start.bare_pods()) and not start.objects.succeeded_bare
 
     def _report(self, grace_s: float) -> None:
         """Tell people, unless it has just been let go: its first pods are bound before its last."""
