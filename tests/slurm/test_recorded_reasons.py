@@ -15,7 +15,8 @@ import pytest
 
 from phalanx.slurm.accounts.enforced import check
 from phalanx.slurm.commands.launch import sbatch
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.jobs.view import Job, _rank
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission.asked.hardware import Hardware
 from phalanx.slurm.submission.asked.request import Request, request
@@ -61,3 +62,30 @@ def test_the_fourth_job_of_a_user_is_over_the_limit() -> None:
     refused = [check(OPEN, ask, 1, lambda at=at: jobs[:at]).refused for at, ask in enumerate(asks)]  # type: ignore[misc]  # no type can be told of `at`
     assert refused == ["", "", "", "QOSMaxSubmitJobPerUserLimit"]
     assert lines[3][2].startswith("sbatch: error: QOSMaxSubmitJobPerUserLimit\n")
+
+
+def test_limits_on_running_jobs_are_hidden_behind_a_job_that_waits_for_resources() -> None:
+    """As a real Slurm 22.05 said it: the first job of a partition waits for Resources, those behind for their Priority,
+    whatever their user's limits are. Reasons from the submission stay, and so do those of other partitions."""
+
+    def waiting(number: int, reason: str, partition: str = "batch") -> Job:
+        ask = Ask(name="j", user="u", uid=1, gid=1, group="g", account="a", partition=partition)
+        return Job(number=number, ask=ask, state="PENDING", reason=reason)
+
+    found = [
+        waiting(1, "QOSMaxJobsPerUserLimit"),
+        waiting(2, "Resources"),
+        waiting(3, "Resources"),
+        waiting(4, "QOSMaxJobsPerUserLimit"),
+        waiting(5, "QOSMaxCpuPerUserLimit"),
+        waiting(6, "AssocMaxJobsLimit", "short"),
+    ]
+    _rank(found)
+    assert [job.reason for job in found] == [
+        "QOSMaxJobsPerUserLimit",
+        "Resources",
+        "Priority",
+        "Priority",
+        "QOSMaxCpuPerUserLimit",
+        "AssocMaxJobsLimit",
+    ]

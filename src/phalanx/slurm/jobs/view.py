@@ -36,6 +36,7 @@ _REASONS = {
     "ArrayLimit": "JobArrayTaskLimit", "Held": "JobHeldUser", "QueueUnknown": "InvalidAccount",
     "RoomKept": "Resources", "Backoff": "BeginTime", "Invalid": "BadConstraints", "Unsupported": "BadConstraints",
 }  # fmt: skip
+_BEHIND = frozenset({"Resources", "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit"})  # hidden by a job ahead
 SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when (seconds since the epoch)
 _LOOKED_AT_S = 2.0
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -222,12 +223,16 @@ def jobs(
 
 
 def _rank(found: list[Job]) -> None:
-    """Of those that lack room, the first of each partition waits for Resources, and the others for their Priority."""
+    """Give pending jobs the reason Priority behind the first job of their partition that waits for Resources. As in
+    Slurm, limits on running jobs are not examined behind that job."""
     seen: dict[str, int] = {}
     for job in sorted(found, key=lambda job: -job.priority):
-        if job.reason == "Resources" and job.state == "PENDING":
-            ahead = seen.setdefault(job.ask.partition, job.first)
-            job.reason = "Resources" if ahead == job.first else "Priority"
+        if job.state != "PENDING":
+            continue
+        if job.reason == "Resources":
+            seen.setdefault(job.ask.partition, job.first)
+        if job.reason in _BEHIND and seen.get(job.ask.partition, job.first) != job.first:
+            job.reason = "Priority"
 
 
 def _listed(api: Api, asked: list[int] | None, narrowed: Mapping[str, str]) -> list[Job]:
