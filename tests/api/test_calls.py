@@ -80,6 +80,23 @@ def test_why_a_job_waits_and_what_its_queue_holds(up: Up, cluster: phalanx.Clust
 
 
 @pytest.mark.slow
+def test_a_job_whose_image_does_not_exist_is_stuck_and_every_command_says_why(up: Up, cluster: phalanx.Cluster) -> None:
+    made = phalanx.submit(["true"], name="lost", image="acme/unknown:1", cluster=cluster)
+
+    def seen() -> Job:
+        return next(job for job in phalanx.jobs(cluster=cluster) if job.name == "lost")
+
+    until(lambda: seen().state == "stuck")
+    assert "container main: " in seen().cells()["why"]
+    assert "phalanx image import acme/unknown:1" in seen().message
+    assert "default/lost: stuck for " in phalanx.explain(made, cluster=cluster).text
+    assert [line.split()[0] for line in up.phalanx("jobs", "--state", "stuck").stdout.splitlines()] == ["JOB", "lost"]
+    late = up.phalanx("wait", "lost", "--for", "running", "--timeout", "1s")
+    assert (late.returncode, late.stderr.count("phalanx: job default/lost is stuck: pod lost-")) == (124, 1)
+    up.phalanx("cancel", "lost")
+
+
+@pytest.mark.slow
 def test_calls_wait_within_a_loop_and_as_coroutines(up: Up, cluster: phalanx.Cluster) -> None:
     """A notebook has a running loop."""
 

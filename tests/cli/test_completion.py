@@ -30,7 +30,7 @@ async def test_commands_and_options_need_no_cluster(monkeypatch: pytest.MonkeyPa
     assert await candidates(["queue", "e"]) == {"create", "edit", "drain", "delete"}
     assert {"--limit", "--dry-run"} <= await candidates(["queue", "edit", "research", "--"])
     assert await candidates(["queue", "edit", "research", "--state", ""]) == {"open", "held", "draining", "closed"}
-    assert {"running", "failed"} <= await candidates(["jobs", "--state", "r"])
+    assert {"running", "stuck", "failed"} <= await candidates(["jobs", "--state", "r"])
     assert await candidates(["run", "--", "ls", "--"]) == set()
     assert await candidates(["nonsense", "tr"]) == set()
 

@@ -334,15 +334,6 @@ def started_pod(job: dict[str, Any], node: str, state: dict[str, Any]) -> dict[s
     }
 
 
-async def test_a_pod_that_cannot_start_its_container_says_why() -> None:
-    job = batch_job("web", 1, "1")
-    job["spec"]["suspend"] = False
-    pod = started_pod(job, "n1", {"waiting": {"reason": "ErrImagePull", "message": "no such image"}})
-    seen = snapshot(node("n1"), queue("default"), job, pod)
-    page = job_view.page(find(seen, "web", "default"), seen)
-    assert "web-0: pending on n1\n    ErrImagePull: no such image" in page
-
-
 def test_a_program_that_was_never_started_is_told_beside_its_exit_code() -> None:
     ended = {"terminated": {"exitCode": 128, "reason": "StartError", "message": "no such program"}}
     job = batch_job("web", 1, "1")

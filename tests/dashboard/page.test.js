@@ -177,6 +177,15 @@ test("all words of a filter must hold", () => {
   assert.deepEqual(wordsOf('a "b c" queue:"d e"'), ["a", '"b c"', 'queue:"d e"']);
 });
 
+test("a stuck job holds its nodes, and is found by is:stuck", () => {
+  const stuck = { ...runs("a/lost", [["n1", 4]]), state: "stuck", message: "pod lost-0, container main: ErrImagePull" };
+  const model = modelOf(rowsOf(whole([stuck, runs("a/big", [["n2", 4]])])), []);
+  const found = (text) => model.list.filter(parse(text, model)).map((job) => job.id);
+  assert.deepEqual(found("is:stuck"), ["a/lost"]);
+  assert.deepEqual(found("is:over"), []);
+  assert.equal(model.list.filter((job) => job.runs).length, 2);
+});
+
 test("a word replaces another of its kind", () => {
   assert.equal(flipped("is:waiting x", "is:running"), "x is:running");
   assert.equal(flipped("x is:running", "is:running"), "x");

@@ -22,8 +22,8 @@ Value = TypeVar("Value", bound=Row)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job that waits, runs or is over. `reason`: why it waits; `message`: how it failed. `record`: what
-    `phalanx jobs --json` has of it (docs/guide/command-line.md)."""
+    """A job that waits, runs or is over. `reason`: why it waits; `message`: how it failed, or why it is stuck.
+    `record`: what `phalanx jobs --json` has of it (docs/guide/command-line.md)."""
 
     namespace: str
     name: str

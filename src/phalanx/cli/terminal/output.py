@@ -25,6 +25,7 @@ _STYLES = {
     "promised": "cyan",
     "stopping": "yellow",
     "cordoned": "yellow",
+    "stuck": "red",
     "failed": "red",
     "not ready": "red",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.cli.terminal.output import amounts_text, duration
 from phalanx.cli.views.expected_start import said
-from phalanx.cli.views.job_view import JobView
+from phalanx.cli.views.job_view import RUNS, JobView
 from phalanx.model.reason import StartForecast
 
 COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
@@ -38,4 +38,4 @@ def _left(view: JobView, now_s: float) -> str:
     """Return how long it may still run; while it does not run, its time limit."""
     if view.limit_s is None:
         return ""
-    return duration(view.since_s + view.limit_s - now_s if view.state == "running" else view.limit_s)
+    return duration(view.since_s + view.limit_s - now_s if view.state in RUNS else view.limit_s)

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from phalanx.cli.cluster.jobs.attending import complaints
-from phalanx.cli.cluster.jobs.ending import failure, in_brief, pod_failure
+from phalanx.cli.cluster.jobs.ending import failure, in_brief, obstacles, pod_failure, why_stuck
 from phalanx.cli.cluster.jobs.finding import controller_of, kind_text, reference_text
+from phalanx.cli.cluster.jobs.standing import STUCK
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.terminal.output import amounts_text, counted, duration
 from phalanx.cli.views import told_numbers
@@ -24,7 +24,7 @@ from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, adapters
 from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.model.job import GangSize, Role
+from phalanx.model.job import GangSize, Phase, Role
 from phalanx.model.plan import Start
 from phalanx.model.pod import format_amount
 from phalanx.model.reason import Reason, StartForecast, format_time
@@ -36,6 +36,7 @@ _NODES_SHOWN = 3
 _GPU = "nvidia.com/gpu"
 MANY_JOBS = 200
 _AGAIN_S = 2.0  # its controller may take that long to say that a new Job is suspended
+RUNS = ("running", STUCK)
 _WAITS = ("queued", "promised")
 _TOGETHER = frozenset({"queued", "complete", "failed"})  # states of tasks that are shown as one line
 _OVER = ("Succeeded", "Failed")
@@ -44,9 +45,10 @@ GANG = "Gang"  # the kind of a job that several objects form
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """`state`: queued, promised (others leave to make room for it), starting, running, stopping (it gives way to
-    another), complete or failed. `placed`: pods that have a node, of `wanted`. `since_s`:
-    in this state, in seconds since the epoch. `nodes`: node -> pods there. `soon`: the next cycle starts it.
+    """`state`: queued, promised (others leave to make room for it), starting, running, stuck (it has started, and a
+    pod of it cannot), stopping (it gives way to another), complete or failed. `placed`: pods that have a
+    node, of `wanted`. `since_s`: in this state, in seconds since the epoch. `nodes`: node -> pods there.
+    `soon`: the next cycle starts it.
     `preempted`: how often it gave way whole; while it waits for having done so, `preempted_by` is for whom.
     `limit_s`: how long it may run, each time that it starts; None: as long as it likes, or that is not known.
     `ending`: no pod of it runs or is to run any more, and nobody has said yet how it ended. `fixed`: it starts with as
@@ -64,7 +66,7 @@ class JobView:
     priority: int
     nodes: dict[str, int]
     reason: Reason | None
-    message: str  # how it failed
+    message: str  # how it failed, or why it is stuck
     soon: bool
     roles: tuple[Role, ...]
     preempted: int = 0
@@ -213,6 +215,10 @@ def _verdict(view: JobView) -> str:
         return "There is room for it now: the scheduler starts it in its next cycle. If this stays, does one run?"
     if view.state == "stopping":
         return "It gives way to another: its pods are ending, and then it waits again with its age."
+    if view.state == STUCK:
+        return (
+            f"{view.message}. The job keeps its nodes, and starts once the cause is mended; `phalanx cancel` ends it."
+        )
     if view.state == "starting":
         return "Its places are decided; it starts when all pods of its minimum exist and are bound together."
     if view.state != "running" or view.ending:
@@ -233,9 +239,7 @@ def _role_lines(roles: Sequence[Role]) -> Iterator[str]:
 
 def _limit_lines(view: JobView, now_s: float) -> Iterator[str]:
     if view.limit_s is not None:
-        ends = (
-            f", so it is ended at {format_time(view.since_s + view.limit_s, now_s)}" if view.state == "running" else ""
-        )
+        ends = f", so it is ended at {format_time(view.since_s + view.limit_s, now_s)}" if view.state in RUNS else ""
         yield "time limit"
         yield f"  {duration(view.limit_s)}{ends}"
 
@@ -247,7 +251,8 @@ def _pod_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
         yield "pods"
     for pod in pods:
         yield f"  {pod.name}: {_pod_state(pod)}"
-        yield from (f"    {text}" for text in complaints(snapshot.pods.get(pod.key) or {}))
+        if (obj := snapshot.pods.get(pod.key)) is not None:
+            yield from (f"    {text}" for text in obstacles(obj))
 
 
 def _pod_state(pod: Pod) -> str:
@@ -321,18 +326,19 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
         sum(_whole(each) for each in gang.jobs.values()) if gang else 0,
     )
     kind, made = _made(snapshot, job.id)
+    stuck = _why_stuck(snapshot, record)
     return JobView(
         id=job.id,
         queue=snapshot.cluster.queue_of(job),
-        state=str(record.phase),
+        state=STUCK if stuck else str(record.phase),
         wanted=wanted or whole,
         placed=len(record.placements),
         since_s=_since(snapshot, record),
         submitted_s=job.submitted_s,
         priority=job.priority,
         nodes=dict(nodes),
-        reason=reason or job.blocked,
-        message="",
+        reason=None if stuck else reason or job.blocked,
+        message=stuck,
         soon=soon,
         roles=job.roles,
         preempted=record.preempted,
@@ -346,6 +352,14 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
         cap=job.array_cap or 0,
         fixed=job.size is GangSize.FIXED_AT_START,
     )
+
+
+def _why_stuck(snapshot: Snapshot, record: JobRecord) -> str:
+    """Return why a job that has started is stuck; "" for all others."""
+    gang = snapshot.gangs.get(record.job.id)
+    if gang is None or record.phase not in (Phase.STARTING, Phase.RUNNING):
+        return ""
+    return why_stuck(pod for one in gang.pods.values() if (pod := snapshot.pods.get(one.key)) is not None)
 
 
 def tasks_together(found: Sequence[JobView]) -> list[JobView]:

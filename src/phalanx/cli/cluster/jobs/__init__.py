@@ -1,6 +1,6 @@
 """One job: how users name it, its pods, its output and its end.
 
-ending     why a job ended, from its objects
+ending     why a job ended, or is stuck, from its objects
 attending  one Job from its submission to its end
 finding    from a name to the objects that a user made
 standing   how far a job is

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from phalanx.cli.cluster.jobs.ending import ending_cause, exit_code, failure, in_brief, timed_out
+from phalanx.cli.cluster.jobs.ending import ending_cause, exit_code, failure, in_brief, obstacles, timed_out
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS
@@ -128,18 +128,11 @@ def _see_pod(connection: Connection, watch: _Watch, change: Change) -> None:
         follow = _follow(connection, pod, _prefix(pod) if watch.prefixed else "")
         watch.followed[pod["metadata"]["uid"]] = asyncio.create_task(follow)
     if pod is not None:
-        for complaint in complaints(pod):
-            text = f"{pod['metadata']['name']}: {complaint}"
+        for obstacle in obstacles(pod):
+            text = f"{pod['metadata']['name']}: {obstacle}"
             if text != watch.reason:
                 watch.reason = text
                 watch.say(text)
-
-
-def complaints(pod: Object) -> list[str]:
-    """Containers that cannot start say why: ErrImagePull and its like."""
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    waiting = ((container.get("state") or {}).get("waiting") or {} for container in statuses)
-    return [f"{w['reason']}: {w['message']}" for w in waiting if w.get("message")]
 
 
 def _follow_rest(connection: Connection, watch: _Watch, pods: Informer) -> None:

@@ -1,4 +1,5 @@
-"""Why a job ended as it did, in words, from its objects: what its controller and the nodes of its pods wrote on them.
+"""Why a job ended as it did, or cannot go on, in words, from its objects: what its controller and the nodes of its pods
+wrote on them.
 
 The API server and the node of `phalanx up` say much (`phalanx.embedded.node.agent.cause`); on another cluster a pod has
 its containers' exit codes and reasons, and who deleted an object is not known.
@@ -8,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.cli.terminal.output import duration
+from phalanx.cli.terminal.output import counted, duration
 from phalanx.client.connection import Object
 from phalanx.kube.read.labels import DELETED_BY
 
 _POD = "; pod "  # in the message of a Job: what follows is how the pod ended that failed first
 _LOG = "; its log ends:"
 _LINE_CHARS = 120
+_ON_THE_WAY = frozenset({"ContainerCreating", "PodInitializing"})  # a container that waits for nothing but its turn
 
 
 def ending_cause(obj: Object) -> str:
@@ -52,6 +54,32 @@ def pod_failure(pod: Object) -> str:
         return f"{name}: {message}"
     told = [f"exit code {code}" if (code := exit_code(pod)) else "", str(status.get("reason") or ""), message]
     return f"{name}: " + ("; ".join(text for text in told if text) or "failed")
+
+
+def obstacles(pod: Object) -> list[str]:
+    """Return why containers of a pod that has a node cannot start, in the words of its node; [] if nothing hinders."""
+    status = pod.get("status") or {}
+    if not pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
+        return []
+    if status.get("phase") in {"Succeeded", "Failed"}:
+        return []
+    containers = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    waiting = ((one["name"], (one.get("state") or {}).get("waiting") or {}) for one in containers)
+    return [
+        f"container {name}: " + ": ".join(filter(None, (found["reason"], " ".join(found.get("message", "").split()))))
+        for name, found in waiting
+        if found.get("reason") and (found["reason"] not in _ON_THE_WAY or found.get("message"))
+    ]
+
+
+def why_stuck(pods: Iterable[Object]) -> str:
+    """Return why a job is stuck that has these pods: the first of them that cannot start, and how many more cannot; ""
+    for a job that is not stuck."""
+    found = sorted((pod["metadata"]["name"], told[0].rstrip(".")) for pod in pods if (told := obstacles(pod)))
+    if not found:
+        return ""
+    (name, text), more = found[0], len(found) - 1
+    return f"pod {name}, {text}" + (f"; {counted(more, 'more pod')} cannot start either" if more else "")
 
 
 def in_brief(cause: str) -> str:

@@ -25,6 +25,7 @@ class Followed:
     def __init__(self, connection: Connection, job: FoundJob) -> None:
         self.job = job
         self.pods: dict[str, Object] = {}
+        self._gone: set[str] = set()  # uids of pods
         self._connection = connection
         self._members = {member.obj["metadata"]["uid"]: member for member in job.members}
         self._gang = job.name if job.kind == "gang" else ""
@@ -64,7 +65,8 @@ class Followed:
 
     @property
     def standing(self) -> Standing:
-        return standing(list(self._members.values()), self.pods.values())
+        there = (pod for uid, pod in self.pods.items() if uid not in self._gone)
+        return standing(list(self._members.values()), self.pods.values(), there)
 
     def _of_members(self) -> Iterator[Informer]:
         kinds: dict[Kind, list[Member]] = {}
@@ -98,6 +100,8 @@ class Followed:
                 self._members[uid] = Member(kind=change.kind, obj=change.new)
         if change.kind is PODS and self._is_mine(obj):
             self.pods[uid] = obj
+            if change.new is None:
+                self._gone.add(uid)
         self._news.set()
 
     def _is_mine(self, pod: Object) -> bool:

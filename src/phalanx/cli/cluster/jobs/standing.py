@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from phalanx.cli.cluster.jobs.ending import exit_code, failure, in_brief, pod_failure, timed_out
+from phalanx.cli.cluster.jobs.ending import exit_code, failure, in_brief, pod_failure, timed_out, why_stuck
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS
@@ -13,6 +13,7 @@ from phalanx.kube.read.labels import REASON, held
 from phalanx.ledger.entry import JobEntry, State
 
 QUEUED, HELD, RUNNING, COMPLETE, FAILED, DELETED = "queued", "held", "running", "complete", "failed", "deleted"
+STUCK = "stuck"  # it has started, and a pod of it cannot start its containers
 OVER = frozenset({COMPLETE, FAILED, DELETED})
 TIMED_OUT = 124  # the exit code of timeout(1)
 _LOST = 1  # the exit code of a job that has none of its own
@@ -23,7 +24,7 @@ _COMPLETE = frozenset({"complete", "completed", "succeeded"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """`state`: queued, held, running, complete, failed or deleted. `why`: the reason why the job waits, or failed.
+    """`state`: queued, held, running, stuck, complete, failed or deleted. `why`: why the job waits, is stuck or failed.
     `exit_code`: None until the job is over."""
 
     state: str
@@ -48,8 +49,9 @@ def member_state(member: Member) -> str:
     return HELD if held(obj["metadata"]) else QUEUED
 
 
-def standing(members: Sequence[Member], pods: Iterable[Object]) -> Standing:
-    """Return how far the job of these objects is; without any it was deleted. `pods`: of the job, for its exit code."""
+def standing(members: Sequence[Member], pods: Iterable[Object], there: Iterable[Object] = ()) -> Standing:
+    """Return how far the job of these objects is; without any it was deleted. `pods`: of the job, for its exit code.
+    `there`: those of its pods that exist now."""
     states = {member_state(member) for member in members}
     if not states:
         return Standing(state=DELETED, why="it was deleted", exit_code=_LOST)
@@ -57,6 +59,8 @@ def standing(members: Sequence[Member], pods: Iterable[Object]) -> Standing:
         return Standing(state=COMPLETE, exit_code=0)
     if states <= {COMPLETE, FAILED}:
         return _failed(members, list(pods))
+    if stuck := why_stuck(there):
+        return Standing(state=STUCK, why=stuck)
     if RUNNING in states:
         return Standing(state=RUNNING)
     why = next((text for one in members if (text := _reason(one.obj))), "")

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from phalanx.cli.cluster.jobs.choosing import for_each
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob
 from phalanx.cli.cluster.jobs.following import Followed
-from phalanx.cli.cluster.jobs.standing import RUNNING, TIMED_OUT, Standing, recorded_standing
+from phalanx.cli.cluster.jobs.standing import RUNNING, STUCK, TIMED_OUT, Standing, recorded_standing
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import note, print_json
 from phalanx.client.connection import Connection
@@ -32,7 +32,7 @@ async def wait(
     """Wait until jobs are over, or until they run. The exit code is the job's; of several the highest.
 
     A job that succeeded has 0, one that its time limit ended 124, one that was deleted 1. A job that is over already,
-    or only in the ledger, is not waited for.
+    or only in the ledger, is not waited for. For a stuck job the command prints the cause once and goes on waiting.
 
     For example:
 
@@ -74,11 +74,15 @@ async def wait(
 async def _end(connection: Connection, job: FoundJob, running: bool) -> Standing:
     if job.entry is not None:
         return recorded_standing(job.entry)
+    told = False
     async with Followed(connection, job) as followed:
         while True:
             now = followed.standing
             if now.over or (running and now.state == RUNNING):
                 return now
+            if now.state == STUCK and not told:
+                note(f"phalanx: {job.kind} {job.id} is stuck: {now.why}. The wait goes on.")
+                told = True
             await followed.change()
 
 

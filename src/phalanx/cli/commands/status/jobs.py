@@ -26,6 +26,7 @@ from phalanx.errors import PhalanxError
 from phalanx.model.reason import StartForecast
 
 _LOOK_S = 1.0
+State = Literal["queued", "promised", "starting", "running", "stuck", "stopping", "complete", "failed"]
 
 
 @Parameter(name="*")
@@ -39,7 +40,7 @@ class Shown:
     queue: Annotated[tuple[str, ...], Parameter(alias="-q")] = ()
     """Jobs of that queue; may be given again."""
 
-    state: tuple[Literal["queued", "promised", "starting", "running", "stopping", "complete", "failed"], ...] = ()
+    state: tuple[State, ...] = ()
     """Jobs in that state; may be given again."""
 
     since: str = ""

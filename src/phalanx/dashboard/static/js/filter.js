@@ -59,7 +59,7 @@ const STATES = {
   any: () => () => true,
   preempted: () => (job) => job.preempted > 0,
   mine: (model) => (job) => job.user !== "" && job.user === model.facts.user,
-  stuck: () => (job) => job.waits && !!job.reason?.never,
+  stuck: () => (job) => job.state === "stuck" || (job.waits && !!job.reason?.never),
 };
 
 /** Of the waiting jobs of an array the first stands for all: `[job, how many more]`. @param {any[]} jobs @returns {[any, number][]} */

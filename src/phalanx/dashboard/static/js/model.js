@@ -231,7 +231,7 @@ function jobOf(row, minutes, placed, reasons) {
   const state = row.state ?? "queued";
   const since = minutes(row.since_s ?? 0);
   const limit = row.limit_s == null ? null : row.limit_s / 60;
-  const runs = state === "running" || state === "stopping" || state === "starting";
+  const runs = ["starting", "running", "stuck", "stopping"].includes(state);
   const found = reasons.get(row.reason);
   const end = row.end_s != null ? Math.max(1, minutes(row.end_s)) : limit === null ? null : Math.max(1, since + limit);
   return {

@@ -162,10 +162,9 @@ let stream = null,
 /** Whether a run is over with a change: then the ledger has more to tell. */
 function ended(known, { jobs }) {
   if (!jobs) return false;
-  const ran = (id) => ["running", "stopping"].includes(known.sections.jobs.get(id)?.state);
-  return (
-    jobs.gone.some(ran) || jobs.set.some((row) => ran(row.id) && row.state !== "running" && row.state !== "stopping")
-  );
+  const runs = (row) => ["running", "stuck", "stopping"].includes(row?.state);
+  const ran = (id) => runs(known.sections.jobs.get(id));
+  return jobs.gone.some(ran) || jobs.set.some((row) => ran(row.id) && !runs(row));
 }
 
 let reading = 0;

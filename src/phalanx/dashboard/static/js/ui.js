@@ -42,6 +42,7 @@ export const STATES = {
   queued: ["wait", "waits", "var(--ink-2)"],
   promised: ["promised", "nominated", "var(--accent)"],
   starting: ["promised", "starting", "var(--accent)"],
+  stuck: ["kill", "stuck", "var(--bad)"],
   stopping: ["stop", "stopping", "var(--bad)"],
   complete: ["done", "complete", "var(--ink-2)"],
   failed: ["kill", "failed", "var(--bad)"],
@@ -146,9 +147,11 @@ export function jobTip(job) {
       ? `runs for ${span(-job.start)}${job.limit === null ? "" : ` of at most ${span(job.limit)}`}`
       : job.state === "stopping"
         ? `is being preempted${job.preemptedBy ? ` by ${job.preemptedBy}` : ""}`
-        : job.reason
-          ? `${job.reason.code}${job.expected ? `, expected ${expectedText(job.expected)}` : ""}`
-          : job.state;
+        : job.state === "stuck"
+          ? job.message
+          : job.reason
+            ? `${job.reason.code}${job.expected ? `, expected ${expectedText(job.expected)}` : ""}`
+            : job.state;
   return html`<b><bdi>${job.id}</bdi></b><div class="dim"><bdi>${job.user || "–"}</bdi> · ${job.queue}${job.units ? ` · ${units(job.units)}` : ""}</div><div class="dim">${where}</div>`;
 }
 

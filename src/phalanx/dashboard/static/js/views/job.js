@@ -263,9 +263,11 @@ function Runs({ job }) {
       ? html`It is being preempted${job.preemptedBy ? html` by <${JobLink} id=${job.preemptedBy} />` : ""}: its pods are ending, and then it waits again with its age.`
       : lacks
         ? html`It holds nodes for <b>${job.placed} of its ${plural(job.pods, "pod")}</b>, and the others wait. <b>${job.reason.code}</b>: ${linked(brief(job.reason.text), job.id)}.`
-        : job.state === "starting"
-          ? html`It starts: its nodes are decided, and its pods are bound together when all of them exist.`
-          : html`It runs for <b>${span(-job.start)}</b>${job.units ? html` with <b>${units(nodes.reduce((n, [, amount]) => n + amount, 0) || job.units)}</b>` : ""} on ${plural(nodes.length, "node")}.${job.expectedEnd && job.end !== null ? html` Such jobs end at about <b>${moment(job.end)}</b>${job.limit === null ? "." : ";"}` : ""}${job.limit !== null ? html` Its time limit ends it at <b>${moment(job.start + job.limit)}</b>.` : ""}`
+        : job.state === "stuck"
+          ? html`<b>It is stuck</b>: ${job.message}. The job keeps its nodes, and starts once the cause is mended.`
+          : job.state === "starting"
+            ? html`It starts: its nodes are decided, and its pods are bound together when all of them exist.`
+            : html`It runs for <b>${span(-job.start)}</b>${job.units ? html` with <b>${units(nodes.reduce((n, [, amount]) => n + amount, 0) || job.units)}</b>` : ""} on ${plural(nodes.length, "node")}.${job.expectedEnd && job.end !== null ? html` Such jobs end at about <b>${moment(job.end)}</b>${job.limit === null ? "." : ";"}` : ""}${job.limit !== null ? html` Its time limit ends it at <b>${moment(job.start + job.limit)}</b>.` : ""}`
   }</p>
     ${lacks && html`<${Blockers} job=${job} />`}
     ${

@@ -30,6 +30,7 @@ function where(job, model) {
   if (job.waits)
     return html`<span class="y" title=${job.reason?.text ?? ""}><b>${job.reason?.code ?? ""}</b>${job.reason ? brief(job.reason.text) : job.soon ? "there is capacity; it starts in a moment" : ""}</span>`;
   if (job.over) return html`<span class="y">${job.message.split("\n")[0] || job.state}</span>`;
+  if (job.state === "stuck") return html`<span class="y bad" title=${job.message}>${job.message}</span>`;
   const nodes = job.places.map(([node]) => model.nodes[node]?.name ?? "").filter(Boolean);
   return html`<span class="y">${nodes.slice(0, 4).join(", ")}${nodes.length > 4 ? ` and ${nodes.length - 4} more` : ""}${job.reason && job.placed < job.pods ? html` · ${job.placed} of ${job.pods} pods · <b>${job.reason.code}</b>${brief(job.reason.text)}` : ""}${job.state === "stopping" ? html`<span class="bad"> · is being preempted${job.preemptedBy ? ` by ${job.preemptedBy}` : ""}</span>` : ""}</span>`;
 }
@@ -114,7 +115,7 @@ function chips(model, query) {
       ["is:running", "running", number((job) => job.runs)],
       ["is:mine", "mine", number((job) => job.user !== "" && job.user === model.facts.user)],
       ["is:preempted", "preempted", number((job) => job.preempted > 0)],
-      ["is:stuck", "can never start", number((job) => job.waits && job.reason?.never)],
+      ["is:stuck", "stuck, or can never start", number((job) => job.state === "stuck" || (job.waits && job.reason?.never))],
       ["is:over", "over", all.length - live.length],
     ],
     codes: [...codes].sort((a, b) => b[1] - a[1]).slice(0, 6),

@@ -1,0 +1,117 @@
+"""A job that has started and of which a pod cannot start is stuck, and says which pod and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from phalanx.cli.cluster.jobs.ending import why_stuck
+from phalanx.cli.cluster.jobs.finding import FoundJob, Member
+from phalanx.cli.cluster.jobs.following import Followed
+from phalanx.cli.cluster.jobs.standing import standing
+from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.commands.status.jobs import Shown
+from phalanx.cli.views import job_view
+from phalanx.cli.views.job_row import short_row, wide_row
+from phalanx.client.connection import Connection
+from phalanx.client.informer import Change
+from phalanx.client.kind import JOBS, PODS
+from tests.cli.test_views import CREATED, NOW_S, batch_job, find, node, queue, snapshot, started_pod
+
+
+async def test_a_pod_that_cannot_start_its_container_says_why() -> None:
+    job = batch_job("web", 1, "1")
+    job["spec"]["suspend"] = False
+    pod = started_pod(job, "n1", {"waiting": {"reason": "ErrImagePull", "message": "no such image"}})
+    seen = snapshot(node("n1"), queue("default"), job, pod)
+    page = job_view.page(find(seen, "web", "default"), seen)
+    assert "web-0: pending on n1\n    container main: ErrImagePull: no such image" in page
+
+
+def started_job(*pods: dict[str, Any]) -> Snapshot:
+    """A job of two pods that has started, and what is known of its pods."""
+    job = batch_job("web", 2, "1")
+    job["spec"]["suspend"] = False
+    admitted = '{"attempt":1,"queue":"default","count":2,"at_s":1767225600.0}'
+    job["metadata"]["annotations"] = {"phalanx.dev/admitted": admitted}
+    for number, pod in enumerate(pods):
+        pod["metadata"]["name"] = f"web-{number}"
+        pod["metadata"]["ownerReferences"][0]["uid"] = job["metadata"]["uid"]
+    return snapshot(node("n1"), queue("default"), job, *pods)
+
+
+def waiting_pod(reason: str, message: str = "") -> dict[str, Any]:
+    return started_pod(batch_job("web", 2, "1"), "n1", {"waiting": {"reason": reason, "message": message}})
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("ErrImagePull", "no such image"),
+        ("ImagePullBackOff", 'Back-off pulling image "x"'),
+        ("InvalidImageName", "couldn't parse image name"),
+        ("CreateContainerConfigError", 'secret "late" not found'),
+        ("CreateContainerError", "no space left"),
+        ("RunContainerError", "no such program"),
+        ("CrashLoopBackOff", "back-off 10s restarting failed container"),
+        ("ContainerCreating", 'configmap "late" not found'),  # a volume that is not there, as a node of ours says it
+    ],
+)
+async def test_a_job_of_which_a_pod_cannot_start_is_stuck_and_says_which_and_why(reason: str, message: str) -> None:
+    running = started_pod(batch_job("web", 2, "1"), "n1", {"running": {}})
+    seen = started_job(running, waiting_pod(reason, message))
+    [view] = job_view.views(seen)
+    cause = f"pod web-1, container main: {reason}: {message}"
+    assert short_row(view, NOW_S, with_namespace=False)[2:] == ["stuck", "2/2", "2m10s", cause]
+    assert (view.record()["state"], view.record()["message"]) == ("stuck", cause)
+    assert f"web: stuck for 2m10s, queue default\n  {cause}. The job keeps its nodes" in job_view.page(view, seen)
+    assert Shown(state=("stuck",)).of([view], ()) == [view]
+    assert Shown(state=("running",)).of([view], ()) == []
+    assert wide_row(replace(view, limit_s=600.0), NOW_S, with_namespace=False)[8] == "7m50s"  # its limit counts
+
+
+async def test_a_stuck_job_counts_its_other_pods_that_cannot_start_and_names_init_containers() -> None:
+    first = waiting_pod("PodInitializing")
+    waits = {"waiting": {"reason": "ErrImagePull", "message": "no\nsuch image"}}
+    first["status"]["initContainerStatuses"] = [{"name": "prepare", "state": waits}]
+    [view] = job_view.views(started_job(first, waiting_pod("CrashLoopBackOff")))
+    assert view.where() == ("pod web-0, container prepare: ErrImagePull: no such image; 1 more pod cannot start either")
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+async def test_a_job_whose_containers_are_on_their_way_is_not_stuck(reason: str) -> None:
+    [view] = job_view.views(started_job(waiting_pod(reason), waiting_pod(reason)))
+    assert view.state == "running"
+
+
+async def test_pods_that_end_or_wait_for_a_node_do_not_make_a_job_stuck() -> None:
+    going, failed, nowhere = (waiting_pod("ErrImagePull", "no such image") for _ in range(3))
+    going["metadata"]["deletionTimestamp"] = CREATED
+    failed["status"]["phase"] = "Failed"
+    del nowhere["spec"]["nodeName"]
+    assert [why_stuck([pod]) for pod in (going, failed, nowhere)] == ["", "", ""]
+
+
+def test_wait_says_why_a_job_is_stuck_while_its_pod_exists() -> None:
+    job = batch_job("web", 1, "1")
+    job["spec"]["suspend"] = False
+    job["status"] = {"active": 1}
+    members, pod = [Member(kind=JOBS, obj=job)], waiting_pod("ErrImagePull", "no such image")
+    now = standing(members, [pod], [pod])
+    assert (now.state, now.why, now.over) == ("stuck", "pod web-0, container main: ErrImagePull: no such image", False)
+    assert standing(members, [pod]).state == "running"
+
+
+async def test_a_pod_that_is_gone_does_not_keep_its_job_stuck() -> None:
+    job = batch_job("web", 1, "1")
+    job["spec"]["suspend"] = False
+    job["status"] = {"active": 1}
+    pod = started_pod(job, "n1", {"waiting": {"reason": "ErrImagePull"}})
+    found = FoundJob(kind="job", namespace="default", name="web", members=(Member(kind=JOBS, obj=job),))
+    followed = Followed(Connection("http://nowhere", headers={}, tls=None), found)
+    followed._see(Change(kind=PODS, old=None, new=pod))
+    assert followed.standing.state == "stuck"
+    followed._see(Change(kind=PODS, old=pod, new=None))
+    assert followed.standing.state == "running"
