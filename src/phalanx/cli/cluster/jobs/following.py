@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
+from phalanx.cli.cluster.jobs.ending import obstacles
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member, parts_of, pod_selectors
 from phalanx.cli.cluster.jobs.standing import Standing, standing
 from phalanx.client.connection import Connection, Object
@@ -25,7 +26,7 @@ class Followed:
     def __init__(self, connection: Connection, job: FoundJob) -> None:
         self.job = job
         self.pods: dict[str, Object] = {}
-        self._gone: set[str] = set()  # uids of pods
+        self._stuck: dict[str, Object] = {}  # those of the pods that exist and cannot start
         self._connection = connection
         self._members = {member.obj["metadata"]["uid"]: member for member in job.members}
         self._gang = job.name if job.kind == "gang" else ""
@@ -65,8 +66,7 @@ class Followed:
 
     @property
     def standing(self) -> Standing:
-        there = (pod for uid, pod in self.pods.items() if uid not in self._gone)
-        return standing(list(self._members.values()), self.pods.values(), there)
+        return standing(list(self._members.values()), self.pods.values(), self._stuck.values())
 
     def _of_members(self) -> Iterator[Informer]:
         kinds: dict[Kind, list[Member]] = {}
@@ -100,8 +100,9 @@ class Followed:
                 self._members[uid] = Member(kind=change.kind, obj=change.new)
         if change.kind is PODS and self._is_mine(obj):
             self.pods[uid] = obj
-            if change.new is None:
-                self._gone.add(uid)
+            self._stuck.pop(uid, None)
+            if change.new is not None and obstacles(obj):
+                self._stuck[uid] = obj
         self._news.set()
 
     def _is_mine(self, pod: Object) -> bool:

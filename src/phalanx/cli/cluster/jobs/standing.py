@@ -49,9 +49,9 @@ def member_state(member: Member) -> str:
     return HELD if held(obj["metadata"]) else QUEUED
 
 
-def standing(members: Sequence[Member], pods: Iterable[Object], there: Iterable[Object] = ()) -> Standing:
+def standing(members: Sequence[Member], pods: Iterable[Object], stuck: Iterable[Object] = ()) -> Standing:
     """Return how far the job of these objects is; without any it was deleted. `pods`: of the job, for its exit code.
-    `there`: those of its pods that exist now."""
+    `stuck`: those of its pods that exist and cannot start."""
     states = {member_state(member) for member in members}
     if not states:
         return Standing(state=DELETED, why="it was deleted", exit_code=_LOST)
@@ -59,8 +59,8 @@ def standing(members: Sequence[Member], pods: Iterable[Object], there: Iterable[
         return Standing(state=COMPLETE, exit_code=0)
     if states <= {COMPLETE, FAILED}:
         return _failed(members, list(pods))
-    if stuck := why_stuck(there):
-        return Standing(state=STUCK, why=stuck)
+    if cause := why_stuck(stuck):
+        return Standing(state=STUCK, why=cause)
     if RUNNING in states:
         return Standing(state=RUNNING)
     why = next((text for one in members if (text := _reason(one.obj))), "")
