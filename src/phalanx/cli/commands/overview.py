@@ -58,6 +58,7 @@ COMMANDS = {
     "examples": ("work", "The examples that come with Phalanx."),
     "status": ("status", "The cluster, its scheduler, and how much is in it."),
     "jobs": ("status", "What runs, what waits, since when, and why."),
+    "top": ("status", "Nodes, queues and jobs, live, with what they really use."),
     "explain": ("status", "Why a job waits, in full."),
     "history": ("status", "What ran: jobs that are over too, and what each user took."),
     "ledger": ("status", "The ledger as files: exported, archived, purged."),

@@ -7,5 +7,6 @@ queues     the queues, and what is in them
 nodes      what each node has, and who uses it
 history    jobs that are over too, from the ledger
 ledger     the ledger as files
+top        nodes, queues and jobs, live
 dashboard  the page in a browser
 """

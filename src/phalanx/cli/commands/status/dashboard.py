@@ -24,10 +24,10 @@ from phalanx.cli.cluster.live_state import seen_namespace
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import log_to_stderr, note
 from phalanx.cli.terminal.stopping import until_stopped
-from phalanx.cli.views.page.agents import SELF, ClusterAgent, admitted
+from phalanx.cli.views.page.agents import ClusterAgent, admitted, user_of
 from phalanx.cli.views.page.following import Following
 from phalanx.cli.views.page.study import read_state
-from phalanx.client.connection import ApiError, Connection
+from phalanx.client.connection import Connection
 from phalanx.dashboard.access import Doorkeeper, Viewer
 from phalanx.dashboard.changes import Board
 from phalanx.dashboard.libraries import require
@@ -154,7 +154,7 @@ async def dashboard(
             return
         namespace = await seen_namespace(connection, (space or Namespace()).namespace)
         seen, agent = frozenset({namespace}) if namespace else None, ClusterAgent(connection, url)
-        door = Doorkeeper(Viewer(name=await _user(connection), namespaces=seen, agent=agent), time.monotonic)
+        door = Doorkeeper(Viewer(name=await user_of(connection), namespaces=seen, agent=agent), time.monotonic)
         following = Following(connection, facts, namespace, url)
         page = Page(following, door, served_files(), Board(), acts=not read_only)
         async with serving(page, port):
@@ -209,15 +209,6 @@ async def _serve_all(
             await until_stopped(following.run(page.publish))
         if renewing is not None:
             renewing.cancel()
-
-
-async def _user(connection: Connection) -> str:
-    """Return the name under which the cluster knows this user; else that of this machine."""
-    try:
-        answer = await connection.create(SELF, {"apiVersion": SELF.api_version, "kind": SELF.name})
-        return str(answer["status"]["userInfo"]["username"])
-    except (ApiError, KeyError, TypeError):
-        return getpass.getuser()
 
 
 def _cluster(connection: Connection) -> str:

@@ -7,6 +7,7 @@ identity that a proxy vouches for, which this process impersonates.
 from __future__ import annotations
 
 import asyncio
+import getpass
 import logging
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -16,7 +17,7 @@ from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, pod_selectors, po
 from phalanx.cli.cluster.jobs.output import LogWishes, attempts, kept_sources, read_lines, sources_of
 from phalanx.cli.cluster.jobs.standing import OVER, state_of
 from phalanx.cli.cluster.live_state import may_list
-from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import PODS, Kind
 from phalanx.client.quantity import parse
 from phalanx.dashboard.access import Action, SessionEnded, Viewer
@@ -124,6 +125,15 @@ class ClusterAgent:
         namespace, _, name = job.partition("/")
         named = f"pod/{name.removeprefix('pod:')}" if name.startswith("pod:") else f"{namespace}/{name}"
         return await Finder(self._connection, namespace, self._ledger).one(named)
+
+
+async def user_of(connection: Connection) -> str:
+    """Return the name under which the cluster knows this user; else that of this machine."""
+    try:
+        answer = await connection.create(SELF, {"apiVersion": SELF.api_version, "kind": SELF.name})
+        return str(answer["status"]["userInfo"]["username"])
+    except (ApiError, KeyError, TypeError):
+        return getpass.getuser()
 
 
 def _measured(metrics: Object) -> tuple[str, list[float], list[float]]:

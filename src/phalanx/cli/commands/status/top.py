@@ -1,0 +1,295 @@
+"""`phalanx top`: nodes, queues and jobs, live, with keys to explain a job, to read its log and to cancel it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from phalanx.cli.cluster.live_state import Snapshot, look
+from phalanx.cli.cluster.numbers import fetch_summaries
+from phalanx.cli.cluster.target import Target, connected, current_namespace, find_ledger_of, require_namespace
+from phalanx.cli.terminal.keys import DOWN, QUIT, pressed_keys
+from phalanx.cli.terminal.output import console, note, print_json, print_table
+from phalanx.cli.terminal.stopping import until_stopped
+from phalanx.cli.views import job_view, node_view, queue_view
+from phalanx.cli.views.job_view import JobView
+from phalanx.cli.views.page.agents import METRICS, ClusterAgent, user_of
+from phalanx.cli.views.top_view import KEYS, Picture, Use, header, own_first, screen, tables, text_screen
+from phalanx.client.connection import ApiError, Connection, Object
+from phalanx.client.kind import Kind
+from phalanx.client.quantity import amount
+from phalanx.dialects.schema.fields import Misread, duration_s
+from phalanx.errors import PhalanxError
+from phalanx.model.pod import CPU, MEMORY
+
+_NODE_METRICS = Kind(group=METRICS.group, version=METRICS.version, plural="nodes", name="NodeMetrics", namespaced=False)
+_LEAST_S, _MOST_S = 1.0, 3600.0
+_REFRESHED = ""  # in the queue of the keys: there is a new picture
+_Look = Callable[[], Awaitable[tuple[Picture, Snapshot]]]
+
+
+async def top(
+    *,
+    every: str = "2s",
+    everybody: Annotated[bool, Parameter(name="--all")] = False,
+    namespace: Annotated[str, Parameter(alias="-n", show_default=False)] = "",
+    once: bool = False,
+    json: bool = False,
+    target: Target | None = None,
+) -> None:
+    """Show nodes, queues and your jobs, live: what they request, and the CPU and memory that they really use.
+
+    GPU, CPU and MEMORY of a node are used/allocatable, where used is what the pods on the node request. CPU USED and
+    MEMORY USED are measured (metrics.k8s.io), with a dash where nothing is measured. If you may not list the pods of
+    all users, you see your namespace, and a ? for what others request.
+
+    Keys: up and down choose a job, e explains it, l shows the end of its log, c cancels it after a question, q quits.
+
+    For example:
+
+        phalanx top
+        phalanx top --all --every 5s
+        phalanx top --once
+        phalanx top --json | jq '.nodes[] | {node, measured}'
+
+    Parameters
+    ----------
+    every
+        How often the screen is refreshed, from 1s to 1h.
+    everybody
+        Show the jobs of all users, yours first.
+    namespace
+        Only jobs of this namespace. [default: every namespace; if you may not list them all, the one of the
+        kubeconfig's current context, else default]
+    once
+        Print everything once and end. So does an output that is no terminal.
+    json
+        Print everything once, as JSON: cpu in millicores, everything else in whole units.
+    """
+    every_s, ledger = _interval_s(every), find_ledger_of(target, os.environ)
+    async with connected(target) as connection:
+        user = await user_of(connection)
+
+        async def look_again() -> tuple[Picture, Snapshot]:
+            return await see(connection, user, namespace, everybody=everybody)
+
+        if namespace:
+            await require_namespace(connection, namespace)
+        first = await look_again()
+        terminal = console()
+        if json:
+            print_json(first[0].record())
+        elif once or not (terminal.is_terminal and sys.stdin.isatty()) or terminal.is_dumb_terminal:
+            _print(first[0])
+        else:
+            shown = Shown(*first, ClusterAgent(connection, ledger))
+            await until_stopped(_attend(shown, look_again, terminal, every_s))
+
+
+def _interval_s(every: str) -> float:
+    """Return the seconds between two looks. Raises PhalanxError."""
+    try:
+        found = duration_s(every)
+    except Misread as error:
+        raise PhalanxError(f"--every: {error}") from None
+    if not _LEAST_S <= found <= _MOST_S:
+        raise PhalanxError(f"--every {every} is not from 1s to 1h: write for instance 2s or 1m")
+    return found
+
+
+def _print(picture: Picture) -> None:
+    """Print everything, with whole rows."""
+    print(header(picture))
+    for columns, rows, gives_way in tables(picture):
+        print(flush=True)
+        print_table(columns, rows, gives_way)
+    if not picture.jobs:
+        note("no job of yours runs or waits; --all shows those of all users")
+
+
+# --- what there is to see -----------------------------------------------------------------------------------------
+
+
+async def see(connection: Connection, user: str, namespace: str, *, everybody: bool) -> tuple[Picture, Snapshot]:
+    """Return the cluster as this user may see it now. Raises PhalanxError."""
+    home = namespace or current_namespace(os.environ)
+    snapshot, summaries, nodes, pods = await asyncio.gather(
+        look(connection, home),
+        fetch_summaries(connection),
+        _measured(connection, _NODE_METRICS),
+        _pods_measured(connection, home),
+    )
+    found, own = own_first(job_view.views(snapshot, namespace), user, home)
+    told = [queue_view.told_view(each) for each in summaries or ()]
+    picture = Picture(
+        now_s=snapshot.now_s,
+        user=user,
+        jobs=tuple(view for view in found if everybody or view.id in own),
+        own=own,
+        nodes=tuple(node_view.views(snapshot)),
+        queues=tuple(told if snapshot.partial else queue_view.views(snapshot)),
+        partial=snapshot.partial,
+        node_use=nodes,
+        job_use=_by_job(snapshot, pods),
+    )
+    return picture, snapshot
+
+
+async def _pods_measured(connection: Connection, namespace: str) -> dict[str, Use]:
+    """Return the use of all pods that this user may list: in every namespace, or in `namespace` alone."""
+    return await _measured(connection, METRICS) or await _measured(connection, METRICS, namespace)
+
+
+async def _measured(connection: Connection, kind: Kind, namespace: str = "") -> dict[str, Use]:
+    """Return the use of each node by NAME, or of each pod by NAMESPACE/NAME; none without a metrics server."""
+    try:
+        items = (await connection.list(kind, namespace))["items"]
+    except ApiError:  # not served, not allowed, or the server of the metrics is away
+        return {}
+    return {_key(item["metadata"]): use_of(item) for item in items}
+
+
+def _key(meta: Object) -> str:
+    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
+
+
+def use_of(metrics: Object) -> Use:
+    """Return the use of a node, or the sum of a pod's containers."""
+    each = [metrics, *(metrics.get("containers") or ())]
+    used = [one.get("usage") or {} for one in each]
+    return sum(amount(CPU, one.get("cpu", "0")) for one in used), sum(
+        amount(MEMORY, one.get("memory", "0")) for one in used
+    )
+
+
+def _by_job(snapshot: Snapshot, pods: Mapping[str, Use]) -> dict[str, Use]:
+    """Return job -> the sum of its pods that are measured."""
+    found = {}
+    for job, gang in snapshot.gangs.items():
+        if used := [pods[pod.key] for pod in gang.pods.values() if pod.key in pods]:
+            found[job] = (sum(cpu for cpu, _ in used), sum(memory for _, memory in used))
+    return found
+
+
+# --- the screen and its keys --------------------------------------------------------------------------------------
+
+
+async def _attend(shown: Shown, look_again: _Look, terminal: Console, every_s: float) -> None:
+    """Show the picture and do what keys ask for, until `q`."""
+    with pressed_keys(sys.stdin.fileno()) as keys, Live(console=terminal, screen=True, auto_refresh=False) as live:
+        refreshing = asyncio.create_task(refresh(shown, look_again, keys, every_s))
+        refreshing.add_done_callback(lambda _: keys.put_nowait(_REFRESHED))  # it ends by a defect alone
+        try:
+            going = True
+            while going:
+                live.update(shown.draw(terminal.width, terminal.height), refresh=True)
+                going = await shown.press(await keys.get())
+                if refreshing.done():
+                    refreshing.result()
+        finally:
+            refreshing.cancel()
+
+
+async def refresh(shown: Shown, look_again: _Look, keys: asyncio.Queue[str], every_s: float) -> None:
+    """Look again and again. A look that fails leaves the last picture, with a line that says so."""
+    while True:
+        await asyncio.sleep(every_s)
+        try:
+            shown.picture, shown.snapshot = await look_again()
+            shown.trouble = ""
+        except* PhalanxError as group:  # one error, or those of lists that were read side by side
+            shown.trouble = f"not refreshed: {_first(group)}"
+        keys.put_nowait(_REFRESHED)
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+@dataclass(slots=True)
+class Shown:
+    """The state of the screen. `chosen`: the id of the chosen job, which was at `position` at the last look. `text`:
+    shown in place of the tables; `from_end`: its end. `asked`: the job that is cancelled if the next key is `y`."""
+
+    picture: Picture
+    snapshot: Snapshot
+    agent: ClusterAgent
+    chosen: str = ""
+    position: int = 0
+    text: str = ""
+    from_end: bool = False
+    asked: str = ""
+    said: str = ""
+    trouble: str = ""
+
+    @property
+    def job(self) -> JobView | None:
+        """Return the chosen job; if it is gone, the one in its place."""
+        jobs = self.picture.jobs
+        if not jobs:
+            return None
+        at = next((at for at, view in enumerate(jobs) if view.id == self.chosen), min(self.position, len(jobs) - 1))
+        self.chosen, self.position = jobs[at].id, at
+        return jobs[at]
+
+    def draw(self, width: int, height: int) -> Text:
+        """Return the screen for a terminal of that size."""
+        job = self.job
+        if self.text:
+            return text_screen(self.text, width, height, from_end=self.from_end)
+        last = f"cancel {self.asked}? y/n" if self.asked else self.said or self.trouble or KEYS
+        return screen(self.picture, -1 if job is None else self.position, width, height, last)
+
+    async def press(self, key: str) -> bool:
+        """Do what a key asks for. Return False for the key that quits."""
+        if key == _REFRESHED:
+            return True
+        if self.asked:
+            self.asked, asked = "", self.asked
+            self.said = await self._told(self.agent.act(asked, "cancel", 0)) if key == "y" else "nothing was cancelled"
+            return True
+        self.said = ""
+        if key == QUIT:
+            return False
+        if self.text:
+            self.text = ""
+        elif (job := self.job) is not None:
+            await self._press_on(key, job)
+        return True
+
+    async def _press_on(self, key: str, job: JobView) -> None:
+        match key:
+            case "up" | "down":
+                self.position += 1 if key == DOWN else -1
+                self.position = max(0, min(self.position, len(self.picture.jobs) - 1))
+                self.chosen = self.picture.jobs[self.position].id
+            case "e":
+                self.text, self.from_end = job_view.page(job, self.snapshot), False
+            case "l":
+                self.text, self.from_end = await self._told(self._log(job.title)), True
+            case "c":
+                self.asked = job.title
+            case _:
+                pass
+
+    async def _log(self, job: str) -> str:
+        lines = await self.agent.output(job, "")
+        several = len({label for _, label, _ in lines}) > 1
+        shown = [f"[{label}] {text}" if several else text for _, label, text in lines]
+        return "\n".join(shown) or f"{job} has written nothing yet"
+
+    async def _told(self, work: Awaitable[str]) -> str:
+        """Return the answer, or the text of the error."""
+        try:
+            return await work
+        except PhalanxError as error:
+            return f"error: {error}"

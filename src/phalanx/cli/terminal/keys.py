@@ -1,0 +1,48 @@
+"""Single keys of a terminal, as they are pressed. The terminal has its own settings again after every end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+UP, DOWN, QUIT = "up", "down", "q"
+_ARROWS = {b"\x1b[A": UP, b"\x1bOA": UP, b"\x1b[B": DOWN, b"\x1bOB": DOWN}
+_KEY = re.compile(rb"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
+_READ_BYTES = 256
+
+
+@contextmanager
+def pressed_keys(terminal: int) -> Iterator[asyncio.Queue[str]]:
+    """Yield a queue that each key is put into: `up`, `down`, or its character. The end of the terminal is `q`. Ctrl-C
+    remains a signal. `terminal`: its file descriptor."""
+    loop, keys = asyncio.get_running_loop(), asyncio.Queue[str]()
+
+    def read() -> None:
+        try:
+            data = os.read(terminal, _READ_BYTES)
+        except OSError:  # the terminal is gone
+            data = b""
+        if not data:
+            loop.remove_reader(terminal)
+        for key in keys_in(data) or [QUIT] * (not data):
+            keys.put_nowait(key)
+
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal, termios.TCSANOW)
+        loop.add_reader(terminal, read)
+        yield keys
+    finally:
+        loop.remove_reader(terminal)
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
+def keys_in(data: bytes) -> list[str]:
+    """Return the keys in what a terminal sent. Other function keys, and characters beyond ASCII, are left out."""
+    found = [_ARROWS.get(part, part.decode("ascii", "ignore")) for part in _KEY.findall(data)]
+    return [key for key in found if key in {UP, DOWN} or len(key) == 1]

@@ -1,0 +1,220 @@
+"""The screen of `phalanx top`: how the cluster stands, its nodes and queues, and jobs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.cells import cell_len, chop_cells
+from rich.text import Text
+
+from phalanx.cli.terminal.output import table
+from phalanx.cli.views import job_row, node_view, queue_view
+from phalanx.cli.views.job_view import JobView
+from phalanx.cli.views.node_view import GPU, NodeView
+from phalanx.cli.views.queue_view import QueueView
+from phalanx.client.moment import write_moment
+from phalanx.model.pod import CPU, MEMORY, Amount, format_amount
+
+Use = tuple[int, int]  # the CPU (millicores) and the memory (bytes) that are really used
+NODE_COLUMNS = ("NODE", "STATE", "GPU", "PODS", "CPU", "CPU USED", "MEMORY", "MEMORY USED")
+JOB_COLUMNS = ("JOB", "USER", "QUEUE", "STATE", "PODS", "GPUS", "CPU USED", "MEMORY USED", "SINCE", "WHERE, OR WHY NOT")
+JOBS_GIVE_WAY = ("SINCE", "QUEUE", "USER")
+KEYS = "up/down choose   e explain   l log   c cancel   q quit"
+BACK = "any other key goes back   q quit"
+_WAITING = ("queued", "promised")
+_LEAST_JOBS = 4  # rows of jobs that nodes and queues leave on a low terminal
+_TEXT_LEAST = 24  # cells of the last column, for which a narrow terminal leaves others out
+_GAP = 3  # blanks between two columns
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """The cluster as the screen shows it. `jobs`: the jobs that are shown, the user's own first. `own`: the ids of the
+    user's own jobs. `partial`: the user may not list the pods of others, so their requests are not known. `node_use`,
+    `job_use`: the measured use, of those that are measured."""
+
+    now_s: float
+    user: str
+    jobs: tuple[JobView, ...]
+    own: frozenset[str]
+    nodes: tuple[NodeView, ...]
+    queues: tuple[QueueView, ...]
+    partial: bool = False
+    node_use: Mapping[str, Use] = field(default_factory=dict)
+    job_use: Mapping[str, Use] = field(default_factory=dict)
+
+    @property
+    def totals(self) -> dict[str, int | None]:
+        """Return the figures of the header. Jobs are counted by root queues, which include their child queues."""
+        roots = [view.standing for view in self.queues if not view.standing.depth]
+        used: list[Amount] = [node.used.get(GPU, 0) for node in self.nodes]
+        if self.partial:
+            used = [one.used for root in roots for one in root.usage if one.resource == GPU]
+        return {
+            "running": sum(root.running for root in roots) if roots else None,
+            "waiting": sum(root.pending for root in roots) if roots else None,
+            "nodes_ready": sum(node.state == "ready" for node in self.nodes),
+            "nodes": len(self.nodes),
+            "gpus_used": int(sum(used)) if roots or not self.partial else None,
+            "gpus": sum(node.allocatable.get(GPU, 0) for node in self.nodes),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """For `--json`; docs/guide/command-line.md describes it."""
+        return {
+            "at": write_moment(self.now_s),
+            "user": self.user,
+            "totals": self.totals,
+            "nodes": [
+                {**node.record(), "measured": _measured(self.node_use.get(node.name))}
+                | ({"used": None, "used_by": None} if self.partial else {})
+                for node in self.nodes
+            ],
+            "queues": [queue.record() for queue in self.queues],
+            "jobs": [
+                {**job.record(), "own": job.id in self.own, "measured": _measured(self.job_use.get(job.id))}
+                for job in self.jobs
+            ],
+        }
+
+
+def own_first(found: Sequence[JobView], user: str, namespace: str) -> tuple[list[JobView], frozenset[str]]:
+    """Return the jobs with the user's own first, and the ids of these. A job of which nobody knows the user counts as
+    one's own in the own namespace."""
+    own = {view.id for view in found if view.user == user or (not view.user and view.namespace == namespace)}
+    return sorted(found, key=lambda view: view.id not in own), frozenset(own)
+
+
+def header(picture: Picture) -> str:
+    """Return the first line."""
+    number = {name: "?" if value is None else str(value) for name, value in picture.totals.items()}
+    own = [view for view in picture.jobs if view.id in picture.own]
+    waiting = sum(view.state in _WAITING for view in own)
+    return (
+        f"jobs: {number['running']} running, {number['waiting']} waiting; "
+        f"yours: {len(own) - waiting} running, {waiting} waiting   "
+        f"nodes: {number['nodes_ready']} of {number['nodes']} ready   "
+        f"GPUs: {number['gpus_used']} of {number['gpus']} used"
+    )
+
+
+def node_row(view: NodeView, picture: Picture) -> list[str]:
+    """Return the cells of `NODE_COLUMNS`."""
+    name, state, cpu, memory, gpu, pods, _ = node_view.row(view)
+    if picture.partial:
+        cpu, memory, gpu, pods = (_unknown(cell) for cell in (cpu, memory, gpu, pods))
+    cpu_used, memory_used = use_cells(picture.node_use.get(view.name))
+    return [name, state, gpu, pods, cpu, cpu_used, memory, memory_used]
+
+
+def job_cells(view: JobView, picture: Picture) -> list[str]:
+    """Return the cells of `JOB_COLUMNS`."""
+    name, queue, state, pods, since, where = job_row.short_row(view, picture.now_s, with_namespace=True)
+    return [
+        name,
+        view.user,
+        queue,
+        state,
+        pods,
+        str(view.gpus or ""),
+        *use_cells(picture.job_use.get(view.id)),
+        since,
+        where,
+    ]
+
+
+def use_cells(use: Use | None) -> tuple[str, str]:
+    """Return the CPU and the memory that are used, as Kubernetes writes amounts; dashes where nothing is measured."""
+    if use is None:
+        return "-", "-"
+    cpu, memory = use
+    return format_amount(CPU, cpu), format_amount(MEMORY, -(-memory // _MIB) * _MIB)
+
+
+def tables(picture: Picture) -> Iterator[tuple[tuple[str, ...], list[list[str]], tuple[str, ...]]]:
+    """Yield the columns, the rows, and the less important columns of each table that has rows."""
+    nodes = [node_row(view, picture) for view in picture.nodes]
+    queues = [queue_view.row(view) for view in picture.queues]
+    jobs = [job_cells(view, picture) for view in picture.jobs]
+    shown = (
+        (NODE_COLUMNS, nodes, ("PODS",)),
+        (queue_view.COLUMNS, queues, queue_view.GIVES_WAY),
+        (JOB_COLUMNS, jobs, JOBS_GIVE_WAY),
+    )
+    yield from (each for each in shown if each[1])
+
+
+def screen(picture: Picture, selected: int, width: int, height: int, last: str = KEYS) -> Text:
+    """Return the screen for a terminal: a line for each row, and as many rows as fit. `selected`: the position of the
+    chosen job. `last`: the last line."""
+    found = [Text(header(picture), "bold")]
+    shown = list(tables(picture))
+    rooms = _rooms([len(picture.nodes), len(picture.queues), len(picture.jobs)], height - 2 - 2 * len(shown))
+    for columns, rows, gives_way in shown:
+        is_jobs = columns is JOB_COLUMNS
+        most = rooms[2] if is_jobs else rooms[0] if columns is NODE_COLUMNS else rooms[1]
+        first = max(0, min(selected - most // 2, len(rows) - most)) if is_jobs else 0
+        part = [[_printable(cell) for cell in row] for row in rows[first : first + most]]
+        lines = list(table(*_narrowed(columns, part, gives_way, width)).split())
+        if is_jobs and 0 <= selected - first < len(part):
+            lines[1 + selected - first].stylize("reverse")
+        cut = f"rows {first + 1} to {first + len(part)} of {len(rows)}:" if len(part) < len(rows) else ""
+        found += [Text(cut, "dim"), *lines]
+    if not picture.jobs:
+        found += [Text(), Text("you have no jobs here; --all shows those of all users", "dim")]
+    return _filled(found, width, height, last)
+
+
+def text_screen(text: str, width: int, height: int, *, from_end: bool = False) -> Text:
+    """Return a text in place of the tables: its first lines, or its last ones, as many as fit. Control
+    characters become blanks."""
+    lines = [part for line in text.splitlines() or ["nothing"] for part in chop_cells(_printable(line), width) or [""]]
+    room = max(1, height - 1)
+    return _filled([Text(line) for line in (lines[-room:] if from_end else lines[:room])], width, height, BACK)
+
+
+def _rooms(rows: Sequence[int], room: int) -> list[int]:
+    """Return how many rows of nodes, queues and jobs are shown. Jobs have half of the room, if they need it."""
+    nodes, queues, jobs = rows
+    beside = max(2, room - min(jobs, max(_LEAST_JOBS, room // 2)))
+    queues_shown = min(queues, max(beside // 2, beside - nodes))
+    nodes_shown = min(nodes, beside - queues_shown)
+    return [nodes_shown, queues_shown, min(jobs, max(1, room - nodes_shown - queues_shown))]
+
+
+def _narrowed(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], gives_way: Sequence[str], width: int
+) -> tuple[list[str], list[list[str]]]:
+    """Return the table without its less important columns, as far as the terminal is too narrow for them."""
+    kept = list(range(len(columns)))
+    widths = [max(cell_len(row[at]) for row in (columns, *rows)) for at in kept]
+    widths[-1] = min(widths[-1], _TEXT_LEAST)
+    for name in gives_way:
+        if sum(widths[at] + _GAP for at in kept) - _GAP > width:
+            kept.remove(columns.index(name))
+    return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
+def _filled(lines: Sequence[Text], width: int, height: int, last: str) -> Text:
+    """Return these lines, cut with a mark where they are too wide, and `last` as the last one of the terminal."""
+    room = max(1, height - 1)
+    found = [*lines[:room], *(Text() for _ in range(room - len(lines))), Text(last, "reverse")]
+    for line in found:
+        line.truncate(width, overflow="ellipsis")
+    return Text("\n", no_wrap=True).join(found)
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _unknown(cell: str) -> str:
+    """Return a cell of used/allocatable where the used amount is not known."""
+    return cell if cell == "-" else f"?/{cell.partition('/')[2]}"
+
+
+def _measured(use: Use | None) -> dict[str, int] | None:
+    return None if use is None else {CPU: use[0], MEMORY: use[1]}
