@@ -9,6 +9,7 @@ import signal
 import subprocess
 import termios
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def test_signals_end_run_and_leave_its_job(up: Up, tmp_path: Path, number: signa
         assert run.wait(timeout=120) == 128 + number
         said = run.stderr.read()
     assert f"`phalanx attach default/{name}` follows it again" in said
-    assert is_active(up, name)
+    until(lambda: is_active(up, name))
     (tmp_path / "end").touch()
     again = up.phalanx("attach", f"default/{name}")
     assert (again.returncode, again.stdout) == (3, "begun\n"), again
@@ -125,7 +126,7 @@ def test_only_a_clear_yes_deletes_at_the_prompt(up: Up, tmp_path: Path) -> None:
         terminal.type(keys)
         assert terminal.end() == 130, keys
         assert "goes on; `phalanx attach default/asked`" in terminal.text, (keys, terminal.text)
-        assert is_active(up, "asked"), keys
+        until(lambda: is_active(up, "asked"))
     last = Terminal(up, *PHALANX, "attach", "asked")
     last.read_until("begun")
     last.type(CTRL_C)
@@ -146,7 +147,7 @@ def test_closing_the_terminal_leaves_the_job(up: Up, tmp_path: Path) -> None:
             terminal.read_until("[y/N]")
         os.close(terminal.master)
         assert terminal.process.wait(timeout=120) != 0
-        assert is_active(up, name)
+        until(partial(is_active, up, name))
     (tmp_path / "end").touch()
 
 

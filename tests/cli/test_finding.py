@@ -38,7 +38,9 @@ def pod(name: str, owner: dict[str, Any] | None = None, **labels: str) -> tuple[
 
 def volcano_job(name: str) -> tuple[Kind, dict[str, Any]]:
     meta = {"name": name, "namespace": "names"}
-    return VOLCANO_JOBS, {"apiVersion": VOLCANO_JOBS.api_version, "kind": "Job", "metadata": meta, "spec": {}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "any"}]}}
+    spec = {"minAvailable": 1, "tasks": [{"name": "main", "replicas": 1, "template": template}]}
+    return VOLCANO_JOBS, {"apiVersion": VOLCANO_JOBS.api_version, "kind": "Job", "metadata": meta, "spec": spec}
 
 
 def definition(kind: Kind) -> dict[str, Any]:
