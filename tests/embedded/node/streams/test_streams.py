@@ -176,6 +176,7 @@ async def _port(api: Client) -> str:
     async def look() -> str:
         return (await api.logs()).strip()
 
+    await api.until(lambda pod: pod["status"]["phase"] == "Running")  # kubectl forwards ports of such pods alone
     return str(await until(look))
 
 
