@@ -568,10 +568,8 @@ def test_a_trigger_runs_its_program_when_the_job_is_over(shell: Shell) -> None:
     job = shell.submit("--wrap 'sleep 3000'")
     shell(f"strigger --set --fini -j {job} -p {shell.folder}/told", **around)
     shell(f"strigger --set --node --down -p {shell.folder}/told", **around)
-    assert [line.split()[1:4] for line in shell("strigger --get -N", **around).splitlines()] == [
-        ["job", str(job), "fini"],
-        ["node", "*", "down"],
-    ]
+    told = [line.split()[1:4] for line in shell("strigger --get -N", **around).splitlines()]
+    assert told == [["job", str(job), "fini"], ["node", "*", "down"]]
     shell("strigger --clear --id 2", **around)
     assert not (shell.folder / "said").exists()
     shell(f"scancel {job}")
@@ -584,9 +582,8 @@ def test_what_is_configured_and_what_root_alone_changes(shell: Shell) -> None:
     [node] = shell("sinfo -h -N -o %N").split()
     shell(f"scontrol reboot ASAP nextstate=resume reason=kernel {node}")
     assert shell("sinfo -h -o '%t %E'").strip() == "drain kernel"
-    assert [line.split("|")[:2] for line in shell("sacctmgr -n -P show event format=nodename,state").splitlines()] == [
-        [node, "DRAIN"]
-    ]
+    events = shell("sacctmgr -n -P show event format=nodename,state").splitlines()
+    assert [line.split("|")[:2] for line in events] == [[node, "DRAIN"]]
     shell(f"scontrol update nodename={node} state=resume")
     config = dict(line.split("= ", 1) for line in shell("scontrol show config").splitlines()[1:] if "= " in line)
     assert (config["MinJobAge               "], config["PriorityType            "]) == ("300 sec", "priority/basic")

@@ -280,9 +280,11 @@ def test_ctrl_z_stops_the_command_and_fg_continues_it(machine: Machine) -> None:
 
 def test_the_command_ends_if_its_caller_is_killed(machine: Machine) -> None:
     process, pid = machine.begin()
+    assert state_of(pid) == "S"
     process.kill()
     process.communicate(timeout=60)
     until(lambda: not state_of(pid))
+    assert (process.returncode, state_of(pid)) == (-signal.SIGKILL, "")
 
 
 def test_a_command_whose_service_is_killed_reports_it(own: Machine) -> None:

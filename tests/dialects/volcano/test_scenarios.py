@@ -200,7 +200,8 @@ def test_within_a_queue_the_lower_priority_gives_way(data: Path) -> None:
         await stage.group("low", 4, queue="q1")
         await stage.until_placed(*(f"low-{number}" for number in range(4)))
         await stage.group("high", 1, queue="q1", priorityClassName="high")
-        await stage.until_placed("high-0")  # a gang that cannot keep its minimum goes whole
+        await stage.until_placed("high-0")
+        assert set(await stage.placed()) == {"high-0"}  # a gang that cannot keep its minimum goes whole
 
     play(data, "within", scene)
 

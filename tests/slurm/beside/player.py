@@ -98,7 +98,7 @@ class Side:
             if time.monotonic() > deadline_s:
                 return
             self.root("scancel " + " ".join(sorted(set(numbers))))
-            time.sleep(_LOOK_S)
+            time.sleep(_LOOK_S)  # a real Slurm reports no change
 
 
 def play(side: Side, scene: Scene) -> list[str]:
@@ -178,7 +178,7 @@ def _states(side: Side, place: Path, numbers: Sequence[str]) -> list[str]:
 
 def _waited(side: Side, place: Path, what: str, jobs: Mapping[str, str]) -> bool:
     if re.fullmatch(r"[\d.]+", what):
-        time.sleep(float(what))
+        time.sleep(float(what))  # a step of the scene: so many seconds pass on both sides
         return True
     who, state = what.split()
     numbers = [re.sub(r"^J\d+", lambda found: jobs.get(found[0], "0"), one) for one in who.split(",")]
@@ -187,9 +187,9 @@ def _waited(side: Side, place: Path, what: str, jobs: Mapping[str, str]) -> bool
     while time.monotonic() < deadline_s:
         states = _states(side, place, numbers)
         if states and all(over(one) for one in states):
-            time.sleep(2 * _LOOK_S)
+            time.sleep(2 * _LOOK_S)  # a real Slurm reports no change
             return True
-        time.sleep(_LOOK_S)
+        time.sleep(_LOOK_S)  # a real Slurm reports no change
     return False
 
 
@@ -215,7 +215,7 @@ def _settle(side: Side, place: Path, jobs: Mapping[str, str]) -> None:
             row[2] == "RUNNING" and queued.get(one.split(".")[0]) in ENDED for one, row in told.items()
         ):
             return
-        time.sleep(2 * _LOOK_S)
+        time.sleep(2 * _LOOK_S)  # a real Slurm reports no change
 
 
 def compare(sides: tuple[Side, Side], scene: Scene) -> list[Difference]:
