@@ -82,7 +82,7 @@ def timed(around: Mapping[str, str], *words: str) -> tuple[float, float]:
 
 
 def in_turns(around: Mapping[str, str], times: int) -> dict[str, float]:
-    """Return what commands take with their service and without it, in turns. `*_service_cpu_s` is the processor time of
+    """Return the times of commands with the service and without, in turns. `*_service_cpu_s` is the processor time of
     the service and its forks."""
     found: dict[str, float] = {}
     service = next(pid for pid in children(around["UP_PID"]) if "slurm-commands" in command_line(pid))

@@ -172,35 +172,10 @@ class Branch:
     `ties`: queue -> its relation to this one (`core.preemption.policy`)."""
 
     __slots__ = (
-        *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "charged", "children", "contested"),
-        *(
-            "cells",
-            "fault",
-            "flavors",
-            "limits_submissions",
-            "guaranteed",
-            "kept",
-            "limit",
-            "limits_groups",
-            "limits_jobs",
-            "limits_users",
-        ),
-        *(
-            "longest_s",
-            "name",
-            "order",
-            "parent",
-            "path",
-            "preempts",
-            "queue",
-            "reclaims",
-            "shares",
-            "split",
-            "stated",
-            "states",
-        ),
-        *("strict",),
-        *("ties", "unbounded"),
+        *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "cells", "charged", "children"),
+        *("contested", "fault", "flavors", "guaranteed", "kept", "limit", "limits_groups", "limits_jobs"),
+        *("limits_submissions", "limits_users", "longest_s", "name", "order", "parent", "path", "preempts", "queue"),
+        *("reclaims", "shares", "split", "stated", "states", "strict", "ties", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:

@@ -86,7 +86,10 @@ async def _lead(
     settings = KubeSettings(default_queue=policy.default_queue, dialects=policies.dialects)
     if alone is not None:
         settings = replace(settings, alone=alone, sole=True)
-    breaches = lambda: len(cluster.breaches)  # noqa: E731 (it is passed on, not called)
+
+    def breaches() -> int:
+        return len(cluster.breaches)
+
     async with open_world(connection, informers, settings, clock, lease.fence, breaches, nodes) as world:
         admits(world.installed.admission)
         glance = Glance(cluster, now_s=clock)

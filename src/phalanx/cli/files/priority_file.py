@@ -62,7 +62,7 @@ class _Checked:
     def __call__(self, job: WaitingJob, /) -> float:
         try:
             value = self.function(job)
-        except Exception as error:  # the same
+        except Exception as error:  # the function is of the same author
             raise PhalanxError(
                 f"{_place(self.file, error)}: {type(error).__name__}: {error}, for job {job.id}"
             ) from None

@@ -83,7 +83,7 @@ def run(words: Sequence[str]) -> int:
         _show(api, here, said, wanted)
         if not every_s:
             return 0
-        time.sleep(every_s)
+        time.sleep(every_s)  # --iterate: the user says how long
 
 
 def _every_s(text: str | None) -> float:
