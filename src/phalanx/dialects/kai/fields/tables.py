@@ -52,7 +52,9 @@ QUEUE: Mapping[str, Use] = {
     "spec.resources.gpu.quota": Becomes("Quota.guaranteed", f"of `nvidia.com/gpu`, rounded up; {_QUOTA}"),
     "spec.resources.gpu.limit": Becomes("Quota.limit", _LIMIT),
     "spec.resources.gpu.overQuotaWeight": Becomes("Queue.weights"),
-    "spec.priority": Becomes("Queue.priority", "decides first about what is beyond quotas; 100 if none is said"),
+    "spec.priority": Becomes(
+        "Queue.priority", "the queue with the higher value gets amounts beyond its quota first; the default is 100"
+    ),
     "spec.preemptMinRuntime": Becomes("QueuePreemption.min_run_s", _RUNTIME),
     "spec.reclaimMinRuntime": Becomes("QueuePreemption.min_run_s", _RUNTIME),
     "status.childQueues": Answered(),
