@@ -3,10 +3,10 @@
 terminal      what commands print, and how they are stopped
 files         manifests, policies and recordings, read with the line of everything in them
 local         a Kubernetes on this machine: its directory, its processes
-cluster       a Kubernetes API: which one, its caches, its scheduler, its state as it is now
+cluster       a Kubernetes cluster: how to reach it, caches of its objects, the scheduler, a snapshot of the state
 views         state as rows and pages
 submission    Jobs made from options, and sent
-study         what would be: clusters that are supposed to exist, simulations
-commands      a module and a function a command
+study         simulations, and changes that are tried on a copy of a cluster
+commands      one module and one function for each command
 app           the table of commands, and errors as exit codes
 """

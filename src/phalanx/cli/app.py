@@ -49,7 +49,9 @@ def main() -> None:
         sys.stdout.flush()
     except PhalanxError as error:
         _fail(error)
-    except BaseExceptionGroup as group:  # of tasks that ran side by side; a defect among them is shown as one
+    except (
+        BaseExceptionGroup
+    ) as group:  # errors of parallel tasks; a defect keeps its traceback
         if group.split(PhalanxError)[1] is not None:
             raise
         _fail(_first(group))
@@ -67,7 +69,7 @@ def main() -> None:
 
 
 def complete_for_kubectl() -> None:
-    """Print what may stand in place of the last word of `kubectl phalanx ...`, one candidate a line."""
+    """Print the completions of the last word of `kubectl phalanx ...`, one on each line."""
     sys.argv[1:] = ["complete", "--", *sys.argv[1:]]
     main()
 
@@ -94,7 +96,7 @@ def _write_no_more() -> None:
 
 
 def _with_standard_input(words: list[str]) -> list[str]:
-    """A dash by itself is the file of standard input; who reads command lines takes it for an option."""
+    """Replace a lone dash by the path of standard input, because the parser takes a dash for an option."""
     mine = words.index("--") if "--" in words else len(words)
     return ["/dev/stdin" if word == "-" else word for word in words[:mine]] + words[mine:]
 

@@ -1,8 +1,8 @@
-"""What the ledger asks of a job's objects: whose they are, how they ended, and with which exit code.
+"""Read from a job's objects the facts that the ledger records: the user, how the job ended, and its exit code.
 
-The scheduler's events say what a job asks and where it runs; the rest stands in the objects, and is gone when they are.
-So they are looked at as they change, and what was last seen of those that are gone is kept until the job's end has been
-written, for a while.
+The scheduler's events state a job's requests and its nodes. Everything else is in the objects, and is lost with them.
+So this module follows their changes. It keeps the last state of deleted objects for a while, until the end of the job
+is recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from phalanx.model.job import Outcome
 
 WORDS = "slurm.phalanx.dev/"  # annotations that the ledger keeps, by what follows
 NUMBER = "number"
-CANCELLED = "cancelled-by"  # whoever ended it; what its pods then end with is its own exit code
+CANCELLED = "cancelled-by"  # the user who cancelled the job; the job's exit code still comes from its pods
 _GONE_KEPT = 10_000
 _WORDS_KEPT, _WORDS_CHARS = 256, 1 << 18  # of one object: what users write is bounded
 _CAUSE_CHARS = 4096

@@ -1,4 +1,4 @@
-"""The caches of one process: one list and watch per kind, shared by everybody in it who asks."""
+"""The object caches of one process: one list and one watch for each kind, shared by all parts of the process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phalanx.client.kind import Kind
 
 
 class Informers:
-    """`informers(kind)` is the cache of that kind, running in `group`: if one breaks, the group ends, loudly. `lean`:
-    of these kinds only the fields that the type has are kept, where all who share the caches need no more.
-    `namespace`: of namespaced kinds only what is there; "": everything."""
+    """`informers(kind)` returns the cache of that kind, which runs in `group`; a cache that fails ends the group with
+    its error. `lean`: kinds of which the cache keeps only the fields of the given type, to save memory. `namespace`:
+    the namespace to list namespaced kinds in; "" lists all namespaces."""
 
     def __init__(
         self,

@@ -1,9 +1,10 @@
-"""A cluster as it is now, and what would be decided now: what every command that explains is made of.
+"""Take a snapshot of a live cluster, and compute the decisions of the next cycle for commands such as `explain` and
+`jobs`.
 
-The objects are listed once, and read and folded by the very code that schedules; then the same pure `decide` runs on
-the copy. So the numbers of a reason are current, and they are those that the scheduler itself would give. Nothing is
-written. What only the scheduler's memory knows (that a job rests after a start that came to nothing) is taken from the
-reason that it wrote on the Job.
+The objects are listed once. The scheduler's own code reads them and folds them into a cluster state, and the same pure
+`decide` runs on this copy. So the numbers in a reason are current, and the scheduler would report the same ones.
+Nothing is written. A fact that only the scheduler's memory has (that a job backs off after a failed start) is read from
+the reason that the scheduler wrote on the Job.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ _ACCESS = Kind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """`events`: what it was folded from. `gangs`: job id -> its members. `objects`: all that was listed, by kind.
-    `wrong`: queue -> what of it cannot be read. `now_s`: seconds since the epoch. `partial`: only one namespace may be
-    seen, so reasons are those that the scheduler wrote, and nothing is said of what would be decided. `numbers`: job ->
-    what the cluster tells each user about the own jobs, where only one namespace may be seen."""
+    """`events`: the events that the state was folded from. `gangs`: job id -> the members of the gang. `objects`: all
+    listed objects, by kind. `wrong`: queue -> the errors in its definition. `now_s`: the time of the snapshot, in
+    seconds since the epoch. `partial`: True if the user may read one namespace only; then reasons are the ones that the
+    scheduler wrote, and no decision is computed. `numbers`: job -> the numbers that the cluster publishes for the job's
+    owner, if the snapshot is partial."""
 
     cluster: Cluster
     events: tuple[Event, ...]
@@ -138,10 +140,10 @@ def _written(
 
 
 async def look(connection: Connection, namespace: str = "", ledger: str | None = None) -> Snapshot:
-    """Return the cluster as it is now, or, to who may not see all of it, what is in `namespace`. `ledger`: the URL
-    of its ledger, which knows how long jobs ran whose objects are gone.
+    """Return a snapshot of the cluster, or of `namespace` alone if the user may not list the whole cluster. `ledger`:
+    the URL of the cluster's ledger, which has the run times of deleted jobs.
 
-    Raises PhalanxError: the cluster has no Phalanx in it, or we may see neither."""
+    Raises PhalanxError if Phalanx is not installed in the cluster, or if the user may list neither."""
     partial = not await may_see_all(connection)
     if partial and not namespace:
         raise PhalanxError(
@@ -150,7 +152,7 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
         )
     if partial and not await _may_see(connection, namespace):
         raise PhalanxError(f"you may not see what is in namespace {namespace}. Nothing was shown.")
-    if partial:  # of what he may not see besides, he knows
+    if partial:  # the user knows about the objects that he may not list
         logging.getLogger("phalanx.kube").setLevel(logging.ERROR)
     await require_queues(connection)
     settings = await settings_of_leader(connection)

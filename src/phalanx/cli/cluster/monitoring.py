@@ -21,7 +21,7 @@ from phalanx.kube.leader.lease import Lease
 from phalanx.metrics.collector import Scheduler, registry
 from phalanx.metrics.serving import Verdict, serving, url
 
-SILENT_S = 15.0  # an API server that has not answered for so long is not there
+SILENT_S = 15.0  # an API server that has not answered for this time counts as unreachable
 
 
 @asynccontextmanager

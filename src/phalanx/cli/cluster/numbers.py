@@ -37,9 +37,9 @@ _API: Final = f"{GROUP}/{VERSION}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumbersSource:
-    """The state that the numbers are read from. `jobs`: of each live job. `standings`: the status of each queue,
-    parents first. `reason`: of a job, why it waits. `starts`: job -> its expected start (seconds since the epoch), of
-    those where it is known."""
+    """The state that the numbers are read from. `jobs`: the row of each live job. `standings`: the status of each
+    queue, parents first. `reason`: returns why a job waits. `starts`: job -> its expected start (seconds since the
+    epoch), for jobs with a forecast."""
 
     jobs: Mapping[str, JobNumbers]
     standings: Sequence[QueueStatus]
@@ -157,7 +157,7 @@ def _demand(found: JobSum) -> Object:
 
 
 def queue_summary(one: QueueStatus) -> Object:
-    """Return how a queue stands, without its jobs."""
+    """Return the quota and the usage of a queue, without the list of its jobs."""
     return {
         "apiVersion": _API,
         "kind": "QueueSummary",

@@ -57,12 +57,12 @@ async def schedule(
     views: Path | None = None,
     nodes: NodeProvisioning | None = None,
 ) -> None:
-    """As soon as no other leads (`leads` is called then), until cancelled. `alone`: which pods of the default scheduler
-    are bound, too, each by itself, by their specs; None: another scheduler binds them. `record`: the recording that
-    every step is added to. `metrics`: told what this process does. `admits`: told what makes Jobs ours in this cluster.
-    `ledger`: the URL of the one in which every job is recorded. `views`: the
-    folder in which API groups of dialects are answered. `nodes`: the node groups. Raises LeaseLost if another may lead,
-    LedgerError."""
+    """Schedule from the moment when this process becomes the leader (`leads` is called then) until cancelled. `alone`:
+    returns True for the spec of a default scheduler's pod that Phalanx binds as well, one at a time; None: another
+    scheduler binds such pods. `record`: the recording to which every step is appended. `metrics`: the metrics of this
+    process. `admits`: called with the way in which this cluster marks Jobs for Phalanx. `ledger`: the URL of the ledger
+    that records every job. `views`: the folder of the socket on which API groups of dialects are served. `nodes`: the
+    node groups. Raises LeaseLost if another process may lead, and LedgerError."""
     async with leading(lease):
         leads()
         await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone, views, nodes)

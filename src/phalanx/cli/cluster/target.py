@@ -64,9 +64,10 @@ class Scope:
 
 
 def find_kubeconfig(target: Target, environment: Mapping[str, str]) -> Path | None:
-    """The file that is said or that runs; None leaves the choice to kubectl's rules.
+    """Return the kubeconfig that the user named, or else the one of the running local cluster; None leaves the choice
+    to kubectl's rules.
 
-    Raises PhalanxError if there is nothing to choose from."""
+    Raises PhalanxError if no kubeconfig can be found."""
     if target.kubeconfig is not None:
         return target.kubeconfig.expanduser()
     if environment.get("KUBECONFIG"):
@@ -83,8 +84,8 @@ def find_kubeconfig(target: Target, environment: Mapping[str, str]) -> Path | No
 
 
 def find_ledger_of(target: Target | None, environment: Mapping[str, str]) -> str | None:
-    """Return the URL of the ledger of that cluster, where it is said or lies beside the kubeconfig and may be read;
-    None: it is not at hand."""
+    """Return the URL of the cluster's ledger if the user named one, or if a readable one lies beside the kubeconfig;
+    otherwise None."""
     from phalanx.ledger.store import FILE, url_of  # a database, which few of the commands that have a target look into
 
     if url := environment.get("PHALANX_LEDGER", ""):
@@ -101,13 +102,14 @@ def current_namespace(environment: Mapping[str, str]) -> str:
         files = environment.get("KUBECONFIG", "").split(":") if chosen is None else [str(chosen)]
         home = str(Path(environment.get("HOME", "/"), ".kube", "config"))
         return context_namespace([Path(one) for one in filter(None, files)] or [Path(home)])
-    except (PhalanxError, OSError):  # whoever connects says what is wrong
+    except (PhalanxError, OSError):  # the connection attempt reports the error
         return "default"
 
 
 @asynccontextmanager
 async def connected(target: Target | None) -> AsyncIterator[Connection]:
-    """A connection that was seen to work. Raises PhalanxError if nobody answers, or refuses us."""
+    """Yield a connection on which the server has answered. Raises PhalanxError if no server answers, or if the server
+    refuses the credentials."""
     target = target or Target()
     kubeconfig = find_kubeconfig(target, os.environ)
     async with await Connection.open(kubeconfig, target.context) as connection:
@@ -128,11 +130,12 @@ async def connected(target: Target | None) -> AsyncIterator[Connection]:
 
 
 async def require_namespace(connection: Connection, namespace: str) -> None:
-    """Raises PhalanxError if it is certain that there is none of that name; asked where nothing was found in it."""
+    """Raise PhalanxError if the server reports that the namespace does not exist. Call this when nothing was found in
+    the namespace."""
     try:
         await connection.get(NAMESPACES, namespace)
     except ApiRefusal as error:
-        if error.code != 404:  # we may not look: then nobody can say
+        if error.code != 404:  # the user may not read namespaces: the namespace may exist
             return
         raise PhalanxError(
             f"there is no namespace {namespace} at {connection.server}. `kubectl get namespaces` lists those there "

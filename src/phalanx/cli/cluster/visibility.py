@@ -1,9 +1,10 @@
-"""What the scheduler itself answers, on a Unix socket for `phalanx up`: Kueue's visibility API, YuniKorn's REST paths.
+"""Serve views of the scheduler's state on a Unix socket for `phalanx up`: Kueue's visibility API and YuniKorn's REST
+paths.
 
-The API server of the same data directory asks there, after it has checked who asks and whether he may: the socket lies
-in a folder that only its owner may enter, so nobody else gets here. What is answered is what the scheduler knows now;
-nothing is written. An answer may look at all jobs there are: it is made in a thread, one at a time, while scheduling
-goes on. What is said as it happens (YuniKorn's events) is written line by line, as far as its reader reads.
+The API server of the same data directory connects to the socket, after it has authenticated and authorized the user.
+Only the owner may enter the folder of the socket, so no other process can connect. An answer shows the scheduler's
+current state; no request writes. An answer may read all jobs, so a thread computes one answer at a time while
+scheduling goes on. A stream (YuniKorn's events) is written line by line, as fast as the client reads.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from phalanx.client.connection import Object
 from phalanx.dialects.enabled import CHECKS
 
 SOCKET = "scheduler.sock"
-_MOST_BYTES = 2 * 2**20  # of what is checked; the API server passes less on
-# API group (or first part of the path), path below it, query -> how the answer is found
+_MOST_BYTES = 2 * 2**20  # the most bytes of a request body; the API server forwards fewer
+# (API group or first part of the path, path below it, query) -> a function that computes the answer; None: no such view
 Ask = Callable[[], Object | list[Object]]
 Views = Callable[[str, tuple[str, ...], Mapping[str, str]], Ask | None]
-# The same -> what is said there as it happens, some at a time; None: a view answers
+# The same arguments -> a stream of objects in batches; None: a view answers this path
 Streams = Callable[[str, tuple[str, ...], Mapping[str, str]], AsyncIterator[Sequence[Object]] | None]
 
 
-# The query of a user, and of the API server who asks -> the rows of the ledger that this user sees.
+# The query, with the user's name added by the API server -> the rows of the ledger that this user may see.
 LedgerRows = Callable[[Mapping[str, str]], Object]
 
 
@@ -38,7 +39,8 @@ LedgerRows = Callable[[Mapping[str, str]], Object]
 async def visible(
     folder: Path | None, views: Views, streams: Streams, ledger: LedgerRows | None = None
 ) -> AsyncIterator[None]:
-    """Inside, the views, streams and rows of the ledger are served in that folder; None: nowhere."""
+    """Serve the views, streams and rows of the ledger on a socket in that folder for the length of the context; None:
+    serve nothing."""
     if folder is None:
         yield
         return
@@ -55,7 +57,7 @@ async def visible(
     async def look(request: web.Request, group: str, path: tuple[str, ...]) -> web.Response:
         async with turn:
             if request.transport is None or request.transport.is_closing():
-                raise web.HTTPServiceUnavailable  # who asked has gone while he waited
+                raise web.HTTPServiceUnavailable  # the client closed its connection while it waited
             ask = views(group, path, dict(request.query))
             if ask is None:
                 return web.json_response({"kind": "Status", "code": 404, "message": "no such group"}, status=404)
@@ -80,7 +82,7 @@ async def visible(
     if ledger is not None:
         app.router.add_get("/slurm/v1/ledger", _reader(ledger))
     app.router.add_post("/{path:ws/.+}", check)
-    # Whoever goes away ends his stream, though nothing is said there.
+    # A client that disconnects ends its stream, even while the stream is silent.
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
     await runner.setup()
     file = _entered(folder)
@@ -112,8 +114,8 @@ def _reader(ledger: LedgerRows) -> Callable[[web.Request], Awaitable[web.Respons
 async def _followed(
     request: web.Request, lines: AsyncIterator[Sequence[Object]], streaming: set[asyncio.Task[None]]
 ) -> web.StreamResponse:
-    """Write what is said as it comes, one line for each; it waits for who does not read. `streaming`: where it is as
-    long as it lasts."""
+    """Write one line for each object of the stream. A client that does not read slows its own stream. `streaming`: the
+    set that holds this task while the stream is open."""
 
     async def tell() -> None:
         async for found in lines:
@@ -129,7 +131,8 @@ async def _followed(
 
 
 def _written(ask: Ask) -> tuple[int, bytes]:
-    """The code of an answer, and its JSON: Kubernetes' errors say theirs as `code`, YuniKorn's as `status_code`."""
+    """Return the HTTP status of an answer, and its JSON. Kubernetes' errors have the status in `code`, YuniKorn's in
+    `status_code`."""
     found = ask()
     match found:
         case {"kind": "Status", "code": int(code)} | {"status_code": int(code)}:
@@ -138,8 +141,8 @@ def _written(ask: Ask) -> tuple[int, bytes]:
 
 
 def _entered(folder: Path) -> int:
-    """Return the folder, opened: there, ours alone, and without the socket of a process that was killed (a data
-    directory has one `up` only)."""
+    """Return a descriptor of the folder. The folder is created with access for its owner alone, and the socket of a
+    killed process is removed (a data directory has at most one `up`)."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
         folder.joinpath(SOCKET).unlink()

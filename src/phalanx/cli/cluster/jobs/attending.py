@@ -1,4 +1,5 @@
-"""Attending a Job from its queueing to its end: its reasons while it waits, its output while it runs, its exit code.
+"""Follow a Job from its submission to its end: print reasons while the Job waits and output while it runs, and return
+its exit code.
 
 The output of a pod is followed from the moment when its container has started. Lines of several pods are prefixed with
 the pod's number and never torn.
@@ -110,7 +111,7 @@ def _outcome(state: str, watch: _Watch, pods: list[Object]) -> Attendance:
 
 
 def _last_words(pod: Object) -> list[str]:
-    """Return what the node says of containers that ended: StartError, OOMKilled and their like."""
+    """Return the messages of the node about containers that ended abnormally, such as StartError or OOMKilled."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     ended = ((container.get("state") or {}).get("terminated") or {} for container in statuses)
     told = (t for t in ended if t.get("reason") not in {None, "Completed", "Error"})

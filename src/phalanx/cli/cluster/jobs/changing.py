@@ -36,7 +36,8 @@ async def cancel_job(connection: Connection, job: FoundJob) -> None:
 
 async def _delete(connection: Connection, member: Member) -> None:
     meta = member.obj["metadata"]
-    # What runs is there until its pods have ended: it holds its nodes, and its exit code is learnt.
+    # Foreground deletion keeps a running Job until its pods have ended: the Job still holds its nodes, and the exit
+    # code can be read.
     policy = "Background" if member_state(member) == QUEUED else "Foreground"
     body = {"propagationPolicy": policy, "preconditions": {"uid": meta["uid"]}}
     try:

@@ -83,7 +83,7 @@ async def live_jobs(connection: Connection, namespace: str) -> list[FoundJob]:
 
 
 async def for_each(items: Iterable[FoundJob], work: Callable[[FoundJob], Awaitable[Answer]]) -> list[Answer]:
-    """Return what `work` answers for each job, in order; some are worked on at once."""
+    """Return the results of `work` for each job, in the order of the jobs. A few calls run at the same time."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(job: FoundJob) -> Answer:

@@ -16,7 +16,7 @@ from phalanx.kube.read.labels import DELETED_BY
 _POD = "; pod "  # in the message of a Job: what follows is how the pod ended that failed first
 _LOG = "; its log ends:"
 _LINE_CHARS = 120
-_ON_THE_WAY = frozenset({"ContainerCreating", "PodInitializing"})  # a container that waits for nothing but its turn
+_ON_THE_WAY = frozenset({"ContainerCreating", "PodInitializing"})  # a container that starts by itself in a moment
 
 
 def ending_cause(obj: Object) -> str:
@@ -45,7 +45,7 @@ def failure(job: Object, pods: Iterable[Object] = ()) -> str:
 
 
 def pod_failure(pod: Object) -> str:
-    """Return how a failed pod ended, with its name; "" for one that did not fail."""
+    """Return the name of a failed pod and how the pod ended; "" if the pod did not fail."""
     status = pod.get("status") or {}
     if status.get("phase") != "Failed":
         return ""

@@ -105,7 +105,8 @@ class _Reading:
 
 
 class Finder:
-    """Finds jobs by their names. `namespace`: of names that state none. `ledger`: the URL of the ledger, or None."""
+    """Finds jobs by their names. `namespace`: the namespace of names that are given without one. `ledger`: the URL of
+    the ledger, or None."""
 
     def __init__(self, connection: Connection, namespace: str, ledger: str | None = None) -> None:
         self._connection, self._namespace, self._ledger = connection, namespace, ledger
@@ -372,7 +373,7 @@ def _single(member: Member, reading: _Reading) -> FoundJob:
 
 
 def _task_of(array: tuple[Member, ...], reading: _Reading) -> FoundJob | None:
-    """Return the array, or the task of it that is meant; None if it has no such task."""
+    """Return the whole array, or the task that the name selects; None if the array has no such task."""
     if not reading.part:
         ordered = tuple(sorted(array, key=lambda one: _natural(one.name)))
         return FoundJob(kind=ARRAY_OF_JOBS, namespace=reading.namespace, name=reading.name, members=ordered)

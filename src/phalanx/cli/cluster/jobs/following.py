@@ -16,7 +16,9 @@ from phalanx.client.kind import PODS, Kind
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, option
 
-_WATCHES = 16  # objects of more than so many names are watched together, with all others of their namespace
+_WATCHES = (
+    16  # a job with more objects gets one watch on the namespace, not one for each object
+)
 _SYNC_S = 60.0
 
 

@@ -24,8 +24,9 @@ _KEPT = "-"  # in place of a pod's name: the pods that are gone (embedded API se
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The log of one container. `uid`: of the pod; `kept`: the pod is gone. `started_s`, `ended_s`: of the pod, seconds
-    since the epoch; `ended_s` None: it exists. `previous`: the attempt before the last one of the container."""
+    """The log of one container. `uid`: the uid of the pod. `kept`: True if the pod was deleted and the node agent kept
+    its log. `started_s`, `ended_s`: when the pod started and ended, in seconds since the epoch; `ended_s` is None while
+    the pod exists. `previous`: the container's attempt before the last one."""
 
     namespace: str
     pod: str
@@ -40,8 +41,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWishes:
-    """Which lines are wanted. `tail`: so many last lines of each container. `since_s`: a moment, seconds since the
-    epoch."""
+    """The lines that the user asked for. `tail`: the number of last lines of each container. `since_s`: only lines
+    after this time, in seconds since the epoch."""
 
     tail: int | None = None
     since: str = ""
@@ -186,8 +187,8 @@ def _is_of(item: Object, job: FoundJob) -> bool:
 
 
 def _label(meta: Object, job: FoundJob, container: str) -> str:
-    """Return the text that tells the pod from its siblings: its index, with the name of its Job if there are several,
-    or its own name."""
+    """Return the label of a pod's lines: the pod's index (with the name of the Job if there are several Jobs), or else
+    the pod's name."""
     index, member = option(meta, COMPLETION_INDEX), option(meta, JOB_NAME) or ""
     has_several_jobs = job.kind == ARRAY_OF_JOBS or option(meta, JOB)
     found = str(meta["name"]) if index is None else f"{member}/{index}" if has_several_jobs else index

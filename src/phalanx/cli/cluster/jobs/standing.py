@@ -50,8 +50,8 @@ def member_state(member: Member) -> str:
 
 
 def standing(members: Sequence[Member], pods: Iterable[Object], stuck: Iterable[Object] = ()) -> Standing:
-    """Return how far the job of these objects is; without any it was deleted. `pods`: of the job, for its exit code.
-    `stuck`: those of its pods that exist and cannot start."""
+    """Return the stage of the job that these objects belong to; a job without objects was deleted. `pods`: the pods of
+    the job, which give the exit code. `stuck`: the pods of the job that exist and cannot start."""
     states = {member_state(member) for member in members}
     if not states:
         return Standing(state=DELETED, why="it was deleted", exit_code=_LOST)
