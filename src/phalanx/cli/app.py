@@ -49,9 +49,7 @@ def main() -> None:
         sys.stdout.flush()
     except PhalanxError as error:
         _fail(error)
-    except (
-        BaseExceptionGroup
-    ) as group:  # errors of parallel tasks; a defect keeps its traceback
+    except BaseExceptionGroup as group:  # errors of parallel tasks; a defect keeps its traceback
         if group.split(PhalanxError)[1] is not None:
             raise
         _fail(_first(group))

@@ -1,4 +1,4 @@
-"""The overview of all commands: what `phalanx --help` prints. It needs no other module, so that it is there at once."""
+"""The overview of all commands: the text of `phalanx --help`. It imports no other module, so that it prints at once."""
 
 from __future__ import annotations
 

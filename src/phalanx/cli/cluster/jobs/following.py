@@ -16,9 +16,7 @@ from phalanx.client.kind import PODS, Kind
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, option
 
-_WATCHES = (
-    16  # a job with more objects gets one watch on the namespace, not one for each object
-)
+_WATCHES = 16  # a job with more objects gets one watch on the namespace, not one for each object
 _SYNC_S = 60.0
 
 

@@ -20,7 +20,7 @@ from phalanx.kube.install.rivals import rivals_at_work
 from phalanx.kube.leader.lease import NAME, NAMESPACE
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
-_LATE_S = 60.0  # a Lease that nobody has renewed for so long
+_LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
 # Conditions of our node agent: what the node enforces. Their messages say how to mend it.
 _ENFORCED: Final = ("ResourceLimitsEnforced", "ImagesSupported", "DeviceFilesWithheld", "CpusStatic", "NetworkIsolated")
 _MARKS = {OK: "ok      ", WARNING: "warning ", PROBLEM: "problem "}
@@ -182,7 +182,8 @@ async def _of_nodes(connection: Connection) -> list[Finding]:
 
 
 def node_findings(nodes: Iterable[Object]) -> Iterator[Finding]:
-    """Yield what is not enforced on nodes, once for all nodes with the same text, and which nodes are not ready."""
+    """Yield the limits that nodes do not enforce (one finding for all nodes with the same text), and the nodes that are
+    not ready."""
     listed = list(nodes)
     conditions = {
         node["metadata"]["name"]: {one["type"]: one for one in (node.get("status") or {}).get("conditions") or ()}

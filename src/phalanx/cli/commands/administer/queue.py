@@ -1,4 +1,4 @@
-"""`phalanx queue`: create, edit, drain and delete queues, and see first whom that stops and who starts earlier."""
+"""`phalanx queue`: create, edit, drain and delete queues, and preview which jobs a change stops or starts earlier."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ queue = App(
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """Settings of the queue. What is not given stays as it is."""
+    """Settings of the queue. A setting that is not given keeps its value."""
 
     parent: str | None = None
     """The queue above it; '' for none."""
@@ -335,7 +335,7 @@ async def _require(connection: Connection, name: str) -> Object:
 
 
 async def _jobs_in(connection: Connection, name: str) -> dict[str, int]:
-    """Return how many jobs the queue has in each state, without those that are over."""
+    """Return the number of the queue's jobs in each state, without jobs that have ended."""
     jobs = [
         standing(job.members, ()).state
         for job in await live_jobs(connection, "")

@@ -1,11 +1,11 @@
-"""Jobs that exist: their output, their end, and what may be done with them.
+"""Commands for jobs that exist: show their output, wait for them, change them, end them.
 
 logs     the output of a job
-wait     until it runs or is over
-cancel   end it
-hold     keep it queued
-release  let it start
-nice     change its place in the queue
-rerun    submit it once more
-attach   its output, and its exit code
+wait     wait until a job runs or has ended
+cancel   end a job
+hold     keep a job queued
+release  let a held job start
+nice     change a job's place in the queue
+rerun    submit a job again
+attach   follow a job's output, and return its exit code
 """

@@ -1,4 +1,4 @@
-"""`phalanx attach JOB`: follow a job that is there already, as `phalanx run` follows the one that it made."""
+"""`phalanx attach JOB`: follow a job that exists, as `phalanx run` follows the job that it creates."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ async def attach(
 ) -> int:
     """Follow a job: wait until it starts, show its output from the beginning, end with its exit code.
 
-    Use it after the end of a terminal, of an ssh session or of `phalanx run`. Of a Job, Ctrl-C asks whether to delete
-    it; every answer but yes leaves it running.
+    Use it after the end of a terminal, of an ssh session or of `phalanx run`. Ctrl-C asks whether to delete the Job;
+    every answer but yes leaves the Job running.
 
     For example:
 

@@ -14,7 +14,7 @@ async def release(
     scope: Scope | None = None,
     target: Target | None = None,
 ) -> None:
-    """Release jobs that are held (`phalanx hold`, `submit --hold`): they wait for their turn again, with their age.
+    """Release held jobs (`phalanx hold`, `submit --hold`): they are pending again, and keep their submission time.
 
     For example:
 

@@ -31,8 +31,9 @@ async def wait(
 ) -> int:
     """Wait until jobs are over, or until they run. The exit code is the job's; of several the highest.
 
-    A job that succeeded has 0, one that its time limit ended 124, one that was deleted 1. A job that is over already,
-    or only in the ledger, is not waited for. For a stuck job the command prints the cause once and goes on waiting.
+    The exit code is 0 for a job that succeeded, 124 for a job that reached its time limit, and 1 for a deleted job. For
+    a job that has ended, also if only the ledger has it, the command returns at once. For a stuck job the command
+    prints the cause once and goes on waiting.
 
     For example:
 

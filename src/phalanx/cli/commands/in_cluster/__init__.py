@@ -1,7 +1,7 @@
-"""Any Kubernetes cluster: servers, each of which runs until it is stopped, and their manifests.
+"""Commands for any Kubernetes cluster: servers that run until they are stopped, and the manifests that install them.
 
 scheduler    the scheduler
-webhook      its admission webhook, for API servers before Kubernetes 1.36
+webhook      the admission webhook, for API servers before Kubernetes 1.36
 visibility   Kueue's visibility API
 deploy       the manifests that install these
 """

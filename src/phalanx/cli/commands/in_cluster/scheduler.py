@@ -51,10 +51,11 @@ def scheduler(
 ) -> None:
     """Schedule the jobs of a cluster, until Ctrl-C. (`phalanx up` does this too, for its own cluster.)
 
-    Jobs with the label `phalanx.dev/queue` and pods with `schedulerName: phalanx` are its work; everything else it
-    counts and leaves alone. Installs the definitions of queues, flavors and reservations, or brings them up to date,
-    and the queue `default` where it is missing. Stopping it stops nothing that runs. Start it twice, or for the cluster
-    of a `phalanx up`, and one stands by until the other is gone (a Lease, `kube-system/phalanx`).
+    The scheduler starts Jobs with the label `phalanx.dev/queue` and pods with `schedulerName: phalanx`. It counts the
+    resources of all other pods, and does not change them. It installs or updates the definitions of queues, flavors and
+    reservations, and creates the queue `default` if that is missing. Running jobs go on when the scheduler stops. Of
+    two schedulers for one cluster (or one beside `phalanx up`), one is the standby until the other ends (the Lease
+    `kube-system/phalanx`).
 
     For example:
 
@@ -69,25 +70,25 @@ def scheduler(
     Parameters
     ----------
     default_queue
-        The queue of jobs that name none. [default: what the policy says, else default]
+        The queue of jobs that name no queue. [default: the policy's default queue, else `default`]
     policy
-        How to decide: YAML with backfill, scores, topologies, factors (docs/guide/kubernetes.md has every field), or
-        Python that computes priorities (docs/guide/simulate.md).
+        The scheduling policy: YAML with backfill, scores, topologies, factors (docs/guide/kubernetes.md describes each
+        field), or a Python file that computes priorities (docs/guide/simulate.md).
     dialect
-        Take the place of this scheduler, which itself must not run: answer to its scheduler name, read its kinds, which
-        are defined where they are absent, and write their status. kubeflow: training jobs (PyTorchJob, TFJob and
-        others), beside their operator. docs/dialects says what becomes of each field.
+        Take the place of this other scheduler, which must not run: schedule pods with its scheduler name, install its
+        kinds where they are missing, read them, and write their status. kubeflow: training jobs (PyTorchJob, TFJob and
+        others), beside their operator. docs/dialects describes each field.
     record
-        Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
+        Append all events and decisions to this file, for `phalanx replay` and `phalanx whatif`.
     metrics_address
-        Serve /metrics (for Prometheus), /healthz and /readyz there, without a token: nothing in them is secret, and
-        they change nothing. Not served if this is not said. docs/guide/metrics.md lists what there is.
+        Serve /metrics (for Prometheus), /healthz and /readyz there, without a token: they contain no secret, and they
+        change nothing. Without this option no metrics are served. docs/guide/metrics.md lists all metrics.
     ledger
         Record every job that runs in this database, for `phalanx history`: sqlite:///FILE or
-        postgresql://USER@HOST/NAME (the password in PGPASSWORD or a .pgpass file). docs/guide/slurm.md says what is
-        recorded.
+        postgresql://USER@HOST/NAME (the password in PGPASSWORD or a .pgpass file). docs/guide/slurm.md lists the
+        recorded fields.
     verbose
-        Say more on standard error.
+        Log more details to standard error.
     """
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     settings = replace(settings_of(policy, default_queue), dialects=frozenset(dialect))
@@ -113,7 +114,8 @@ async def _connected(
     where: tuple[str, int] | None,
     ledger: str | None,
 ) -> None:
-    # Renewals have a connection of their own: they wait for nobody, and are the only writes that need no lease.
+    # The Lease is renewed over its own connection, so that no other request delays it. Renewals are the only writes
+    # that need no Lease.
     async with connected(target) as connection, connected(target) as apart:
         await refuse_beside_rivals(connection, settings.dialects, time.time())
         note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")
@@ -130,7 +132,7 @@ async def _serve(
 ) -> None:
     lease = Lease(apart, IDENTITY, terms=LeaseDurations(), policy=settings.text())
     connection.fence(lease.fence)
-    apart.tally = connection.tally  # who stands by is known to be well by these calls alone
+    apart.tally = connection.tally  # a standby makes no other calls: these calls show that it is healthy
     async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
         informers = Informers(connection, group, WIRE_TYPES)
         leads = lambda: note("this process leads")  # noqa: E731 (it is passed on, not called)

@@ -47,16 +47,16 @@ def visibility(
     metrics_address: str | None = None,
     verbose: bool = False,
 ) -> None:
-    """Answer Kueue's visibility API in a cluster, until Ctrl-C: which Workloads wait, in which place.
+    """Serve Kueue's visibility API in a cluster, until Ctrl-C: the pending Workloads, and their positions.
 
-    An aggregated API server: the API servers of the cluster pass on to it what is asked of
-    visibility.kueue.x-k8s.io, so `kubectl get --raw` and kueuectl find it where Kueue's own is. It answers from the
-    Workloads, LocalQueues and ClusterQueues that there are, needs no scheduler, and changes none of them.
-    deploy/components/kueue-visibility runs two of them, both of which answer.
+    This is an aggregated API server: the API servers of the cluster forward requests for visibility.kueue.x-k8s.io to
+    it. So `kubectl get --raw` and kueuectl find it under the same address as Kueue's own. It reads the Workloads,
+    LocalQueues and ClusterQueues of the cluster, needs no scheduler, and changes nothing.
+    deploy/components/kueue-visibility runs two replicas; both serve requests.
 
-    Who asks is believed of API servers alone, by the front proxy's certificates (the ConfigMap
-    extension-apiserver-authentication in kube-system says which), and whether he may is asked of the API server. Its
-    own certificate it makes and renews by itself, as the webhook does.
+    Only an API server may name the user of a request. It proves itself by a certificate of the front proxy's authority,
+    which the ConfigMap extension-apiserver-authentication in kube-system contains. The API server then decides whether
+    the user may read. The server creates and renews its own certificate, as the webhook does.
 
     For example:
 
@@ -65,13 +65,13 @@ def visibility(
     Parameters
     ----------
     address
-        Where API servers reach it, HOST:PORT.
+        The address on which API servers reach this server, HOST:PORT.
     namespace
-        Where its Secret is, and the Service phalanx-visibility, for whose name the certificate is made.
+        The namespace of its Secret and of the Service phalanx-visibility, whose name the certificate has.
     metrics_address
         Serve /metrics (for Prometheus), /healthz and /readyz there, over plain HTTP and without a token.
     verbose
-        Say more on standard error.
+        Log more details to standard error.
     """
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     where = monitoring.address(address)
@@ -114,7 +114,7 @@ class Visible:
         return self.belief.wrong() or self.keeper.wrong() or (f"{unread} are not read yet" if unread else "")
 
     async def keep(self) -> None:
-        """For ever: what it answers from, its certificate, and whom to believe."""
+        """Keep the caches, the certificate and the front proxy's authority up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
             for cache in self._caches.values():
                 group.create_task(cache.run())
@@ -129,7 +129,7 @@ class Visible:
 
 @asynccontextmanager
 async def visible(api: Connection, namespace: str, where: tuple[str, int]) -> AsyncIterator[Visible]:
-    """Inside, the port is open; whoever enters also keeps it (`Visible.keep`). Raises PhalanxError."""
+    """Serve on the port for the length of the context. The caller must also run `Visible.keep`. Raises PhalanxError."""
     found = Visible(api, namespace, where[0])
     async with serving(where, found.handshakes, found.answerer) as found.port:
         yield found

@@ -36,16 +36,17 @@ def webhook(
     metrics_address: str | None = None,
     verbose: bool = False,
 ) -> None:
-    """Make Jobs ours when they are created, on Kubernetes 1.29 to 1.35, until Ctrl-C.
+    """Prepare Jobs for Phalanx when they are created, on Kubernetes 1.29 to 1.35, until Ctrl-C.
 
-    From 1.36 on, API servers do it themselves (MutatingAdmissionPolicy) and nobody needs this. Before, they ask this
-    webhook about each Job that carries our label: it is created suspended, for the scheduler phalanx, and signed with
-    who created it, exactly as the policies say. deploy/overlays/webhook runs two of them, and the configuration by
-    which API servers call them; both answer. While none does, Jobs with our label cannot be created, and nothing else
-    is in anybody's way.
+    From 1.36 on, API servers do this themselves (MutatingAdmissionPolicy), and this webhook is not needed. Before, they
+    call this webhook for each Job with the label `phalanx.dev/queue`. The webhook suspends the Job, sets the scheduler
+    to phalanx, and signs the Job with the name of its creator, exactly as the policies do. deploy/overlays/webhook
+    installs two replicas and the configuration with which API servers call them; both serve requests. While no replica
+    runs, Jobs with the label cannot be created; other objects are not affected.
 
-    Its certificate it makes by itself and renews in time, from an authority that the replicas share in the Secret
-    phalanx-webhook; API servers are told whom to trust in the configuration. Or name files that somebody else renews.
+    The webhook creates its certificate and renews it in time, from an authority that the replicas share in the Secret
+    phalanx-webhook. It writes this authority into the configuration, so that API servers trust it. Instead you can name
+    certificate files that another program renews.
 
     For example:
 
@@ -55,19 +56,19 @@ def webhook(
     Parameters
     ----------
     address
-        Where API servers reach it, HOST:PORT. There is no token, as API servers have none for webhooks: who asks is
-        answered what would become of the Job that he sent, and nothing else.
+        The address on which API servers reach the webhook, HOST:PORT. There is no token, because API servers have none
+        for webhooks. A response contains only changes to the Job in the request.
     namespace
-        Where its Secret is, and the Service phalanx-webhook, for whose name the certificate is made.
+        The namespace of its Secret and of the Service phalanx-webhook, whose name the certificate has.
     tls_cert
-        A certificate in PEM, and those that it leads to; read again when the file changes. With --tls-key; then nothing
-        is read or written in the cluster, and who makes the certificate tells API servers to trust it (caBundle).
+        A certificate in PEM with its chain; the file is read again when it changes. Needs --tls-key. The webhook then
+        reads and writes nothing in the cluster, and the maker of the certificate sets caBundle for the API servers.
     tls_key
-        Its key, in PEM.
+        The key of the certificate, in PEM.
     metrics_address
         Serve /metrics (for Prometheus), /healthz and /readyz there, over plain HTTP and without a token.
     verbose
-        Say more on standard error.
+        Log more details to standard error.
     """
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     where = monitoring.address(address)

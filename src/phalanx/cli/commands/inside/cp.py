@@ -18,7 +18,7 @@ from phalanx.client.connection import Connection, Object
 from phalanx.errors import PhalanxError
 
 _PIECE_BYTES = 1 << 16
-# `head` ends the input of tar, since the connection says no end of it. What is to be written is in "$2" and "$3".
+# `head` ends the input of tar, because the connection does not signal its end. The paths to write are in "$2" and "$3".
 _UNPACK = 'mkdir -p "$2" && head -c "$1" | tar xf - -C "$2"'
 _PACK = 'cd "$1" && tar cf - -- "$2"'
 
@@ -74,7 +74,7 @@ async def cp(
 
 
 def _inside(text: str) -> _Inside | None:
-    """Return what JOB:PATH says; None for a path of this machine. `pod:NAME:PATH` is a pod's."""
+    """Return the job (or the pod, for `pod:NAME:PATH`) and the path of JOB:PATH; None for a path of this machine."""
     if text.startswith((".", "/")) or ":" not in text:
         return None
     job, _, path = text.rpartition(":")
@@ -149,7 +149,7 @@ async def _place(
 
 
 def _require(code: int, errors: bytearray, what: str) -> None:
-    """Raises PhalanxError for a tar that failed; what it said besides goes to standard error."""
+    """Raise PhalanxError if tar failed; print tar's other messages to standard error."""
     said = errors.decode(errors="replace").strip()
     if code:
         raise PhalanxError(f"{what}: {said or f'tar ended with {code}'}")

@@ -14,8 +14,8 @@ _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
 async def running_pod(connection: Connection, job: str, namespace: str, target: Target | None) -> Object:
-    """Return the pod that is meant: the first of those that run, which is said where there are several. Raises
-    PhalanxError if none runs."""
+    """Return the first running pod of the job; print which one it is if several pods run. Raises PhalanxError if none
+    runs."""
     found = await Finder(connection, namespace, find_ledger_of(target, os.environ)).one(job)
     pods = await pods_of(connection, found)
     running = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]

@@ -1,11 +1,12 @@
-"""`phalanx control-plane` (internal): all that `phalanx up` runs besides the API server, in one process.
+"""`phalanx control-plane` (internal): all parts of `phalanx up` except the API server, in one process.
 
-Scheduler, Job controller and its companions, this machine's node agent and simulated nodes share one connection and
-one cache per kind. They know each other through the API alone. If any of them breaks, the process ends with its
-traceback in the log, and `phalanx up` starts it again: everything they know is in the API.
+Scheduler, Job controller and its companions, this machine's node agent and simulated nodes share one connection and one
+cache per kind. They communicate through the API alone. If one of them fails, the process ends with its traceback in the
+log, and `phalanx up` starts it again. No state is lost, because all state is in the API.
 
-The scheduler leads by the same Lease as `phalanx scheduler`, so that one of the two stands by. A data directory has
-one `up` only, so its identity is fixed: after a crash the next process takes over at once, however long the lease is.
+The scheduler uses the same Lease as `phalanx scheduler`, so that one of the two is the standby. A data directory has
+one `up` only, so the holder identity in the Lease is fixed: after a crash the next process takes over at once, even if
+the Lease has not expired.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ def control_plane(
     """
     log_to_stderr(logging.INFO)
     gc.set_threshold(50_000, 20, 50)  # a watch makes many objects and few cycles
-    settings = replace(settings_of(policy), dialects=DIALECTS)  # nobody else's scheduler is here to answer to a name
+    settings = replace(
+        settings_of(policy), dialects=DIALECTS
+    )  # no other scheduler runs here
     where = None if metrics_address is None else address(metrics_address)
     uvloop.run(_serve(DataDirectory(data), settings, machines or Machines(), record, where))
 
@@ -145,8 +148,8 @@ def _node_groups(connection: Connection, machines: Machines, group: asyncio.Task
 
 
 def _is_bound_here(spec: Mapping[str, Any]) -> bool:
-    """Return True: there is no other scheduler here, so a pod of the default one is bound, too. If its image is not
-    there, the node says so (ErrImagePull), and starts it as soon as it is."""
+    """Return True: no other scheduler runs here, so Phalanx also binds pods of the default scheduler. A pod whose image
+    is missing waits with ErrImagePull; the node starts the pod as soon as the image exists."""
     return True
 
 

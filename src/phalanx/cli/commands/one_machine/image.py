@@ -45,9 +45,9 @@ def import_(
     most_bytes: _Count = _ALLOWANCE.bytes_left,
     most_files: _Count = _ALLOWANCE.files_left,
 ) -> None:
-    """Take an image in: pods say `image: NAME` from then on.
+    """Import an image. Pods can then use it as `image: NAME`.
 
-    An image of the same name is replaced; what runs goes on as it is. Layers that other images have are not stored
+    An image of the same name is replaced; running pods keep the old one. Layers that other images have are not stored
     again.
 
     For example:
@@ -60,16 +60,16 @@ def import_(
     Parameters
     ----------
     name
-        What pods call it.
+        The name of the image in pods.
     source
-        An OCI layout or archive, what `docker save` writes, a root file system as a folder or archive, or
-        docker://NAME. Of several images in one, PATH:TAG names one.
+        An OCI layout or archive, an archive of `docker save`, a root file system as a folder or archive, or
+        docker://NAME. PATH:TAG selects one of several images in a source.
     data
         The directory of the cluster. [default: as of `phalanx up`]
     most_bytes
-        Refuse what is larger, unpacked.
+        Refuse images that are larger than this, unpacked.
     most_files
-        Refuse what has more files.
+        Refuse images with more files than this.
     """
     allowance = Allowance(bytes_left=most_bytes, files_left=most_files)
     found = import_image(_store(data), name, source, allowance)
@@ -155,7 +155,7 @@ def build_debian(
     suite
         The release: bookworm, trixie, or what else debootstrap knows.
     name
-        What pods call it. [default: debian:SUITE]
+        The name of the image in pods. [default: debian:SUITE]
     mirror
         Where packages come from. [default: debootstrap's]
     include

@@ -200,7 +200,7 @@ async def _serve(
 
 
 async def _unenforced(cluster: LocalCluster) -> str:
-    """Return what this machine does not enforce, as its node says; "" if there is nothing."""
+    """Return the limits that this machine does not enforce, from the condition of its node; "" if it enforces all."""
     try:
         async with await Connection.open(cluster.directory.kubeconfig) as connection:
             nodes = (await connection.list(NODES))["items"]

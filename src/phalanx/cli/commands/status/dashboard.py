@@ -133,7 +133,7 @@ async def dashboard(
     open
         Open the page in this machine's browser.
     read_only
-        Offer no actions: nobody can cancel, hold or release a job on the page.
+        Offer no actions: the page cannot cancel, hold or release jobs.
     state
         Show a state file of `phalanx simulate --state` or `phalanx replay --state`, and no cluster.
     ledger

@@ -38,10 +38,9 @@ async def explain(
     peer: Annotated[Peer | None, Parameter(name="--as")] = None,
     json: bool = False,
 ) -> None:
-    """Say all there is to say about one job: the reason why it waits, its pods, its place, who holds what it needs.
+    """Explain one job: why it waits, its pods, its position, and which jobs hold the resources that it needs.
 
-    The numbers are of this moment: the decision is made anew on what the cluster holds now, by the scheduler's own
-    code, without changing anything.
+    The numbers are current: the scheduler's own code decides again on the cluster's present state. Nothing is changed.
 
     For example:
 
@@ -56,11 +55,11 @@ async def explain(
     ----------
     job
         The job: NAME, NAMESPACE/NAME or KIND/NAME of a Job, gang, pod, training job or Volcano Job; ARRAY/INDEX; a job
-        number of Slurm. Of a job that is gone the ledger tells how it ended.
+        number of Slurm. The end of a deleted job is read from the ledger.
     peer
-        Say besides what another scheduler would call the reason: the word of its own condition, or its reason code.
+        Print the reason also in the terms of another scheduler: the reason of its condition, or its reason code.
     json
-        Print JSON: what `phalanx jobs --json` has of it, and more. `reason.peers` has the words of all.
+        Print JSON: the fields of `phalanx jobs --json`, and more. `reason.peers` has the terms of all schedulers.
     """
     namespace = (space or Namespace()).namespace
     ledger = find_ledger_of(target, os.environ)
@@ -109,7 +108,7 @@ def _before(ledger: str | None, job: str) -> JobEntry:
 
 
 def without_effect(view: JobView, snapshot: Snapshot) -> list[str]:
-    """Return what the job says in words of a dialect that has no effect here, and why."""
+    """Return the settings of a dialect on the job's objects that have no effect here, with the reason for each."""
     gang = snapshot.gangs.get(view.id)
     found: dict[str, None] = {}
     jobs = [(job.adapter.kind, job.key) for job in gang.jobs.values()] if gang is not None else []

@@ -202,5 +202,6 @@ def print_changes(
 
 
 def _told(view: JobView) -> tuple[dict[str, Any], str]:
-    """Return what is said of a job. Reasons hold more than their words, and that is made anew at each look."""
+    """Return the printed facts of a job, to detect changes. Only the text of a reason is compared, because its numbers
+    are computed again at each refresh."""
     return view.record(), view.where()

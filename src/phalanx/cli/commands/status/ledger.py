@@ -84,7 +84,7 @@ def export(
 def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, database: Database = None) -> None:
     """Move jobs that ended before a day from the ledger into a file, from which `phalanx ledger load` reads them again.
 
-    They are taken out of the ledger once the file is on the disk.
+    The jobs are deleted from the ledger once the file is on the disk.
 
     For example:
 
@@ -93,9 +93,9 @@ def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, da
     Parameters
     ----------
     file
-        What to write: JSON, a job a line, packed by gzip. It must not be there yet.
+        The file to write: one JSON object for each job and line, packed by gzip. The file must not exist.
     before
-        Jobs that ended earlier: so long ago (365d), or before a day (2026-01-01, UTC).
+        Move jobs that ended before this: an age (365d) or a day (2026-01-01, UTC).
     database
         The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
     """
@@ -113,7 +113,7 @@ def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, da
 
 @ledger.command
 def load(file: Annotated[Path, Parameter(name="FILE")], /, *, database: Database = None) -> None:
-    """Put the jobs of an archive back into the ledger. What is there already stays as it is.
+    """Put the jobs of an archive back into the ledger. Jobs that the ledger has are not changed.
 
     For example:
 
@@ -122,7 +122,7 @@ def load(file: Annotated[Path, Parameter(name="FILE")], /, *, database: Database
     Parameters
     ----------
     file
-        What `phalanx ledger archive` wrote.
+        A file that `phalanx ledger archive` wrote.
     database
         The ledger. [default: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory]
     """

@@ -1,4 +1,4 @@
-"""`phalanx queues`: the tree of queues, what each has and uses, and what is in it."""
+"""`phalanx queues`: the tree of queues, with the quota, the usage and the jobs of each queue."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ async def queues(*, target: Target | None = None, json: bool = False) -> None:
 
 
 async def _views(connection: Connection) -> list[QueueView]:
-    """Return the queues; to a user who may not list all jobs as the cluster tells each user. Raises PhalanxError."""
+    """Return the queues. For a user who may not list all jobs, use the numbers that the cluster publishes for each
+    user. Raises PhalanxError."""
     if not await may_see_all(connection) and (summaries := await fetch_summaries(connection)) is not None:
         return [told_view(each) for each in summaries]
     return views(await look(connection))

@@ -1,4 +1,4 @@
-"""`phalanx status`: is there a cluster, does its scheduler run, and how much is in it?"""
+"""`phalanx status`: whether the cluster answers, whether its scheduler runs, and how many nodes and jobs it has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phalanx.client.moment import MomentError, read_moment
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.leader.lease import NAME, NAMESPACE
 
-_LATE_S = 60.0  # a Lease that nobody has renewed for so long
+_LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
 
 
 async def status(*, target: Target | None = None, json: bool = False) -> int:

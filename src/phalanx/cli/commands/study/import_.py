@@ -35,11 +35,11 @@ def slurm(
     dry_run: bool = False,
     json: bool = False,
 ) -> None:
-    """Take over the partitions, accounts, users and QOS of a Slurm site, and say what each line became.
+    """Import the partitions, accounts, users and QOS of a Slurm site, and report the result of each line.
 
     Partitions and weights come from slurm.conf, features become labels of nodes; accounts become queues with their
-    shares and limits, users their associations. What is there already stays, unless it has the same name. Of every line
-    it is said what it became, or why nothing.
+    shares and limits, users their associations. Existing objects stay, except objects of the same name. For each line
+    the command prints what was created, or why nothing was.
 
     For example:
 
@@ -54,9 +54,9 @@ def slurm(
     gres
         The gres.conf.
     accounts
-        What `sacctmgr dump` wrote.
+        A file that `sacctmgr dump` wrote.
     dry_run
-        Say it, and change nothing.
+        Print the result, and change nothing.
     json
         Print JSON: file, line, text, what it became, and whether it was taken.
     """
@@ -93,7 +93,8 @@ def _text(file: Path) -> str:
 
 
 def _carry(api: Api, found: Site, accounts: bool) -> list[str]:
-    """Queues first, parents before children; the site last, so that nobody submits into a queue that is not there."""
+    """Write queues first, parents before children, and the site last, so that no job is submitted to a missing
+    queue."""
     if accounts:
         for name in sorted(found.accounts, key=lambda one: _depth(found, one)):
             carry(api, found, name)

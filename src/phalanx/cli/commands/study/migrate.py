@@ -1,4 +1,4 @@
-"""`phalanx migrate`: the queues of another scheduler as ours, with what will be different."""
+"""`phalanx migrate`: translate the queues of another scheduler, and list the differences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from phalanx.errors import PhalanxError
 
 
 class Peer(StrEnum):
-    """Whose queues are read."""
+    """The scheduler whose queues are read."""
 
     KUEUE = "kueue"
     VOLCANO = "volcano"
@@ -58,16 +58,16 @@ def migrate(
     source: Annotated[Peer, Parameter(name="--from")],
     json: bool = False,
 ) -> None:
-    """Show what the queues of another scheduler become here, and what of them has no effect.
+    """Show the Phalanx queues that another scheduler's queues become, and the settings that have no effect.
 
-    Nothing is changed anywhere.
+    The command changes nothing.
 
-    YuniKorn: a `queues.yaml`, or a manifest of its ConfigMap `yunikorn-configs`. Its queues are printed as manifests;
-    what is different is said beside them, on standard error. A file that YuniKorn refuses is refused, with the line.
+    YuniKorn: a `queues.yaml`, or a manifest of its ConfigMap `yunikorn-configs`. The queues are printed as manifests;
+    differences are printed on standard error. A file that YuniKorn refuses is refused, with the line.
 
-    All others: manifests, or what `kubectl get -o yaml` printed. Their objects stay as they are, so what is printed is
-    what each of them, and each job that names a queue of theirs, becomes; and then what to do in which order. Of
-    Kueue and Volcano the ConfigMap of the scheduler is read, too.
+    All others: manifests, or the output of `kubectl get -o yaml`. Phalanx reads their objects unchanged. So the command
+    prints the meaning of each object, and of each job in one of their queues, and then the steps to take in order. For
+    Kueue and Volcano the ConfigMap of the scheduler is read as well.
 
     For example:
 
@@ -86,7 +86,7 @@ def migrate(
     Parameters
     ----------
     source
-        Which scheduler the file was written for.
+        The scheduler that the file was written for.
     json
         Print JSON: the queues and the notes together.
     """

@@ -37,10 +37,10 @@ def replay(
     json: bool = False,
     state: Path | None = None,
 ) -> int:
-    """Replay a recording: what the scheduler was told at each step, and what it decides.
+    """Replay a recording: show the events of each step and the scheduler's decisions.
 
-    Every step is decided again by this version. Where the recording decided otherwise, both are shown, and the exit
-    code is 1 at the end.
+    This version decides every step again. Where the recording has another decision, both are shown, and the exit code
+    is 1 at the end.
 
     For example:
 
@@ -54,11 +54,11 @@ def replay(
     step
         Stop after every step until Enter is pressed.
     first
-        Show steps from this number on; those before are replayed unseen.
+        Show steps from this number on; earlier steps are replayed without output.
     last
         The last step to replay.
     job
-        Show only steps in which this job (NAMESPACE/NAME) is told of or decided about.
+        Show only steps with an event or a decision about this job (NAMESPACE/NAME).
     json
         Print every step as a line of JSON.
     state
@@ -152,7 +152,7 @@ def shortened(head: str, found: list[str]) -> Iterator[str]:
 
 
 def event_line(event: Event) -> str:
-    """Return the event's kind and whom it is about."""
+    """Return the kind of the event and the name of its object."""
     plain = written(event)
     names = [value for key, value in plain.items() if key in {"is", "job", "name", "pod", "queue"} and value]
     inner = [value.get("id") or value.get("name") for value in plain.values() if isinstance(value, dict)]

@@ -106,7 +106,7 @@ def simulate(
 
 
 def _of_all(source: Source, chance: Chance, results: Results) -> Cell:
-    """Return what all that is played has in common."""
+    """Return the part that all simulations of this call share."""
     return Cell(
         source=source,
         policy="",
@@ -145,8 +145,8 @@ def _check_named(option: str, named: Sequence[str], for_instance: str) -> None:
 
 
 def _check(sources: Sequence[Source], policies: Sequence[str], estimates: Sequence[str], seed: int) -> tuple[int, bool]:
-    """Everything that the command line names is there, and what cannot run is told: how many jobs a round has, and
-    whether there are any that can never run."""
+    """Check that everything that the command line names exists, and report jobs that can never run. Return the number
+    of jobs in a round, and whether any job can never run."""
     setups = [setup_of(name) for name in policies]
     for name in estimates:
         estimator(name)
@@ -170,8 +170,8 @@ def _tell(workload: Workload) -> None:
 
 
 def _tell_never(workload: Workload, setups: Sequence[Setup]) -> bool:
-    """How many jobs can never run, and for each reason one of them; said once where it is so under every policy.
-    Whether there are any."""
+    """Print the number of jobs that can never run, with one example for each reason; once if all policies agree. Return
+    True if such a job exists."""
     found = {setup.name: never_fitting(workload, setup, step) for setup in setups}
     alike = len({tuple((task.job.id, why) for task, why in never) for never in found.values()}) == 1
     for name, never in list(found.items())[: 1 if alike else None]:
@@ -190,7 +190,7 @@ def _tell_never(workload: Workload, setups: Sequence[Setup]) -> bool:
 def _play(
     cells: Sequence[Cell], jobs: int, processes: int | None, stopped: Callable[[], bool]
 ) -> tuple[list[Outcome], str]:
-    """Return what came, and why some is lost (empty: none is)."""
+    """Return the outcomes, and the error that lost some of them ("" if all arrived)."""
     rounds = len(cells) // max(1, len({cell.source for cell in cells}))
     outcomes = list[Outcome]()
     with progress_bar(jobs * rounds) as progress:
@@ -227,7 +227,7 @@ def _report(outcomes: Sequence[Outcome], results: Results, *, missing: int, lost
 
 
 def _tell_unfinished(outcome: Outcome) -> None:
-    """Means are of those that ended; whoever reads them should know of the others."""
+    """Warn about jobs that had not ended, because the means only count jobs that ended."""
     cell, measures = outcome.cell, outcome.measures
     if measures["unfinished"] and not measures["interrupted"] and cell.source.inflate is None:
         others = f"{measures['unfinished']:,} of {counted(measures['jobs'], 'job')}"

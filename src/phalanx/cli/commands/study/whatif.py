@@ -34,7 +34,7 @@ from phalanx.report.forecast import forecast
 from phalanx.simulator.run.forward import Assumptions, Future, forward
 from phalanx.state.cluster import Cluster, time_limit_s
 
-MANY_JOBS = 1000  # of more that wait it is not said when they are expected to start
+MANY_JOBS = 1000  # with more pending jobs than this, expected starts are not computed
 PATIENCE_S = 60.0  # of this machine's time, for each of the two futures
 
 
@@ -70,12 +70,13 @@ async def whatif(
     target: Target | None = None,
     json: bool = False,
 ) -> None:
-    """See what would happen: when each job would start, who would give way to whom, and what everybody's wait becomes.
+    """Show what would happen: when each job would start, which jobs would be preempted by which, and how long each job
+    would wait.
 
-    The cluster (or a snapshot of it) is played forward twice by the scheduler's own code: as it is, and with the
-    changes. Nothing is submitted or changed. Jobs are taken to run to their time limits, and nobody submits anything
-    more; so what ends early makes others start earlier. BEFORE and AFTER are how long a job waits in all, from now.
-    EXPECTED START is when it starts with the changes by how long jobs like those that run have run, every other time.
+    The scheduler's own code simulates the cluster (or a snapshot) twice: as it is, and with the changes. Nothing is
+    submitted or changed. The simulation assumes that jobs run to their time limits, and that no further job is
+    submitted. A job that ends early lets other jobs start earlier. BEFORE and AFTER are the whole wait of a job, from
+    now. EXPECTED START is the median start with the changes, from the run times of similar past jobs.
 
     For example:
 
@@ -88,12 +89,12 @@ async def whatif(
     Parameters
     ----------
     snapshot
-        Not of a live cluster, but of this snapshot or recording (`phalanx snapshot`, `--record`): as it was after its
+        Read this snapshot or recording (`phalanx snapshot`, `--record`) instead of a live cluster: the state after its
         last step.
     horizon
-        How far to look ahead: 12h, 7d.
+        The time to simulate: 12h, 7d.
     assume_run
-        How long a job runs that states no time limit; one that runs already, from now.
+        The assumed run time of a job without a time limit; for a running job, from now.
     json
         Print JSON; docs/guide/whatif.md describes it.
     """
@@ -165,8 +166,8 @@ def altered(
     policy: Policy | None,
     namespace: str,
 ) -> tuple[Cluster, list[str]]:
-    """The book as it would be, and what to say about that. Of a live cluster it is read anew, with the changes among
-    its objects; where only the book is known, they are told to a copy of that."""
+    """Return the cluster state with the changes, and notes about them. For a live cluster the objects are read again
+    with the changes among them. For a recording, the changes are applied as events to a copy of its state."""
     policy = policy or before.policy
     after, remarks = before.copy(), list[str]()
     try:

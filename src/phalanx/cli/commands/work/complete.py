@@ -1,4 +1,4 @@
-"""`phalanx complete -- WORDS`: what may stand in place of the last word, for the scripts of `phalanx completion`."""
+"""`phalanx complete -- WORDS`: completions of the last word, for the scripts of `phalanx completion`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAMESPACE = ("-n", "--namespace")
 
 
 async def complete(*words: str) -> None:
-    """Print what may stand in place of the last word, a line each.
+    """Print the completions of the last word, one on each line.
 
     For example:
 
@@ -45,7 +45,7 @@ async def complete(*words: str) -> None:
 
 
 async def candidates(words: Sequence[str]) -> set[str]:
-    """Return all words that may stand in place of the last one; none where it is a file, or nothing is known."""
+    """Return all completions of the last word; none if the word is a file name, or if no completion is known."""
     if len(words) <= 1:
         return set(COMMANDS)
     command, before, last = words[0], words[-2], words[-1]

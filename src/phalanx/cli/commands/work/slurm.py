@@ -31,9 +31,9 @@ slurm = App(
 
 @slurm.command
 def install(directory: Path) -> None:
-    """Make Slurm's commands in a directory: sbatch, srun, salloc, squeue, scancel, sinfo, scontrol, sacct and more.
+    """Install Slurm's commands in a directory: sbatch, srun, salloc, squeue, scancel, sinfo, scontrol, sacct and more.
 
-    Put that directory first on the PATH of whoever is to use them. A real Slurm on the machine is not touched.
+    Put that directory first on the PATH of the users. A real Slurm on the machine is not changed.
 
     For example:
 
@@ -43,8 +43,8 @@ def install(directory: Path) -> None:
     Parameters
     ----------
     directory
-        Where to; made if it is missing. What is there under these names and is another's, a real Slurm's for instance,
-        stays as it is: nothing is done then.
+        The directory; created if it is missing. If it contains another program of one of these names (a real Slurm's,
+        for example), nothing is installed.
     """
     try:
         made = commands.install(directory.expanduser())
@@ -103,9 +103,9 @@ def serve(*, socket: Path = Path("/run/phalanx/slurm-commands.sock")) -> None:
 
 @slurm.command
 def configure(file: Path, *, tools: str | None = None) -> None:
-    """Make the partitions of a slurm.conf those of this cluster, and its features labels of the nodes.
+    """Create the partitions of a slurm.conf in this cluster, and label the nodes with its features.
 
-    Of each line that has no meaning here it is said so. Written is the ConfigMap kube-system/phalanx-slurm.
+    The command lists each line that has no meaning here. It writes the ConfigMap kube-system/phalanx-slurm.
 
     For example:
 
@@ -117,8 +117,8 @@ def configure(file: Path, *, tools: str | None = None) -> None:
     file
         The slurm.conf.
     tools
-        The image of Phalanx from which pods of other images get srun and the step daemon; '' for none. Not said: as
-        it is.
+        The image of Phalanx from which pods of other images get srun and the step daemon; '' for none. [default:
+        unchanged]
     """
     try:
         text = file.read_text()

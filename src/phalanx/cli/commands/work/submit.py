@@ -62,13 +62,13 @@ async def submit(
     dry_run: bool = False,
     json: bool = False,
 ) -> int:
-    """Queue Jobs and return at once. `phalanx jobs` shows what becomes of them.
+    """Queue Jobs and return at once. `phalanx jobs` shows their state.
 
     A script that begins with `#!` is a command; its lines `#PHALANX --pods 4 --gpu 8` are options.
 
-    From files: Jobs get what they need to be queued (`suspend: true`, our scheduler, the queue's label) where they do
-    not say it, and what the options say of queue and time counts instead of what they do; other objects are created as
-    they are. From a command: a Job is made, as `phalanx run` does.
+    From files: Jobs get the fields that queue them (`suspend: true`, the scheduler name, the queue's label) if these
+    are missing. Options for queue and time replace the fields of the file. Other objects are created unchanged. From a
+    command: a Job is created, as by `phalanx run`.
 
     For example:
 
@@ -85,7 +85,7 @@ async def submit(
     words
         Files of YAML or JSON, or folders of them (`-` is standard input); or, after two dashes, a command.
     queue
-        The queue. [default: what the file says, else default]
+        The queue. [default: the queue in the file, else `default`]
     dry_run
         Print what would be created, as YAML (or, with --json, as JSON), and create nothing.
     json
@@ -180,8 +180,8 @@ async def _look(
 async def _create_all(
     connection: Connection, objects: Sequence[tuple[Document, Object]], namespace: str, *, tell: bool
 ) -> list[Object]:
-    """Create the objects in their order, Jobs that follow each other some at a time. Each is told as soon as all before
-    it are there, so that it is known where an error left off."""
+    """Create the objects in their order; consecutive Jobs are created a few at a time. Each object is printed once all
+    objects before it exist, so that the output shows where an error stopped."""
     created: list[Object] = []
     for size, some in _batches(objects):
         made = await asyncio.gather(
