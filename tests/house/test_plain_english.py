@@ -16,7 +16,7 @@ from .test_structure import ROOT
 # Percent of flagged sentences. A package is every file below its folder that belongs to no other row.
 CEILINGS: dict[str, int] = {
     "src/phalanx/aggregation": 2,
-    "src/phalanx/cli": 13,
+    "src/phalanx/cli": 2,
     "src/phalanx/client": 2,
     "src/phalanx/core": 16,
     "src/phalanx/dashboard": 2,

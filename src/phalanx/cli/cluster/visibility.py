@@ -52,7 +52,7 @@ async def visible(
         group, *path = (part for part in request.match_info["path"].split("/") if part)
         if (lines := streams(group, tuple(path), dict(request.query))) is not None:
             return await _followed(request, lines, streaming)
-        return await asyncio.shield(look(request, group, tuple(path)))  # a thread cannot be cancelled: its turn lasts
+        return await asyncio.shield(look(request, group, tuple(path)))  # a thread cannot be cancelled: wait for its end
 
     async def look(request: web.Request, group: str, path: tuple[str, ...]) -> web.Response:
         async with turn:
@@ -106,7 +106,7 @@ def _reader(ledger: LedgerRows) -> Callable[[web.Request], Awaitable[web.Respons
         return web.Response(body=body, status=code, content_type="application/json")
 
     async def answer(request: web.Request) -> web.Response:
-        return await asyncio.shield(read(dict(request.query)))  # a thread cannot be cancelled: its turn lasts
+        return await asyncio.shield(read(dict(request.query)))  # a thread cannot be cancelled: wait for its end
 
     return answer
 

@@ -8,5 +8,5 @@ setup_file          a policy and its queues
 rendezvous          how the pods of one job find each other
 manifest            Kubernetes objects, from files or from a command line
 shipped             the files that come with Phalanx, and the Helm chart
-recording           what a scheduler was told and what it decided, step by step
+recording           the events and the decisions of a scheduler, step by step
 """

@@ -1,7 +1,7 @@
 """Manifests: read from files with the line of everything in them, or made from a command line.
 
-A `batch/v1` Job that is to be queued needs three things: the queue's label, `suspend: true` (so that it has no pods
-before there is a place for all of them) and our scheduler's name in its template. `queued` adds what is not said.
+A `batch/v1` Job needs three fields to be queued: the queue's label, `suspend: true` (so that no pod exists before all
+pods have a node) and the scheduler's name in its template. `queued` adds the fields that are missing.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ def _documents(name: str, text: str) -> Iterator[Document]:
     try:
         while loader.check_node():
             node = loader.get_node()
-            assert node is not None  # check_node said so
+            assert node is not None  # check_node has returned True
             lines: dict[Field, int] = {}
             _walk(name, node, (), lines)
             obj = loader.construct_document(node)

@@ -34,7 +34,7 @@ def read_placed(file: Path, read: Callable[[Fields], Read]) -> Read:
 
 
 def line_of(node: Any, path: Place) -> int:
-    """Of the value at that path, or of the nearest around it."""
+    """Return the line of the value at that path, or of the innermost value around it that exists."""
     line = 1
     for step in path:
         line = node.start_mark.line + 1 if node is not None else line

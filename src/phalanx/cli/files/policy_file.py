@@ -26,7 +26,7 @@ _FUNCTION = "priorityFunction"  # the same
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`policy`, and the same as it was written. `dialects`: whose pods and kinds are served besides our own.
+    """`policy`, and its text in the file. `dialects`: the other schedulers whose pods and kinds Phalanx serves.
     `function`: the name of the file whose Python computes priorities; only the scheduler that read it can call it."""
 
     policy: Policy

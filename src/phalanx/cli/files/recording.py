@@ -1,15 +1,15 @@
-"""Recordings of a scheduler: what it was told and what it decided, step by step, as lines of JSON.
+"""Recordings of a scheduler: the events that it received and its decisions, step by step, as lines of JSON.
 
-The first line names the format; every other is a step: when it was, how to decide (where that is not as in the step
-before), the events, and the actions. A recording is appended to while the scheduler runs, each step before it is
-carried out, so that what stands in it after a crash is what was decided until then; a last line that was cut short is
-left out when it is read. Where a scheduler began, with an empty book, its step says so. It holds names, labels and
-users of a cluster, so only its owner may read it.
+The first line names the format. Every other line is a step: its time, the policy (if it changed since the step before),
+the events, and the actions. The scheduler appends each step before it carries the step out, so that a recording is
+complete up to a crash. The reader skips a last line that was cut short. The first step of a scheduler process is
+marked, because it begins with an empty cluster state. A recording contains names, labels and users of a cluster, so
+only its owner may read it.
 
-A step in which nothing happened, nothing was due and nothing was decided is left out: it changed nothing. When the
-file cannot be written any more (the disk is full), the recording ends and the scheduler goes on.
+A step without events, due timers and decisions is not recorded, because it changes nothing. When the file cannot be
+written any more (the disk is full), the recording ends and the scheduler goes on.
 
-A *snapshot* is a recording of one step whose events are all that a cluster is now."""
+A *snapshot* is a recording of one step, whose events describe the whole present state of a cluster."""
 
 from __future__ import annotations
 
@@ -59,8 +59,9 @@ class World(Protocol):
 
 
 class Recorder:
-    """A world that writes down what is asked of another before it passes it on. Its `clock` belongs to it, because a
-    step is decided at the time that was read for it. `complain` is told, once, that and why the recording has ended."""
+    """A world that records each step and then passes it to another world. It has its own `clock`, because a step is
+    decided at the time that was read for it. `complain` is called once, with the reason, if the recording ends
+    early."""
 
     def __init__(
         self,
@@ -119,8 +120,8 @@ class Recorder:
 
 
 def open_private(file: Path) -> int:
-    """For appending, readable by its owner only; a file that is no recording is not touched. What a crash has cut
-    short is taken away, so that the next step begins a line. Raises PhalanxError."""
+    """Open a recording to append to it, readable by its owner only. A file that is no recording is not changed. A last
+    line that a crash cut short is removed, so that the next step begins a line. Raises PhalanxError."""
     try:
         if file.exists() and file.stat().st_size:
             next(lines(file), None)
@@ -204,8 +205,9 @@ def steps(file: Path) -> Iterator[Step]:
 
 
 def decided(cluster: Cluster, step: Step) -> Plan:
-    """Take the step into the book, and decide it anew: the plan. Where the recording has another, the book goes on from
-    that one, so that one difference is not a hundred. Raises PhalanxError for what cannot have been."""
+    """Fold the step's events into the cluster state, decide again, and return the plan. If the recording has another
+    plan, the recorded one is folded, so that one difference does not cause a hundred more. Raises PhalanxError for
+    impossible events."""
     try:
         fold(cluster, (PolicySeen(step.policy), Ticked(step.now_s), *step.events))
         late = give_up(cluster, step.now_s)

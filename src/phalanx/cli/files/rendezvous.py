@@ -26,7 +26,7 @@ _VARIABLES = frozenset(
 
 def add_rendezvous(job: Object, chance: int, gpus: int = 0) -> None:
     """Give the pods of an Indexed Job their names and variables. `chance`: a random number, from which the port is
-    chosen. `gpus`: of each pod, for torchrun's processes per node."""
+    chosen. `gpus`: the number of GPUs of each pod, which is torchrun's number of processes per node."""
     name, spec = job["metadata"]["name"], job["spec"]
     template = spec["template"]["spec"]
     template["subdomain"] = domain = _domain(name)
@@ -43,7 +43,7 @@ def add_rendezvous(job: Object, chance: int, gpus: int = 0) -> None:
     ]
     if gpus > 1:
         own.append({"name": "PET_NPROC_PER_NODE", "value": str(gpus)})
-    for container in template["containers"]:  # what the user says comes later, and so it counts
+    for container in template["containers"]:  # the user's variables come later and so override these
         container["env"] = [*own, *(container.get("env") or ())]
 
 

@@ -1,8 +1,8 @@
-"""A cluster of this machine in one file: its objects, its ledger, its keys and tokens.
+"""Back up and restore the cluster of this machine as one file: its objects, its ledger, its keys and tokens.
 
-A backup is a tar file of copies. Databases are copied by `VACUUM INTO`: one read transaction, so that the copy is of
-one moment while the server goes on writing, and without the pages of what was deleted. Of pods that run, and of their
-volumes and logs, nothing is in it.
+A backup is a tar file of copies. Databases are copied by `VACUUM INTO`: one read transaction, so that the copy is
+consistent while the server goes on writing, and contains no pages of deleted rows. Running pods, their volumes and
+their logs are not in the backup.
 
 A restore never leaves a file that is half of one thing and half of another: all copies are unpacked beside the
 directory's files and checked; then the files that were there are kept under `replaced-TIME/`, and each new one takes
@@ -90,7 +90,7 @@ def restore(file: Path, directory: DataDirectory, *, replace: bool = False) -> R
 
 
 def _copied(source: Path, folder: Path) -> Path:
-    """A copy of a database as it is at one moment, whoever writes to it meanwhile."""
+    """Return a consistent copy of a database, also while other processes write to it."""
     found = folder / source.name
     with contextlib.closing(sqlite3.connect(source, timeout=30.0)) as database:
         database.execute("VACUUM INTO ?", (str(found),))

@@ -1,8 +1,8 @@
-"""The directory in which one `phalanx up` lives: whose it is, and what lies in it.
+"""The data directory of one `phalanx up`: its files, and the lock of the process that runs in it.
 
-One directory belongs to one running `up`. Ownership is a lock on `DIR/up.lock` (flock(2)): the kernel drops it when
-its holder dies, however that happens, so there is no stale lock to remove by hand. The file says who the holder is, for
-the error message only.
+One directory belongs to one running `up`. Ownership is a lock on `DIR/up.lock` (flock(2)): the kernel drops it when its
+holder dies, however that happens, so there is no stale lock to remove by hand. The file names the holder, for the error
+message only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`phalanx up` in the background: started as a session of its own, and stopped by a signal to whoever has its lock."""
+"""Start `phalanx up` in the background, as a session of its own, and stop it by a signal to the process that holds its
+lock."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ _LOOK_S = 0.1
 
 
 def start(directory: DataDirectory, words: Sequence[str], patience_s: float) -> str:
-    """Start `phalanx WORDS` in the background, and return what it says once it is ready. Raises PhalanxError if it ends
-    before, with the last line that it said."""
+    """Start `phalanx WORDS` in the background, and return its output once it is ready. If the process ends before,
+    raise PhalanxError with its last line of output."""
     log = directory.path / LOG
     try:
         directory.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -52,8 +53,8 @@ def start(directory: DataDirectory, words: Sequence[str], patience_s: float) -> 
 
 
 def stop(directory: DataDirectory, patience_s: float) -> str:
-    """Stop the `phalanx up` that has the directory, as Ctrl-C does, and wait until it has ended; what it said last.
-    Raises PhalanxError if none runs there, or it goes on."""
+    """Stop the `phalanx up` of the directory, as Ctrl-C does, wait until it has ended, and return its last output.
+    Raises PhalanxError if none runs in the directory, or if it does not end."""
     if not is_running(directory):
         raise PhalanxError(f"no `phalanx up` runs in {directory.path}: name its directory with --data DIR.")
     try:

@@ -20,10 +20,12 @@ _LOOK_S = 0.2
 
 
 async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[int, list[str]]:
-    """End them: their nodes are cordoned, so that nothing starts in their place, and stay so. (how many, the nodes).
+    """End all pods. Their nodes are cordoned, so that no other pod starts on them, and stay cordoned. Return the number
+    of pods, and the nodes.
 
-    Jobs and training jobs go back to their queue: suspended, their pods end without counting as failures. Other pods
-    are deleted. Waits for the pods' own grace, a minute at most, and says which are left."""
+    Jobs and training jobs go back to their queue: they are suspended, so that the end of their pods does not count as a
+    failure. Other pods are deleted. The function waits for the pods' grace periods, at most a minute, and prints the
+    pods that are left."""
     pods = await running_pods(connection)
     nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
     await cordon(connection, nodes, unschedulable=True)
@@ -52,7 +54,8 @@ async def _outlast(connection: Connection) -> list[Object]:
 
 
 async def _owners(connection: Connection) -> Ancestors:
-    """Return whom pods were made for: Jobs, and the frameworks' jobs that are served."""
+    """Return the caches that map pods to their owners: Jobs, and training jobs of the frameworks that Phalanx
+    serves."""
     found: dict[Kind, dict[str, Object]] = {}
     for kind in (JOBS, *FRAMEWORK_KINDS):
         try:
@@ -66,7 +69,8 @@ async def _owners(connection: Connection) -> Ancestors:
 
 
 def _job_of(pod: Object, owners: Ancestors) -> tuple[JobAdapter, str] | None:
-    """Return what is suspended for it to end, by name: the framework's job that we started it with, or its Job."""
+    """Return the object to suspend so that the pod ends, with its name: the training job that Phalanx started, or the
+    pod's Job."""
     meta = pod["metadata"]
     above = owners.of(meta)
     if above is not None and ADMITTED in (above.obj["metadata"].get("annotations") or {}):

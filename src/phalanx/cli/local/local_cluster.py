@@ -215,8 +215,9 @@ async def running(
     *,
     accept_loss: bool = False,
 ) -> AsyncIterator[LocalCluster]:
-    """Both processes run and are ready; they are kept alive while the context lasts, and stopped in order after it.
-    `options`: what the control plane is told besides. `accept_loss`: start without acknowledged writes that are lost.
+    """Start both processes and wait until they are ready. They are restarted if they fail while the context lasts, and
+    stopped in order after it. `options`: further options of the control plane. `accept_loss`: start although
+    acknowledged writes were lost.
 
     Raises PhalanxError if they cannot be started."""
     port = port or free_port()  # chosen once: after a crash the API server must come back where it was

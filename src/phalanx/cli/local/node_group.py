@@ -93,7 +93,7 @@ def _offer(text: str, name: str, template: Node, minimum: int, fields: dict[str,
 
 
 def _read(fields: dict[str, str], names: Mapping[str, str], read: Callable[[str, str], float]) -> dict[str, float]:
-    """Take the fields that are there, and return their values by attribute."""
+    """Remove the given fields from `fields`, and return their values by attribute name."""
     return {attribute: read(key, fields.pop(key)) for key, attribute in names.items() if key in fields}
 
 

@@ -1,12 +1,13 @@
-"""Keeps child programs alive, and lets none outlive us.
+"""Restart child programs that fail, and end all of them with this process.
 
-A program that ends by itself before it was ever ready is a failed start: restarting would fail again, so its last words
-are shown and the whole thing stops. One that was killed meanwhile (by a user, or by the kernel for want of memory) is
-started again, a few times. Once it was ready, an end is a crash: the program is started again after a pause that
-doubles (0.2 s to 10 s) while it keeps dying young. A crash of one program is not the other's.
+A program that exits before it was ever ready is a failed start. A restart would fail again, so its last output is
+shown, and everything stops. A program that was killed during its start (by a user, or by the kernel when memory ran
+out) is started again, a few times. After a program was ready, its end is a crash. The program is started again after a
+pause, which doubles (0.2 s to 10 s) while crashes follow soon after each start. The crash of one program does not
+affect the other.
 
-Children are in sessions of their own, so that a Ctrl-C in the terminal reaches us alone and we can stop them in order.
-The kernel kills them if we die without saying so (PR_SET_PDEATHSIG, prctl(2)).
+Each child has a session of its own, so that a Ctrl-C in the terminal reaches this process alone, which then stops the
+children in order. The kernel kills the children if this process is killed (PR_SET_PDEATHSIG, prctl(2)).
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _BIRTH = "--- started"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program to keep alive. It writes one line to its standard output when it does its work, and nothing else; all
-    other words go to standard error, which is its log."""
+    """A program to keep running. It writes one line to standard output when it is ready, and nothing else; messages go
+    to standard error, which is its log."""
 
     name: str
     argv: tuple[str, ...]
@@ -164,8 +165,7 @@ def _ending(returncode: int) -> str:
 
 
 def _last_words(log: Path) -> str:
-    """Return what the program wrote since its start: from its own error message on, if it has one, else the last
-    lines."""
+    """Return the program's output since its start: from its error message on, or else the last lines."""
     if not log.exists():
         return "  (none)"
     with log.open("rb") as file:

@@ -102,6 +102,6 @@ def _length_s(text: str) -> int:
 
 
 def given(options: JobOptions | WishOptions) -> str:
-    """The first of these options that was said; nothing if none was."""
+    """Return the first option that was given; "" if none was."""
     changed = (one.name for one in fields(options) if getattr(options, one.name) != one.default)
     return next((f"--{name.replace('_', '-')}" for name in changed), "")

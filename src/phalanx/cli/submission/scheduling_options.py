@@ -1,7 +1,7 @@
-"""The options that say when a job may run and what it waits for, shared by `run` and `submit`.
+"""Options of `run` and `submit` for a job's time limit, begin time, dependencies and priority.
 
-They become annotations, and the class of its pods' priority. Each is read here by the very code with which the
-scheduler will read it, so what it could not read is refused before anything is created.
+They become annotations and the PriorityClass of the pods. Each option is parsed by the scheduler's own code, so an
+invalid value is refused before any object is created.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class WishOptions:
 
 
 def length_s(text: str) -> float:
-    """Of a time limit, in seconds. Raises PhalanxError; also for a bare number, which is minutes to some."""
+    """Return a time limit in seconds. Raises PhalanxError, also for a bare number, because some users mean minutes by
+    it."""
     unit = "Say the unit: for instance 90s, 30m, 2h, 1d12h, 2:30:00 or 1-12:00:00 (days-hours:minutes:seconds)"
     if re.fullmatch(r"\d+(\.\d+)?", text):
         raise PhalanxError(f"--time-limit {text}: seconds, minutes or hours? {unit}. Nothing was created.")
@@ -109,7 +110,9 @@ def moment_s(option: str, text: str, now_s: float) -> float:
             return now_s + duration_s(text[1:])
         if clock := _TIME_OF_DAY.fullmatch(text):
             return _next(int(clock[1]), int(clock[2]), now_s)
-        return read_moment(datetime.fromisoformat(text).astimezone())  # who says no time zone means the machine's
+        return read_moment(
+            datetime.fromisoformat(text).astimezone()
+        )  # no zone: the time zone of the machine
     except (Misread, MomentError, ValueError, OverflowError):
         raise PhalanxError(
             f"{option} {text!r} is no point in time. Write for instance +2h (from now), 18:00, 2026-01-31T18:00 (of "
@@ -118,7 +121,7 @@ def moment_s(option: str, text: str, now_s: float) -> float:
 
 
 def _next(hour: int, minute: int, now_s: float) -> float:
-    """The next time that it is so late, here."""
+    """Return the next time at which the local clock shows this hour and minute, in seconds since the epoch."""
     now = datetime.fromtimestamp(now_s)
     today = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
     return (today if today > now else today + timedelta(days=1)).timestamp()

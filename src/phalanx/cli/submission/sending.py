@@ -95,10 +95,10 @@ async def require_queues(connection: Connection, named: Iterable[tuple[str, str]
 
 
 async def require_class(connection: Connection, name: str) -> None:
-    """Raises PhalanxError if it is certain that there is no such PriorityClass: its pods could not be created."""
+    """Raise PhalanxError if the PriorityClass does not exist: the job's pods could not be created."""
     try:
         listing = await connection.list(PRIORITY_CLASSES)
-    except ApiRefusal:  # we may not look: then the pods will tell
+    except ApiRefusal:  # the user may not list PriorityClasses: pod creation reports a missing class
         return
     known = {one["metadata"]["name"]: one.get("value", 0) for one in listing["items"]}
     if name not in known:
@@ -120,7 +120,7 @@ async def not_known(connection: Connection, after: Iterable[str], namespace: str
 
 
 async def _exists(connection: Connection, namespace: str, name: str) -> bool:
-    """A Job or pod of that name, a training job, or a gang; or nobody lets us know."""
+    """Return True if a Job, pod, training job or gang of that name exists, or if the user may not list them."""
     try:
         for kind in (JOBS, PODS):
             one = {"labelSelector": f"{JOB}={name.removeprefix('pod:')}", "limit": "1"}
@@ -177,7 +177,7 @@ def _together(meta: Object, spec: Object) -> int:
 
 
 def beyond_all(asks: Amounts, pods: int, nodes: list[Node]) -> str:
-    """Why all nodes together, if they were empty, could not hold so many pods at once; "" if they could."""
+    """Return why all nodes together, if they were empty, could not hold `pods` pods at once; "" if they could."""
     fit = sum(
         min((dict(node.allocatable).get(name, 0) // amount for name, amount in asks if amount), default=pods)
         for node in nodes
@@ -191,7 +191,7 @@ def beyond_all(asks: Amounts, pods: int, nodes: list[Node]) -> str:
 
 
 def beyond(asks: Amounts, nodes: list[Node]) -> str:
-    """Why no node could ever hold a pod that asks so much, or nothing."""
+    """Return why no node could ever hold a pod with these requests; "" if one could."""
     holds = [dict(node.allocatable) for node in nodes]
     if any(all(amount <= node.get(name, 0) for name, amount in asks) for node in holds):
         return ""

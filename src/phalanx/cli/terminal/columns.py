@@ -23,7 +23,7 @@ _MARK = " …"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The layout of a table. `rows`: the cells of each row, the header first. `below`: lines below each row. `widths`:
-    of the columns that are shown. `left_out`: the names of the other columns."""
+    the widths of the shown columns. `left_out`: the names of the other columns."""
 
     rows: tuple[tuple[str, ...], ...]
     below: tuple[tuple[str, ...], ...]
@@ -48,7 +48,7 @@ def fit(
     if text not in shown:
         return _layout(columns, rows, widths, shown, None)
     fits = room >= _TEXT_LEAST and all(len(_wrapped(row[text], room)) <= _LINES_MOST for row in rows)
-    if widths[text] < _TEXT_LEAST and room < widths[text]:  # numbers and names: columns give way to the last one, too
+    if widths[text] < _TEXT_LEAST and room < widths[text]:  # numbers and names: drop columns for the last one, too
         while dropped and _total(widths, shown) > width:
             shown.remove(dropped.pop(0))
         return _layout(columns, rows, widths, shown, None)

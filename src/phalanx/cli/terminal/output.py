@@ -87,7 +87,7 @@ def print_json_line(value: Any) -> None:
 
 
 def log_to_stderr(level: int) -> None:
-    """Tell what servers log on standard error: a line each, with its time and where it comes from."""
+    """Write the log of servers to standard error: one line for each message, with its time and its module."""
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
 

@@ -17,7 +17,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopWish:
-    """The first stop signal. `number`: which signal it was; None until it comes."""
+    """The first stop signal. `number`: the number of the signal; None until it arrives."""
 
     def __init__(self) -> None:
         self.number: signal.Signals | None = None
@@ -61,8 +61,9 @@ def stop_wish() -> Iterator[StopWish]:
 
 @contextmanager
 def stop_asked() -> Iterator[Callable[[], bool]]:
-    """For what computes and does not wait: whether such a signal has come. A second one is as if nobody listened; one
-    that our parent wants us to ignore (`nohup`, `&`) is."""
+    """Yield a function that returns True once a stop signal has arrived, for code that computes without waiting. A
+    second signal has its default effect. A signal that the parent process set to be ignored (`nohup`, `&`) stays
+    ignored."""
     asked = False
     before = {number: signal.getsignal(number) for number in STOPPING}
     listened = [number for number, handler in before.items() if handler not in {signal.SIG_IGN, None}]

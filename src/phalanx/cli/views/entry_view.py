@@ -136,7 +136,7 @@ def changes(entry: JobEntry) -> list[str]:
 
 
 def page(entry: JobEntry, now_s: float) -> str:
-    """Return all that the ledger has of one job."""
+    """Return the text of a job's record in the ledger."""
     kind, _ = entry.made
     took = f" after {duration(entry.elapsed_s(now_s))}" if entry.starts and entry.end_s is not None else ""
     when = f", {local_time(entry.end_s)}" if entry.end_s is not None else ""

@@ -35,7 +35,7 @@ def wide_row(view: JobView, now_s: float, *, with_namespace: bool, expected: Sta
 
 
 def _left(view: JobView, now_s: float) -> str:
-    """Return how long it may still run; while it does not run, its time limit."""
+    """Return the time that the job may still run; its time limit if it does not run."""
     if view.limit_s is None:
         return ""
     return duration(view.since_s + view.limit_s - now_s if view.state in RUNS else view.limit_s)

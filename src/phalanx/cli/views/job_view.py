@@ -45,16 +45,15 @@ GANG = "Gang"  # the kind of a job that several objects form
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """`state`: queued, promised (others leave to make room for it), starting, running, stuck (it has started, and a
-    pod of it cannot), stopping (it gives way to another), complete or failed. `placed`: pods that have a
-    node, of `wanted`. `since_s`: in this state, in seconds since the epoch. `nodes`: node -> pods there.
-    `soon`: the next cycle starts it.
-    `preempted`: how often it gave way whole; while it waits for having done so, `preempted_by` is for whom.
-    `limit_s`: how long it may run, each time that it starts; None: as long as it likes, or that is not known.
-    `ending`: no pod of it runs or is to run any more, and nobody has said yet how it ended. `fixed`: it starts with as
-    many pods as fit, and does not grow. `kind`: of the object that the user made; `made`: the name of that
-    object, if it is another one than the scheduler's. `user`: the submitter. `array`: of a task, the name of its array;
-    `cap`: how many tasks of it may run at a time, 0: all."""
+    """`state`: queued, promised (nominated; its victims terminate), starting, running, stuck (the job has started, and
+    one of its pods cannot start), stopping (the job is being preempted), complete or failed. `placed`: pods that have a
+    node, of `wanted`. `since_s`: in this state, in seconds since the epoch. `nodes`: node -> pods there. `soon`: the
+    next cycle starts it. `preempted`: how often the whole job was preempted. `preempted_by`: the preemptor, while the
+    job waits after a preemption. `limit_s`: the time limit of each run; None: no limit, or unknown. `ending`: no pod of
+    the job runs or will run, and its end is not reported yet. `fixed`: it starts with as many pods as fit, and does not
+    grow. `kind`: the kind of the object that the user created. `made`: the name of that object, if the scheduler knows
+    the job by another object. `user`: the submitter. `array`: the name of the array that the task belongs to. `cap`:
+    how many tasks of the array may run at a time; 0: all."""
 
     id: str
     queue: str
@@ -162,8 +161,8 @@ def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) ->
 
 
 def expected_starts(found: Sequence[JobView], snapshot: Snapshot) -> Mapping[str, StartForecast]:
-    """Job -> when it is expected to start, of those that wait; of more live jobs than `MANY_JOBS` none, for that takes
-    its time."""
+    """Return the expected start of each pending job. With more than `MANY_JOBS` live jobs, return none, because the
+    forecast takes too long."""
     if len(snapshot.cluster.jobs) > MANY_JOBS:
         return {}
     return snapshot.expected([view.id for view in found if view.state in _WAITS and not view.soon])
@@ -433,8 +432,7 @@ def _suspended_s(obj: Object) -> float:
 
 
 def _limit_s(snapshot: Snapshot, record: JobRecord) -> float | None:
-    """Return the limit that the job states, else what its queue gives it; of what runs, what it was given when it
-    started."""
+    """Return the job's own time limit, or else its queue's default; for a running job, the limit at its start."""
     job, gang = record.job, snapshot.gangs.get(record.job.id)
     if str(record.phase) == "queued":
         known = snapshot.cluster.queue_of(job) in snapshot.cluster.queues

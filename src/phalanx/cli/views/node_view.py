@@ -1,4 +1,4 @@
-"""A node as people see it: what it has, what is used, and by whom. Pure: a snapshot in, rows out."""
+"""Build the row of a node from a snapshot: its capacity, its usage, and the jobs on it. A pure function."""
 
 from __future__ import annotations
 

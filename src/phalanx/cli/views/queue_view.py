@@ -1,4 +1,5 @@
-"""A queue as people see it: its place in the tree, what it has and uses, who waits. Pure: a snapshot in, rows out."""
+"""Build the row of a queue from a snapshot: its place in the tree, its quota, its usage, and its pending jobs. A pure
+function."""
 
 from __future__ import annotations
 
@@ -141,7 +142,7 @@ def _unknown(snapshot: Snapshot) -> Iterator[QueueView]:
 
 
 def _charged(records: Iterable[JobRecord]) -> Iterator[ResourceUsage]:
-    """Return what jobs hold whose queue was deleted while they ran."""
+    """Return the usage of running jobs whose queue was deleted."""
     used = defaultdict[Key, Amount](int)
     for record in records:
         for key, amount in record.charge.cost if record.charge else ():

@@ -83,9 +83,7 @@ def control_plane(
     """
     log_to_stderr(logging.INFO)
     gc.set_threshold(50_000, 20, 50)  # a watch makes many objects and few cycles
-    settings = replace(
-        settings_of(policy), dialects=DIALECTS
-    )  # no other scheduler runs here
+    settings = replace(settings_of(policy), dialects=DIALECTS)  # no other scheduler runs here
     where = None if metrics_address is None else address(metrics_address)
     uvloop.run(_serve(DataDirectory(data), settings, machines or Machines(), record, where))
 

@@ -1,9 +1,9 @@
-"""Many simulations side by side: a *cell* is one trace under one policy with one seed.
+"""Run many simulations at the same time. A *cell* is one trace under one policy with one seed.
 
-Each cell runs in a process of its own, as many at a time as there are processors, and reads its trace itself (what is
-read is a function of the cell, and cheaper to read twice than to send). A single cell runs right here. When the run is
-to be stopped, these processes are told so, and give back what they have; a Ctrl-C, which reaches them too, means us.
-They die with us, whatever kills us."""
+Each cell runs in its own process; at most one process runs for each processor. A process reads its trace itself,
+because reading it twice is cheaper than sending it. A single cell runs in this process. When the run must stop, the
+workers get a signal and return their partial results. Workers ignore a Ctrl-C of the terminal, because this process
+handles it. The kernel kills the workers if this process dies."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Source:
     on_error: OnError = OnError.STOP
     follow: bool = False
     first: int | None = None
-    skip: int = 0  # of those: so many are not played
+    skip: int = 0  # the number of these that are not simulated
     load: float = 1.0
     shake_s: float = 0.0
     inflate: float | None = None
@@ -321,8 +321,7 @@ def run_all(
 
 @contextmanager
 def _nobody_left(context: BaseContext) -> Iterator[None]:
-    """Kill the workers if the block ends by an error. Who gives up, as after a second Ctrl-C, does not wait for what is
-    still played."""
+    """Kill the workers if the block ends by an error, so that a second Ctrl-C does not wait for running simulations."""
     try:
         yield
     except BaseException:

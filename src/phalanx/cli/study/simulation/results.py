@@ -50,7 +50,7 @@ IF_ANY = (
     ("AT THE END", "allocated_at_end", "{:.2%}"),
 )
 NAMING = ("trace", "policy", "estimates")
-# Of this machine, not of the schedule.
+# Fields that depend on this machine, not on the schedule.
 MACHINE_MADE = {
     *("wall_s", "jobs_per_s", "passes_per_s", "times_real_time", "peak_rss_bytes"),
     *(f"{part}_decision_s" for part in ("mean", "median", "p90", "p95", "p99", "max")),
@@ -101,7 +101,8 @@ def _row(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
 
 
 def combined(rows: Sequence[Row], of: Callable[[Sequence[float]], float]) -> Row:
-    """Each number, at any depth, of those rows that have it; None where none has."""
+    """Combine each number of the rows, at any depth, by `of`; rows without the number are left out, and it is None if
+    no row has it."""
     found: Row = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         there = [row[name] for row in rows if row.get(name) is not None]
@@ -128,7 +129,8 @@ def _paired(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
 
 
 def table_rows(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells; what all rows share (the trace, the estimates) is left out."""
+    """Return the headings and cells of the table, without columns in which all rows are equal (the trace, the
+    estimates)."""
     naming = [name for name in NAMING if name == "policy" or len({row[name] for row in rows}) > 1]
     columns = (*COLUMNS, *(each for each in IF_ANY if any(each[1] in row for row in rows)), SPEED)
     cells = [
@@ -158,9 +160,9 @@ def flat(row: Mapping[str, Any]) -> Row:
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
-    """Where to write it: beside it, under a name that is ours alone. It takes its place when it is whole, so that two
-    runs never mix in it, and what was there stays if the disk is full. What is no plain file (`/dev/stdout`) is written
-    as it is. Raises PhalanxError."""
+    """Yield a temporary file beside `file` to write to. It replaces `file` when it is complete, so that two runs never
+    mix, and the old content stays if the disk is full. If `file` is no plain file (`/dev/stdout`), it is written
+    directly. Raises PhalanxError."""
     place = file.resolve()
     part = place.with_name(f".{os.getpid()}.{place.name}") if place.is_file() or not place.exists() else file
     try:
@@ -253,7 +255,8 @@ def _write_swf(schedule: Schedule, out: TextIO) -> None:
 
 
 def _numbered(names: Iterable[str]) -> dict[str, int]:
-    """Numbers as they are if all are; else from 1, in order. Who has no name has no number."""
+    """Return a number for each name: the name itself if all names are numbers, or else its position from 1 on. An empty
+    name gets no number."""
     found = dict.fromkeys(name for name in names if name)
     if all(name.isdecimal() for name in found):
         return {name: int(name) for name in found}

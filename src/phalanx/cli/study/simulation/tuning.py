@@ -1,13 +1,14 @@
 """The settings of a policy, searched on a site's own log.
 
-The log's jobs are cut in two, in order of submission: on the first part settings are tried, the second is kept aside
-and played once, with what was found. What is sought has the least mean bounded slowdown among those that bound the
-longest wait, and Jain's index of fairness, by what `easy` does on the same jobs (or by what is asked). A trial beyond a
-bound is worse by the factor by which it is beyond, squared: so the search finds its way back.
+The log's jobs are split in two, in order of submission. Settings are tried on the first part; the second part is
+simulated once, with the best settings. The best settings have the smallest mean bounded slowdown, while the longest
+wait and Jain's index of fairness stay within bounds. The bounds are the values of `easy` on the same jobs, or the
+user's. The score of a trial outside a bound is multiplied by the square of the factor by which it exceeds the bound, so
+that the search returns into the bounds.
 
 Optuna proposes (tree-structured Parzen estimator: Bergstra et al., NIPS 2011), as many trials at once as there are
-processors; each is a file with a policy, played like any other. Trials are kept in a journal beside the policy, so a
-search that was stopped goes on where it was. With one processor the search is the same each time.
+processors; each trial is a policy file, simulated like any other. Trials are kept in a journal beside the policy, so a
+stopped search can continue. With one processor the search is the same each time.
 """
 
 from __future__ import annotations
@@ -96,8 +97,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """`settings`: of the best trial; None: none was whole. `trials`: so many were. `bounds`, `best`, `aside`: the
-    bounds, the measures of the best on the searched part, and the outcomes on the part kept aside, last the best's."""
+    """`settings`: the settings of the best trial; None if no trial was completed. `trials`: the number of completed
+    trials. `bounds`: the bounds. `best`: the measures of the best trial on the first part. `aside`: the outcomes on the
+    second part; the best trial's is the last."""
 
     settings: Settings | None
     trials: int
@@ -223,7 +225,7 @@ class Search:
         return study
 
     def attempt(self, study: Any, count: int, folder: Path, bounds: Bounds) -> None:
-        """Play so many trials side by side."""
+        """Run `count` trials at the same time."""
         trials, cells = [study.ask() for _ in range(count)], []
         for trial in trials:
             file = folder / f"trial-{trial.number}.yaml"

@@ -1,8 +1,7 @@
-"""The jobs that a workload file lists: what they ask, when, and what they wait for.
+"""Read the jobs that a workload file lists: their requests, submission times and dependencies.
 
-The words are those of the annotations in Kubernetes (`kube.read.labels`), as YAML writes names:
-`phalanx.dev/role-closeness` is the `closeness` of a role. What has a syntax of its own (slices, groups, parts of a GPU)
-is read by the same code."""
+The fields are named after the annotations in Kubernetes (`kube.read.labels`): `phalanx.dev/role-closeness` is the field
+`closeness` of a role. Values with their own syntax (slices, groups, parts of a GPU) are parsed by the same code."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ Value = TypeVar("Value")
 Members = Mapping[str, tuple[str, ...]]  # what an entry is called, or a job of its array -> the jobs that are meant
 
 MOST_PODS, MOST_WORTH = 1_000_000, 1_000_000_000
-MOST_JOBS = 10_000_000  # of one entry; they take a kilobyte each
+MOST_JOBS = 10_000_000  # the most jobs of one entry; each takes a kilobyte
 PARTS_OF_A_GPU = (("gpuFraction", GPU_FRACTION), ("gpuMemory", GPU_MEMORY))
 
 
@@ -44,8 +43,8 @@ class Aligned(StrEnum):
 
 
 def read_jobs(said: Fields, made: Set[str]) -> list[Task]:
-    """`made`: the names of the jobs that are generated. Nobody has one of them, or waits for what never comes. Raises
-    Misread."""
+    """`made`: the names of the jobs that are generated. No listed job may have such a name. No job may depend on a job
+    that does not exist. Raises Misread."""
     members: dict[str, tuple[str, ...]] = {}
     entries = list[list[Task]]()
     for at, entry in enumerate(said.each("jobs")):
@@ -149,7 +148,7 @@ def _dependency(said: Fields) -> Dependency:
 
 
 def read_closeness(said: Fields) -> TopologyRequest | None:
-    """Of a whole job. Raises Misread."""
+    """Return the topology request of a whole job. Raises Misread."""
     found, balanced = group_closeness(said), said.flag("balanced")
     layers = _of_text(said, "slice", slices) or ()
     if found is None and not layers:
@@ -179,7 +178,7 @@ def _role(said: Fields) -> Role:
 
 
 def read_shape(said: Fields) -> Shape:
-    """Return what one pod asks, and of which nodes. Raises Misread."""
+    """Return the requests of one pod, and its node constraints. Raises Misread."""
     aligned = said.choice("aligned", Aligned.NO)
     return Shape(
         requests=amounts(dict(said.amounts("requests"))),

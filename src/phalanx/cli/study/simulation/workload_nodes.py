@@ -19,12 +19,12 @@ from phalanx.model.pod import PODS, amounts
 from phalanx.simulator.workload.workload import GPU
 
 MOST_NODES, MOST_DEVICES = 1_000_000, 1024
-DEFAULT_PODS = 110  # that a node takes, as a kubelet does
+DEFAULT_PODS = 110  # the most pods on a node, as the kubelet's default
 HOSTNAME = "kubernetes.io/hostname"  # every kubelet labels its node so
 
 
 class Effect(StrEnum):
-    """Of a taint (k8s.io/api/core/v1)."""
+    """The effect of a taint (k8s.io/api/core/v1)."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"

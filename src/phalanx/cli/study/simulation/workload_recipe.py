@@ -1,4 +1,4 @@
-"""How jobs are to be made, as a workload file says it: distributions, and what all of the jobs ask alike."""
+"""Read how a workload file generates jobs: the distributions, and the requests that all generated jobs share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is supposed to be otherwise, as events that the book is told: fewer things, and more nodes."""
+"""The changes of `phalanx whatif` as events for the cluster state: deleted objects and added nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _POOL = re.compile(r"(\d+)(?:x(.+))?")
 
 
 def deletions(book: Cluster, names: Iterable[str], namespace: str) -> Iterator[Event]:
-    """`names`: KIND/NAME each. Raises PhalanxError for what is not there."""
+    """Yield the events that delete these objects. `names`: each is KIND/NAME. Raises PhalanxError for an object that
+    does not exist."""
     for text in names:
         kind, _, name = text.partition("/")
         match kind.lower().removesuffix("s"):
@@ -83,7 +84,7 @@ def _another(node: Node, name: str) -> Node:
 
 
 def _without_node(book: Cluster, name: str) -> Iterator[Event]:
-    """Remove the node. What runs there is gone with it: started jobs want another node for those pods."""
+    """Yield the events that remove the node and its pods. Started jobs then need another node for these pods."""
     yield from (Vacated(pod) for pod, (node, _) in book.foreign.items() if node == name)
     for job, record in book.jobs.items():
         lost = tuple(slot for slot, node in record.placements.items() if node == name)

@@ -18,7 +18,7 @@ COLUMNS = ("JOB", "QUEUE", "NOW", "BEFORE", "AFTER", "DIFFERENCE", "PREEMPTED BY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospect:
-    """The prospect of a job without the changes, and with them; None: it is not there then."""
+    """The course of a job without the changes, and with the changes; None if the job does not exist in that case."""
 
     job: str
     before: Course | None
@@ -65,7 +65,7 @@ class Outlook:
         return (*COLUMNS, EXPECTED) if self.expected else COLUMNS
 
     def prospects(self) -> list[Prospect]:
-        """Return the prospects: what is new first, then by when it starts; all but those that just go on running."""
+        """Return the prospects, new jobs first, then by start. Jobs that only continue to run are left out."""
         before, after = self.before.courses, self.after.courses
         found = [Prospect(job=job, before=before.get(job), after=after.get(job)) for job in {**after, **before}]
         return sorted((each for each in found if not each.untouched), key=_place)
@@ -107,7 +107,7 @@ def notes(outlook: Outlook) -> Iterator[str]:
 
 
 def assumptions(outlook: Outlook) -> Iterator[str]:
-    """Yield what was assumed, and which jobs are not listed."""
+    """Yield the assumptions, and the jobs that are not listed."""
     if others := outlook.untouched():
         yield f"{counted(others, 'running job')} not listed: nobody makes {'it' if others == 1 else 'them'} give way."
     if unlimited := outlook.after.unlimited:
@@ -162,7 +162,7 @@ def told(course: Course | None) -> dict[str, Any] | None:
 
 
 def wait(course: Course | None, outlook: Outlook) -> str:
-    """How long it waits in all; for what runs, after it has given way."""
+    """Return the whole wait of a job as text; for a running job, the wait after its preemption."""
     if course is None:
         return "-"
     if course.wait_s is None:

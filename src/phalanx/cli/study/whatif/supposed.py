@@ -1,9 +1,9 @@
-"""Objects that are not there, read as if they were: by the very code with which the scheduler reads a cluster.
+"""Read objects that do not exist as if they did, by the code with which the scheduler reads a cluster.
 
-Manifests are laid over what was listed (or over nothing, where only a snapshot is known) in caches that no server
-fills, and a world that never runs tells what it would tell of them. So a Job becomes the gang that it would become:
-with its limits, priority and labels, with LimitRanges and quotas of its namespace, and beside the other members of its
-gang. A Job is made ready to be queued as `phalanx submit` does it, and what the API server would fill in is filled in.
+The manifests are added to the listed objects (or to nothing, if only a snapshot is known) in caches without a server. A
+world on these caches, which is never run, yields its first events. So a Job becomes the same gang as in the cluster:
+with its limits, priority and labels, with the LimitRanges and quotas of its namespace, and with the other members of
+its gang. A Job gets the fields that `phalanx submit` adds, and the defaults of the API server.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ POD_ROOM = "110"  # pods of a node that does not say how many it takes, as a kub
 
 Objects = Mapping[Kind, Mapping[str, Object]]
 
-# What is wrong with a manifest is found by reading it.
+# Reading a manifest finds its errors.
 READERS: Mapping[Kind, Callable[[Object], Any]] = {
     JOBS: lambda obj: read_job(obj, AdmissionDefaults()),
     NODES: read_node,
@@ -62,7 +62,7 @@ READERS: Mapping[Kind, Callable[[Object], Any]] = {
 
 
 def supposed(documents: Sequence[Document], listed: Objects, book: Cluster, namespace: str) -> Objects:
-    """Return what is listed, with the documents' objects added, or in place of those of their names. Raises
+    """Return the listed objects with the documents' objects, which replace objects of the same names. Raises
     PhalanxError with file and line."""
     theirs = _of_dialects(listed)
     found = {kind: dict(listed.get(kind, {})) for kind in dict.fromkeys((*REQUIRED, *LOOKED_UP, *theirs))}
@@ -78,8 +78,8 @@ def supposed(documents: Sequence[Document], listed: Objects, book: Cluster, name
 
 
 def told(objects: Objects, book: Cluster, default_queue: str, now_s: float) -> tuple[Event, ...]:
-    """Return what the scheduler would be told first in a cluster of these objects. `book`: knows queues and flavors
-    that are not among them."""
+    """Return the first events of the scheduler in a cluster of these objects. `book`: the cluster state with further
+    queues and flavors."""
     nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # never spoken to
     caches = {kind: Informer(nowhere, kind) for kind in objects}
     for kind, each in objects.items():
@@ -163,7 +163,7 @@ def _node_status(document: Document) -> Object:
 
 
 def _over(old: Object, new: Object, kind: Kind) -> Object:
-    """The object of that name, changed to what is written; what it has lived through is kept."""
+    """Return the existing object with the fields of the manifest; its status and history are kept."""
     before, after = old["metadata"], new["metadata"]
     written = {key: text for key, text in (before.get("annotations") or {}).items() if key in (*WRITTEN, USER)}
     annotations = {**after["annotations"], **written}

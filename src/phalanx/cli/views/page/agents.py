@@ -144,8 +144,9 @@ def _measured(metrics: Object) -> tuple[str, list[float], list[float]]:
 
 
 async def admitted(connection: Connection, credential: Credential, ledger: str | None) -> Viewer | None:
-    """Return the viewer with that identity, by the API server's own answer; None: it knows no such user. `connection`:
-    that of this process. Raises PhalanxError if the API server does not answer."""
+    """Ask the API server for the user with this credential, and return the viewer; None if the server knows no such
+    user. `connection`: the connection of the dashboard's process. Raises PhalanxError if the API server does not
+    answer."""
     try:
         match credential:
             case Token(text):

@@ -123,7 +123,7 @@ class Study:
 
 
 def _standing(cluster: Cluster) -> Sequence[Action]:
-    """Return what was decided about the jobs that wait, as one plan: their reasons and their nominations."""
+    """Return one plan with the reasons and nominations of all pending jobs."""
     found: list[Action] = []
     for name, record in cluster.jobs.items():
         if (reason := cluster.reason(name)) is not None and (record.phase is Phase.QUEUED or record.open):
