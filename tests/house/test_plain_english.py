@@ -29,7 +29,7 @@ CEILINGS: dict[str, int] = {
     "src/phalanx/model": 2,
     "src/phalanx/report": 2,
     "src/phalanx/simulator": 2,
-    "src/phalanx/slurm": 17,
+    "src/phalanx/slurm": 2,
     "src/phalanx/state": 2,
     "src/phalanx/webhook": 2,
     "src/phalanx": 4,

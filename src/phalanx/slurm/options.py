@@ -17,7 +17,7 @@ from phalanx.errors import PhalanxError
 
 
 class Usage(PhalanxError):
-    """A command line that cannot be read: what is written to standard error, as it stands. `status`: the exit code."""
+    """An invalid command line, with the exact text for standard error. `status`: the exit code."""
 
     def __init__(self, text: str, status: int = 1) -> None:
         super().__init__(text)
@@ -136,7 +136,7 @@ def say(text: str) -> None:
 
 
 def unknown_cluster(command: str, name: str) -> str:
-    """Return what Slurm says of a cluster of -M that nobody knows."""
+    """Return Slurm's error about an unknown cluster of -M."""
     return (
         f"{command}: error: No cluster '{name}' known by database.\n"
         f"{command}: error: '{name}' can't be reached now, or it is an invalid entry for --cluster.  "

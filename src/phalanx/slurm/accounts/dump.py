@@ -81,8 +81,8 @@ def _limits(own: Mapping[str, str]) -> list[str]:
 
 
 def read_dump(text: str, site: Site, file: str = "dump") -> list[Told]:
-    """Put what a dump says into the site, and tell what became of each word. Raises PhalanxError for a line that is
-    none, and for an account below one that is not there."""
+    """Add the accounts, users and QOS of a dump to the site, and return the result of each setting. Raises PhalanxError
+    for an invalid line, and for an account whose parent does not exist."""
     told: list[Told] = []
     coordinators: list[tuple[str, str, Tell]] = []  # their accounts may stand further down
     parent = ""

@@ -1,7 +1,7 @@
-"""Limits of QOS and of users' associations, as far as Phalanx's queues do not have them: looked at when a job comes.
+"""Check the limits of QOS and of users' associations that Phalanx's queues do not have, when a job is submitted.
 
-What is refused is said with Slurm's words, and what waits, waits with Slurm's reason. How many of a user's jobs run at
-a time is left to the scheduler: they are put into one job array, whose jobs take turns.
+A refusal has Slurm's text, and a job that must wait has Slurm's reason. The scheduler enforces the limit on a user's
+running jobs: these jobs form one job array with that many slots.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _TRES = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "gres/gpu": "GRES"}
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """`refused`: Slurm's name of the limit. `hold`: the reason for which it waits until the limit is raised. `cap`: so
-    many jobs of `group` may run, and `reason` is what others wait for."""
+    """`refused`: Slurm's name of the limit. `hold`: the reason with which the job waits until the limit is raised.
+    `cap`: the number of jobs of `group` that may run; the others wait with `reason`."""
 
     refused: str = ""
     hold: str = ""
@@ -68,7 +68,8 @@ def _submitted(
 
 
 def _wall_used_up(here: Site, ask: Ask) -> str:
-    """GrpWall of its account and of those above it: all time of their jobs together, as the ledger has it."""
+    """Return `AssocGrpWallLimit` if the GrpWall of the job's account, or of one above it, is used up; otherwise "". The
+    ledger has the run time of an account's jobs."""
     account, limited = ask.account, dict[str, float]()
     while account in here.accounts:
         if text := here.accounts[account].limits.get("grpwall"):

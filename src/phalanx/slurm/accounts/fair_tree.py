@@ -1,17 +1,19 @@
-"""Slurm's Fair Tree: who of the users has used least of what is his, level by level.
+"""Slurm's Fair Tree: rank users by their usage relative to their shares, level by level of the account tree.
 
 For each association among its siblings: S = its shares / those of all siblings, U = its usage / theirs, LevelFS = S / U
-(without bound where nothing was used, 0 without shares). The tree is walked from the root, siblings by LevelFS, the
-highest first; users are ranked as they are met, and FairShare is the rank by the number of users. Who ties shares the
-rank; accounts that tie are walked as one; a user who ties with an account gets the rank of its best user. An account
-with its parent's shares is no level of its own: users and accounts in it are siblings of those beside it.
+(infinite without usage, 0 without shares). The tree is walked from the root, siblings in descending order of LevelFS.
+Users are ranked in the order of the walk, and FairShare is the rank divided by the number of users. Users with equal
+LevelFS share the rank. Accounts with equal LevelFS are walked as one. A user whose LevelFS equals an account's gets the
+rank of that account's best user. An account with its parent's shares forms no level: its users and accounts count as
+siblings of the account.
 
-The classic formula (`PriorityFlags=NO_FAIR_TREE`): FairShare = 2^(-UE / S), of accounts too. S multiplies the parts of
-the shares from the root down; UE is UA, the part of all usage, at the first level, and below it
-UA + (UE of the parent - UA) * the part of the siblings' shares. A user with the parent's shares has its S and UE.
+The classic formula (`PriorityFlags=NO_FAIR_TREE`): FairShare = 2^(-UE / S), for accounts as well. S is the product of
+the fractions of the shares from the root down. UE is UA, the fraction of all usage, at the first level; below it, UE is
+UA + (UE of the parent - UA) * the fraction of the siblings' shares. A user with the parent's shares has the parent's S
+and UE.
 
-Sources: https://slurm.schedmd.com/fair_tree.html, https://slurm.schedmd.com/classic_fair_share.html; held against
-what a real Slurm 22.05 printed (tests/core/order/slurm).
+Sources: https://slurm.schedmd.com/fair_tree.html, https://slurm.schedmd.com/classic_fair_share.html; compared with the
+output of a real Slurm 22.05 (tests/core/order/slurm).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-PARENT = -1  # shares of a user who stands in for his whole account, or of an account that is no level
+PARENT = -1  # the shares of a user who has those of his whole account, or of an account that forms no level
 
 
 @dataclass(slots=True, kw_only=True)

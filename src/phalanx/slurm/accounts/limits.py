@@ -49,7 +49,7 @@ class LimitError(PhalanxError):
 
 
 def unknown(name: str, value: str) -> Usage:
-    """Return what sacctmgr says of an option or a value that it does not know."""
+    """Return sacctmgr's error about an unknown option or value."""
     known = _COUNTS.get(ALSO.get(name, name))
     why = f"sacctmgr: error: Invalid value for {known} ({value})\n" if known is not None else ""
     return Usage(f"{why} Unknown option: {name}={value}\n Use keyword 'where' to modify condition")
@@ -114,7 +114,7 @@ def _tres(value: str) -> str:
 
 
 def of_queue(limits: dict[str, str]) -> dict[str, Any]:
-    """Return what stands in a queue's `spec.limits`."""
+    """Return the value of a queue's `spec.limits`."""
     found: dict[str, Any] = {}
     for name, text in limits.items():
         scope, field = NAMES[name]

@@ -20,7 +20,7 @@ MOST = 4294967295  # the greatest priority
 
 
 class Factors(Struct, frozen=True, kw_only=True):
-    """Each from 0 to 1."""
+    """The factors of a job's priority, each from 0 to 1."""
 
     age: float = 0.0
     assoc: float = 0.0
@@ -44,7 +44,7 @@ def job_size(nodes: int, cpus: int, all_nodes: int, all_cpus: int, limit_min: in
 
 
 def factors_of(ask: Ask, here: Site, every: Sequence[Node], fair_share: float, age_s: float) -> Factors:
-    """Of a job that waits. `every`: all nodes. `age_s`: so long it could have run."""
+    """Return the factors of a pending job. `every`: all nodes. `age_s`: the time since the job became eligible."""
     weights, partition = here.weights, here.partition(ask.partition)
     within = [one for one in every if partition is None or not partition.nodes or one.name in partition.nodes]
     asked = {"cpu": ask.cpus, "mem": ask.total_mib, "node": ask.node_count, "gres/gpu": ask.total_gpus}
@@ -70,8 +70,8 @@ def _part(value: int, every: Sequence[int]) -> float:
 
 
 def rank(ask: Ask, here: Site, every: Sequence[Node]) -> tuple[float, float]:
-    """Return what is known of its priority when it is submitted, without its nice, and what each second of waiting
-    adds. Fair shares, which change, are not in it; nothing where the site has no weights."""
+    """Return the job's priority at submission without its nice value, and the increase for each second of waiting. Fair
+    shares change, so they are not included. Both are 0 if the site has no weights."""
     weights = here.weights
     if not weights.any:
         return 0.0, 0.0

@@ -151,7 +151,7 @@ def tres() -> list[Row]:
 
 
 def events(site: Site, nodes: Sequence[Node], names: Sequence[str]) -> list[Row]:
-    """Nodes that are drained or down now: what was and is over nobody keeps."""
+    """Return the nodes that are drained or down now. Past events are not recorded."""
     return [
         {
             "cluster": site.cluster, "nodename": node.name, "start": node.reason_s or times.moment(node.down_s),

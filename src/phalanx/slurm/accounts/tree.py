@@ -80,7 +80,7 @@ def carry(api: Api, site: Site, name: str) -> None:
     else:
         spec["accounts"] = {**dict.fromkeys(known_users(api, name)), **shares}
         known = (api.get(f"{QUEUES}/{name}").get("spec") or {}).get("limits") or {}
-        if spec["limits"] is not None:  # a merge patch keeps what is not said
+        if spec["limits"] is not None:  # a merge patch keeps limits that it does not name
             spec["limits"] = {**dict.fromkeys(known), **spec["limits"]}
         api.patch(f"{QUEUES}/{name}", {"spec": spec})
 

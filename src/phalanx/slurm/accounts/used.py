@@ -33,8 +33,9 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """The resources that some alike starts held. `account`: with all above it, `/` between. `seconds`: of all of them
-    together. `tres`: amounts of one, by Slurm's names (cpu in CPUs, mem in MiB)."""
+    """The resources that several equal runs of jobs held. `account`: the path of the account from the root, with `/`
+    between. `seconds`: the run time of all of them together. `tres`: the amounts of one run, by Slurm's names (cpu in
+    CPUs, mem in MiB)."""
 
     account: str
     user: str
@@ -56,7 +57,7 @@ def held(book: Book, period: Period, users: Iterable[str] = (), word: str = "") 
     end = f"CASE WHEN {ends} < {period.last_s!r} THEN {ends} ELSE {period.last_s!r} END"
     named = sorted(users)
     of_users = f" AND {_USER} IN ({marks(named)})" if named else ""
-    statement = (  # numbers of ours alone stand in the text
+    statement = (  # only numbers of this module are formatted into the statement
         f"SELECT {account}, {_USER}, s.allocated, SUM({end} - ({begin})), COUNT(DISTINCT j.id) "  # noqa: S608 (no values in it)
         "FROM ledger_job j JOIN ledger_start s ON s.job_id = j.id "
         "WHERE (j.end_s IS NULL OR j.end_s > ?) AND j.submit_s < ? AND s.at_s < ? "

@@ -1,18 +1,18 @@
-"""What the API server itself holds users to, so that the commands of whoever submits need not be trusted.
+"""Admission policies by which the API server enforces the rules of accounts, so that it need not trust users' commands.
 
-A ValidatingAdmissionPolicy, written once the site has users, judges the account of each job by the rule of
-`sbatch -A`.
-The queue of a job of any kind is an account's only if its user is in that account, as the site says (`site`: the keys
-`members.ACCOUNT`). The words about a queue are the label `phalanx.dev/queue`, of pods the annotation too, and the
-field in which frameworks of Kubeflow name one. A job with a Slurm number is in an account always, and its submitter's.
+A ValidatingAdmissionPolicy, written once the site has users, judges the account of each job by the rule of `sbatch -A`.
+A job of any kind may be in an account's queue only if its user is a member of that account (`site`: the keys
+`members.ACCOUNT`). The queue is named by the label `phalanx.dev/queue`, by the annotation of pods, and by the field of
+Kubeflow's frameworks. A job with a Slurm number must be in an account, and belong to its submitter.
 
-- The user is who sends the request. Controllers and service accounts send requests for the user of the namespace, whom
-  its annotation `phalanx.dev/user` names (`phalanx login` writes it). So a template of a Deployment opens no queue.
-- Admins (`system:masters`) submit as anybody. Without that annotation the control plane does, too.
-- Only changes of these words are judged, so operators hold and requeue jobs of others.
+- The user is the sender of the request. Controllers and service accounts act for the user of the namespace, whom the
+  namespace's annotation `phalanx.dev/user` names (`phalanx login` writes it). So the template of a Deployment gives no
+  access to another queue.
+- Admins (`system:masters`) may submit for any user. So may the control plane in a namespace without that annotation.
+- Only changes of these fields are checked, so operators can hold and requeue the jobs of other users.
 
-Another, written once the site's jobs get tokens: the service account of a job (`token`) starts programs in
-pods of this job alone, and of its Job changes nothing but what is told of steps and pods.
+A second policy is written once the site's jobs get tokens. The service account of a job (`token`) may start programs in
+pods of this job only, and may change only the annotations about steps and pods on its Job.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ _VARIABLES = {
 
 
 def _of_site(condition: str) -> str:
-    """CEL: the condition holds, or the site has no users. `said`, the site's data, is a name of its own: what is read
-    from a field may be copied at each step of a loop."""
+    """Return a CEL expression: the condition holds, or the site has no users. The site's data gets a variable (`said`),
+    because a value that is read from a field may be copied in each step of a loop."""
     has_users = f'said.exists(key, key.startsWith("{MEMBERS}"))'
     return f"[has(params.data) ? params.data : {{}}].all(said, !{has_users} || {condition})"
 
@@ -243,8 +243,8 @@ def _write(api: Api, path: str, kind: str, name: str, spec: Object) -> None:
 
 
 def enforce(api: Api) -> None:
-    """Have the API server hold jobs to the accounts of their users. Whoever may change the site and no rules of
-    admission leaves them as they are."""
+    """Write the policies with which the API server keeps jobs in the accounts of their users. If the caller may change
+    the site but no admission policies, the policies stay unchanged."""
     bound = {**_bound(NAME), "paramRef": _PARAM}
     try:
         _write(api, _POLICIES, "ValidatingAdmissionPolicy", OWNERS, owner_policy())
@@ -279,8 +279,8 @@ def give_level(api: Api, user: str, level: str) -> None:
 
 
 def bind_coordinators(api: Api, users: Iterable[str]) -> None:
-    """Give these users, and nobody else, the role of coordinators, with which each writes what the site says is his.
-    Where there is no such role, the API server has no users of Slurm's. Raises Refused."""
+    """Bind the role of coordinators to exactly these users. With it each may write the keys of his own accounts. If the
+    role does not exist, the API server has no Slurm users, and nothing is written. Raises Refused."""
     if api.find(_COORDINATORS) is not None:
         api.patch(_COORDINATORS, {"subjects": [_user(user) for user in sorted(users)]})
 

@@ -1,6 +1,6 @@
-"""slurm.conf and gres.conf: what each line becomes, and why, where it becomes nothing.
+"""Read slurm.conf and gres.conf: translate each line, or give the reason why it has no effect.
 
-Of every line something is told, so that whoever moves a site sees what is left to do. Nothing is changed here.
+Each line gets a report, so that the administrator of a moved site sees the remaining work. This module changes nothing.
 """
 
 from __future__ import annotations
@@ -200,7 +200,8 @@ def _partition(site: Site, words: dict[str, str], tell: Tell) -> None:
 
 
 def read_gres(text: str, file: str = "gres.conf") -> list[Told]:
-    """Return what becomes of each line of a gres.conf: nothing, as nodes tell their devices themselves."""
+    """Return a report for each line of a gres.conf. No line has an effect, because nodes report their devices
+    themselves."""
     told = []
     for number, line in _lines(text):
         words = dict(_pairs(line))

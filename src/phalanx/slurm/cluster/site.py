@@ -1,14 +1,13 @@
-"""What Slurm's commands know of a cluster: its partitions, accounts and defaults.
+"""The configuration of a cluster for Slurm's commands: its partitions, accounts and defaults.
 
-It stands in the ConfigMap `kube-system/phalanx-slurm`, so that all who may read it see the same. Where there is none,
-there is one partition `batch` of all nodes, without limits, and every queue is an account. A slurm.conf becomes one
-(`conf`).
+The configuration is the ConfigMap `kube-system/phalanx-slurm`. Without it there is one partition `batch` of all nodes,
+without limits, and every queue is an account. `conf` makes one from a slurm.conf.
 
-Accounts have keys of their own, so that the API server can let a coordinator write those of his account and no others
+Each account has its own keys, so that the API server can allow a coordinator to write the keys of his account only
 (`phalanx.embedded.login.coordinators`): `account.NAME`, `users.NAME` and `members.NAME`, `coordinators.NAME`, and
-`path.NAME`, the accounts from the topmost to this one. The latter three are plain texts, which rules of admission read;
-all else is JSON, and the key `site` has what only operators change. A change is written as the keys that it changes,
-so two that are about different accounts are both carried out.
+`path.NAME`, the accounts from the topmost to this one. The last three are plain text for admission policies; the other
+keys are JSON. The key `site` has the settings that only operators change. A change writes only the keys that it
+changes, so two concurrent changes of different accounts both succeed.
 """
 
 from __future__ import annotations
@@ -79,8 +78,8 @@ class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`parent` empty: the root. Each is a queue of the same name. `limits`: as sacctmgr names and writes them.
-    `coordinators`: users who may change it, its users and the accounts below it."""
+    """Each account is a queue of the same name. `parent`: "" for the root. `limits`: limits in sacctmgr's names and
+    notation. `coordinators`: users who may change the account, its users and the accounts below it."""
 
     description: str = ""
     organization: str = ""
@@ -102,9 +101,9 @@ class Qos(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`users`: user -> his associations, the first being the default; where there are any, who has none may submit
-    nothing. `keep_s`: so long are finished jobs shown (MinJobAge). `kill_wait_s`: between SIGTERM and SIGKILL.
-    `read`: the ConfigMap that it was read from, if there is one."""
+    """`users`: user -> the user's associations, the default first. If any user has associations, users without one may
+    not submit. `keep_s`: how long finished jobs are shown (MinJobAge). `kill_wait_s`: the time between SIGTERM and
+    SIGKILL. `read`: the ConfigMap that the site was read from, if it exists."""
 
     cluster: str = "phalanx"
     first_job: int = 1
@@ -214,8 +213,8 @@ def _rank(one: Association) -> tuple[int, str]:
 
 
 def _ranked(theirs: Sequence[Association]) -> list[Association]:
-    """Return a user's associations with ranks by which they stand in this order. Ranks that do already stay: another
-    account's key is changed only where that must be, which its coordinator alone may do."""
+    """Return a user's associations with ranks that put them in this order. Ranks that already fit are kept, because
+    only the coordinator of an account may change its key."""
     found = list(theirs[:1])
     if any(_rank(one) < _rank(theirs[0]) for one in theirs[1:]):
         found = [msgspec.structs.replace(theirs[0], rank=min(one.rank for one in theirs[1:]) - 1)]
@@ -226,8 +225,8 @@ def _ranked(theirs: Sequence[Association]) -> list[Association]:
 
 
 def store(api: Api, here: Site) -> None:
-    """Write the keys that have changed since it was read. Raises Refused; PhalanxError where somebody else has changed
-    one of them meanwhile."""
+    """Write the keys that have changed since the site was read. Raises Refused, and PhalanxError if another writer has
+    changed one of them in the meantime."""
     before: dict[str, str] = here.read.get("data") or {}
     wanted = keys(here)
     gone = [key for key in before if key.startswith(_OF_ACCOUNTS) and key not in wanted]

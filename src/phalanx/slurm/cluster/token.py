@@ -1,13 +1,13 @@
-"""The token of a job: with it srun in the job's pods reaches these pods, records its steps, and touches nothing else.
+"""The token of a job. With it, srun in the job's pods can reach these pods and record its steps, and nothing else.
 
-Pods of the image `host` are their user's processes and have his kubeconfig. Those of other images have none, so they
-run as a service account of the job's own, whose rights name the job's objects one by one. RBAC cannot name pods that do
-not exist yet, and a Job's pods get random names; so it grants `pods/exec`, and a rule of admission
-(`admission`) holds each such account to the pods of its job, which begin with its name. No pod can be read by
-it: pods of several nodes tell where they are by an annotation of the Job (`jobs.steps.pods.told`).
+Pods of the image `host` are processes of their user and have the user's kubeconfig. Pods of other images have none.
+They run as a service account of the job, whose role names each object of the job. RBAC cannot name pods that do not
+exist yet, and the names of a Job's pods are random. So the role grants `pods/exec`, and an admission policy
+(`admission`) limits each such account to pods whose names begin with its job's name. The account cannot read pods: the
+pods of several nodes publish their addresses in annotations of the Job (`jobs.steps.pods.told`).
 
-Whoever submits gives these rights, so they are never more than his own: the API server sees to it (RBAC's rule against
-escalation). They belong to the job's Secret, and go with it.
+The submitter grants these rights, so they never exceed the submitter's own: the API server refuses privilege
+escalation. The account and the role are owned by the job's Secret and deleted with it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _PLACES = {
 
 
 def give(api: Api, jobs: Sequence[str], secrets: Sequence[Object]) -> str:
-    """Make the service account of these Jobs: an array's tasks, which share a Secret, or the components of a
-    heterogeneous job, each of which has its own. Return its name, or nothing where whoever submits may not give it
-    rights: such a job runs, and its pods have no token. Raises Refused."""
+    """Create the service account of these Jobs: the tasks of an array, which share a Secret, or the components of a
+    heterogeneous job, each with its own Secret. Return its name, or "" if the submitter may not grant the rights; the
+    job then runs, and its pods have no token. Raises Refused."""
     named = [one["metadata"]["name"] for one in secrets]
     name = named[0] if len(named) == 1 else f"{named[0]}.{len(named)}"  # as `admission` reads it
     try:
@@ -41,7 +41,7 @@ def give(api: Api, jobs: Sequence[str], secrets: Sequence[Object]) -> str:
 
 
 def objects(name: str, jobs: Sequence[str], secrets: Sequence[str], namespace: str, uid: str) -> tuple[Object, ...]:
-    """Return the account, its role and what binds them. `uid`: of the first Secret, with which they go."""
+    """Return the account, its role and the role binding. `uid`: the uid of the first Secret, which owns them."""
     owner = {"apiVersion": "v1", "kind": "Secret", "name": secrets[0], "uid": uid}
     meta = {"name": name, "ownerReferences": [owner]}
     rules = [

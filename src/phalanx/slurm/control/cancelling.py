@@ -1,8 +1,8 @@
-"""Jobs that are cancelled: who did it is written on each, for the ledger, and then it is deleted.
+"""Cancel jobs: write the cancelling user on each Job, for the ledger, and then delete the Job.
 
-The Secret of an array belongs to all its tasks. The garbage collector would write it anew as they go, each time with
-all that stay, which is most of what cancelling a large array costs. So it is first left to those that stay and to one
-that goes after the others.
+The Secret of an array is owned by all its tasks. The garbage collector would rewrite the Secret at each deletion, with
+all remaining owners, which is most of the cost of cancelling a large array. So the owners are first reduced to the
+tasks that stay and to one task that is deleted last.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def cancel_all(api: Api, going: Sequence[Job], refused: Told, *, now: bool) -> N
 def _cancel(api: Api, job: Job, *, now: bool) -> None:
     api, path = api.within(job.namespace), path_of(job.number, job.ask)
     api.patch(path, {"metadata": {"annotations": {CANCELLED: str(os.getuid())}}})
-    # What runs is there until its pods have ended: it holds its nodes, and its exit code is learnt.
+    # Foreground deletion keeps a running Job until its pods have ended: the Job still holds its nodes, and the exit
+    # code can be read.
     policy = "Background" if job.state == "PENDING" else "Foreground"
     grace = {"gracePeriodSeconds": "0"} if now else {}
     api.delete(path, propagationPolicy=policy, **grace)

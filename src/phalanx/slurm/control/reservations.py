@@ -1,7 +1,8 @@
-"""Slurm's reservations, which are Phalanx's own of the same name: nodes set aside, for users, accounts or nobody.
+"""Slurm's reservations, as Phalanx reservations of the same name: nodes set aside for users, for accounts, or for no
+job.
 
-What Slurm shows of one besides (its flags, who was named) stands in an annotation. A user's jobs bear his name as their
-group, so a reservation for users is one for these groups, and one for accounts is for their queues.
+Further fields that Slurm shows (flags, users, accounts) are in an annotation. A user's jobs have the user's name as
+their group, so a reservation for users admits these groups, and a reservation for accounts admits their queues.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Reservation(msgspec.Struct, kw_only=True):
 
 
 def reservations(api: Api) -> list[Reservation]:
-    """All that scontrol made, by name."""
+    """Return all reservations that scontrol created, sorted by name."""
     found = []
     for obj in api.get(PATH).get("items") or ():
         text = (obj["metadata"].get("annotations") or {}).get(_WORDS, "")
@@ -150,7 +151,7 @@ def _require_known(said: dict[str, str], doing: str) -> None:
 
 
 def _change(api: Api, here: Site, made: Reservation, said: dict[str, str], doing: str) -> None:
-    """Into `made`: who, where and how."""
+    """Apply the users, nodes and flags to `made`."""
     users, accounts = said.get("users", said.get("user")), said.get("accounts", said.get("account"))
     if users is not None:
         made.users = [one for one in users.split(",") if one]
@@ -234,14 +235,15 @@ def _moment(text: str, now_s: float) -> float:
 
 
 def _name(api: Api, said: dict[str, str]) -> str:
-    """Of the first user or account, with a number, as Slurm makes one."""
+    """Return a name from the first user or account and a number, as Slurm does."""
     first = (said.get("accounts") or said.get("users") or said.get("user") or "resv").split(",")[0].lstrip("-")
     names = {one.name for one in reservations(api)}
     return next(f"{first}_{number}" for number in range(1, 10_000) if f"{first}_{number}" not in names)
 
 
 def _spec(made: Reservation) -> Object:
-    """`root` alone is nobody: his jobs have no reservation of their own."""
+    """Return the spec of the reservation. A reservation for `root` alone admits no job, because jobs of root cannot
+    name a group."""
     spec: Object = {
         "start": datetime.fromtimestamp(made.start_s, UTC).strftime(_RFC3339),
         "end": datetime.fromtimestamp(made.end_s, UTC).strftime(_RFC3339),

@@ -72,8 +72,8 @@ def requeue(api: Api, job: Job, hold: str = "") -> None:
 
 
 def may(api: Api, job: Job) -> bool:
-    """Return whether it is his own job, he is root, operator or administrator, or coordinates the job's account. What
-    the API server then says counts."""
+    """Return True if the caller owns the job, is root, operator or administrator, or coordinates the job's account. The
+    API server makes the final decision."""
     return os.getuid() in (0, job.ask.uid) or may_as(site.load(api), pwd.getpwuid(os.getuid()).pw_name, job)
 
 

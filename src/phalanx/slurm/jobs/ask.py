@@ -1,4 +1,4 @@
-"""What a job asked, as it is kept with it: in one annotation of its Job, and from there in the ledger."""
+"""The request of a job, stored in one annotation of its Job, and later in the ledger."""
 
 from __future__ import annotations
 
@@ -39,19 +39,18 @@ Moment = Annotated[float, Meta(ge=0.0, le=1e11)]
 
 
 class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory_mib` per CPU if `per_cpu`, else per node; None: nothing was said. Minutes. `task` None: no array.
-    `tasks_of`: all tasks of its array. `args`: of the script. `std*`: file names with their patterns.
-    `node_cpus`: those of the partition's largest node. `kind`: how it came.
-    `restarts`: how often scontrol requeued it. `warning`: what it is
-    told before its time is over. `mail`: when somebody is told, and `mail_user` who. `tmp_mib`: of each node's disk.
-    `preferred`: features of nodes that it would rather have. `least_min`: the time limit that it could do with.
-    `image`: of its pods, and `mounts` what they see of the node (`/data:/mnt:ro`).
-    `het`: the number of its heterogeneous job's first component, and which of `het_size` it is.
-    `cap`: so many of `cap_group` run at a time.
-    `rank`: its priority by the weights of slurm.conf when it was submitted, 0 without weights; `rank_per_s`: what each
-    second of waiting adds. `partitions`: all that were named, where several were, and `usable` those whose limits let
-    it run; `partition` is the first of these. `gpus`: of the whole job, where that was said.
-    `shown`: what only `scontrol show job` shows."""
+    """`memory_mib`: the memory per CPU if `per_cpu`, otherwise per node; None if not given. Times are in minutes.
+    `task`: the index in the array; None without an array. `tasks_of`: all indexes of the array. `args`: the arguments
+    of the script. `std*`: file names with their patterns. `node_cpus`: the CPUs of the partition's largest node.
+    `kind`: the command that created the job. `restarts`: how often scontrol requeued the job. `warning`: the signal
+    before the time limit. `mail`: the events to mail, to `mail_user`. `tmp_mib`: the disk space on each node.
+    `preferred`: features that the nodes should have. `least_min`: the shortest acceptable time limit. `image`: the
+    image of the pods; `mounts`: the paths of the node in the pods (`/data:/mnt:ro`). `het`: the number of the first
+    component of the heterogeneous job, and the position of this one in `het_size`. `cap`: how many jobs of `cap_group`
+    run at a time. `rank`: the priority at submission by the weights of slurm.conf, 0 without weights; `rank_per_s`: the
+    increase for each second of waiting. `partitions`: the named partitions if there were several; `usable`: those whose
+    limits allow the job; `partition` is the first of these. `gpus`: the GPUs of the whole job, if given. `shown`:
+    fields that only `scontrol show job` prints."""
 
     name: str
     user: str
@@ -172,7 +171,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def read_ask(annotations: Mapping[str, str]) -> Ask | None:
-    """Return what a Job's annotations say; None: it is somebody else's, or was edited by hand."""
+    """Return the request in a Job's annotations; None if the Job is not Slurm's, or was edited by hand."""
     try:
         return msgspec.json.decode(_text(annotations), type=Ask)
     except msgspec.MsgspecError:
@@ -184,7 +183,8 @@ def _text(annotations: Mapping[str, str]) -> str:
 
 
 class Asks:
-    """Reads what many Jobs ask. The tasks of an array ask the same but for their number, so theirs is read once."""
+    """Read the requests of many Jobs. The tasks of an array differ only by their index, so their request is parsed
+    once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Ask] = {}
@@ -209,7 +209,7 @@ class Asks:
         return found
 
 
-# Control characters, in JSON as they are or as they are written there.
+# Control characters, raw or as JSON escapes.
 _STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f]|\\(?:[bfnrt]|u00[0189][0-9a-fA-F]|u007[fF])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 

@@ -1,6 +1,6 @@
-"""Jobs whose objects are gone: what the ledger knows of them. And how one job ended.
+"""Read jobs whose objects are deleted from the ledger, and derive the end state of a job.
 
-A job of Slurm's has its user's name as its group (`group_name`), whoever the API took its submitter for.
+A Slurm job has its user's name as its group (`group_name`), also if the API server saw another submitter.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def ended(since_s: float | None = None, numbers: Sequence[int] | None = None) ->
 def recorded(
     since_s: float | None = None, numbers: Sequence[int] | None = None, user: str = "", until_s: float | None = None
 ) -> list[Job]:
-    """All jobs with a number that the ledger knows: by default all of them, of everybody. `until_s`: only those that
-    were submitted by then."""
+    """Return the jobs with a Slurm number in the ledger; by default all jobs of all users. `until_s`: only jobs that
+    were submitted before this time."""
     if not ledger_url():
         return []
     where, values = ["number IS NOT NULL"], list[object]()

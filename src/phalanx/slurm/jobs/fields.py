@@ -165,7 +165,7 @@ LETTERS: dict[str, Field] = {
 
 
 def _min_cpus(job: Job) -> int:
-    """Of a node."""
+    """Return the least CPUs of a node that the job needs."""
     ask = job.ask
     return max(1 if ask.exclusive else ask.min_cpus, ask.cpus_per_task * max(1, ask.tasks_per_node))
 
@@ -265,7 +265,7 @@ def by_letters(text: str) -> tuple[list[Column], list[str]]:
             at = end
             continue
         field = LETTERS.get(match[3])
-        if match[3] == "%":  # squeue(1) has no such letter: it says so, and shows it
+        if match[3] == "%":  # squeue(1) reports an unknown letter and prints it
             wrong.append("")
             found.append(Column(None, text="%"))
         elif field is None:

@@ -13,8 +13,8 @@ _PATTERN = re.compile(r"%(\d*)([%a-zA-Z])")
 
 
 def name_of(number: int, ask: Ask | None = None) -> str:
-    """Of the Job and its Secret. Tasks of an array are named so that their order is that of their names: among jobs of
-    one second that is the order in which they start."""
+    """Return the name of the Job and of its Secret. The names of an array's tasks sort like their indexes, because jobs
+    of the same second start in the order of their names."""
     if ask is not None and ask.array is not None:
         return f"slurm-{ask.array}-{ask.task:07}"
     return f"slurm-{number}"

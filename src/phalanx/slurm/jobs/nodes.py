@@ -18,9 +18,9 @@ GPU_PRODUCT = "nvidia.com/gpu.product"  # label of nodes: the type of their GPUs
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """`shape`: sockets, cores of each and threads of each core, `2:8:1`, where slurm.conf said so.
-    `reason`: why it was drained, as `scontrol update nodename=… reason=…` said. Seconds since the epoch: `made_s`;
-    `down_s`: since when it is not ready; None: it is."""
+    """`shape`: sockets, cores per socket and threads per core, `2:8:1`, if slurm.conf has them. `reason`: the reason of
+    the drain (`scontrol update nodename=… reason=…`). `made_s`: the creation time, in seconds since the epoch.
+    `down_s`: the time since which the node is not ready; None if it is ready."""
 
     name: str
     cpus: int
@@ -65,7 +65,7 @@ class _List(msgspec.Struct):
 
 
 def nodes(api: Api) -> list[Node]:
-    """All, by name."""
+    """Return all nodes, sorted by name."""
     from phalanx.slurm.notation.hostlist import sort_key
 
     found = msgspec.json.decode(api.call("GET", PATH), type=_List).items
@@ -85,8 +85,9 @@ class _Pods(msgspec.Struct):
 
 
 def used_cpus(api: Api) -> dict[str, int]:
-    """Return how many CPUs of each node pods of all kinds request: a node that others fill is not idle. Parts of a CPU
-    that small pods (DaemonSets) request do not count. Pods that have ended are not read."""
+    """Return the CPUs of each node that pods request, whether or not they belong to Slurm jobs: a node full of other
+    pods is not idle. Fractions of a CPU that small pods (DaemonSets) request do not count. Pods that have ended are not
+    read."""
     milli: dict[str, int] = {}
     for pod in msgspec.json.decode(listed(api, PODS, fieldSelector=_LIVE), type=_Pods).items:
         name = pod.spec.get("nodeName", "")

@@ -83,7 +83,7 @@ def job(found: Job, *, details: bool = False) -> Page:
 
 
 def _tasks(found: Job) -> str:
-    """Return which tasks of its array the page is of: `3`, or `4-6%2` of those that wait together."""
+    """Return the array tasks that the page describes: `3`, or `4-6%2` for pending tasks in one record."""
     return found.id.partition("_")[2].strip("[]") if found.others else str(found.ask.task)
 
 
@@ -123,7 +123,7 @@ def _wishes(found: Job) -> Page:
 
 
 def _tres(ask: Ask) -> Iterator[tuple[str, str]]:
-    """Yield what a job asks with, or for each of, its GPUs, in the order in which Slurm shows it."""
+    """Yield the job's GPU options in Slurm's order."""
     of = {**ask.shown, "TresPerNode": ask.tres_per_node}
     for name in ("CpusPerTres", "MemPerTres", "TresBind", "TresFreq", "TresPerJob", "TresPerNode", "TresPerSocket",
                  "TresPerTask", "NtasksPerTRES"):  # fmt: skip
@@ -132,7 +132,7 @@ def _tres(ask: Ask) -> Iterator[tuple[str, str]]:
 
 
 def _details(found: Job) -> Page:
-    """Return what each node gives: which of its CPUs is not known here, so they are counted from 0."""
+    """Return the resources on each node. The ids of the CPUs are not known, so they are counted from 0."""
     ask = found.ask
     lines = [["JOB_GRES=(null)" if not ask.gpus_per_node else f"JOB_GRES=gpu:{ask.total_gpus}"]]
     for node, cpus in zip(sorted(found.nodes) if found.live else (), ask.cpus_of_nodes, strict=False):

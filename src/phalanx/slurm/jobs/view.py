@@ -48,11 +48,9 @@ _BASIC = 4294901760  # where Slurm's priority/basic begins; each job has one les
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """`nodes`: where it runs or ran, the batch node first. `others`: tasks of its array that are shown
-    with it.
-    `namespace`: of its Job; empty: its object is gone.
-    `expected_s`, `schednodes`: when and where a job that waits is expected to start.
-    `past`: (start, end) of runs after which it was requeued."""
+    """`nodes`: the nodes of the job, the batch node first. `others`: tasks of the same array that share its line.
+    `namespace`: the namespace of the Job; "" if the Job was deleted. `expected_s`, `schednodes`: the expected start and
+    nodes of a pending job. `past`: (start, end) of earlier runs, before the job was requeued."""
 
     number: int
     ask: Ask
@@ -82,7 +80,7 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def own(self) -> int:
-        """Return its number as Slurm shows it: a task that waits has none of its own yet, but its array's."""
+        """Return the number that Slurm shows: a pending task has its array's number, and no number of its own yet."""
         return self.base if self.state == "PENDING" and self.ask.task is not None else self.number
 
     @property
@@ -103,8 +101,8 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def cpus(self) -> int:
-        """Return what it holds or held: of nodes for itself alone all CPUs, of others --mincpus at least. Of one that
-        waits: what it asks."""
+        """Return the CPUs that the job holds or held: all CPUs of exclusive nodes, and at least --mincpus of other
+        nodes. For a pending job, return the requested CPUs."""
         return sum(self.ask.cpus_of_nodes) if self._has_nodes else self.ask.cpus
 
     @property
@@ -259,7 +257,7 @@ def _listed(api: Api, asked: list[int] | None, narrowed: Mapping[str, str]) -> l
 def _read(obj: _Job, asks: Asks) -> Job | None:
     meta, ask = obj.metadata, asks.read(obj.metadata.annotations)
     if ask is None or not _is_number(meta.labels.get(NUMBER, "")):
-        return None  # somebody else's, or edited by hand
+        return None  # not a Slurm job, or edited by hand
     job = Job(number=int(meta.labels[NUMBER]), ask=ask, state="PENDING", submit_s=ask.submit_s)
     job.namespace = meta.namespace
     job.steps, job.restarts = records.read(meta.annotations), ask.restarts
@@ -355,7 +353,7 @@ def _place(api: Api, found: list[Job], asked: list[int] | None) -> None:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether this is a number as labels have them; users may write any text there."""
+    """Return True if the text of the label is a number. Users may write any text into a label."""
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 

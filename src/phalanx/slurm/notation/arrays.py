@@ -17,7 +17,8 @@ class ArrayError(PhalanxError):
 
 
 class Array(msgspec.Struct, frozen=True, kw_only=True):
-    """`tasks`: their numbers, ascending. `throttle`: so many run at a time; 0: all. `step`: of its first range."""
+    """`tasks`: the indexes of the tasks, ascending. `throttle`: how many run at a time; 0: all. `step`: the step of the
+    first range."""
 
     tasks: tuple[int, ...]
     throttle: int = 0
@@ -43,7 +44,7 @@ def read_array(text: str, most: int) -> Array:
 
 
 def shown(tasks: Sequence[int], throttle: int = 0) -> str:
-    """`[3-6%2]`, `[1,3]`, `6`: of tasks that wait together."""
+    """Return the text for pending tasks in one record: `[3-6%2]`, `[1,3]`, `6`."""
     if len(tasks) == 1:
         return str(tasks[0])
     spans: list[list[int]] = []

@@ -13,7 +13,7 @@ _NAME = re.compile(r"(.*?)(\d+)?", re.DOTALL)
 
 
 def expand(text: str) -> list[str]:
-    """The names, in order and as often as they stand there. Raises PhalanxError: they are too many."""
+    """Return the names in their order, with repetitions. Raises PhalanxError if there are too many."""
     return _bounded(name for part in _parts(text) for name in _expanded(part))
 
 

@@ -10,7 +10,7 @@ _BEFORE_S = 60
 
 
 def number_of(text: str) -> int | None:
-    """Of `USR1`, `SIGUSR1` or `10`; None: there is no such signal."""
+    """Return the number of `USR1`, `SIGUSR1` or `10`; None if the signal does not exist."""
     if text.isdigit():
         return int(text) if 0 < int(text) < 65 else None
     name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
@@ -19,8 +19,8 @@ def number_of(text: str) -> int | None:
 
 
 def read_warning(text: str) -> tuple[int, int, bool] | None:
-    """Of `[R][B:]USR1@90`: (number, seconds before the end, to the script alone); None: it is none. R is about starting
-    beside a reservation, and changes nothing here."""
+    """Parse `[R][B:]USR1@90` into (number, seconds before the end, True if only the script gets it); None if invalid. R
+    (start beside a reservation) has no effect here."""
     found = _WARNING.fullmatch(text)
     number = number_of(found[2]) if found is not None else None
     if found is None or number is None:

@@ -1,7 +1,7 @@
-"""The objects of a job, made at the API server: its Secret, then its Job, or one for each task of an array.
+"""Create the objects of a job: its Secret, then its Job, or one Job for each task of an array.
 
-What few jobs ask for (reservations, limits of users) is imported where it is needed: imports are most of what an sbatch
-costs.
+Modules for rare options (reservations, limits of users) are imported where they are needed, because imports are most of
+the cost of sbatch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
-    """Return what the nodes have that the job may have: those of the partitions that it names. Raises Usage."""
+    """Return the hardware of the nodes in the partitions that the job names. Raises Usage."""
     from phalanx.slurm.jobs.nodes import nodes
 
     named = partitions(said, here)
@@ -124,8 +124,8 @@ def require_allowed(api: Api, here: site.Site, ask: Ask, count: int) -> None:
 
 
 def daemon(here: site.Site, image: str, key: str) -> dict[str, str]:
-    """Return the variables that start the step daemon: in pods that have the Phalanx of whoever submits, or the tools
-    of the site."""
+    """Return the variables that start the step daemon, in pods with the submitter's Phalanx or with the site's
+    tools."""
     started = "-I -m phalanx.slurm.jobs.steps.pods"
     if image == manifest.HOST:
         return {KEY: key, "PHALANX_PYTHON": f"{shlex.quote(sys.executable)} {started}"}

@@ -30,7 +30,8 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(api: Api, text: str, task: int | None = None, own: int | None = None) -> Needs:
-    """`task`: of the job that waits, for aftercorr; `own`: its number. Raises DependencyError."""
+    """Parse the dependencies of a job. `task`: the job's array index, for aftercorr. `own`: the job's number. Raises
+    DependencyError."""
     if not text:
         return Needs()
     after: list[str] = []
@@ -59,7 +60,7 @@ def read(api: Api, text: str, task: int | None = None, own: int | None = None) -
 
 
 def _names(api: Api, job: str, kind: str, task: int | None, own: int | None) -> list[str]:
-    """The Jobs that are meant; none, if what is waited for is over and forgotten."""
+    """Return the Jobs that the dependency names; none if that job has ended and is forgotten."""
     found = _JOB.fullmatch(job)
     if found is None or (found[3] and kind != "after"):  # 12+1 is a component, but for `after`: minutes
         raise DependencyError(PROBLEM)
@@ -76,6 +77,6 @@ def _names(api: Api, job: str, kind: str, task: int | None, own: int | None) -> 
         return [one["metadata"]["name"] for one in tasks if wanted is None or task_of(one) == wanted]
     if api.find(path_of(number)) is not None:
         return [name_of(number)]
-    if own is not None:  # of a job that waits already it may be said, and is never met
+    if own is not None:  # allowed for a job that is already pending; never met
         return [name_of(number)]
-    return []  # nobody has that number any more, or never had: met, as in Slurm (measured, 22.05)
+    return []  # an unknown number counts as met, as in Slurm (measured, 22.05)

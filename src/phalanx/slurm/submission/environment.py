@@ -1,6 +1,6 @@
 """The variables that Slurm sets for a batch script (sbatch(1), OUTPUT ENVIRONMENT VARIABLES).
 
-What is known only when the job runs (the nodes' names) is set by the launcher.
+The launcher sets variables that are known only when the job runs (the nodes' names).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GIVEN = {  # option -> the variable that repeats it
 
 
 def variables(number: int, ask: Ask, site: Site, said: Options, script: str, array: Array | None) -> dict[str, str]:
-    """Of one job, its script included."""
+    """Return the variables of one job, and its script."""
     nodes = ask.node_count
     cpus = per_node(ask.cpus_of_nodes)
     found = {
@@ -87,7 +87,7 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
 
 
 def allocated(number: int, ask: Ask, cluster: str, nodes: Sequence[str], said: Options | None = None) -> dict[str, str]:
-    """Of a command under salloc, and of the tasks of a srun with an allocation of its own."""
+    """Return the environment of a command under salloc, and of the tasks of an srun with its own allocation."""
     listed = compress(nodes, ordered=True)
     found = {
         "SLURM_CLUSTER_NAME": cluster, "SLURM_CONF": "/etc/slurm/slurm.conf", "SLURM_JOBID": str(number),

@@ -1,8 +1,8 @@
-"""When a job would start: what --test-only says.
+"""Estimate when a job would start, for --test-only.
 
-A plan like conservative backfill's: what runs ends at its time limit; what
-waits and stands before this job is given its place first; then this job takes the first moment at which enough of its
-nodes have what it asks. Reservations and limits of accounts are not in it, and the scheduler decides by itself.
+The plan is like conservative backfill's. Running jobs end at their time limits. Pending jobs before this one get their
+nodes first. Then this job gets the first time at which enough nodes have the requested resources. The plan ignores
+reservations and limits of accounts, and the scheduler decides without it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from phalanx.slurm.submission import numbers
 from phalanx.slurm.submission.asked.hardware import CONFIGURATION, choices
 from phalanx.slurm.submission.manifest import cpus_per_node
 
-_LONG_S = 365 * 86400.0  # of a job without a limit
-_MOST_WAITING = 200  # so many jobs before this one are looked at
+_LONG_S = 365 * 86400.0  # the assumed length of a job without a limit
+_MOST_WAITING = 200  # the most pending jobs before this one that are planned
 Amounts = tuple[int, int, int]  # CPUs, MiB, GPUs
 
 
@@ -90,7 +90,7 @@ def _hold(rooms: Sequence[_Room], ask: Ask, begin_s: float, end_s: float) -> Non
 def _place(
     rooms: Sequence[_Room], here: Site, asks: Sequence[Ask], least_s: float, now_s: float
 ) -> tuple[float, list[list[_Room]]] | None:
-    """The first moment at which all of them have their nodes, and these; None: never."""
+    """Return the first time at which all components have their nodes, and these nodes; None if there is none."""
     ends = {until_s for room in rooms for _, until_s, _ in room.held if until_s > least_s}
     for begin_s in sorted({max(least_s, now_s), *ends}):
         chosen: list[list[_Room]] = []

@@ -30,7 +30,7 @@ from phalanx.slurm.submission.creation import (
 from phalanx.slurm.submission.environment import variables
 
 Said = dict[str, str | None]
-# What the first component says holds for those that do not say otherwise (measured, 22.05).
+# Options of the first component are the defaults of the other components (measured, 22.05).
 _SHARED = (
     "account", "begin", "chdir", "comment", "deadline", "dependency", "export", "gid", "hold", "job-name", "mail-type",
     "mail-user", "nice", "no-requeue", "open-mode", "qos", "requeue", "reservation", "time", "time-min", "uid", "wckey",
@@ -96,7 +96,7 @@ def submit_het(api: Api, here: Site, asked: Sequence[Request], script: str, args
         one.ask.het, one.ask.het_offset, one.ask.het_size = first, at, len(asked)
         one.ask.dependency = needs.shown
     groups = of_groups(first, [one.ask for one in asked])
-    words = scheduling_words(asked[0].ask, needs)  # of the whole: its members must not contradict each other
+    words = scheduling_words(asked[0].ask, needs)  # one set for all components: members of a gang must agree
     made: list[Object] = []
     owners: list[Object] = []
     try:
@@ -137,7 +137,7 @@ def images_of(asked: Sequence[Request]) -> list[str]:
 
 
 def of_groups(first: int, asks: Sequence[Ask]) -> dict[str, str]:
-    """Return the variables that tell each component of the others, under both names that Slurm has had for them."""
+    """Return the variables that describe all components to each of them, under the old and the new names of Slurm."""
     found = {"SLURM_HET_SIZE": str(len(asks)), "SLURM_PACK_SIZE": str(len(asks))}
     for at, ask in enumerate(asks):
         own = {

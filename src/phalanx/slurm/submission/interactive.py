@@ -39,8 +39,8 @@ class Aborted(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """`hold`: as long as this connection lasts, so does the allocation; None: it lasts by itself.
-    `groups`: the variables that tell of its components; empty: it has one."""
+    """`hold`: the connection that keeps the allocation while it is open; None: the allocation needs none. `groups`: the
+    variables that describe the components; empty for a single component."""
 
     place: Allocation
     job: Job
@@ -181,7 +181,7 @@ def finish(granted: Granted, code: int) -> None:
     granted.hold.close()
     api, number, until_s = Api.open(), granted.place.number, time.monotonic() + _OVER_S
     while any(job.live for job in jobs(api, [number])) and time.monotonic() < until_s:
-        time.sleep(_AGAIN_S)  # whoever looks next sees it ended
+        time.sleep(_AGAIN_S)  # so that the next command sees the job as ended
 
 
 def cancel(api: Api, number: int) -> None:

@@ -56,11 +56,11 @@ def job(
     own: Mapping[str, str] | None = None,
     account: str = "",
 ) -> Object:
-    """`words`: annotations that the scheduler reads. `args`: of the script. `own`: variables that differ from those of
-    the array's Secret. `account`: the service account of its pods, if it has one (`token`)."""
+    """Return the Job. `words`: annotations for the scheduler. `args`: the arguments of the script. `own`: variables
+    that differ from those in the array's Secret. `account`: the service account of the pods, if any (`token`)."""
     labels = {"phalanx.dev/queue": ask.account, NUMBER: str(number)}
     if _LABEL.fullmatch(ask.user):
-        labels["phalanx.dev/group"] = ask.user  # whose limits and reservations count
+        labels["phalanx.dev/group"] = ask.user  # the group whose limits and reservations apply
     if ask.array is not None:
         labels[ARRAY] = str(ask.array)
     text = msgspec.json.encode(ask).decode()
@@ -116,7 +116,7 @@ def _pod(
     if account:
         pod["serviceAccountName"] = account
         container["env"].append({"name": POD_NAME, "valueFrom": _OWN_NAME})
-    if image == HOST:  # as whoever submits it; a node agent that is not root's runs its own user's jobs only
+    if image == HOST:  # run as the submitter; a node agent without root only runs its own user's jobs
         pod["securityContext"] = {"runAsUser": ask.uid, "runAsGroup": ask.gid}
     if image != HOST and site.tools:
         _bring_tools(pod, site.tools)

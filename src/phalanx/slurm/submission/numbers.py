@@ -1,10 +1,11 @@
-"""Job numbers: small integers, each given once in a cluster.
+"""Job numbers: small integers, each unique in a cluster.
 
-`phalanx up` draws them (`POST /slurm/v1/numbers`): users cannot use them up, and a Job bears only its user's numbers.
+`phalanx up` assigns them (`POST /slurm/v1/numbers`): a user cannot exhaust them, and a Job can only have a number of
+its user.
 
-Other API servers do not. There the next number stands in the ConfigMap `kube-system/phalanx-slurm-number`. The command
-raises it by as many as there are tasks, provided that nobody else has (the object's resourceVersion): the API server
-decides who was first, and the others try again. A number that was taken and not used is lost, as in Slurm.
+On other API servers the next number is in the ConfigMap `kube-system/phalanx-slurm-number`. The command increases it by
+the number of tasks, with the object's resourceVersion. If several commands write at the same time, the API server
+accepts the first, and the others try again. A number that was taken and not used is lost, as in Slurm.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ _SERVED = "api:"  # the rows that the API server shows
 
 
 def ledger_url() -> str:
-    """The ledger that is meant: $PHALANX_LEDGER, else that beside $KUBECONFIG, else that of the default directory, else
-    what the API server shows of its own; empty: there is none."""
+    """Return the URL of the ledger: $PHALANX_LEDGER, or else the one beside $KUBECONFIG, or else the one of the default
+    directory, or else the view of the API server; "" if there is none."""
     return _local() or (_SERVED if _is_served() else "")
 
 
@@ -58,8 +58,8 @@ class Book:
 
     @classmethod
     def open(cls, part: Part = _ALL) -> Book:
-        """`part`: what of it is needed, where it comes over the network. Raises PhalanxError where there is no ledger,
-        or it cannot be reached."""
+        """Open the ledger. `part`: the rows to fetch, if the ledger comes over the network. Raises PhalanxError if
+        there is no ledger, or if it cannot be reached."""
         url = ledger_url()
         if not url:
             raise PhalanxError("there is no ledger here: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
@@ -114,7 +114,7 @@ def marks(values: Sequence[object]) -> str:
 
 
 def _errors(mark: str) -> tuple[type[Exception], ...]:
-    """Return those of the driver that has such marks: only that which is used is imported."""
+    """Return the exceptions of the database driver that uses these placeholders, without importing the other driver."""
     if mark == "?":
         import sqlite3
 

@@ -47,7 +47,7 @@ def spans(numbers: Sequence[int]) -> str:
 
 
 class Rows(msgspec.Struct):
-    """`truncated`: there are more, and these are the newest."""
+    """The rows of an answer. `truncated`: True if these are only the newest rows."""
 
     jobs: list[list[Any]]
     starts: list[list[Any]]

@@ -1,7 +1,7 @@
-"""Which rows and words of a ledger the API server shows a user: what Slurm shows while PrivateData is unset.
+"""Select the rows and fields of a ledger that a user may see: the same that Slurm shows if PrivateData is unset.
 
-The scheduler, which keeps the ledger, answers `GET /slurm/v1/ledger` by this; the API server has said who asks, and
-whether the asker sees everything. Of the jobs of others the fields that everybody sees remain (`fields`).
+The scheduler, which writes the ledger, answers `GET /slurm/v1/ledger` with it. The API server has added the user's
+name, and whether that user may see everything. Rows of other users' jobs contain only the public fields (`fields`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Object = dict[str, Any]
 
 
 def rows(url: str, query: Mapping[str, str], fields: Collection[str]) -> Object:
-    """Return the answer, or a Status that says why there is none. `query`: of `Part`, and `asker`, `all` of the API
-    server's."""
+    """Return the rows, or a Status with the error. `query`: the fields of `Part`, and the API server's `asker` and
+    `all`."""
     try:
         where, values = _where(query)
     except ValueError as error:

@@ -47,8 +47,8 @@ LONG = (
     "TRESUsageInMaxNode,TRESUsageInMaxTask,TRESUsageInMin,TRESUsageInMinNode,TRESUsageInMinTask,"
     "TRESUsageInTot,TRESUsageOutMax,TRESUsageOutMaxNode,TRESUsageOutMaxTask,TRESUsageOutAve,TRESUsageOutTot"
 )
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # what a job's group may be called
-_NAMED = 100  # of so many running jobs the server is asked by their numbers, of more for all that it has
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")  # valid names of a job's group
+_NAMED = 100  # fetch up to this many running jobs by number; beyond it, fetch all jobs
 _FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
 
 
@@ -133,14 +133,15 @@ def _is_here(said: Mapping[str, str | None]) -> bool:
 
 
 def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: Sequence[Id]) -> list[Job]:
-    """Return the jobs asked for. What the ledger itself can leave out is not read: it may have millions of jobs."""
+    """Return the selected jobs. The ledger filters as many rows as it can, because it may have millions of jobs."""
     if ids:
         return recorded_of([one.number for one in ids])
     return recorded(window[0], user=_only_user(said), until_s=window[1])
 
 
 def _look_up_steps(running: Sequence[Job]) -> None:
-    """Give these the steps that their objects tell of: the ledger hears of a job's steps once it is over."""
+    """Read the steps of running jobs from their objects, because the ledger records a job's steps only when the job has
+    ended."""
     if not running:
         return
     numbers = {job.number - job.ask.het_offset for job in running}  # a heterogeneous job's first component has them all
@@ -305,7 +306,7 @@ def _memory(mib: int, units: str) -> str:
 
 
 def _tres(line: Line, *, asked: bool = False) -> str:
-    """Return what it holds, or what it `asked` for."""
+    """Return the TRES that the job or step holds, or, if `asked`, requested."""
     ask, step = line.job.ask, line.record
     of_job = ask if asked else line.job
     cpus, nodes, mib = of_job.cpus, ask.node_count, of_job.total_mib
@@ -425,7 +426,7 @@ _FIELDS: dict[str, tuple[int, Show]] = {
     "WCKey": (10, _all(lambda job: job.ask.wckey)),
     "WorkDir": (20, _both(lambda job: job.ask.workdir)),
 }
-# What Slurm has and nobody measures here: the column is there, and empty.
+# Fields of Slurm that are not measured here: their columns are empty.
 _EMPTY = (
     "AdminComment AssocID AveCPU AveDiskRead AveDiskWrite AvePages AveVMSize BlockID "
     "ConsumedEnergyRaw Container DBIndex Flags MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite "
@@ -437,7 +438,7 @@ _EMPTY = (
     "TRESUsageOutMinTask TRESUsageOutTot UserCPU WCKeyID"
 )
 _FIELDS |= {name: (10, lambda line: "") for name in _EMPTY.split()}
-# Nobody asks for a frequency here, and no energy is measured.
+# Frequencies cannot be requested here, and energy is not measured.
 _FIELDS |= {
     f"ReqCPUFreq{what}": (13, _both(lambda job: "Unknown", lambda step: "0")) for what in ("", "Min", "Max", "Gov")
 }
@@ -458,7 +459,7 @@ def _columns(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
         name = _LOWER.get(match[1].lower()) if match is not None else None
         if match is None or name is None:
             raise Usage(f'sacct: error: Invalid field requested: "{word.partition("%")[0]}"')
-        if match[2]:  # the last that is said of a field counts for all its columns
+        if match[2]:  # the last width of a field counts for all its columns
             widths[name] = read_width(match[2])
         found.append(name)
     return [(name, widths.get(name, -_FIELDS[name][0] if name == "JobID" else _FIELDS[name][0])) for name in found]

@@ -1,7 +1,7 @@
 """sacctmgr: accounts, users, associations and QOS: shown, added, changed, deleted.
 
-What is changed is carried to the queues and written into the site, as far as the API server lets whoever runs it:
-root, operators and administrators everything, coordinators their accounts.
+Changes are written to the queues and to the site, with the rights of the caller at the API server: root, operators and
+administrators may change everything, coordinators their accounts.
 """
 
 from __future__ import annotations

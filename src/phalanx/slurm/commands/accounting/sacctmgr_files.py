@@ -40,7 +40,8 @@ def dump(words: Sequence[str]) -> int:
 
 
 def load(words: Sequence[str]) -> int:
-    """`load FILE` or `load file=NAME`: what is there already stays, unless it has the same name."""
+    """`load FILE` or `load file=NAME`: add the entities of a file. Existing entities stay, except those of the same
+    name."""
     bare, file = _file(words)
     api = Api.open()
     here = site.load(api)

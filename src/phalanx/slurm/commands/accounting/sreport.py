@@ -130,7 +130,7 @@ def _asked(words: Sequence[str], options: Mapping[str, str | None]) -> Asked:
 
 
 def _period(said: Mapping[str, str]) -> Period:
-    """Full hours; by default yesterday. What is still to come is left out."""
+    """Return the period in full hours; by default yesterday. Future hours are left out."""
     now_s = time.time()
     today_s = times.read_moment("today", now_s)
     try:
@@ -193,7 +193,8 @@ def _print(asked: Asked, default: str, rows: Sequence[Mapping[str, str]]) -> Non
 
 
 def _utilization(asked: Asked) -> None:
-    """Reported is what the nodes of today had since they were made; who asked for it while they idled is Planned."""
+    """Print the utilization. `Reported` is the time of today's nodes since their creation; `Planned` is idle time for
+    which jobs waited."""
     period = asked.period
     sizes: dict[str, list[tuple[float, float, float]]] = {name: [] for name in TRES}  # amount, since when, down since
     for node in nodes(Api.open()):
@@ -380,7 +381,7 @@ def _spans(limits: Sequence[int]) -> list[str]:
 
 
 def _by_word(asked: Asked, word: str) -> dict[tuple[str, str], _Sum]:
-    """(what was asked by that name, user) -> what they used; jobs that asked nothing by it do not count."""
+    """Return the usage for each pair of the field's value and user. Jobs without this field do not count."""
     with Book.open(Part(since_s=asked.period.since_s)) as book:
         runs = held(book, asked.period, asked.names("users", "user"), word)
     found: dict[tuple[str, str], _Sum] = {}
@@ -419,7 +420,7 @@ def _user_by_wckey(asked: Asked) -> None:
 
 
 def _reserved(asked: Asked) -> None:
-    """Of the reservations that there are now: what jobs in them used of what they kept in the period."""
+    """Print for each present reservation how much of its reserved time jobs used in the period."""
     period = asked.period
     _title(asked, "Reservation Utilization", _in_units(asked).replace(" CPU ", " TRES "), length=False)
     api = Api.open()

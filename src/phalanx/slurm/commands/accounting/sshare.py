@@ -1,7 +1,7 @@
-"""sshare: shares, what was used, and who is next, in the tree of accounts.
+"""sshare: shares, usage and fair-share factors in the tree of accounts.
 
-TRESRunMins is what running jobs hold times what is left of their time limits, in minutes: of a user his own, of an
-account all below it. A job without a limit adds nothing.
+TRESRunMins is the sum over running jobs of their TRES times the rest of their time limits, in minutes: for a user over
+his own jobs, for an account over all jobs below it. A job without a limit adds nothing.
 """
 
 from __future__ import annotations

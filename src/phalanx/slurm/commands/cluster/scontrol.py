@@ -26,7 +26,7 @@ OPTIONS = declare("all,a details,d help,h oneliner,o quiet,Q version,V") + decla
 )
 _READER = Reader("scontrol", OPTIONS)
 VERSION = "22.05.8"
-# What Slurm has and Phalanx has not: refused by its name; all else is no word of scontrol's.
+# Subcommands of Slurm that Phalanx does not have: refused by name. Any other word is unknown to scontrol.
 _REFUSED = (
     "abort",
     "bbstat",

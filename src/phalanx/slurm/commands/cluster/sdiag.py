@@ -1,7 +1,8 @@
-"""sdiag: how many jobs came and ended since midnight, and what the scheduler spends its time with.
+"""sdiag: the jobs submitted and ended since midnight, and statistics of the scheduler's cycles.
 
-Jobs are counted in the ledger and at the API server. What the scheduler does stands on its metrics page, whose address
-$PHALANX_METRICS says (`phalanx up --metrics-address 127.0.0.1:9090`); without, that part is left out, and it says so.
+Jobs are counted in the ledger and at the API server. The statistics come from the scheduler's metrics page at the
+address in $PHALANX_METRICS (`phalanx up --metrics-address 127.0.0.1:9090`). Without the variable sdiag prints a note
+instead of them.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def _page(url: str) -> str:
 
 
 def _samples(page: str) -> Iterator[Sample]:
-    """Of Prometheus's text format: name, labels, value."""
+    """Parse samples of Prometheus's text format: name, labels, value."""
     for line in page.splitlines():
         match = _SAMPLE.match(line)
         if match is not None:

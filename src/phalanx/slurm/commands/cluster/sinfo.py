@@ -172,7 +172,7 @@ def _rows(
     wanted: set[str] | None,
     letters: set[str],
 ) -> list[Row]:
-    """Return one row for each partition and each kind of its nodes: nodes are apart where a column would differ."""
+    """Return one row for each partition and each group of its nodes that are equal in all columns."""
     partitions = here.all
     if names := said.get("partition"):
         partitions = [one for one in partitions if one.name in names.split(",")]
@@ -354,7 +354,7 @@ def _ai(row: Row) -> str:
 
 
 def _json(here: site.Site, found: Sequence[Seen]) -> str:
-    """The nodes, by the names that Slurm's REST API of 22.05 has for what is known here."""
+    """Return the nodes as JSON, with the field names of Slurm's REST API of 22.05 for the known facts."""
     import msgspec
 
     rows = [

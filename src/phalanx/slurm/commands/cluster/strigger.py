@@ -1,8 +1,8 @@
-"""strigger: have a program run when a job ends or nears its limit, or when a node goes or comes back.
+"""strigger: run a program when a job ends or nears its limit, or when a node goes down or comes back.
 
-There is no daemon to do it: a process of whoever set the trigger watches from this machine, looking every few seconds,
-runs the program once, with what it is about as its argument, and ends. What is set stands in a directory of the user's
-on this machine: after a reboot of it there are no triggers.
+No daemon watches. Each trigger is a process of its user on this machine. The process checks every few seconds, runs the
+program once with the job or the nodes as its argument, and ends. Triggers are kept in a directory of the user on this
+machine, and are lost at a reboot.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _NONE = (
 
 
 class Trigger(msgspec.Struct, kw_only=True):
-    """`about`: a job's number, or nodes as they were written (`*`: any). `offset_s`: of --time, before the limit.
-    `pid`: of the process that watches."""
+    """`about`: a job's number, or the nodes as typed (`*`: any). `offset_s`: the time before the limit (--time). `pid`:
+    the id of the watching process."""
 
     id: int
     event: str

@@ -43,7 +43,7 @@ def run(words: Sequence[str]) -> int:
     api = Api.open()
     found = [job for job in jobs(api, asked.numbers, live=True) if job.live and asked.has(job)]
     status = 0
-    told = signal not in _ENDING or "verbose" in said  # of ending what is not there Slurm says nothing
+    told = signal not in _ENDING or "verbose" in said  # Slurm prints nothing when a job to end does not exist
     for gone in _missing(asked, jobs(api, asked.numbers, places=False)) if told and asked.ids else ():
         if "quiet" not in said:
             say(f"scancel: error: Kill job error on job id {gone}: Invalid job id specified")

@@ -41,7 +41,8 @@ class Line:
 
     @property
     def part(self) -> str:
-        """The priority as a part of the greatest, with eight digits, cut: what is behind its point counts here."""
+        """Return the priority as a fraction of the greatest possible one, with eight digits after the point, not
+        rounded."""
         found = 0.0 if self.job.held else total(self.factors, self.weights)
         return f"0.{int(found * 100_000_000 / MOST):08}"
 

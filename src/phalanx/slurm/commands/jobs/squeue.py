@@ -103,7 +103,7 @@ def _show(api: Api, said: Mapping[str, str | None]) -> int:
 
 
 def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
-    """Return whether it asks for one of these licences, and is in one of these reservations."""
+    """Return True if the job requests one of these licences and is in one of these reservations."""
     licences, reservations = said.get("licenses"), said.get("reservation")
     return (not licences or job.ask.licenses in licences.split(",")) and (
         not reservations or job.ask.reservation in reservations.split(",")

@@ -93,7 +93,8 @@ def _command(granted: Granted, said: Mapping[str, str | None], command: Sequence
 
 
 def _variables(granted: Granted, said: Mapping[str, str | None]) -> dict[str, str]:
-    """Of one component: those of a job; of several, those of each, and few of the whole (measured, 22.05)."""
+    """Return the variables of the allocation. A heterogeneous job has those of each component and a few of the whole
+    (measured, 22.05)."""
     place, groups = granted.place, granted.groups
     own = allocated(place.number, place.ask, granted.site.cluster, place.nodes, said)
     if not groups:

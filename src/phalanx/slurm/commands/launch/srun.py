@@ -92,7 +92,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _notice(said: dict[str, str | None]) -> None:
-    """Say what Slurm says of options that it cannot carry out as they are, and leave these out. Raises Usage."""
+    """Print Slurm's notice about options that it must ignore, and remove these options. Raises Usage."""
     if "threads-per-core" in said:
         say("srun: cluster configuration lacks support for cpu binding")
     if (said.get("signal") or "").upper().startswith(("B:", "R:", "RB:", "BR:")):
@@ -104,7 +104,7 @@ def _notice(said: dict[str, str | None]) -> None:
     try:
         most = amounts.read_range(said.get("nodes") or "")[1]
     except amounts.AmountError:
-        return  # said where it is read
+        return  # the parser of the value reports the error
     if len(wanted := expand(said.get("nodelist") or "")) > most:
         say(
             "srun: error: Required nodelist includes more nodes than permitted by max-node count "
@@ -239,7 +239,7 @@ def _fit_nodes(said: dict[str, str | None]) -> None:
     try:
         tasks, (least, _) = int(said.get("ntasks") or 0), amounts.read_range(said.get("nodes") or "1")
     except (ValueError, amounts.AmountError):
-        return  # said where they are read
+        return  # the parsers of the values report errors
     if 0 < tasks < least:
         say(f"srun: Warning: can't run {tasks} processes on {least} nodes, setting nnodes to {tasks}")
         said["nodes"] = str(tasks)
@@ -290,7 +290,7 @@ class _Part:
 def _of_groups(
     parts: Sequence[tuple[dict[str, str | None], list[str]]], around: Mapping[str, str], job: str
 ) -> list[_Part]:
-    """Return what runs on which component: that of --het-group, else each part on the one in its place."""
+    """Return the component that each part runs on: the one of --het-group, or else the one at the same position."""
     first, size = int(around.get("SLURM_JOB_ID_HET_GROUP_0") or job), int(around.get("SLURM_HET_SIZE") or 1)
     api, found = Api.open(), list[_Part]()
     for at, (said, command) in enumerate(parts):
@@ -526,7 +526,7 @@ def _outputs(
 def _streams(
     said: Said, around: Mapping[str, str], job: str, number: int
 ) -> Callable[[int], tuple[str | None, tuple[str, bool] | None, tuple[str, bool] | None]]:
-    """The same for a daemon. Files that several tasks write are emptied here, once."""
+    """Return the same streams for a daemon. Files that several tasks write are truncated here, once."""
     named, emptied = _named(around, job, number), set[str]()
     folder = said.get("chdir") or os.getcwd()
 

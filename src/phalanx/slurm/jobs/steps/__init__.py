@@ -1,12 +1,12 @@
-"""Steps within an allocation: what of it is free, and their tasks, here or on the pods of the allocation.
+"""Steps within an allocation: the free resources of the allocation, and the tasks, on this pod or on other pods.
 
-booking     which step has which number, and which CPUs steps hold
-layout      which task runs on which node
-multi_prog  which program each task runs
-memory      whether the kernel ended a task for want of memory
-interrupts  what srun's signals do to its step
-report      what is said of tasks that went wrong
-records     what is known of each step afterwards
+booking     the numbers of steps, and the CPUs that steps hold
+layout      the node of each task
+multi_prog  the program of each task
+memory      detect tasks that the kernel killed because memory ran out
+interrupts  the effect of signals to srun on its step
+report      srun's messages about failed tasks
+records     the record of each step, for the ledger
 tasks       the processes of a step beside the script
 pods        steps on the pods of an allocation
 """

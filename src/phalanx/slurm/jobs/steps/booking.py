@@ -23,7 +23,7 @@ _AGAIN_S = 0.1
 
 
 class Busy(PhalanxError):
-    """Other steps hold what is asked, and it was not to be waited for."""
+    """Other steps hold the requested CPUs, and the caller does not wait."""
 
 
 class _Book(msgspec.Struct):
@@ -35,7 +35,7 @@ class _Book(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Of one job. `cpus`: those of its allocation."""
+    """The steps of one job. `cpus`: the CPUs of its allocation."""
 
     folder: Path
     cpus: int
@@ -58,8 +58,8 @@ class Steps:
             cls.of(job, 1).folder.unlink()
 
     def begin(self, cpus: int, wait_s: float | None) -> int:
-        """The number of a step that holds so many CPUs until `end`. Waits while others hold them, `wait_s` at most
-        (None: as long as it takes). Raises Busy."""
+        """Return the number of a new step that holds `cpus` CPUs until `end`. Wait at most `wait_s` for other steps to
+        release them (None: without limit). Raises Busy."""
         until_s = None if wait_s is None else time.monotonic() + wait_s
         while True:
             with self._book() as book:
@@ -72,7 +72,7 @@ class Steps:
             time.sleep(_AGAIN_S)
 
     def reach(self, number: int) -> None:
-        """Give the next step a number after this one, which was taken elsewhere."""
+        """Give the next step a higher number than this one, which another process has used."""
         with self._book() as book:
             book.next = max(book.next, number + 1)
 

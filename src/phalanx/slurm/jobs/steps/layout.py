@@ -18,7 +18,7 @@ def block(counts: Sequence[int]) -> list[list[int]]:
 
 
 def cyclic(counts: Sequence[int]) -> list[list[int]]:
-    """Return one on each node in turn, while it has room."""
+    """Distribute tasks over the nodes in turn, at most `counts` on each."""
     found: list[list[int]] = [[] for _ in counts]
     task = 0
     while task < sum(counts):
@@ -38,7 +38,7 @@ def variables(
     cpus_per_task: str | None,
     distribution: str | None = None,
 ) -> dict[str, str]:
-    """Return what all tasks of a step see. `distribution`: what was asked for, if anything was."""
+    """Return the variables of all tasks of a step. `distribution`: the requested distribution, if any."""
     counts, total = per_node([len(some) for some in tasks]), str(sum(len(some) for some in tasks))
     spread = distribution or ("cyclic" if int(total) <= len(nodes) else "block")
     listed = compress(nodes, ordered=True)
@@ -56,7 +56,7 @@ def variables(
 
 
 def of_node(index: int, node: str, tasks: Sequence[int], cpus: int) -> dict[str, str]:
-    """Return what the tasks of one node see besides."""
+    """Return the further variables of the tasks on one node."""
     return {
         "SLURMD_NODENAME": node, "SLURM_NODEID": str(index), "SLURM_GTIDS": ",".join(map(str, tasks)),
         "SLURM_CPUS_ON_NODE": str(cpus), "SLURM_TOPOLOGY_ADDR": node, "SLURM_TOPOLOGY_ADDR_PATTERN": "node",

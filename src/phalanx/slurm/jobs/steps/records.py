@@ -1,7 +1,7 @@
-"""What is known of each step of a job: an annotation of its Job for each, which the ledger keeps.
+"""Record each step of a job in an annotation of its Job, from which the ledger reads it.
 
-One annotation a step, so that steps that begin and end at the same time do not overwrite each other. A job with very
-many steps has its first ones recorded only: each is a call to the API server.
+Each step has its own annotation, so that concurrent steps do not overwrite each other. A job with very many steps has
+only its first ones recorded, because each record is a call to the API server.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     end_s: Moment | None = None
     code: Amount = 0
     signal: Amount = 0
-    cancelled: str = ""  # by whom (uid)
+    cancelled: str = ""  # the uid of the user who cancelled the step
     cpu_s: Moment | None = None
     peak_kib: Amount | None = None
     line: str = ""
-    components: tuple[int, ...] = (0,)  # of a heterogeneous job, those that it runs on
+    components: tuple[int, ...] = (0,)  # the components of a heterogeneous job that the step runs on
 
     @property
     def state(self) -> str:
@@ -73,9 +73,9 @@ def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
 
 
 def claim(api: Api | None, path: str, least: int, record: StepRecord) -> int:
-    """Write that a step begins; return its number: `least`, or the next that is free, since steps begin in the job's
-    pods and outside of them, where they are counted apart. Nobody else can take it (the object's resourceVersion).
-    What cannot be written is not recorded: a step does not fail for it."""
+    """Record the begin of a step, and return its number: `least`, or the next free number, because steps may begin both
+    in the job's pods and outside of them. The object's resourceVersion protects the number from concurrent writers. If
+    the write fails, the step goes on without a record."""
     number = least
     while api is not None and number < FIRST_UNRECORDED:
         try:
@@ -98,7 +98,8 @@ def _patch(api: Api, path: str, number: int, record: StepRecord, **meta: str) ->
 
 
 def write(api: Api | None, path: str, number: int, record: StepRecord) -> None:
-    """`path`: of the Job. What cannot be written is not recorded: a step does not fail for it."""
+    """Write the record of a step. `path`: the URL path of the Job. If the write fails, the step goes on without a
+    record."""
     if api is None or number >= FIRST_UNRECORDED:
         return
     with suppress(PhalanxError):

@@ -1,4 +1,4 @@
-"""What srun says of tasks that went wrong: tasks of one node that end alike within a moment are one line."""
+"""srun's messages about failed tasks. Tasks of one node that end in the same way within a moment share one line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Report:
         return kill
 
     def finish(self) -> None:
-        """Say what is not said yet."""
+        """Print the messages that are still collected."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             for (node, code), tasks in waiting.items():

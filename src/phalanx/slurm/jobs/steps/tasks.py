@@ -1,7 +1,7 @@
-"""The tasks of a step: processes with the variables that tell them apart, their output labelled if that is wished.
+"""The tasks of a step: processes with their own variables, whose output is labelled on request.
 
-Output that is neither labelled nor goes to files is the caller's own: nothing stands between a task and the terminal.
-What comes in at the caller's standard input goes to all tasks; a task alone has that very input.
+Output without labels and files goes directly to the caller's streams, for example a terminal. Standard input of the
+caller is copied to all tasks; a single task inherits it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _PIECE = 65536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """`command`, `of_task`: the program and the variables of each task. `name`: of the step, `12.0`.
-    `source`: task -> file for standard input; `outputs`: files for standard output and error; None: the caller's.
-    `kill_s`: tasks that are left so long after the first has ended are killed; None: never. `kill_on_bad_exit`: one
-    that fails takes the others along."""
+    """`command`, `of_task`: the program and the variables of each task. `name`: the name of the step, `12.0`. `source`:
+    task -> the file for standard input; `outputs`: the files for standard output and error; None: the caller's streams.
+    `kill_s`: the time after the end of the first task at which the others are killed; None: never. `kill_on_bad_exit`:
+    True if a failed task ends all others."""
 
     command: Callable[[int], Sequence[str]]
     environment: Mapping[str, str]
@@ -174,7 +174,7 @@ def _become(
 
 
 def _wait(step: Step, started: _Run, report: Report) -> None:
-    """Until all have ended; what of them went wrong is told."""
+    """Wait until all tasks have ended, and report the failed ones."""
     first_s: float | None = None
     memory = Memory()
     while started.pids:

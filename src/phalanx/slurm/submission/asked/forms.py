@@ -213,7 +213,7 @@ FORMS: dict[str, Form] = {
     "wait-all-nodes": _wait_all_nodes,
 }  # fmt: skip
 
-# What all three commands know, and what of it changes nothing here.
+# Options of all three commands that have no effect here.
 HINTS = (
     "acctg-freq= bb= bbf= cluster-constraint= clusters,M= container= core-spec,S= cores-per-socket= cpu-freq= "
     "cpus-per-gpu= delay-boot= distribution,m= extra-node-info,B= gpu-bind= gpu-freq= gpus-per-socket= gres-flags= "
@@ -256,8 +256,8 @@ def read_files(command: str, said: dict[str, str | None]) -> None:
 
 
 def shown(said: Said) -> dict[str, str]:
-    """Return what `scontrol show job` shows of these options, by its names; `sockets`, `cores` and `threads`: what a
-    node has at least."""
+    """Return the fields that `scontrol show job` prints for these options; `sockets`, `cores` and `threads`: the least
+    numbers of a node."""
     found = dict(zip(("sockets", "cores", "threads"), _least(said.get("extra-node-info") or ""), strict=False))
     match said.get("hint"):
         case "compute_bound" | "nomultithread":

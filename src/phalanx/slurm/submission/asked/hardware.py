@@ -18,10 +18,9 @@ _COUNT = re.compile(r"\*\d+$")
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest node of the partition, and how many there are: CPUs, MiB, GPUs. `names` and `features`: of all
-    nodes; none: they are not known. `each`: the partition's nodes, where they are known,
-    and `every` those of the cluster.
-    `disk_mib`: the largest TmpDisk, where slurm.conf describes the nodes."""
+    """The size of the partition's largest node (CPUs, MiB, GPUs), and the number of nodes. `names`, `features`: those
+    of all nodes; empty if unknown. `each`: the nodes of the partition if known; `every`: the nodes of the cluster.
+    `disk_mib`: the largest TmpDisk, if slurm.conf describes the nodes."""
 
     names: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
@@ -80,7 +79,7 @@ def require_fit(ask: Ask, hardware: Hardware) -> None:
 
 
 def _has_shape(ask: Ask, hardware: Hardware) -> bool:
-    """Return whether a node has so many sockets, cores of each and threads of each core."""
+    """Return True if a node has the requested sockets, cores per socket and threads per core."""
     asked = (ask.shown.get("sockets", ""), ask.shown.get("cores", ""), ask.shown.get("threads", ""))
     if not any(asked):
         return True

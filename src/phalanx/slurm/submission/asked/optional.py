@@ -63,7 +63,7 @@ def _frequency_s(text: str) -> bool:
 
 
 def _mail(said: Options, site: Site, user: str) -> tuple[str, str]:
-    """When, as scontrol shows it, and to whom."""
+    """Return the mail events in scontrol's notation, and the recipient."""
     words = [one for one in (said.get("mail-type") or "").upper().split(",") if one]
     if any(one not in (*_MAIL, "ALL", "NONE") for one in words):
         raise Usage("sbatch: error: Invalid --mail-type specification", 255)

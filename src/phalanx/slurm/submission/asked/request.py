@@ -44,7 +44,7 @@ Options = Mapping[str, str | None]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """`array` None: one job. `environment`: of the script, without what each job adds."""
+    """`array`: None for a single job. `environment`: the variables of the script, without those that each job adds."""
 
     ask: Ask
     array: Array | None
@@ -53,7 +53,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def request(said: Options, site: Site, hardware: Hardware, script: str | None, args: list[str], line: str) -> Request:
-    """`hardware`: of the partitions that `partitions` returns. Raises Usage."""
+    """Return the request of a command line. `hardware`: the hardware of the partitions that `partitions` returns.
+    Raises Usage."""
     named = partitions(said, site)
     partition = named[0]
     now_s = time.time()
@@ -178,7 +179,7 @@ def _limit(said: Options, partition: Partition) -> int | None:
 
 
 def _warning(said: Options) -> str:
-    """`10 90 batch`: the signal, how many seconds before the time limit, and to whom."""
+    """Return `10 90 batch`: the signal, the seconds before the time limit, and the recipient."""
     text = said.get("signal")
     if text is None:
         return ""
@@ -246,7 +247,7 @@ def _check(
     if open_ones and len(named) > 1:
         ask.partition, ask.usable = open_ones[0].name, [one.name for one in open_ones]
     if not open_ones:
-        ask.hold = reasons[-1]  # that of the partition that was looked at last
+        ask.hold = reasons[-1]  # the reason of the last partition
     elif not ask.hold:
         require_fit(ask, hardware)
 
@@ -263,7 +264,7 @@ def _files(ask: Ask, said: Options, array: bool) -> None:
 
 
 def exported(said: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what of the caller's environment the job sees: --export=ALL, NONE, or names and NAME=VALUE."""
+    """Return the caller's variables that the job gets: --export=ALL, NONE, or names and NAME=VALUE."""
     words = (said or "ALL").split(",")
     found: dict[str, str] = {}
     if "ALL" in words:

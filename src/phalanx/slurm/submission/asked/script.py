@@ -10,7 +10,7 @@ from pathlib import Path
 
 from phalanx.slurm.options import Usage
 
-_MOST_BYTES = 120_000  # of one environment variable, in which it travels
+_MOST_BYTES = 120_000  # the limit of one environment variable, which carries the script
 _NO_SCRIPT = (
     "sbatch: error: This does not look like a batch script.  The first\n"
     "sbatch: error: line must start with #! followed by the path to an interpreter.\n"

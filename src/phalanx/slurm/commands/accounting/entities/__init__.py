@@ -1,9 +1,9 @@
-"""What sacctmgr adds, changes and deletes.
+"""The entities that sacctmgr adds, changes and deletes.
 
-words         names and values as they are typed; who may change what
+words         parse names and values, and check the user's right to change an entity
 accounts      accounts of the tree
 associations  users in accounts
 wckeys        keys that users may name with --wckey
-users         users, and those that coordinate accounts
+users         users and the coordinators of accounts
 qos           QOS
 """

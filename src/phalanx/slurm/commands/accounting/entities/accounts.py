@@ -94,8 +94,8 @@ def modify(api: Api, here: Site, change: dict[str, str], names: list[str]) -> in
 
 
 def _require_above(here: Site, names: list[str], change: dict[str, str]) -> None:
-    """Of accounts below his a coordinator changes shares, limits and the account above, which must be one of his; of
-    his own he changes its users alone. Raises Usage."""
+    """Check a coordinator's change of accounts. Below his own account he may change shares, limits and the parent,
+    which must be one of his accounts. Of his own account he may change the users only. Raises Usage."""
     parent = change.get("parent", "root").lower()
     if parent != "root" and parent not in here.accounts:
         raise Usage(f" Parent Account {parent} doesn't exist.")

@@ -37,5 +37,5 @@ def change_association(here: Site, one: Association, change: Mapping[str, str]) 
 
 
 def make_default(theirs: list[Association], account: str) -> None:
-    """That of this account is his default."""
+    """Make the association with this account the user's default."""
     theirs.sort(key=lambda one: one.account != account)

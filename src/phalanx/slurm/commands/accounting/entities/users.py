@@ -134,7 +134,8 @@ def modify(api: Api, here: Site, change: dict[str, str], which: dict[str, str], 
 
 
 def _require_administrator(here: Site, names: list[str]) -> None:
-    """Levels are given by administrators. Raises Usage, with the words that Slurm has for each who may not."""
+    """Check that the caller is an administrator, because only administrators may set admin levels. Raises Usage with
+    Slurm's text for the caller's level."""
     user = pwd.getpwuid(os.getuid()).pw_name
     if os.getuid() == 0 or here.admins.get(user) == "Administrator":
         return
@@ -154,7 +155,7 @@ def delete(api: Api, here: Site, names: list[str], accounts: list[str]) -> int:
         for one in here.users.get(user, ())
         if not accounts or one.account in accounts
     ]
-    # Who has a level is a user too, though his accounts be deleted: it must not outlive him.
+    # A user with an admin level exists also without accounts: the level must be deleted with the user.
     known = [user for user in names if user in here.users or user in here.admins]
     if not known or (accounts and not gone):
         print(NOTHING_DELETED)

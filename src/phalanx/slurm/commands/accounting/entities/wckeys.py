@@ -9,7 +9,7 @@ from phalanx.slurm.commands.accounting.entities.words import NOTHING_DELETED, re
 
 
 def add(api: Api, here: Site, names: list[str], keys: list[str]) -> int:
-    """Users may name these with --wckey; where anybody has some, who has not may name none."""
+    """Allow users to name these keys with --wckey. Once any user has keys, users without keys may name none."""
     fresh = [(user, key) for user in names for key in keys if key not in here.wckeys.get(user, ())]
     if not fresh:
         print(" Nothing new added.")

@@ -1,4 +1,4 @@
-"""Names and values as they are typed after a verb of sacctmgr, and who may change what they name."""
+"""Parse the names and values after a verb of sacctmgr, and check who may change the named entities."""
 
 from __future__ import annotations
 

@@ -20,5 +20,5 @@ def named(api: Api, text: str) -> list[Job]:
     found = [job for job in jobs(api, asked.numbers) if asked.has(job)]
     if not found:
         raise Usage(f"Invalid job id specified for job {text}")
-    # Tasks of an array in their order: who is told first of a higher throttle starts first.
+    # Sort the tasks of an array by index, because the task that gets a higher throttle first starts first.
     return sorted(found, key=lambda job: (job.base, -1 if job.ask.task is None else job.ask.task))

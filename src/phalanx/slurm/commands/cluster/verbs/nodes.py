@@ -26,8 +26,8 @@ _PARTITION_STATES = ("UP", "DOWN", "DRAIN", "INACTIVE")
 
 
 def reboot(words: Sequence[str]) -> int:
-    """Drain these nodes: whoever reboots them finds them empty, and `state=resume` ends it. `nextstate=` and ASAP are
-    taken; a node is not resumed by itself, for nobody here knows that it came back."""
+    """Drain these nodes, so that an administrator can reboot them empty; `state=resume` ends the drain. `nextstate=`
+    and ASAP are accepted. A node is not resumed by itself, because nothing here detects its reboot."""
     said = {name.lower(): value for name, _, value in (word.partition("=") for word in words) if value}
     names = [word for word in words if "=" not in word and word.upper() != "ASAP"]
     if not names:
@@ -45,8 +45,8 @@ _NODE_STATES = ("DRAIN", "RESUME", "UNDRAIN", "DOWN", "IDLE", "FAIL", "")
 
 
 def update_node(text: str, said: dict[str, str]) -> int:
-    """State=DRAIN or DOWN with a Reason, State=RESUME, UNDRAIN or IDLE, and Reason. What runs on a node that goes down
-    waits again."""
+    """Set State=DRAIN or DOWN with a Reason, State=RESUME, UNDRAIN or IDLE, or a Reason. Jobs on a node that goes down
+    are requeued."""
     state, reason = said.pop("state", "").upper(), said.pop("reason", "")
     if said:
         raise Usage(f"scontrol: error: of a node only State and Reason can be changed here, not {next(iter(said))}")

@@ -94,7 +94,7 @@ def _show_jobs(text: str, oneline: bool, details: bool) -> int:
 
 
 def _all(api: Api, asked: Chosen) -> list[Job]:
-    """Return those that exist, and those that ended lately."""
+    """Return the jobs that exist, and jobs that ended recently."""
     from phalanx.slurm.jobs.ended import ended
 
     found = [job for job in jobs(api, asked.numbers) if asked.has(job)]

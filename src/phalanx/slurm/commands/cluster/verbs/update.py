@@ -83,7 +83,7 @@ def _update_job(text: str, said: dict[str, str]) -> int:
 
 
 def _change(api: Api, job: Job, ask: Ask, said: dict[str, str]) -> dependency.Needs | None:
-    """Into `ask`; the new dependencies, if they are others. Raises Usage, DependencyError."""
+    """Apply the changes to `ask`, and return the new dependencies if they changed. Raises Usage, DependencyError."""
     needs = None
     for name, value in said.items():
         match name:

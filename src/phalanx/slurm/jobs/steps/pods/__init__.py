@@ -1,9 +1,9 @@
 """Steps on the pods of an allocation, each of which has a daemon.
 
-channel   a connection whose both ends know the job's key
-told      where the pods of a job are, told by themselves
+channel   a connection between two processes that have the job's key
+told      the addresses of a job's pods, which the pods publish
 tunnel    a connection to a pod's daemon through the API server
-place     where the pods of an allocation are
+place     find the pods of an allocation
 nodelist  the names of a job's nodes, for its launcher
 follower  a component that ends with the first one
 stepd     the daemon of a pod

@@ -1,14 +1,15 @@
-"""Slurm's commands and the step daemon in one directory, with an interpreter that needs nothing of where it runs.
+"""Put Slurm's commands and the step daemon into one directory, with an interpreter that depends on nothing outside of
+it.
 
-An init container with the image of Phalanx makes it in a volume that a job's container shares, so that images without
-Python, or with another C library, have `srun`: the interpreter is started by the loader that it was linked for, on
-the libraries that this process has mapped.
+An init container with the image of Phalanx creates it in a volume that it shares with the job's container. So images
+without Python, or with another C library, have `srun`. The interpreter is started by its own loader, with the libraries
+that this process has mapped.
 
     DIRECTORY/bin     the commands, for the PATH of the script
     DIRECTORY/python  the interpreter, for the launcher
     DIRECTORY/home    its program and modules
     DIRECTORY/lib     its loader and libraries
-    DIRECTORY/.phalanx-bundle  says that these are ours, to be replaced by the next try
+    DIRECTORY/.phalanx-bundle  marks these files as Phalanx's, so that a later run may replace them
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ from phalanx.errors import PhalanxError
 
 _VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _PACKAGES = ("msgspec", "httptools", "yaml", "phalanx/client", "phalanx/slurm")
-_LOADED = ("ssl", "hashlib", "ctypes", *(name for name in _PACKAGES if "/" not in name))  # whose libraries go along
+# Copied with their libraries.
+_LOADED = ("ssl", "hashlib", "ctypes", *(name for name in _PACKAGES if "/" not in name))
 _PARTS, _OURS = ("bin", "home", "lib", "python"), ".phalanx-bundle"
 _UNUSED = ("test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "config-*")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.a", *_UNUSED)
 
 
 def bundle(where: Path, commands: Iterable[str]) -> None:
-    """`where` is the place at which it will be used, as its programs name it; what an earlier try left there goes.
-    Raises OSError; PhalanxError: something of another's is there."""
+    """Create the bundle at `where`, the path under which its programs will run. The files of an earlier run are
+    removed. Raises OSError, and PhalanxError if the directory contains other files."""
     try:
         _make(where, commands)
     except shutil.Error as error:  # has all files that could not be copied, thousands where a disk is full
@@ -52,7 +54,7 @@ def _make(where: Path, commands: Iterable[str]) -> None:
     _packages(modules / "site-packages")
     python = shlex.join((f"{where}/lib/{loader}", "--library-path", f"{where}/lib", f"{home}/bin/{_VERSION}"))
     _program(where / "python", f'#!/bin/sh\nexec {python} "$@"\n')
-    # What these start in turn is to be started so, too.
+    # Programs that these start must use the same interpreter.
     own = f"import sys\nsys.executable = {str(where / 'python')!r}\n"
     for name in commands:
         _program(home / "commands" / name, f"{own}from phalanx.slurm.main import leave\nleave({name!r})\n")
@@ -60,7 +62,7 @@ def _make(where: Path, commands: Iterable[str]) -> None:
 
 
 def _make_room(where: Path) -> None:
-    """Take away what was made here before, and nothing else: `bin` and `lib` may be a user's, or the machine's."""
+    """Remove the files of an earlier run, and no others: `bin` and `lib` may belong to a user, or to the machine."""
     if any(sign in str(where) for sign in ":;\n"):
         raise PhalanxError(f"{str(where)!r}: the loader divides its paths at : and ;. Name another directory.")
     there = [part for part in (where / part for part in _PARTS) if part.is_symlink() or part.exists()]
@@ -70,7 +72,7 @@ def _make_room(where: Path) -> None:
             "Nothing was changed. Name an empty directory."
         )
     where.mkdir(parents=True, exist_ok=True)
-    (where / _OURS).touch()  # first, so that a try that was cut short is known as ours
+    (where / _OURS).touch()  # first, so that an interrupted run is recognized
     for part in there:
         if part.is_symlink() or part.is_file():
             part.unlink()

@@ -1,8 +1,8 @@
 """A connection between srun and a node's step daemon: both prove that they know the job's key, then send frames.
 
-A frame is a letter, a length and content. Nothing of it is trusted before the proof: each side answers the other's
-nonce with an HMAC-SHA256 under the key (RFC 2104), which stands in the job's Secret. What follows is not encrypted, as
-between the pods of most clusters. Few imports: a daemon starts with every job.
+A frame is a letter, a length and content. No frame is trusted before the proof: each side answers the other's nonce
+with an HMAC-SHA256 under the key in the job's Secret (RFC 2104). The frames are not encrypted, like other traffic
+between pods in most clusters. The module imports little, because a daemon starts with every job.
 """
 
 from __future__ import annotations
@@ -84,5 +84,5 @@ class Channel:
 
 
 def _proof(key: str, server: bool, nonce: bytes) -> bytes:
-    """Each side's own, so that none can be sent back to whom it came from."""
+    """Return the proof of one side. The two sides differ, so that a proof cannot be sent back to its sender."""
     return hmac.digest(key.encode(), (b"server" if server else b"client") + nonce, "sha256")

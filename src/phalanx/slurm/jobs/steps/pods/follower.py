@@ -1,7 +1,7 @@
-"""The end of a component of a heterogeneous job: it ends with the first one, which runs the script.
+"""End a component of a heterogeneous job when the first component, which runs the script, has ended.
 
-A connection to the first component's daemon says when to look; whether it has ended its Job says. So a daemon that is
-not there yet, or has died alone, ends nothing.
+The end of a connection to the first component's daemon triggers a check of the first component's Job. So a daemon that
+has not started yet, or that died alone, ends no component.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def follow(first: int, end: Callable[[int], None]) -> None:
             with suppress(OSError):
                 link.receive()  # nothing comes: it breaks when that pod is gone
             link.close()
-        time.sleep(_AGAIN_S)  # the pod that it follows is not there yet, or restarts
+        time.sleep(_AGAIN_S)  # the followed pod has not started yet, or restarts
 
 
 def _over(api: Api, number: int) -> bool:

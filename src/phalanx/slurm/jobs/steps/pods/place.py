@@ -62,7 +62,7 @@ class Allocation:
 
 
 class Gone(PhalanxError):
-    """There is no such job, or it is over."""
+    """The job does not exist, or has ended."""
 
 
 def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:

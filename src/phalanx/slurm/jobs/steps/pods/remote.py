@@ -29,8 +29,9 @@ _TASK = struct.Struct("!I")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteStep:
-    """`tasks`: those of each pod (by its index in the allocation) -> the variables of each task. `command`: of a task.
-    `streams`: of a task: file of standard input, (file, append) of output and error; None: here."""
+    """`tasks`: pod (by its index in the allocation) -> the variables of each of its tasks. `command`: the command of a
+    task. `streams`: returns, for a task, the file of standard input and (file, append) of output and error; None means
+    the stream of srun."""
 
     name: str
     indexes: Sequence[int]

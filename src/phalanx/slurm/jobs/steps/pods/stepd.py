@@ -1,12 +1,12 @@
 """The step daemon of one pod of a job: starts tasks of steps for srun, and passes signals to the batch script.
 
     python -m phalanx.slurm.jobs.steps.pods.stepd batch  beside a batch script, started by its launcher
-    python -m phalanx.slurm.jobs.steps.pods.stepd hold   the pod holds a part of an allocation, until it is told to end
+    python -m phalanx.slurm.jobs.steps.pods.stepd hold   holds a part of an allocation until that ends
 
-It listens at the pod's own address and speaks with those who know the job's key (`channel`); both are in its
-environment. What a step's tasks write is sent on as it comes. A step whose srun has gone is ended. An allocation
-that a salloc or srun holds open ends with that connection; and where none comes to hold it, since that was killed
-before its job began, after `HELD_WITHIN_S`.
+It listens on the pod's address and accepts clients that have the job's key (`channel`); address and key are in its
+environment. The output of tasks is forwarded at once. A step whose srun has disconnected is ended. An allocation of a
+salloc or srun ends with that command's connection. If no such connection comes within `HELD_WITHIN_S`, the allocation
+ends as well, because the command was killed before its job began.
 """
 
 from __future__ import annotations
@@ -170,7 +170,8 @@ class _Daemon:
                         os.kill(task, number)
 
     def _to_script(self, number: int, *, all_of_it: bool) -> None:
-        """To the launcher's children, without this process; with `all_of_it` to theirs too."""
+        """Send the signal to the launcher's children except this process; with `all_of_it`, to all their descendants
+        too."""
         assert self._launcher is not None
         waiting = [pid for pid in _children(self._launcher) if pid != os.getpid()]
         while waiting:
@@ -193,7 +194,7 @@ def _below(pid: int) -> list[int]:
 
 
 def _name(pid: int) -> str:
-    """Of the program that the process runs, or of the script that its interpreter does."""
+    """Return the name of the process's program, or of the script that an interpreter runs."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().split(b"\0")

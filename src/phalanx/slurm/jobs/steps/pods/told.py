@@ -1,7 +1,7 @@
-"""Where the pods of a job are, told by themselves: an annotation of the Job for each, for who may not read pods.
+"""The addresses of a job's pods, for programs that may not read pods: each pod writes one annotation on the Job.
 
-A job that starts again has other pods, and what the former ones told is still there: each entry has the moment at which
-the Job was started (its status has that), and counts for that start only.
+A restarted job has new pods, while the annotations of the old pods still exist. So each entry has the start time of the
+Job (from its status), and is valid for that start only.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def main() -> int:
             if time.monotonic() > until_s:
                 sys.stderr.write(f"the step daemon does not listen: {error}\n")
                 return 1
-            time.sleep(_AGAIN_S)  # it starts with the script, and nothing tells when it is there
+            time.sleep(_AGAIN_S)  # the daemon starts with the script, and sends no signal when it listens
     with connection:
         threading.Thread(target=_send, args=(connection,), daemon=True).start()
         with suppress(OSError):

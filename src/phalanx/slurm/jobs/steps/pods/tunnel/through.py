@@ -1,9 +1,9 @@
-"""A connection to the step daemon of a pod through the API server, where its address cannot be reached: from outside
-of a cluster, or where network policies keep pods apart.
+"""Connect to the step daemon of a pod through the API server if the pod's address cannot be reached: from outside of a
+cluster, or because of network policies.
 
-`pods/exec` starts `pipe` in the pod, which passes bytes on to the daemon beside it; over a WebSocket (RFC 6455) in the
-subprotocol v4.channel.k8s.io the API server passes them on to here, encrypted. Whoever uses the connection gets an
-ordinary socket, whose other end a thread with an event loop of its own serves.
+`pods/exec` starts `pipe` in the pod, which forwards bytes to the daemon of the pod. The API server forwards them
+encrypted over a WebSocket (RFC 6455) with the subprotocol v4.channel.k8s.io. The caller gets an ordinary socket; a
+thread with its own event loop serves the socket's other end.
 """
 
 from __future__ import annotations
