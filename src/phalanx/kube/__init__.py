@@ -1,14 +1,14 @@
-"""Phalanx on a Kubernetes API: what happens there is told to the scheduler, and what it decides is carried out there.
+"""Run the scheduler on a Kubernetes API: changes of objects become events, and decisions become writes.
 
-Rooms, lowest first; a room imports only those listed before it:
+Parts, lowest first; a part imports only parts that are listed before it:
 
-    read/       Kubernetes objects as values: pods, Jobs, nodes, queues, and every label and annotation that we know
-    capacity/   what is left on nodes and in the ResourceQuotas of namespaces
-    install/    what Phalanx brings to a cluster: definitions of its kinds, admission policies
+    read/       Kubernetes objects as values: pods, Jobs, nodes, queues, and every label and annotation
+    capacity/   the free amounts of nodes and of namespaces' ResourceQuotas
+    install/    install definitions of Phalanx's kinds and admission policies
     gang/       the life of one gang: its spec, its seats, the bind barrier, preemption, restart. No I/O
-    write/      writes to the API server: sent side by side, in order per object, never twice by mistake
+    write/      writes to the API server: concurrent, in order for each object, never repeated by mistake
     leader/     the Lease: one scheduler at a time, and the fence past which nothing is written
-    routing/    from changed objects to the gangs that they concern
-    status/     what others are told: the status of queues and PodGroups, past usage
+    routing/    map changed objects to the gangs that they belong to
+    status/     publish the status of queues and PodGroups, and past usage
     world       `World` of `phalanx.loop`: events in, plans out
 """

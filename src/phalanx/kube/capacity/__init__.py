@@ -1,11 +1,9 @@
-"""What is left of what the cluster has.
+"""The free capacity of the cluster. Parts:
 
-Rooms:
-
-    node_allocations    what every node is charged with: a second opinion right before a binding
-    foreign_pods        what pods hold that no gang is charged for
-    resource_quota      the ResourceQuotas of namespaces, and what counts against each
-    breaches            what was decided on is listed again when a decision broke a promise
-    node_parts          parts of nodes that are kept for some pods
-    dialect_watch       definitions of other schedulers, and what they say of a gang
+node_allocations    the usage of every node, checked again right before a binding
+foreign_pods        the usage of pods that belong to no gang
+resource_quota      the ResourceQuotas of namespaces, and the usage of each
+breaches            list objects again after a decision that overcommitted a node
+node_parts          reserved parts of nodes
+dialect_watch       definitions of other schedulers, and their settings for a gang
 """

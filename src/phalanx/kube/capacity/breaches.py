@@ -37,7 +37,7 @@ class BreachRelist:
         return self._doubtful
 
     async def settle(self, list_again: Callable[[], Awaitable[None]]) -> None:
-        """List again, if that is due. What cannot be listed is decided on as it is known."""
+        """List the objects again if that is due. Kinds that cannot be listed keep their last known state."""
         if not self._doubtful:
             return
         log.error("a decision broke a promise, so all is listed again before it is carried out")

@@ -1,8 +1,8 @@
-"""Definitions of other schedulers, by the dialects that are on: from their objects to queues of our tree.
+"""Translate definitions of other schedulers into queues of the tree, for the dialects that are enabled.
 
-A change marks its dialect; all definitions of a marked dialect are read anew, once for however many changes came, and
-the core is told what differs. Gangs that a dialect has a claim on are looked at again then. Nodes are smaller by the
-parts that definitions keep (`node_parts`), and pods may use these.
+A change marks its dialect. All definitions of a marked dialect are read again, once for all changes together, and the
+core gets events about the differences. Gangs that the dialect claims are then reconciled. Definitions may reserve parts
+of nodes (`node_parts`): these nodes become smaller, and pods may use the parts.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ log = logging.getLogger(__name__)
 _NOTHING: Mapping[str, str] = {}
 _NONE = Definitions()
 _KINDS = {"Pod": PODS, "Job": JOBS}
-DIALECT = "dialect"  # among the words of an object: whose they are; no label or annotation can say it
+DIALECT = "dialect"  # the key, among an object's settings, of the dialect's name; not a valid label or annotation
 
 
 class DialectWatch:
-    """The definitions of other schedulers, and what they say of gangs. `defined`: by dialect, its definitions as they
-    were last read. `claimed`: gang -> its dialect; of those that are `silent` nothing is answered. `written`:
-    annotations that we write. `objects`: the caches of a dialect's kinds, those that are served. `note`: called with
-    what of an object has no effect. `news`: called when somebody wrote an object that a dialect answers on, and that is
-    about no gang yet. `places_changed`: called when nodes have other labels of declared topologies, or other parts,
-    than before. `pods_changed`: called with changes of stand-ins, and of pods that may use other parts than before.
-    `tell`: hands events to the core: queues that gangs claim. `stand_ins`: by the uid of their objects."""
+    """The definitions of other schedulers, and their claims on gangs. `defined`: dialect -> its definitions, as last
+    read. `claimed`: gang -> its dialect. `silent`: gangs whose dialect gets no status. `written`: the annotations that
+    Phalanx writes. `objects`: the caches of a dialect's kinds that the API server serves. `note`: called with the
+    settings of an object that have no effect. `news`: called when a user writes an object that the dialect reports
+    status on and that belongs to no gang yet. `places_changed`: called when the labels of declared topologies, or the
+    parts, of nodes change. `pods_changed`: called with changes of stand-ins, and of pods that may use other parts than
+    before. `tell`: passes events about claimed queues to the core. `stand_ins`: object uid -> the stand-in."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class DialectWatch:
         self.kinds = tuple(dict.fromkeys(both))
 
     def on_change(self, change: Change) -> bool:
-        """Return whether it matters: a status that we wrote ourselves does not."""
+        """Return True if the change matters: a status that Phalanx wrote itself does not."""
         for name, dialect in self.dialects.items():
             if _is_answer(dialect, change):
                 self._on_answer(dialect, change)
@@ -128,7 +128,7 @@ class DialectWatch:
             self.tell_unused(dialect.name, change.kind, change.new)
 
     def tell_unused(self, dialect: str, kind: Kind, obj: Object | None) -> None:
-        """Say on the object what of it has no effect."""
+        """Emit an Event on the object about settings that have no effect."""
         for text in self.dialects[dialect].notes(kind.name, obj) if obj is not None else ():
             self._note(kind, obj or {}, text)
 
@@ -138,7 +138,7 @@ class DialectWatch:
         return bool(self._stale)
 
     def events(self) -> Iterable[Event]:
-        """Yield what differs since the last call; gangs that it may concern are marked."""
+        """Yield events about the differences since the last call, and mark the gangs that these may affect."""
         stale, self._stale = self._stale, {}
         for name in stale:
             if (defined := self._read(self.dialects[name])) is None:
@@ -171,8 +171,8 @@ class DialectWatch:
         return kept
 
     def _read(self, dialect: Dialect[Any]) -> Definitions | None:
-        """Return the definitions as they are now; None: they stay as they were. Whatever stands in one of them, neither
-        the others nor anybody else's jobs wait for it."""
+        """Read the current definitions; None if the old ones stay. An error in one definition affects neither the other
+        definitions nor other users' jobs."""
         there = ((kind, self._objects(kind)) for kind in dialect.definition_kinds)
         found = {kind: objects for kind, objects in there if objects is not None}
         defined: Definitions
@@ -206,8 +206,8 @@ class DialectWatch:
                 yield key, obj
 
     def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
-        """Return what the object says in words of a dialect, in ours, with the dialect's name. Of several whose words
-        it carries, the one that its scheduler's name is of counts, else the first."""
+        """Translate the object's settings of a dialect into Phalanx's options, and add the dialect's name. If the
+        object has settings of several dialects, the dialect of its scheduler name wins, or else the first."""
         found = {name: said for name, each in self.dialects.items() if (said := each.words(kind, meta, scheduler))}
         if not found:
             return _NOTHING
@@ -221,7 +221,7 @@ class DialectWatch:
         return {**found[name], DIALECT: name}
 
     def claim(self, said: Said) -> Claim | None:
-        """Return what the definitions of a dialect say of a gang; None: it is of none."""
+        """Return the claim of a dialect's definitions on a gang; None if no dialect claims the gang."""
         if not (DIALECT in said.options or "/" in said.queue or self._queues.of_dialect(said.queue)):
             return None  # nothing of it is a dialect's
         names = (said.options[DIALECT],) if DIALECT in said.options else tuple(self.dialects)
@@ -239,7 +239,7 @@ class DialectWatch:
         return None
 
     def _other_pods(self, dialect: str, before: Definitions, now: Definitions) -> Iterable[Change]:
-        """Yield what changes of the pods when these definitions take the place of those before."""
+        """Yield the changes of pods when these definitions replace the earlier ones."""
         old, new = ({str(one.pod["metadata"]["uid"]): one for one in each.stand_ins} for each in (before, now))
         for uid in old | new:
             if old.get(uid) != new.get(uid):
@@ -286,8 +286,8 @@ class DialectWatch:
         return found
 
     def placed(self, uid: str, node: str) -> tuple[StandIn, Object] | None:
-        """Return the object that a stand-in stands for, and its status once that has room on a node; None: it is
-        none."""
+        """Return the object that the stand-in represents, with its status once the stand-in is placed on a node; None
+        if the uid is no stand-in's."""
         if uid not in self.stand_ins:
             return None
         name, stand_in = self.stand_ins[uid]
@@ -309,7 +309,7 @@ class DialectWatch:
         if not found and zones is node.zones and devices == node.devices:
             return node
         has = dict(node.allocatable)
-        if devices != node.devices:  # who lists them need not count them
+        if devices != node.devices:  # a node that lists its devices need not state their number
             has = {**Counter(device.resource for device in devices), **has}
         said = tuple(sorted({**dict(node.labels), **found}.items()))
         return replace(node, labels=said, zones=zones, devices=devices, allocatable=amounts(has))

@@ -1,4 +1,4 @@
-"""What pods hold that no gang of ours is charged for: pods of others, and what a resized pod of ours costs beyond."""
+"""Track the usage that no gang is charged for: pods of other schedulers, and the increase of Phalanx's resized pods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from phalanx.model.pod import Amounts, amounts
 
 
 class ForeignPods:
-    """`pods`: those that exist, by uid. `excess`: what of a pod the core does not charge through a gang; None: all."""
+    """`pods`: the existing pods, by uid. `excess`: returns the part of a pod's usage that the core does not charge to a
+    gang; None: all of it."""
 
     def __init__(self, pods: Mapping[str, Pod], excess: Callable[[Pod], Amounts | None]) -> None:
         self._pods, self._excess = pods, excess
@@ -45,8 +46,8 @@ class ForeignPods:
 
 
 def _occupying(pod: Pod) -> Occupied:
-    """Return what a pod that is not ours holds, and what others see of it. A device of which it was given a part counts
-    as a whole one: what the part is, its own scheduler knows."""
+    """Return the usage of a foreign pod, and its labels. A device of which the pod has a part counts as a whole,
+    because only the pod's own scheduler knows the part."""
     shape, held, devices = pod.shape, dict(pod.requests), pod.devices if pod.ours else ()
     if devices and shape.share is not None:
         held[shape.share.resource] = held.get(shape.share.resource, 0) + shape.share.count

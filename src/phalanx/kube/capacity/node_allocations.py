@@ -1,8 +1,8 @@
-"""What every node is charged with, kept beside the core as a second opinion right before a binding is sent.
+"""The usage of every node, counted apart from the core, and checked right before a binding is sent.
 
-Between a decision and its binding the world moves on: somebody else's pod takes the room, the node is cordoned or gone.
-The API server checks none of that when it binds, and the kubelet would fail the pod for good. So each binding is
-checked once more here, against the pods that the API shows and the bindings that are on their way.
+Between a decision and its binding, another scheduler's pod may take the capacity, and the node may be cordoned or
+deleted. The API server does not check this at a binding, and the kubelet would fail the pod for good. So this module
+checks each binding again, against the listed pods and the bindings that are not answered yet.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class NodeAllocations:
             self._used[node][name] -= value
 
     def fits(self, node: str, shape: Shape) -> bool:
-        """Return whether one more pod of this shape may be bound there now: by what the node has, and whom it
-        repels."""
+        """Return True if one more pod of this shape may be bound to the node now, by the node's free amounts and
+        taints."""
         known = self.nodes.get(node)
         if known is None or known.unschedulable or not known.ready or _repels(known.taints, shape.tolerations):
             return False

@@ -1,12 +1,12 @@
-"""Parts of nodes that are kept for some pods: each is told to the core as a node of its own, and its node as smaller.
+"""Reserved parts of nodes. The core sees each part as a node of its own, and the rest of the node as a smaller node.
 
-So what is kept cannot be given twice, a gang may be placed partly in it, and the core need not know of any of this. A
-part is named `NODE/PART`, which is no name that a node can have; the API sees NODE, and which part a pod is in stands
-on the pod, in `phalanx.dev/part`. A part repels, by a taint, whoever may not use it; those who may rather go there than
-to other nodes. It has the labels of its node, and its readiness. When a part is no more, its node is whole again, and
-the pods that ran in it are read anew, as on the node itself.
+So reserved capacity cannot be granted twice, a gang may be placed partly in a part, and the core needs no special case.
+A part is named `NODE/PART`, which is no valid node name. In the API a pod is bound to NODE, and the annotation
+`phalanx.dev/part` names its part. A part has a taint against pods that may not use it; pods that may use it prefer it
+to other nodes. It has the labels and the readiness of its node. When a part ends, its node has its full size again, and
+the pods of the part are read again as pods of the node.
 
-Which devices a part has by name is not known: a node with parts counts them off, and so does who is in a part.
+The devices of a part have no names: a node with parts only counts its devices, and so do the pods in a part.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""ResourceQuota headroom: a gang that its namespace's quotas would refuse halfway is not resumed at all.
+"""ResourceQuota headroom: do not resume a gang if its namespace's quotas would refuse some of its pods.
 
-The API server asks the quotas at the creation of every pod, one by one; a gang resumed without a look at them would get
-k of its n pods, and hold its room for nothing until the barrier's time is over. So before a resume the whole minimum is
-held against what each quota leaves: hard, less what is used, less what gangs that are starting were promised and have
-no pods for yet. `used` is the larger of the quota's own status (which the API server decides by, and which a
-controller may correct late) and the pods that the API shows (a status may be missing or late the other way).
+The API server checks the quotas at the creation of every single pod. Without a check before the resume, a gang could
+get k of its n pods, and would hold nodes in vain until the barrier's time-out. So the whole minimum is compared with
+the headroom of each quota: the hard limit, less the usage, less the reserved amounts of starting gangs whose pods do
+not exist yet. The usage is the larger of two: the quota's status (which the API server decides by, and which a
+controller may correct late), and the usage of the listed pods (because the status may be missing or outdated).
 
-What a pod takes under which name, and the scopes, are those of k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
-Only namespaces that have a quota cost anything.
+The names of a pod's amounts, and the scopes, follow k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go. Namespaces
+without a quota cost no time.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodQuotaUsage:
-    """The usage of one pod: what it takes of each name that a quota can limit, and what scopes ask about it. `unsaid`:
-    such names of cpu and memory that some container of it leaves open."""
+    """The usage of one pod: its amount of each name that a quota can limit, and its properties that scopes select by.
+    `unsaid`: the names of cpu and memory that a container of the pod does not set."""
 
     takes: Amounts
     unsaid: frozenset[str] = frozenset()
@@ -39,11 +39,11 @@ class PodQuotaUsage:
     priority_class: str = ""
 
 
-QuotaDemand: TypeAlias = tuple[tuple[PodQuotaUsage, int], ...]  # so many pods of each
+QuotaDemand: TypeAlias = tuple[tuple[PodQuotaUsage, int], ...]  # the usage of a pod, and the number of such pods
 
 
 def pod_quota_usage(spec: Mapping[str, Any]) -> PodQuotaUsage:
-    """Of a pod's spec, or of a template as its pods will be. Raises QuantityError."""
+    """Return the usage of a pod's spec, or of a template's future pods. Raises QuantityError."""
     takes = {PODS: 1, "count/pods": 1}
     for name, value in pod_requests(spec):
         if name != PODS:
@@ -77,7 +77,7 @@ def _asking_limits(one: Mapping[str, Any]) -> Object:
 
 def _unsaid(spec: Mapping[str, Any]) -> frozenset[str]:
     if spec.get("resources"):
-        return frozenset()  # said for the whole pod
+        return frozenset()  # set for the whole pod
     found = set()
     for one in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         said = one.get("resources") or _NONE
@@ -173,8 +173,8 @@ class _Space:
     """A namespace with at least one quota."""
 
     ledgers: dict[str, ResourceQuotaUsage] = field(default_factory=dict)
-    pods: dict[str, tuple[int | None, QuotaDemand]] = field(default_factory=dict)  # uid -> generation, what it takes
-    promises: dict[str, QuotaDemand] = field(default_factory=dict)  # gang -> its pods that are not there yet
+    pods: dict[str, tuple[int | None, QuotaDemand]] = field(default_factory=dict)  # uid -> generation, usage
+    promises: dict[str, QuotaDemand] = field(default_factory=dict)  # gang -> its pods that do not exist yet
     waiting: dict[str, QuotaDemand] = field(default_factory=dict)  # gang -> what it was refused
     grown: bool = False  # there may be more headroom than there was
 
@@ -195,7 +195,8 @@ class ResourceQuotas:
     # --- what there is --------------------------------------------------------------------------------------------
 
     def see_quota(self, obj: Object, pods: Callable[[], Iterable[Object]]) -> None:
-        """New or changed. `pods`: those of its namespace that are known, asked for where it gets its first quota."""
+        """Add or replace a quota. `pods`: returns the known pods of its namespace; called for the namespace's first
+        quota."""
         namespace = obj["metadata"]["namespace"]
         space = self._spaces.get(namespace)
         if space is None:
@@ -241,7 +242,7 @@ class ResourceQuotas:
         space.grown = True
 
     def promise(self, namespace: str, gang: str, demand: QuotaDemand) -> None:
-        """From now on this is what the gang, which is starting, has no pods for yet; nothing: all are there."""
+        """Reserve quota for the pods that a starting gang has yet to create; an empty `demand` ends the reservation."""
         space = self._spaces.get(namespace)
         if space is None or (old := space.promises.get(gang, ())) == demand:
             return
@@ -261,7 +262,7 @@ class ResourceQuotas:
         return _first(space, namespace, demand) if space is not None else None
 
     def wait(self, namespace: str, gang: str, demand: QuotaDemand) -> None:
-        """From now on the gang waits for so much headroom; nothing: for none."""
+        """Note that the gang waits for this headroom; an empty `demand` ends the wait."""
         if (space := self._spaces.get(namespace)) is None:
             return
         if demand:

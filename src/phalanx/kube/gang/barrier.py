@@ -1,8 +1,8 @@
-"""The bind barrier: resume is not start.
+"""The bind barrier: no pod of a gang is bound before the whole minimum can be bound.
 
-A Job controller creates pods in growing batches, and a quota, a policy or somebody's webhook may refuse pod k of n for
-ever. So nothing of a gang is bound before every pod of its minimum exists, is ungated, is not terminating, has a node
-and asks no more than was planned. What is not complete in time is taken back whole.
+A Job controller creates pods in growing batches, and a quota, a policy or a webhook may refuse one of them for ever. So
+no pod of a gang is bound before every pod of its minimum exists, has no scheduling gates, does not terminate, has a
+node and requests no more than was planned. If the minimum is not complete in time, the whole start is taken back.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from phalanx.model.reason import Reason, ReasonCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangTimeouts:
-    """How long things may take, in seconds. `start_s` and `start_share_s` (per pod): from the resume to the barrier.
-    `place_s`: a started gang's pod without a node. `hold_s`: room held for pods that a driver has not created yet.
-    `avoid_s`: other nodes are preferred to one whose kubelet refused a pod. `regrow_s`: from giving pods up to asking
-    for more again. `guarded_s`: nobody tries again to preempt what a PodDisruptionBudget protected. `start_attempts`:
-    so often may its pods be bound and not become ready in the time that its queue gives them; then it is held.
-    `backoff_s` after a start that came to nothing, doubled each time up to `backoff_most_s`."""
+    """Time-outs of a gang, in seconds. `start_s` and `start_share_s` (for each pod): from the resume to the barrier.
+    `place_s`: how long a pod of a started gang may lack a node. `hold_s`: how long capacity is reserved for pods that a
+    driver has yet to create. `avoid_s`: how long other nodes are preferred to a node whose kubelet refused a pod.
+    `regrow_s`: from giving up pods to requesting more again. `guarded_s`: how long a job that a PodDisruptionBudget
+    protected is not preempted again. `start_attempts`: how often the gang's pods may be bound and not become ready in
+    the queue's time; then the gang is held. `backoff_s`: the pause after a failed start, doubled each time up to
+    `backoff_most_s`."""
 
     start_s: float = 60.0
     start_share_s: float = 0.5
@@ -38,7 +39,7 @@ class GangTimeouts:
         return self.start_s + self.start_share_s * pods
 
     def rest_s(self, failures: int) -> float:
-        """Return how long to rest after this many starts in a row that came to nothing, in seconds."""
+        """Return the pause after this number of failed starts in a row, in seconds."""
         return min(self.backoff_most_s, self.backoff_s * 2.0 ** min(30, failures - 1))
 
 
@@ -61,7 +62,8 @@ def staleness_reason(*, bound: int, needed: int, waited_s: float) -> Reason:
 
 
 def barrier_timeout_reason(*, ready: int, needed: int, exist: int, waited_s: float) -> Reason:
-    """Why the barrier was not reached: so many of the pods that are `needed` could be bound, and so many `exist`."""
+    """Return the reason for a time-out at the barrier. `ready`: the pods that could be bound. `needed`: the minimum.
+    `exist`: the existing pods."""
     text = f"its start was taken back: {ready} of {needed} pods could be bound after {waited_s:.0f} s ({exist} existed)"
     return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"ready": ready, "needed": needed, "exist": exist})
 
@@ -73,5 +75,6 @@ def binding_timeout_reason(*, schedulers: str, bound: int, needed: int, exist: i
 
 
 def member_went_reason(member: str) -> Reason:
-    """Why it is taken back before the barrier: what it needs will not come. It is planned anew with what is left."""
+    """Return the reason for taking a start back before the barrier, because a member will not create the needed pods.
+    The gang is then planned again with its remaining members."""
     return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=f"its start was taken back: {member}")

@@ -1,7 +1,7 @@
-"""What a gang may ask of the outside, and how the answers come back: the seam between its life and the API.
+"""The interface between a gang's life cycle and the API: the writes that a gang may request, and their answers.
 
-A gang does no I/O. It asks for one write at a time, and hands over what is to be called with the answer; after every
-answer the gang draws its conclusions anew.
+A gang does no I/O. It requests one write at a time, with a callback for the answer. After every answer the gang is
+reconciled again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ NO_UPDATE = PodUpdate()
 
 
 class Answer(Enum):
-    """The answer to a write: what became of it. `GONE`: its object is, or is another of that name. `CHANGED`: its
-    object is no longer what the write was decided on, and it did not happen: to be decided again."""
+    """The outcome of a write. `GONE`: the object was deleted, or another object has its name. `CHANGED`: the object has
+    changed since the decision, so the write was not made; decide again."""
 
     DONE = "done"
     GONE = "gone"
@@ -57,8 +57,8 @@ class JobEffects(Protocol):
     def suspend(
         self, gang: str, job: BatchJob, why: Reason, mark: PreemptionMark | None, hold: str, answered: Answered
     ) -> None:
-        """Suspend the Job again. `hold`: why it is not to be started again before somebody says so; empty: it may be.
-        The text of the answer is what the Job controller said about pods that it could not create."""
+        """Suspend the Job again. `hold`: the reason why the Job must be released before it may start again; "" if it
+        may start. The text of the answer is the Job controller's message about pods that it could not create."""
 
     def resize(self, gang: str, job: BatchJob, parallelism: int, answered: Answered) -> None: ...
 
@@ -90,7 +90,7 @@ class PodEffects(Protocol):
         answered: Answered,
         condition: Mapping[str, str] | None = None,
     ) -> None:
-        """`condition`: of the pod's status, written before it is told to go."""
+        """Evict the pod. `condition`: a condition that is written to the pod's status before the eviction."""
 
 
 class Effects(Protocol):

@@ -1,8 +1,8 @@
-"""One gang's life against the API: waiting, starting, running, leaving (`stages`). The heart of `kube/`.
+"""The life cycle of one gang on the API: waiting, starting, running, leaving (`stages`).
 
-A gang sees its members change (`see_*`, `lose_*`), and is told what was decided (`start`, `place`, `preempt`,
-`shrink`). It does no I/O: it tells events and asks for writes through its `Effects`, whose answers come back to the
-parts that asked. Seeing is cheap; `advance` draws the conclusions, once for however many changes came together.
+A gang receives the changes of its members (`see_*`, `lose_*`) and the decisions about it (`start`, `place`, `preempt`,
+`shrink`). It does no I/O: it emits events and requests writes through its `Effects`, whose answers come back to the
+requesting parts. To receive a change is cheap. `advance` reconciles the gang, once for all changes that came together.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class GangLifecycle:
         self._state: State = Waiting()
         self.history = StartHistory()
         self.departure: Departure | None = None
-        self.resized: Reason | None = None  # its running Job was given another size, for which it is queued anew
+        self.resized: Reason | None = None  # set if its running Job was resized: it is queued again
         self.wake_s = 0.0
 
     # --- questions ------------------------------------------------------------------------------------------------
@@ -106,7 +106,8 @@ class GangLifecycle:
         return self.spec.job.queue if self.spec is not None else ""
 
     def excess(self, pod: Pod) -> tuple[tuple[str, int], ...] | None:
-        """Return what the pod costs beyond what the core charges to its node for it; None: it charges nothing."""
+        """Return the amounts by which the pod exceeds the core's charge on its node; None if the core charges
+        nothing."""
         return self.parts.seating.excess(pod) if self.parts is not None else None
 
     # --- members change -------------------------------------------------------------------------------------------
@@ -183,7 +184,7 @@ class GangLifecycle:
         )
         seats.plan(decided.placements)
         parts = self.new_parts(spec, record, seats)
-        self.effects.waits_no_more(self.id)  # now: what is told while it starts concerns pods that still wait
+        self.effects.waits_no_more(self.id)  # now, because reasons during the start are about pods that still wait
         self.state = Starting(parts=parts, held=spec.gated)
         if gang:
             parts.elastic.grant([len(row.seats) for row in seats.rows])
@@ -217,7 +218,8 @@ class GangLifecycle:
         self.parts.elastic.fill(Slot(role, ordinal) for role, ordinal, _, _ in placements)
 
     def preempt(self, decided: Preempt) -> None:
-        """Late decisions are passed over: who is on its way back, or over, tells the core so in any case."""
+        """Carry out a preemption. A late decision is ignored: a gang that is leaving or has ended reports that to the
+        core anyway."""
         if isinstance(self.state, Starting | Running):
             self.state.parts.preemption.preempt(decided)
 
@@ -254,7 +256,7 @@ class GangLifecycle:
         waiting.spec = spec
 
     def _await_gate(self, starting: Starting, defaults: GangDefaults) -> None:
-        """Resume the gang, which has its room, once whoever claims it says so."""
+        """Resume the gang, whose nodes and quota are granted, once its dialect opens the gate."""
         if self.objects.idle:
             self._finish()
             return
@@ -308,7 +310,8 @@ class GangLifecycle:
         return claim.blocked if claim is not None and claim.drained else None
 
     def _finish(self) -> None:
-        """Nothing of it runs or will: it leaves the core. What still terminates keeps its charge until it is gone."""
+        """Remove the gang from the core, because none of its pods runs or will run. Terminating pods stay charged until
+        they are gone."""
         self.effects.tell(Finished(self.id, self.objects.outcome))
         if self.parts is not None:
             self.parts.preemption.cancel()
@@ -429,7 +432,7 @@ class GangLifecycle:
             self.history.forgive()
 
     def _end_holds(self, parts: StartedParts, now_s: float) -> None:
-        """Room for pods that do not come is given back; whoever runs, runs on."""
+        """Release the capacity that was reserved for pods that were not created in time; running pods go on."""
         vacant = parts.start.seats.vacant_of_pods()
         if not isinstance(self.state, Running) or not vacant or not parts.start.record.gang:
             return

@@ -12,8 +12,8 @@ from phalanx.model.job import Outcome
 
 
 class GangObjects:
-    """The objects of one gang. `id`: the gang's, as the core knows it. `jobs`: all that still exist, by uid. `pods`:
-    those that are neither over nor gone, by uid."""
+    """The objects of one gang. `id`: the gang's id in the core. `jobs`: the existing Jobs, by uid. `pods`: the pods
+    that exist and have not ended, by uid."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -28,9 +28,9 @@ class GangObjects:
         self.jobs[job.uid] = job
 
     def end_pod(self, pod: Pod, *, gone: bool = False) -> None:
-        """Note that the pod is over, or gone. A pod that is gone counts no more: its Job's status has it by then
-        (JobTrackingWithFinalizers); and what a framework runs anew after it was suspended begins with all of its
-        pods."""
+        """Note that the pod has ended or is deleted. A deleted pod is not counted any more, because its Job's status
+        counts it by then (JobTrackingWithFinalizers), and because a framework that resumes a suspended job creates all
+        pods again."""
         if pod.over and pod.phase == "Succeeded" and pod.owner is not None:
             succeeded = self._succeeded.setdefault(pod.owner[1], set())
             succeeded.discard(pod.uid) if gone else succeeded.add(pod.uid)

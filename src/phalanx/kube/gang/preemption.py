@@ -1,17 +1,17 @@
-"""How a started gang leaves its nodes: preempted, or taken back.
+"""End a started gang: preempt it, or take its start back.
 
-Preempted (kubernetes.md 8): what is to go is marked on the objects before anything ends, so that whoever comes after a
-crash goes on with it. A Job's mark is part of the PATCH that suspends it; its controller then ends its pods, and they
-do not count as failures. Bare pods are marked one by one, and evicted when all are. Where a PodDisruptionBudget does
-not let all victims of a preemptor go, all stay, and are spared for a while.
+A preemption (kubernetes.md 8) is marked on the objects before any pod ends, so that a scheduler process after a crash
+continues it. The mark of a Job is part of the PATCH that suspends it. Its controller then ends the pods, and they do
+not count as failures. Bare pods are marked one by one, and evicted when all are marked. If a PodDisruptionBudget
+protects one of a preemptor's victims, all victims stay, and are not preempted for a while.
 
-A gang that leaves suspends its Jobs, and has left when no pod of it is left: only then the core is told. An owner of a
-Job that resumes it at once (a JobSet that is not suspended itself) is not fought: its new pods wait unbound. Where the
-API server does not let a Job be suspended, however often it is asked, the start ends all the same as soon as nothing of
-it is on a node: room that nobody uses is held for nobody. Where marks cannot be written, nobody is preempted.
+A leaving gang suspends its Jobs. Its departure is reported to the core only when all of its pods are gone. If the owner
+of a Job resumes it at once (a JobSet that is not suspended itself), Phalanx does not suspend it again: the new pods
+stay unbound. If the API server keeps refusing the suspension of a Job, the start still ends as soon as no pod of the
+gang is on a node, so that no capacity is reserved in vain. If the marks cannot be written, no job is preempted.
 
-A gang of bare pods of which too few run (`seats.staleness`), or which a dialect does not let run any more, goes the
-same way, without marks: whoever comes after a crash finds it as it was.
+A gang of bare pods with too few running pods (`seats.staleness`), or which its dialect no longer allows to run, is
+ended in the same way without marks: after a crash the next process sees the same state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GIVE_UP = 3  # refusals in a row, each after several attempts: what was asked f
 
 @dataclass(slots=True, kw_only=True)
 class PreemptionRequest:
-    """A start is to give way, and its marks are not all written. `unmarked`: bare pods whose mark is on its way."""
+    """A preemption whose marks are not all written. `unmarked`: bare pods whose mark is being written."""
 
     mark: PreemptionMark
     why: Reason
@@ -110,9 +110,9 @@ class Preemption:
 
 
 class Departure:
-    """A start on its way back. `mark`: it gives way to another, with `grace_s` at most for its pods. `evicts`: its bare
-    pods go, too, as those of a victim do. `hold`: why it is not to be started again before somebody says so; empty: it
-    may be."""
+    """A gang that is leaving its nodes. `mark`: set if it is preempted; its pods then get at most `grace_s`. `evicts`:
+    True if its bare pods are evicted too, as a victim's. `hold`: the reason why the gang must be released before it may
+    start again; "" if it may start."""
 
     def __init__(
         self,
@@ -127,9 +127,9 @@ class Departure:
         self.why, self.mark = why, mark
         self._evicts = evicts or mark is not None
         self._start, self._effects, self._grace_s, self._hold = start, start.effects, grace_s, hold
-        self._suspending: dict[str, int] = {}  # Jobs whose suspension was asked for -> how often that was refused
-        self._stuck: set[str] = set()  # of these, those that the API server does not let be suspended
-        self._was_suspended: set[str] = set()  # whoever resumes one of these now is its owner: new pods of it wait
+        self._suspending: dict[str, int] = {}  # uid of a Job to suspend -> how often the API server refused
+        self._stuck: set[str] = set()  # those of these Jobs whose suspension the API server keeps refusing
+        self._was_suspended: set[str] = set()  # if one of these is resumed now, its owner did it: its new pods wait
         self._over = False
         self._evicted: set[str] = set()  # bare pods that were told to go
 
@@ -209,7 +209,7 @@ class Departure:
         self._effects.later(self._start.id, refusals, lambda: self._suspend_again(job.uid))
 
     def _suspended(self, uid: str, quote: str) -> None:
-        """The Job is suspended again; `quote` is what its controller said about pods that it could not create."""
+        """Note that the Job is suspended. `quote`: its controller's message about pods that it could not create."""
         self._suspending.pop(uid, None)
         self._stuck.discard(uid)
         self._was_suspended.add(uid)
@@ -221,7 +221,7 @@ class Departure:
                     self._evict(pod, 0)
 
     def _condition(self, pod: Pod) -> dict[str, str] | None:
-        """That of a bare pod whose dialect has a word for it."""
+        """Return the condition that the dialect of a bare pod has for a preemption; None if it has none."""
         said = self._start.spec.evicted_as
         if said is None or self._start.objects.job_of(pod) is not None:
             return None

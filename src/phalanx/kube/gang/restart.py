@@ -1,16 +1,17 @@
-"""What a start finds: which gangs a process before this one had started, read from the objects alone.
+"""Find the gangs that an earlier process of the scheduler started, from the objects alone.
 
-The record on the Jobs and on the bound pods is written before anything else happens, so that every state between two
-writes is one of these:
+The record on the Jobs and on the bound pods is the first write of a start. So every state between two writes is one of
+these:
 
-- a Job that runs with a record, or a bare pod that is bound with one: the gang was started, go on with it;
-- a suspended Job of which bound pods are left: its start was being taken back (or somebody suspended it), finish that;
-- a member that carries the mark of a preemption of this very start: it gives way to another, finish that;
-- anything else waits, as it did before.
+- a running Job, or a bound bare pod, with a record: the gang was started; continue with it;
+- a suspended Job with bound pods: its start was being taken back, or a user suspended it; finish that;
+- a member with the mark of a preemption of this start: finish the preemption;
+- any other state: the gang is pending, as before.
 
-Of gangs that are over the objects still say how long they ran (`past_run`).
+The objects of ended gangs still have their run times (`past_run`).
 
-`adoption_order` is that in which claims are told to the core: gangs with a bound pod, then admitted gangs with none.
+`adoption_order` sorts the gangs that are reported to the core: first gangs with a bound pod, then admitted gangs
+without one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from phalanx.model.reason import Reason, ReasonCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedStart:
-    """A start of before. `leaving`: it is to be taken back; with a `mark`, it gives way to another."""
+    """A start of an earlier process. `leaving`: True if it must be taken back. `mark`: set if it was being
+    preempted."""
 
     spec: GangSpec
     record: StartRecord
@@ -45,8 +47,8 @@ class UnfinishedStart:
 def unfinished_start(
     gang: GangLifecycle, defaults: GangDefaults, now_s: float, hold_s: float, key: RecordKey | None = None
 ) -> UnfinishedStart | None:
-    """Return what the objects say was begun, or None for a gang that waits. Records that were not signed with `key`
-    count as none, but where pods of theirs are bound (`_unsigned`); without a key, all count."""
+    """Return the start that the objects record; None for a pending gang. Records without a signature by `key` are
+    ignored, unless their pods are bound (`_unsigned`). Without a key, all records are accepted."""
     jobs = [job for job in gang.jobs.values() if job.ours and not job.finished]
     bare = [pod for pod in gang.pods.values() if gang.objects.job_of(pod) is None]
     left = [job for job in jobs if job.suspended and _bound(gang.pods.values(), job)]
@@ -99,9 +101,8 @@ def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None
 
 
 def _unsigned(gang: GangLifecycle, jobs: Iterable[BatchJob], now_s: float) -> StartRecord | None:
-    """Return the start of Jobs that run with pods of ours on nodes, and records without a code: an older version
-    started them since there was a key. What the records say is not believed: the start is of what is bound, as the Jobs
-    themselves ask for."""
+    """Return the start of running Jobs with bound pods and unsigned records: an older version started them after a key
+    existed. The records are not trusted. The start is derived from the bound pods and from the Jobs' own requests."""
     begun = [job for job in jobs if not job.suspended and not job.pinned and job.record and not job.record.mac]
     uids = {job.uid for job in begun}
     bound = sum(bool(pod.node) and pod.owner is not None and pod.owner[1] in uids for pod in gang.pods.values())
@@ -172,7 +173,7 @@ def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
 
 
 def _go_on(gang: GangLifecycle, parts: StartedParts, begun: UnfinishedStart) -> None:
-    """The core is told how it stands, and what is left to do is done."""
+    """Report the state of the start to the core, and continue it."""
     short = _missing_members(parts) if isinstance(gang.state, Starting) and begun.record.gang else 0
     interrupted = Reason(code=ReasonCode.BACKOFF, text="its start was being taken back")
     if not begun.leaving and not short:
@@ -187,8 +188,8 @@ def _go_on(gang: GangLifecycle, parts: StartedParts, begun: UnfinishedStart) -> 
 
 
 def _missing_members(parts: StartedParts) -> int:
-    """Return how many pods the start needed when it was decided, and that nobody will create any more. A Job of which
-    something has succeeded had its pods."""
+    """Return the number of pods that the start needed and that no controller will create any more. A Job with a
+    succeeded pod counts as complete."""
     objects, record = parts.start.objects, parts.start.record
     if any(map(objects.has_succeeded, objects.jobs.values())):
         return 0
@@ -240,8 +241,8 @@ def _recall_seats(parts: StartedParts) -> None:
 
 
 def _recall_leaving(parts: StartedParts) -> None:
-    """Pods that terminate, beyond those that a role is to have, were told to be given up: what is made anew of them
-    asks for a node of its own. Others that terminate are replaced where they were."""
+    """Restore which terminating pods were given up: those in excess of their role's size. A replacement of such a pod
+    requests a node of its own. Other terminating pods are replaced on their nodes."""
     start = parts.start
     for number, row in enumerate(start.seats.rows):
         job = start.job_of_role(number)

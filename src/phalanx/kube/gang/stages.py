@@ -1,11 +1,11 @@
-"""The stages of a gang, and what is true in each: a field that means nothing in a stage does not exist in it.
+"""The stages of a gang, each with exactly the fields that have a meaning in it.
 
     WAITING ──start──▶ STARTING ──minimum bound──▶ RUNNING ──all over──▶ (finished)
        ▲                  │                           │
        └──no pod left── LEAVING ◀──── taken back ─────┘
 
-What a gang has in three of them (its seats, its preemption) is `StartedParts`, made at its start and dropped at its
-end.
+Three of the stages share `StartedParts` (the seats, the preemption), which is created at the start of the gang and
+dropped at its end.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class StartedParts:
 
     @classmethod
     def of(cls, start: GangStart, marked: Callable[[PreemptionRequest], None]) -> StartedParts:
-        """`marked`: called when the start is to give way, and everything of it is marked."""
+        """Create the parts of a start. `marked`: called when the start is being preempted and all its objects are
+        marked."""
         barrier = BindBarrier(start, gate_open=not start.record.gang)
         return cls(
             start=start,
@@ -96,8 +97,9 @@ class Waiting:
 
 @dataclass(slots=True, kw_only=True)
 class Starting:
-    """The stage in which its Jobs are resumed, its pods come to exist, and nothing of it is bound before the barrier.
-    `held`: it has its room, and nothing of it is resumed yet, as whoever claims it has others to ask first."""
+    """The stage in which the Jobs are resumed and the pods are created; no pod is bound before the barrier. `held`:
+    nodes and quota are granted, but the Jobs stay suspended until the dialect opens its gate (in Kueue: admission
+    checks)."""
 
     parts: StartedParts
     held: bool = False
@@ -134,9 +136,9 @@ NEXT: Mapping[type[State], frozenset[type[State]]] = {
 
 @dataclass(slots=True, kw_only=True)
 class StartHistory:
-    """Starts of before that came to nothing. `failures`: in a row. `timeouts`: of these, how often its pods were bound
-    and did not become ready. `avoided`: nodes on which they did not, or whose kubelets refused pods of this gang, and
-    until when (seconds since the epoch) other nodes are preferred."""
+    """Earlier starts that failed. `failures`: the number of failures in a row. `timeouts`: how many of these had bound
+    pods that did not become ready. `avoided`: nodes on which pods did not become ready, or whose kubelets refused pods
+    of this gang -> until when other nodes are preferred (seconds since the epoch)."""
 
     failures: int = 0
     timeouts: int = 0
@@ -148,7 +150,8 @@ class StartHistory:
         self.avoided.clear()
 
     def preference(self, now_s: float) -> NodePreference | None:
-        """Rather elsewhere than on those nodes: if there is no elsewhere, there."""
+        """Return a preference for other nodes than the avoided ones; the avoided ones are used if no other node
+        fits."""
         nodes = tuple(node for node, until_s in self.avoided.items() if now_s < until_s)
         other = Requirement("metadata.name", Operator.NOT_IN, nodes, field=True)
         return NodePreference(100, (other,)) if nodes else None

@@ -1,11 +1,9 @@
-"""The seats of a started gang, and its pods on them.
+"""The seats of a started gang, and the pods in them. Parts, lowest first:
 
-Rooms, lowest first:
-
-    seat_table      which slot has which node and which pod
-    gang_start      one start: what was decided, and what the core is told of it
-    bind_barrier    when pods are bound, and what was refused
-    seating         pods take seats; pods that nobody planned
-    elastic         fewer pods, and more again
-    staleness       too few of its bare pods run
+seat_table      the node and the pod of each slot
+gang_start      one start: the decision, and the events about it
+bind_barrier    when pods are bound, and refused bindings
+seating         assign pods to seats; unplanned pods
+elastic         shrink and grow
+staleness       gangs with too few running bare pods
 """

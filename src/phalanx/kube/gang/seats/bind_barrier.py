@@ -1,8 +1,8 @@
 """The bind barrier of one start, and the bindings behind it.
 
-Until every pod of the minimum could be bound, none is. Before the first binding there is a last look at the nodes:
-what was planned has room there still, all of it, or what lost its room is planned again. Then all bindings are sent,
-and pods that come later are bound as they come.
+No pod is bound until every pod of the minimum can be bound. Before the first binding, the planned nodes are checked
+once more. Pods whose node has no capacity any more are planned again. Otherwise all bindings are sent, and later pods
+are bound as they come.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class BindBarrier:
             return
         seat = self._seats[slot]
         if pod.pinned and answer is Answer.DONE:
-            return  # it was let go: its scheduler binds it, and the watch will tell
+            return  # its gate was removed: its own scheduler binds it, and the watch reports the binding
         seat.sent = False
         if seat.bound or seat.node != node:
             return

@@ -1,11 +1,11 @@
-"""How a started gang gets fewer pods, and more again: the parallelism of its elastic Jobs.
+"""Shrink a started gang, and let it grow again, by the parallelism of its elastic Jobs.
 
-Fewer: a Job's parallelism is lowered, and its controller chooses which pods go: those not yet running, then the
-youngest (ActivePods of k8s.io/kubernetes/pkg/controller; it does not look at `pod-deletion-cost`, which only
-ReplicaSets heed). The core gives up the highest ordinals first, which are mostly the same; where they are not, the core
-is told which seats are left. Bare pods above the minimum are evicted by name. What has gone is `Released`.
+Shrink: a Job's parallelism is lowered, and its controller chooses the pods to delete: pods that do not run yet first,
+then the youngest (ActivePods of k8s.io/kubernetes/pkg/controller, which ignores `pod-deletion-cost`). The core gives up
+the highest ordinals first, which are usually the same pods. If they are not, the remaining seats are reported to the
+core. Bare pods above the minimum are evicted by name. Deleted pods are reported by `Released`.
 
-More: its empty seats are `Opened`, and where the core gives them nodes the parallelism is raised to match.
+Grow: empty seats are reported by `Opened`. When the core gives them nodes, the parallelism is raised accordingly.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class ElasticParallelism:
         return self.granted.get(job.uid, job.requested_parallelism)
 
     def seats_of(self, job: BatchJob) -> int:
-        """Seats that the Job is to have: while some are given up those that it was left with, else all it could use."""
+        """Return the number of seats for the Job: the remaining seats while some are being given up, otherwise as many
+        as the Job can use."""
         size = self._start.objects.size(job)
         shrinking = any(self._start.job_of_role(slot.role) is job for slot in self.leaving)
         return min(size, self.granted.get(job.uid, size)) if shrinking else size
@@ -109,7 +110,7 @@ class ElasticParallelism:
             self._effects.pods.evict(self._start.id, pod, grace_s, answered)
 
     def _stays(self, pod: Pod) -> None:
-        """A budget keeps the pod that was told to go: its seat is kept, and the core told so."""
+        """A PodDisruptionBudget protects the evicted pod: keep its seat, and report that to the core."""
         slot = self._seats.slot_of.get(pod.uid)
         if slot is not None and self.leaving.pop(slot, None) is not None:
             self._start.guard()

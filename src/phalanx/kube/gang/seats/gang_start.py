@@ -1,4 +1,4 @@
-"""One start of a gang, from its decision to its end: what was decided, and what the core is told of it."""
+"""One start of a gang, from its decision to its end: the decision, and the events about it."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class GangStart:
         return self.record.flavors[role] if role is not None and role < len(self.record.flavors) else ""
 
     def update_of(self, job: BatchJob) -> PodUpdate:
-        """Return what the template of this Job is given for this start."""
+        """Return the changes to the template of this Job for this start."""
         if not self.updates:
             return NO_UPDATE
         return self.updates.get(pod_set_names(self.objects.jobs.values())[job.uid], NO_UPDATE)
 
     def short_member(self) -> str:
-        """Return which Job will not have the pods that this start needs of it, and why; empty: each will."""
+        """Return the Job that will not have the pods that this start needs, with the reason; "" if all will."""
         for row in self.seats.rows:
             if isinstance(row.source, JobPods) and row.reached < row.least:
                 job = self.objects.jobs.get(row.source.uid)

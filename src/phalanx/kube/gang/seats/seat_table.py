@@ -19,8 +19,9 @@ from phalanx.model.job import Placement, Role, Slot
 
 @dataclass(slots=True)
 class Seat:
-    """A slot of a started gang, and its pod. `node` empty: none is promised. `devices`: those of the node that its pod
-    is given. `asked`: the core was told that it wants one. `sent`: a binding is on its way."""
+    """A slot of a started gang, and its pod. `node`: the granted node; "" if there is none. `devices`: the node's
+    devices for the pod. `asked`: True if a node was requested from the core. `sent`: True if a binding was sent and is
+    not answered."""
 
     node: str = ""
     devices: tuple[str, ...] = ()
@@ -55,7 +56,7 @@ class RoleSeats:
 
     @property
     def least(self) -> int:
-        """So many pods the gang needs to start and to run on."""
+        """Return the minimum of the gang: the pods that it needs to start and to continue."""
         return 0 if self.left_out else self.role.minimum
 
     @property
@@ -210,7 +211,7 @@ class GangSeats:
 
     @property
     def least(self) -> int:
-        """So many pods it needs to start and to run on."""
+        """Return the pods that the gang needs to start and to continue."""
         return sum(row.least for row in self.rows)
 
     @property
@@ -236,7 +237,7 @@ class GangSeats:
         return [Slot(number, ordinal) for number, row in rows for ordinal in row.vacant]
 
     def surplus(self, role: int, wanted: int) -> list[Slot]:
-        """Vacant seats beyond `wanted`: those without a node first, then the highest ordinals."""
+        """Return the vacant seats in excess of `wanted`: seats without a node first, then the highest ordinals."""
         row = self.rows[role]
         excess = min(len(row.seats) - wanted, len(row.vacant))
         if excess <= 0:

@@ -1,6 +1,5 @@
-"""The pods of a started gang and their seats: who sits where, and what to do with pods that nobody planned.
-
-It knows nothing of how a start begins and ends (that is `lifecycle`), nor when pods are bound (`bind_barrier`).
+"""Assign the pods of a started gang to seats, and handle unplanned pods. The begin and the end of a start are in
+`lifecycle`, bindings in `bind_barrier`.
 """
 
 from __future__ import annotations
@@ -48,27 +47,29 @@ class Seating:
         if slot is None:
             return
         if pod.rejected:
-            self._seats[slot].node = ""  # its successor must go elsewhere; what it held is given back when it comes
+            self._seats[
+                slot
+            ].node = ""  # its replacement, when it exists, releases the charge and needs another node
         if self._start.objects.job_of(pod) is None and self._is_over(pod, slot):
             self._barrier.release([slot])
         elif slot not in self._start.leaving and (heir := self._seats.hand_over(slot)):
             self.see(heir)
 
     def _is_over(self, pod: Pod, slot: Slot) -> bool:
-        """Return whether nobody makes the bare pod anew, or its seat was to be given up: a pod made anew asks for its
-        own node then, after those for whom this one went."""
+        """Return True if no controller replaces the bare pod, or if its seat was being given up. In the latter case a
+        replacement requests a node of its own, after the jobs for which the pod was evicted."""
         return slot in self._start.leaving or pod.phase == "Succeeded" or not self._has_driver()
 
     def _has_driver(self) -> bool:
-        """Return whether somebody makes its lost pods anew: a driver may create a failed executor anew, and a dialect
-        may say that whoever made them does; nobody does so for other pods that no driver leads."""
+        """Return True if lost pods of the gang are replaced: by a driver, which may replace a failed executor, or by
+        the pods' creator, if the dialect states that. Other bare pods are not replaced."""
         pods = self._start.objects.pods
         led = self._start.spec.led or any(not _REPLACED.isdisjoint(pod.options) for pod in pods.values())
         return bool(pods) and led
 
     def excess(self, pod: Pod) -> Amounts | None:
-        """Return what the pod costs beyond what its seat is charged for (it was resized in place); None: no seat holds
-        it."""
+        """Return the amounts by which a pod exceeds its seat's charge after an in-place resize; None if no seat has the
+        pod."""
         slot = self._seats.slot_of.get(pod.uid)
         if slot is None or self._seats[slot].node != pod.node:
             return None
@@ -86,7 +87,7 @@ class Seating:
         self._relabel(slot, pod)
         seat = self._seats[slot]
         if pod.node:
-            if seat.node != pod.node:  # bound by somebody else, or by an answer that we never got
+            if seat.node != pod.node:  # bound by another scheduler, or by a write whose answer was lost
                 seat.node = pod.node
                 self._start.restate()
             self._barrier.settle(slot)
@@ -125,8 +126,8 @@ class Seating:
                 self._barrier.release(self._seats.surplus(number, seats))
 
     def update(self, updates: Mapping[str, PodUpdate]) -> None:
-        """Plan with what the Jobs' templates are given beyond what was planned: pods that have to be on other nodes get
-        other nodes."""
+        """Apply further changes of the Jobs' templates to the plan. Pods that need other nodes by them are planned
+        again."""
         self._start.updates = updates
         if not updates:
             return
@@ -204,7 +205,7 @@ class Seating:
         return nodes
 
     def _replan(self, number: int, pod: Pod) -> None:
-        """The real pods ask more than was planned: what of the role is not bound is planned again, before any bind."""
+        """The real pods request more than was planned: plan the unbound pods of the role again, before any binding."""
         row = self._seats.rows[number]
         asked = dict(row.role.shape.requests)
         for name, value in pod.shape.requests:

@@ -1,11 +1,11 @@
-"""A gang of bare pods of which too few run.
+"""Detect gangs of bare pods with too few running pods.
 
-A Job's controller makes lost pods anew, and the Job fails if it may not. Nobody does so for bare pods, or their maker
-does, and there is no room: what is left of the gang then holds its nodes and waits for members that do not come. After
-a grace period such a gang is taken back whole (KAI's stale gang eviction: `stalenessGracePeriod`, 60 s).
+A Job's controller replaces lost pods, or fails the Job. Bare pods are not replaced, or their replacements find no
+capacity: the remaining pods then hold their nodes in vain. After a grace period the whole gang is evicted (KAI's stale
+gang eviction: `stalenessGracePeriod`, 60 s).
 
-A gang of which a pod has succeeded is on its way to its end, and never stale (as there). Pods are counted by role, not
-by shape: one that was made anew may differ a little from the one that it replaces.
+A gang with a succeeded pod is about to end, and never stale (as in KAI). Pods are counted by role, not by shape,
+because a replacement may differ a little from the lost pod.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ ANY_ONE = ":any-one"  # of pods of different shapes that one of starts
 
 
 def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], there: int) -> Role:
-    """Return the role in its group. `name`: as it is declared; `there`: so many pods of that name exist."""
+    """Return the role in its group. `name`: the declared name of the role. `there`: the number of existing pods of that
+    name."""
     said = declared.get(name)
     if said is None or there < said.minimum:
         return replace(role, minimum=0, group=SURPLUS)

@@ -1,17 +1,18 @@
-"""Which objects form which job: from the members of one gang to the `model.Job` that stands for them.
+"""Build the `model.Job` of one gang from its member objects.
 
 Five forms (docs/guide/kubernetes.md shows each):
 
 - one Job: one role, as many pods as the Job can use at once;
-- several objects with one `phalanx.dev/job`: a role for each, complete when there are `phalanx.dev/job-roles` of them;
-- bare pods with one `phalanx.dev/job`: a role for each shape, complete with `phalanx.dev/min-available` pods; or
-  driver-first, where `phalanx.dev/min-resources` says what the whole needs and the missing pods are held room for;
-- bare pods that a dialect's object declares as a gang (`GroupClaim`): complete with its minimum of pods, and what it
-  says that the whole needs beyond the pods that exist is held;
-- a bare pod without any of these: a job of its own.
+- several objects with the same `phalanx.dev/job`: one role for each; complete with `phalanx.dev/job-roles` objects;
+- bare pods with the same `phalanx.dev/job`: one role for each shape; complete with `phalanx.dev/min-available` pods. Or
+  driver-first: `phalanx.dev/min-resources` sets the amounts of the whole gang, and capacity is reserved for the missing
+  pods;
+- bare pods that a dialect's object declares as a gang (`GroupClaim`): complete with its minimum of pods. The declared
+  amounts in excess of the existing pods are reserved;
+- a bare pod without any of these: a job of one pod.
 
-Pure: members in, declaration out. What contradicts itself is declared too, `blocked` with what to do about it. Sizes
-are never guessed.
+The function is pure: members in, declaration out. Contradictory members also give a declaration, which is `blocked`
+with a message that tells users what to change. Sizes are never guessed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from phalanx.model.reason import Reason, ReasonCode
 
 @dataclass(frozen=True, slots=True)
 class JobPods:
-    """The pods that this Job controls. `later`: they come to exist when others run already; nobody waits for them."""
+    """The pods of this Job. `later`: True if they are created when other pods already run; the start does not wait for
+    them."""
 
     uid: str
     later: bool = field(default=False, compare=False)
@@ -65,11 +67,11 @@ NO_ROLES: Mapping[str, int] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
-    """`sources` says for each of `job.roles` where its pods come from. `gated`: whoever claims it lets its start go on
-    only when it has been looked at again. `updates`: what a start puts into its Jobs' templates, by pod set, as far as
-    that is known. `led`: one of its pods makes the others, and makes lost ones anew. `staleness_grace_s`: how long it
-    may run with fewer bare pods than its minimum (0: for ever); None: as its queue says. `evicted_as`, `charging`: of
-    its `Claim`."""
+    """`sources`: for each of `job.roles`, the source of its pods. `gated`: True if the dialect must allow each start
+    after another check. `updates`: the known changes of a start to its Jobs' templates, by pod set. `led`: True if one
+    pod creates the others and replaces lost ones. `staleness_grace_s`: how long the gang may run with fewer bare pods
+    than its minimum (0: without limit); None: the queue's setting. `evicted_as`, `charging`: these fields of its
+    `Claim`."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -83,10 +85,10 @@ class GangSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangMembers:
-    """The live members of one gang: Jobs that are not finished, and bare pods that are not over, oldest first.
-    `finished`: Jobs that are; they are no longer waited for. `sizes`: what each Job (by uid) can still use at once,
-    where more is known than its status says. `claimed`: what a dialect's definitions say instead of them, `declared`:
-    of the roles of bare pods, and `group`: of all bare pods together."""
+    """The live members of one gang: unfinished Jobs, and bare pods that have not ended, oldest first. `finished`:
+    finished Jobs, which the start no longer waits for. `sizes`: uid -> the pods that a Job can still use at once, if
+    more is known than its status has. `claimed`: the settings of a dialect's definitions that replace the members' own.
+    `declared`: a dialect's settings for the roles of bare pods. `group`: its settings for all bare pods together."""
 
     id: str
     jobs: Sequence[BatchJob]
@@ -105,7 +107,7 @@ class GangMembers:
         return (*self.jobs, *self.pods)
 
     def options(self, key: str) -> dict[str, str]:
-        """Return who says what under `key`: value -> the first member that says so."""
+        """Return the values of the option `key`: value -> the first member with it."""
         if key in self.claimed:
             return {self.claimed[key]: self.id}
         if len(self.jobs) == 1 and not self.pods:  # nearly all gangs, and each has many keys
@@ -118,8 +120,8 @@ class GangMembers:
         return dict(zip(found, self.titles(found.values()), strict=True)) if found else {}
 
     def titles(self, some: Iterable[BatchJob | Pod]) -> list[str]:
-        """Return how people are told of members: by their names, and where a gang has members of several kinds, which
-        may share a name, by their kinds as well."""
+        """Return the members' names for messages, with their kinds if the gang has members of several kinds, which may
+        share a name."""
         several = len({_kind_of(one) for one in self.everyone}) > 1
         return [f"{_kind_of(one)} {one.name}" if several else one.name for one in some]
 
@@ -133,10 +135,10 @@ PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and how many p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangDefaults:
-    """The defaults of all gangs: the queue of who names none, whether a queue starts its jobs as gangs, the largest
-    amount of each resource that any node has, why a namespace's quotas would refuse so many pods of these Jobs, how
-    long a gang of a queue may run with a part of its bare pods, and what the definitions of a dialect say of a gang
-    (`dialects`: some are on)."""
+    """The defaults of all gangs: the queue of jobs that name none; whether a queue starts its jobs as gangs; the
+    largest amount of each resource on any node; the reason why a namespace's quotas would refuse pods of these Jobs;
+    how long a gang of a queue may run with a part of its bare pods; and the dialects' claims on a gang (`dialects`:
+    True if any dialect is enabled)."""
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
@@ -213,7 +215,8 @@ def charged(shape: Shape, charging: Charging | None) -> Shape:
 
 
 def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
-    """Return what a dialect says of a gang that may have started; None: it is of none, or contradicts itself."""
+    """Return a dialect's claim on a gang that may have started; None if no dialect claims it, or if its members
+    contradict each other."""
     try:
         queue = single_value(members, labels.QUEUE, defaults.default_queue)
     except GangSpecError:
@@ -243,7 +246,7 @@ def _owner(members: GangMembers) -> Owner | None:
 
 
 def _said(members: GangMembers) -> dict[str, Any]:
-    """Return what the objects say besides queue, size and shape. Raises DeclarationError."""
+    """Return the members' options other than queue, size and shape. Raises DeclarationError."""
     said = job_options(members, members.id.partition("/")[0])
     ends = [member.active_s for member in members.everyone]
     if None not in ends:
@@ -308,7 +311,7 @@ def _job_role(job: BatchJob, size: int) -> RoleSource:
 
 
 def _closeness(member: BatchJob | Pod) -> TopologyRequest | None:
-    """Of this member's pods alone."""
+    """Return the topology request for the pods of this member alone."""
     alone = options_of(member.options, member.name)
     return closeness(alone, labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS, labels.ROLE_SLICE)
 
@@ -329,8 +332,8 @@ def _by_role(pods: Sequence[Pod]) -> Mapping[str, int]:
 
 
 def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: Mapping[str, int]) -> list[RoleSource]:
-    """The oldest of each role, and the oldest of all, are those that must start together. Where one pod is enough, it
-    is any one: the others may fit nowhere."""
+    """Return the roles of a declared group. The oldest pods of each role, and the oldest of all, must start together.
+    If one pod is enough, any pod may start, because the others may fit on no node."""
     rows = bare_pod_roles(pods, group.minimum, group.of_role)
     count, size = equal_pieces(remaining_resources(group.whole, (pod.requests for pod in pods)), None, largest)
     if group.minimum == 1 and len(rows) > 1 and not (group.of_role or count):
@@ -339,8 +342,8 @@ def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: Mapping[str, in
 
 
 def bare_pod_roles(pods: Sequence[Pod], minimum: int, of_role: Mapping[str, int] = NO_ROLES) -> list[RoleSource]:
-    """Return a role for each (role label, shape); the `minimum` oldest pods are those that must start together, and so
-    many of each role as `of_role` says."""
+    """Return one role for each (role label, shape). The `minimum` oldest pods must start together, with `of_role` pods
+    of each role among them."""
     first: dict[BarePods, Pod] = {}
     count: dict[BarePods, int] = {}
     needed: dict[BarePods, int] = {}

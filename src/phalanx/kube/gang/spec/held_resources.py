@@ -1,9 +1,9 @@
-"""Room for pods that do not exist yet: a driver that runs will create them (Spark's executors).
+"""Reserve capacity for pods that a running driver has yet to create (Spark's executors).
 
-`phalanx.dev/min-resources` says what the gang needs as a whole. What is left of it after the pods that exist is cut
-into equal pieces for the missing members where their number is known, else into the fewest equal blocks that each fit
-the largest node: out of a large block any real shape can be cut later. When the first real pod shows its shape, the
-pieces held on each node are cut again into as many pods of that shape as they hold.
+`phalanx.dev/min-resources` sets the amounts of the whole gang. The rest, without the existing pods, is divided into
+equal pieces, one for each missing member if their number is known. Otherwise it is divided into the fewest equal blocks
+that fit the largest node, because any real shape can be cut from a large block later. When the first real pod shows its
+shape, the pieces on each node are divided again into as many pods of that shape as possible.
 """
 
 from __future__ import annotations

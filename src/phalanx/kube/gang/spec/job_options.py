@@ -1,7 +1,7 @@
-"""What the members of a gang say about when and how it runs: from labels and annotations to the fields of `model.Job`.
+"""Read the scheduling options of a gang's members: from labels and annotations to the fields of `model.Job`.
 
-Each word may stand on any member; those that say it must say the same. A value that cannot be is a DeclarationError,
-which names the object, the word, the value and what is allowed: the gang then waits with the reason `Invalid`.
+Each option may be set on any member, and all members that set it must agree. An invalid value raises a DeclarationError
+with the object, the option, the value and the allowed values. The gang then waits with the reason `Invalid`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx.model.node import SliceLayer, TopologyRequest
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)
-_MOST_SUBGROUPS = 256  # of one job; they may stand in each other
+_MOST_SUBGROUPS = 256  # the most subgroups of one job; they may be nested
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
@@ -137,7 +137,8 @@ def _layer(text: str) -> SliceLayer:
 
 
 def dependencies(text: str, namespace: str) -> tuple[Dependency, ...]:
-    """`a:ok, other/b:any, c`: jobs by name, in this namespace unless they say theirs; `ok` if not said."""
+    """Parse `a:ok, other/b:any, c`: names of jobs, in this namespace unless one is given; the condition is `ok` if none
+    is given."""
     return tuple(_dependency(part.strip(), namespace) for part in text.split(",") if part.strip())
 
 
