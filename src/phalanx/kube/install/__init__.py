@@ -1,13 +1,11 @@
-"""What Phalanx brings to a cluster that it schedules.
+"""Install Phalanx's objects in a cluster. Parts, lowest first:
 
-Rooms, lowest first:
-
-    retry               calls that are repeated until the API server answers
-    queue_schema        the schema of Queue objects, with rules that the API server checks
-    definitions         the definitions of our kinds, brought up to date
-    admission_policy    the admission policies that make a Job ours, and say whose it is
-    dialects            what a dialect brings: its definitions and policies
-    rivals              the other scheduler's own controller, still at work
-    record_key          the key that signs records of starts
-    installation        all of that
+retry               repeat calls until the API server answers
+queue_schema        the schema of Queue objects, with validation rules for the API server
+definitions         install and update the definitions of Phalanx's kinds
+admission_policy    admission policies that queue a Job for Phalanx and record its creator
+dialects            install the definitions and policies of a dialect
+rivals              detect another scheduler that still runs
+record_key          the key that signs records of starts
+installation        install all of these
 """

@@ -1,20 +1,20 @@
-"""The admission policies that make a Job ours at its birth (kubernetes.md point 2, D9), and say whose it is.
+"""Admission policies that queue a new Job for Phalanx (kubernetes.md point 2, D9) and record its creator.
 
-`spec.template.spec.schedulerName` cannot be changed later, so it is set together with `suspend` when a Job that
-carries our queue or gang label is created: by a MutatingAdmissionPolicy, in the API server itself. So installing
-Phalanx adds nothing that could stop other people's pods, and a user writes one label and nothing else. A scheduler
-that the user chose himself is left alone: such a Job is queued, and that scheduler binds what we plan (`binding`).
+`spec.template.spec.schedulerName` cannot be changed later, so a MutatingAdmissionPolicy sets it together with `suspend`
+when a Job with a queue or gang label of Phalanx is created. The policy runs in the API server, so an installation of
+Phalanx cannot block other pods, and users write one label only. If the user names another scheduler, the Job keeps it:
+the Job is queued, and that scheduler binds the pods as planned (`binding`).
 
-The second policy writes who created a Job or a job of a framework (or gave it our label later) into the annotation
-`phalanx.dev/user`, which nobody can write or change himself: limits per user and shares of users hang on it.
+The second policy writes the creator of a Job or of a framework's job (or the user who added the label later) into the
+annotation `phalanx.dev/user`. Users cannot change this annotation, because limits and shares of users depend on it.
 
-What the scheduler notes on Jobs and pods (that it was started, how many pods it was given, its devices) nobody else may
-write: `records_policies` refuse it. They know the scheduler by its account, so deploy/ installs them, with the account,
-and `phalanx up --shared` with its own.
+Only the scheduler may write its records on Jobs and pods (the start, the number of pods, the devices):
+`records_policies` refuse other writers. These policies name the scheduler's account, so deploy/ installs them with the
+account, and `phalanx up --shared` with its own.
 
-A server older than 1.36 does not serve the kind, unless somebody has enabled it (1.34, 1.35). It asks a webhook then,
-which carries out the same policies (`phalanx.webhook`). Where there is neither, Jobs must say `suspend: true`
-themselves, and a Job that does not is told so (`gang_spec`).
+Servers before 1.36 do not serve the kind, unless an administrator enabled it (1.34, 1.35). They can call a webhook that
+applies the same policies (`phalanx.webhook`). Without either, users must set `suspend: true` in their Jobs; the reason
+of a Job without it states that (`gang_spec`).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _SIGN = (
 
 
 def _rules_of(kinds: Iterable[Kind]) -> tuple[Object, ...]:
-    """Return a rule for each group and version of these kinds, whether or not anybody defines them."""
+    """Return a rule for each group and version of these kinds, also if the cluster does not define them."""
     plurals: dict[tuple[str, str], list[str]] = {}
     for kind in kinds:
         plurals.setdefault((kind.group, kind.version), []).append(kind.plural)
@@ -175,7 +175,7 @@ def _of_roles_untouched() -> str:
 
 _STATES = ("object", "oldObject")
 _UNTOUCHED = " && ".join([*map(_untouched, WRITTEN), _of_roles_untouched()])
-# KubeRay gives the RayCluster of a RayJob the annotations of that. As a part of it, what stands there is not read.
+# KubeRay copies a RayJob's annotations to its RayCluster. Phalanx does not read the copies.
 _COPIED = (
     'request.operation == "CREATE" && '
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && "
@@ -221,8 +221,8 @@ def _records_of_jobs(scheduler: str) -> Object:
 
 
 def records_policies(scheduler: str, of_pods: str = "Ignore") -> tuple[tuple[Kind, Object], ...]:
-    """Return the policies and their bindings. `scheduler`: the user who writes records. `of_pods`: what becomes of pods
-    that they cannot judge; in a cluster nothing of ours may stand in the way of pods that are not ours."""
+    """Return the policies and their bindings. `scheduler`: the user who writes records. `of_pods`: the failure policy
+    for pods. In a cluster it must be `Ignore`, because Phalanx must never block foreign pods."""
     of_jobs = _records_of_jobs(scheduler)
     pods = _records_policy(scheduler, "pod-records.phalanx.dev", "", "pods", failure=of_pods)
     return tuple(
@@ -236,10 +236,10 @@ RECORDS_POLICIES = records_policies(ACCOUNT)
 
 GUARDED = (JOBS, *FRAMEWORK_KINDS)  # the kinds that they are about
 
-# The same for a server that does not serve them: it asks `phalanx webhook`, which carries out the policies above. One
-# question covers them: whatever the first changes, the second signs, and what the scheduler alone writes is refused.
-# Conditions keep every other request away from it (webhooks have them since Kubernetes 1.28), so what fails when it is
-# not there is what has our label.
+# Servers without the kind call `phalanx webhook`, which applies the policies above. One call covers all of them: the
+# first policy changes the Job, the second signs it, and the third refuses other writers of the scheduler's records.
+# Match conditions (since Kubernetes 1.28) exclude all other requests. So only requests for objects with Phalanx's label
+# fail while no webhook runs.
 WEBHOOKS = Kind(
     group=_GROUP, plural="mutatingwebhookconfigurations", name="MutatingWebhookConfiguration", namespaced=False
 )
@@ -271,7 +271,7 @@ WEBHOOK: Object = {
 
 
 class AdmissionMode(Enum):
-    """The rule that makes Jobs ours in a cluster; the value says it to people."""
+    """The mechanism that queues Jobs for Phalanx in a cluster; the value is its text for users."""
 
     POLICY = "the API server makes Jobs with our label ours, by its admission policies"
     WEBHOOK = "the API server makes Jobs with our label ours, by asking `phalanx webhook`"
@@ -283,11 +283,11 @@ class AdmissionMode(Enum):
 
 
 async def install_policy(api: Connection) -> AdmissionMode:
-    """Return which is in force; policies and bindings are created where neither is, if the server serves and allows
-    them.
+    """Return the mechanism in force. If there is none, create the policies and bindings, if the server serves and
+    allows them.
 
-    Servers of 1.34 and 1.35 serve policies as v1beta1, where that is enabled. What is there stays as it is: who
-    installed it (deploy/) keeps it up to date, and no right to write is needed."""
+    Servers of 1.34 and 1.35 serve policies as v1beta1, if enabled. Existing policies stay unchanged, because their
+    installation (deploy/) updates them; so no right to write is needed."""
     asks = await _asks_webhook(api)
     refusal: ApiRefusal | None = None
     for version in ("v1", "v1beta1"):
@@ -314,7 +314,8 @@ async def _asks_webhook(api: Connection) -> bool:
 
 
 async def _install(api: Connection, version: str, *, make: bool) -> ApiRefusal | None:
-    """Why it is not there and cannot be, in this version of the API, or None. Only looked for, unless `make`."""
+    """Return the error if the policies do not exist and cannot be created in this version of the API; otherwise None.
+    Without `make`, only check whether they exist."""
     for kind, body in INSTALLED:
         there = replace(kind, version=version)
         try:

@@ -1,8 +1,8 @@
-"""The definitions of our own kinds, and bringing a cluster up to date with them.
+"""Install and update the definitions of Phalanx's kinds.
 
-A definition that is there already and says something else (of an older Phalanx, say) is patched to what this one
-needs: its digest stands in an annotation, so that a definition that is as it should be costs one read. Who may not
-write definitions goes on with those that are there.
+An existing definition that differs (from an older Phalanx, for example) is patched. The digest of a definition is in an
+annotation, so an up-to-date definition costs one read. A scheduler without the right to write definitions uses the
+existing ones.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ def definition(kind: Kind, short: str, schema: Object, columns: list[Any], *, st
 
 
 def digested(body: Object) -> Object:
-    """Return the object with the digest of its spec, by which the next release knows it for an older one of ours."""
+    """Return the object with the digest of its spec, from which the next release recognizes an older definition of
+    Phalanx."""
     digest = hashlib.sha256(msgspec.json.encode(body["spec"], order="deterministic")).hexdigest()[:16]
     meta = body["metadata"]
     return {**body, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), DIGEST: digest}}}
@@ -149,7 +150,7 @@ async def install(api: Connection) -> None:
 
 
 async def _install_definition(api: Connection, body: Object) -> None:
-    """Read first: where somebody else installs them (deploy/), no right to write any is needed."""
+    """Install a definition. It is read first, so that no right to write is needed if deploy/ has installed it."""
     meta = body["metadata"]
     try:
         there = await find(api, CRDS, meta["name"])

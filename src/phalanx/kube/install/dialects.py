@@ -1,11 +1,10 @@
-"""What a dialect brings to a cluster: its CustomResourceDefinitions and its admission policies.
+"""Install a dialect's CustomResourceDefinitions and admission policies.
 
-Definitions are made where they are absent. Those that the other scheduler's own installation brought are as good, and
-are never changed; ours say what they were made from, and are brought up to date where they are of another release of
-Phalanx, known by the digest in an annotation. So are policies, whose names are ours, once the kinds are served. Objects
-that an installation brings (default queues) are its users' as soon as they are there. A definition that does not serve
-the version that is read, of an older or a newer installation, is left as it is too: the dialect stays off, and
-everything else goes on.
+Missing definitions are created. Definitions of the other scheduler's own installation are equally good, and are never
+changed. Phalanx's definitions have their source and digest in annotations, and are updated if they are from another
+release of Phalanx. So are its policies, once the kinds are served. Default objects (queues) belong to the users as soon
+as they exist. A definition that does not serve the version that Phalanx reads is not changed either: this dialect stays
+off, and the others work.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from phalanx.kube.read.labels import FIELD_MANAGER
 
 log = logging.getLogger(__name__)
 
-MADE_FROM = "phalanx.dev/made-from"  # annotation of our definitions: whose kinds they are, and of which release
+MADE_FROM = "phalanx.dev/made-from"  # annotation of Phalanx's definitions: the other scheduler, and its release
 _POLICIES = "admissionregistration.k8s.io"
 
 
@@ -34,8 +33,8 @@ class VersionNotServed(PhalanxError):
 
 
 async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
-    """Returns when its kinds are served. Who may not write definitions goes on with those that are there. Raises
-    VersionNotServed."""
+    """Install the dialect, and return when its kinds are served. Without the right to write definitions, use the
+    existing ones. Raises VersionNotServed."""
     there: dict[tuple[str, str], Object | None] = {}
     for body in crds_of(dialect):
         there[body["spec"]["group"], body["spec"]["names"]["plural"]] = await _bring(api, CRDS, body)
@@ -74,7 +73,8 @@ def _check_version(dialect: Dialect[Any], kind: Kind, definition: Object) -> Non
 
 
 async def _bring(api: Connection, kind: Kind, body: Object) -> Object | None:
-    """Make it, or bring ours of another release up to date. Return what was there before, as it is now."""
+    """Create the object, or update Phalanx's object of another release. Return the object that existed before, in its
+    present state; None if it was created."""
     name, found = body["metadata"]["name"], None
     try:
         if (found := await find(api, kind, name)) is None:

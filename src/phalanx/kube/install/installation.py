@@ -22,8 +22,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """`admission`: what makes Jobs ours here. `record_key`: signs the records of starts; None: they are not signed.
-    `unread`: the dialects whose kinds this cluster serves in no version that is read."""
+    """`admission`: the mechanism that queues Jobs for Phalanx. `record_key`: the key that signs the records of starts;
+    None: records are not signed. `unread`: dialects whose kinds this cluster does not serve in a version that Phalanx
+    reads."""
 
     admission: AdmissionMode = AdmissionMode.NEITHER
     record_key: RecordKey | None = None
@@ -33,7 +34,8 @@ class Installation:
 async def install_all(
     api: Connection, clock: Callable[[], float], dialects: Iterable[Dialect[Any]] = ()
 ) -> Installation:
-    """Return what is there now. `clock`: seconds since the epoch. `dialects`: what each of these brings."""
+    """Install everything, and return the result. `clock`: returns seconds since the epoch. `dialects`: the dialects to
+    install."""
     _, mode, key, left = await asyncio.gather(  # side by side: none of these needs another
         until_answered(lambda: install(api)),
         until_answered(lambda: install_policy(api)),

@@ -1,8 +1,8 @@
-"""The key by which the scheduler knows its own records of starts (`phalanx.kube.read.records`).
+"""The key that signs the scheduler's records of starts (`phalanx.kube.read.records`).
 
-It stands in the Secret `kube-system/phalanx-records`. `deploy/` makes it empty; only the scheduler may read it, and it
-needs no right to any other Secret. Whoever leads first makes the key; those after it use the same. Where somebody
-empties the Secret, no start of before is taken up: what runs goes on, and what waits is placed anew.
+The key is in the Secret `kube-system/phalanx-records`. `deploy/` creates the Secret empty. Only the scheduler may read
+it, and the scheduler needs no right to any other Secret. The first leader creates the key, and later leaders use it. If
+the Secret is emptied, earlier starts are not recognized: running pods go on, and pending jobs are placed again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BYTES = 32
 
 
 async def obtain_record_key(api: Connection, clock: Callable[[], float]) -> RecordKey | None:
-    """Return the key that stands in the cluster, made now where there is none. `clock`: seconds since the epoch. None,
-    with a warning: the server does not let us; then every record counts, whoever wrote it."""
+    """Return the key of the cluster; create it if there is none. `clock`: returns seconds since the epoch. Return None,
+    with a warning, if the server refuses access; then every record is accepted, whoever wrote it."""
     try:
         return await until_surely_refused(lambda: _obtain(api, clock))
     except ApiRefusal as error:
@@ -74,7 +74,7 @@ async def _find(api: Connection) -> Object:
 
 
 def read_key(data: Object) -> RecordKey | None:
-    """Return the key in a Secret's data; None: there is none, or it is not as we write it, and is made anew."""
+    """Return the key in a Secret's data; None if it is missing or malformed. It is then created again."""
     try:
         secret, since = (base64.b64decode(data[name], validate=True) for name in ("key", "since"))
         return RecordKey(secret=secret, since_s=float(since)) if len(secret) == _BYTES else None

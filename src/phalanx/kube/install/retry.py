@@ -20,7 +20,7 @@ _REFUSED_S = (0.5, 1.0, 2.0)
 
 
 async def until_answered(call: Callable[[], Awaitable[Found]]) -> Found:
-    """Return the answer. What the server refuses is raised at once."""
+    """Repeat the call until the server answers, and return the answer. A refusal is raised at once."""
     failures = 0
     while True:
         try:

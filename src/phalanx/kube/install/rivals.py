@@ -1,7 +1,7 @@
-"""The other scheduler itself, still at work: two that resume the same jobs, or bind the same pods, fight over them.
+"""Detect another scheduler that still runs, because two schedulers must not resume the same jobs or bind the same pods.
 
-Whoever leads the controllers of Kueue renews a Lease; while that is fresh, ours does not start. Of the others the
-Deployment of their own installation is looked at: while pods of it are ready, ours does not start either.
+The leader of Kueue's controllers renews a Lease. While that Lease is fresh, Phalanx does not start. For other
+schedulers, Phalanx reads the Deployment of their installation, and does not start while pods of it are ready.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from phalanx.dialects.enabled import RIVALS, Rival
 from phalanx.dialects.frame.dialect import Object
 from phalanx.errors import PhalanxError
 
-_MISSED = 3.0  # a holder that missed so many renewals is gone
+_MISSED = 3.0  # the missed renewals after which the holder counts as dead
 
 
 class RivalRuns(PhalanxError):
@@ -23,7 +23,8 @@ class RivalRuns(PhalanxError):
 
 
 async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: float) -> None:
-    """Raises RivalRuns where the scheduler of one of these dialects runs. Who may not look is not stopped."""
+    """Raise RivalRuns if the scheduler of one of these dialects runs. Without the right to read its Lease or
+    Deployment, do nothing."""
     for name in dialects:
         if (rival := RIVALS.get(name)) is not None and (seen := await _at_work(api, rival, now_s)):
             raise RivalRuns(
@@ -33,13 +34,13 @@ async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: 
 
 
 async def rivals_at_work(api: Connection, now_s: float) -> dict[str, tuple[Rival, str]]:
-    """Return dialect -> its scheduler that runs in this cluster, and what shows that. `now_s`: since the epoch."""
+    """Return dialect -> its scheduler that runs in this cluster, and the evidence. `now_s`: seconds since the epoch."""
     seen = {name: (rival, await _at_work(api, rival, now_s)) for name, rival in RIVALS.items()}
     return {name: (rival, text) for name, (rival, text) in seen.items() if text}
 
 
 async def _at_work(api: Connection, rival: Rival, now_s: float) -> str:
-    """Return what shows that it runs; empty: nothing does."""
+    """Return the evidence that the scheduler runs; "" if there is none."""
     if rival.lease:
         holder = _holder(await _seen(api.get(LEASES, rival.lease, rival.namespace)), now_s)
         return f"{holder} holds the Lease {rival.namespace}/{rival.lease}" if holder else ""

@@ -37,9 +37,9 @@ class LeaseDurations:
 
 
 class Lease:
-    """The Lease of the leader, as one process has it or waits for it. `identity` must differ between processes (host
-    name and process id will do). `policy`: how the leader decides, as it is written; it stands in an annotation, so
-    that who explains decisions can make the same ones."""
+    """The Lease of the leader, in a process that holds it or waits for it. `identity`: unique to the process (host name
+    and process id, for example). `policy`: the text of the leader's policy, written to an annotation, so that commands
+    such as `explain` can make the same decisions."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class Lease:
             await asyncio.sleep(min(self.terms.retry_s, left_s + 0.01) if left_s > 0 else self.terms.retry_s)
 
     async def keep(self) -> None:
-        """Renew for ever. Raises LeaseLost when the deadline has passed without a renewal. What fails is tried again
-        soon: a connection that is cut again and again is whole for long enough between."""
+        """Renew the Lease until cancelled. Raises LeaseLost when the deadline passes without a renewal. A failed
+        renewal is retried soon, because a flaky connection often works for long enough in between."""
         renewed, soon_s = True, self.terms.retry_s / 4
         while True:
             await asyncio.sleep(self.terms.retry_s if renewed else soon_s)
@@ -151,8 +151,8 @@ class Lease:
 
 @asynccontextmanager
 async def leading(lease: Lease) -> AsyncIterator[Lease]:
-    """Lead: inside, this process leads; if it cannot any more, LeaseLost ends the inside. What keeps the event loop, so
-    that the lease could be lost, is logged."""
+    """Lead for the length of the context; LeaseLost ends the context when the Lease cannot be renewed. Code that blocks
+    the event loop for too long is logged."""
     await lease.acquire()
     try:
         async with asyncio.TaskGroup() as group:
@@ -168,7 +168,7 @@ async def leading(lease: Lease) -> AsyncIterator[Lease]:
 
 
 def _first(group: BaseExceptionGroup[LeaseLost]) -> LeaseLost:
-    """Return whoever noticed first: the keeper of the lease, or a write that came too late."""
+    """Return the first LeaseLost: of the renewal, or of a write that came too late."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]

@@ -1,8 +1,8 @@
-"""Says what ran when the event loop was kept too long.
+"""Log the code that runs when the event loop is blocked for too long.
 
-A lease that is not renewed in time is lost, and with it the leadership; a watch that is not read is cut. Whoever looks
-for the reason afterwards finds nothing, unless it was noted while it happened. So a thread of its own looks whether the
-loop still turns, and where it stands if it does not: once for each stall, and how long it was when it is over.
+If the Lease is not renewed in time, the leadership is lost; a watch that is not read is disconnected. Afterwards the
+cause cannot be found unless it was logged while the loop was blocked. So a separate thread checks the loop. For each
+stall it logs the current stack once, and the length when the stall has ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What Phalanx reads from and writes to objects of others: every label and annotation it knows, in one place.
+"""Every label and annotation that Phalanx reads from and writes to objects.
 
-What a user says may stand as a label or as an annotation (an operator that copies only one of the two to its pods must
-not change what is meant); the label wins. What Phalanx writes is annotations only.
+Users may set an option as a label or as an annotation, because some operators copy only one of the two to their pods.
+The label wins. Phalanx writes annotations only.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ ROLE = "phalanx.dev/role"  # label: the role of a bare pod in its gang
 JOB_ROLES = "phalanx.dev/job-roles"  # how many objects form the gang
 MIN_AVAILABLE = "phalanx.dev/min-available"  # how many pods must start together
 MIN_RESOURCES = "phalanx.dev/min-resources"  # what the whole gang needs, where a driver creates its pods later
-REPLACES_FAILED = (
-    "phalanx.dev/replaces-failed"  # a bare pod that fails is made anew by whoever made it: its room is kept
-)
+REPLACES_FAILED = "phalanx.dev/replaces-failed"  # the creator of a bare pod replaces it if it fails: its node is kept
 STALENESS = "phalanx.dev/staleness-grace-period"  # how long it may run with fewer pods than its minimum; 0: for ever
 HOLD = "phalanx.dev/hold"  # keep it queued
 GROUP = "phalanx.dev/group"  # label: the user's group, for limits per group
@@ -36,15 +34,17 @@ DEADLINE = "phalanx.dev/deadline"  # worth nothing if it cannot end by then (RFC
 AFTER = "phalanx.dev/after"  # the jobs it depends on: `a:ok,b:any`
 AFTER_ANY = "phalanx.dev/after-any"  # one of them is enough
 SINGLETON = "phalanx.dev/singleton"  # one of the user's jobs of that name at a time
-ARRAY = "phalanx.dev/array"  # the job array it belongs to
-ARRAY_CAP = "phalanx.dev/array-cap"  # so many of the array run at a time
+ARRAY = "phalanx.dev/array"  # the array of the job
+ARRAY_CAP = "phalanx.dev/array-cap"  # how many jobs of the array run at a time
 RESERVATION = "phalanx.dev/reservation"  # it asks to run in that one
 NICE = "phalanx.dev/nice"  # lowers its multifactor priority
-QOS = "phalanx.dev/qos"  # its class, for multifactor priority
-CHECKPOINT = "phalanx.dev/checkpoint"  # how often it saves its work, so that it loses no more when it gives way
+QOS = "phalanx.dev/qos"  # the QOS of the job, for multifactor priority
+CHECKPOINT = (
+    "phalanx.dev/checkpoint"  # the interval of checkpoints: a preemption loses at most this work
+)
 PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: nobody may preempt it
 SIZE = "phalanx.dev/size"  # elastic, or fixed-at-start
-RESIZING = "phalanx.dev/resizing"  # `requeue`: whoever changes its parallelism while it runs has it queued anew
+RESIZING = "phalanx.dev/resizing"  # `requeue`: a change of the running Job's parallelism queues the Job again
 REQUEUE = "requeue"
 COMPLETIONS = "phalanx.dev/completions"  # equal-parallelism: of an Indexed Job, as many as the pods that it is given
 EQUAL_PARALLELISM = "equal-parallelism"
@@ -61,7 +61,7 @@ NODE_GROUP = "phalanx.dev/node-group"  # on nodes: the node group that the node 
 ZONES = "phalanx.dev/zones"  # on nodes: their NUMA zones and what each has, JSON (node.py)
 NUMA_ALIGNMENT = "phalanx.dev/numa-alignment"  # on pods (templates): `required` or `preferred`, from one NUMA zone
 GPU_FRACTION = "phalanx.dev/gpu-fraction"  # on pods (templates): part of a GPU, `0.5`
-GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): so much of a GPU's memory, `8Gi`
+GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): the amount of a GPU's memory, `8Gi`
 
 # Written by the admission policy that Phalanx installs (admission_policy.py): nobody else can.
 USER = "phalanx.dev/user"  # on Jobs: who created it
@@ -73,23 +73,25 @@ DELETED_BY = "phalanx.dev/deleted-by"  # on pods and jobs: the user who deleted 
 ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see records.py
 REASON = "phalanx.dev/reason"  # on Jobs: why it waits, `Code: text`
 AFTER_OUTCOMES = "phalanx.dev/after-outcomes"  # how jobs ended that this one depends on: JSON, dependency_outcomes.py
-GATE = "phalanx.dev/pinned"  # scheduling gate of pods that another scheduler binds, see binding.py
-PINNED = "phalanx.dev/pinned"  # on such pods, ungated: the node that they were let go to
+GATE = "phalanx.dev/pinned"  # the scheduling gate of pods that another scheduler binds (write/binding.py)
+PINNED = "phalanx.dev/pinned"  # on such pods without the gate: the planned node
 PREEMPTED = "phalanx.dev/preempted"  # the mark of a preemption: JSON, see records.py
 PREEMPTIONS = "phalanx.dev/preemptions"  # on Jobs: how often they were preempted
-PARALLELISM = "phalanx.dev/parallelism"  # on elastic Jobs: `5 of 8`, what it has now of what its user asked for
-LIMITED = "phalanx.dev/limited"  # on Jobs: `600 of 3600`, the activeDeadlineSeconds that we gave, of its own (`none`)
-TEMPLATE = "phalanx.dev/template"  # on Jobs that were given a flavor: what their template said before
+PARALLELISM = "phalanx.dev/parallelism"  # on elastic Jobs: `5 of 8`, the present and the requested parallelism
+LIMITED = (
+    "phalanx.dev/limited"  # on Jobs: `600 of 3600`, activeDeadlineSeconds of Phalanx and of the user (`none`)
+)
+TEMPLATE = "phalanx.dev/template"  # on Jobs with a flavor: the original fields of the template
 POLICY = "phalanx.dev/policy"  # on the Lease: the settings of the scheduler that leads, JSON
 DEVICES = "phalanx.dev/devices"  # on pods: the devices they were given; on nodes: those they have
 PART = "phalanx.dev/part"  # on pods: the part of their node that they are in, see node_parts.py
 
-# Of these, what stands on Jobs and pods; nobody else may write it where the policies of deploy/ are installed.
+# The scheduler's annotations on Jobs and pods. The policies of deploy/ refuse other writers.
 WRITTEN = (
     *(ADMITTED, PREEMPTED, PREEMPTIONS, REASON, AFTER_OUTCOMES, PARALLELISM, LIMITED, TEMPLATE),
     *(PINNED, DEVICES, PART),
 )
-REMOVABLE = (ADMITTED, REASON)  # anybody may take these off: what was started is then no more
+REMOVABLE = (ADMITTED, REASON)  # users may remove these: the start then ends
 
 JOB_NAME = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

@@ -1,7 +1,7 @@
-"""From a Node object to `model.Node`: what it can hold, and whom it repels.
+"""Convert a Node object into `model.Node`: its allocatable amounts and its taints.
 
-Allocatable, never capacity. A node whose Ready condition is anything but True takes nothing new. Nodes that an
-autoscaler is about to remove carry a taint or are cordoned; both are read here like any other.
+The amounts are `allocatable`, never `capacity`. A node whose Ready condition is not True gets no new pods. Nodes that
+an autoscaler is about to remove have a taint or are cordoned, which is handled like any taint or cordon.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class _Zone(msgspec.Struct, frozen=True):
 
 
 def _devices(meta: Object) -> tuple[Device, ...]:
-    """Return the devices that its annotation lists: `[{"name": "0", "memory": "80Gi", "zone": "0"}]`. One that cannot
-    be read counts as none: its devices are then counted, and not told apart."""
+    """Return the devices that its annotation lists: `[{"name": "0", "memory": "80Gi", "zone": "0"}]`. An invalid
+    annotation is ignored: the devices are then counted without names."""
     try:
         listed = read_json((meta.get("annotations") or {}).get(DEVICES, "[]"), list[_Device])
         return tuple(

@@ -30,12 +30,13 @@ _NOTHING: Object = {}
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: ten times faster than a dataclass
-    """A pod as the scheduler plans with it. `owner` is the (name, uid) of the Job that controls it. `index` is its
-    completion index, if any. `ours`: we plan it, and bind it unless it is `pinned`: then another scheduler does, to
-    the node `pin` once that is said. `gated`: by gates of others. `devices`: those of its node that we gave it.
-    `grace_s`: how long it may take to end. `claims`: its volume claims; those `unplaced` wait to be told its node.
-    `awaited`: of a pod of others, the node that it is about to be bound to. `part`: of its node, that we put it into.
-    `stands_in`: there is no such pod, it stands for an object of a dialect."""
+    """A pod in the scheduler's terms. `owner`: the (name, uid) of the Job that controls it. `index`: its completion
+    index, if any. `ours`: True if Phalanx plans the pod. Phalanx also binds it, unless it is `pinned`: then another
+    scheduler binds it to the node `pin`. `gated`: True if it has scheduling gates of others. `devices`: the devices of
+    its node that Phalanx gave it. `grace_s`: its termination grace period. `claims`: its volume claims; claims in
+    `unplaced` need its node first. `awaited`: for a foreign pod, the node that it is about to be bound to. `part`: the
+    part of the node that the pod is in. `stands_in`: True if no such pod exists, and it represents an object of a
+    dialect."""
 
     uid: str
     namespace: str
@@ -91,7 +92,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
 
     @property
     def bindable(self) -> bool:
-        """We may bind it, or let it go, now. Never one that has lost every sign of being ours."""
+        """Return True if Phalanx may bind the pod, or remove its gate, now. A pod without any mark of Phalanx is never
+        bound."""
         waits = not self.node and not self.over and not self.going and not self.pin
         return self.ours and waits and not self.gated and self.obstacle is None
 
@@ -112,9 +114,9 @@ def read_pod(
     words: Callable[[str, Object, str], Mapping[str, str]] = lambda kind, meta, scheduler: _NOTHING,
     binds_alone: Callable[[Object], bool] = lambda spec: False,
 ) -> Pod:
-    """Return the pod. `answers_to`: the scheduler names of pods that we bind. `binds_alone`: which pods of the default
-    scheduler we bind, too, by their specs, each by itself, whoever owns it. `owner`: whose it is. `words`: what
-    dialects make of a pod's labels and annotations."""
+    """Return the pod. `answers_to`: the scheduler names of pods that Phalanx binds. `binds_alone`: returns True for the
+    spec of a default scheduler's pod that Phalanx binds one at a time, whoever owns it. `owner`: the owner of the pod.
+    `words`: translates a dialect's labels and annotations of a pod."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     annotations = meta.get("annotations") or {}
     default = (scheduler := spec.get("schedulerName", "")) == labels.DEFAULT_SCHEDULER
@@ -127,7 +129,7 @@ def read_pod(
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
     said = _said(meta) if ours else {}
     named = with_group(meta, spec)
-    # A Job whose pods name a peer's scheduler says nothing to us, unless they name a group of their own.
+    # A Job whose pods name another scheduler is no gang member, unless the pods name a group of their own.
     alone = owner is None or scheduler not in labels.OURS or named is not meta
     theirs = words("Pod", named, scheduler) if bound_by_us and alone else _NOTHING
     said = {**theirs, **said} if theirs else said
@@ -235,8 +237,8 @@ def _waits_for(status: Object) -> str:
 
 
 def _said(meta: Object) -> dict[str, str]:
-    """Return what the pod says in words of `phalanx.dev`; its own labels win over its annotations. Who made it, nobody
-    can attest."""
+    """Return the pod's `phalanx.dev` options; labels win over annotations. The creator is not among them, because
+    nothing proves who created a pod."""
     found: dict[str, str] = {}
     for words in (meta.get("annotations") or {}, meta.get("labels") or {}):
         for key in words:

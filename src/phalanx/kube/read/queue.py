@@ -1,10 +1,11 @@
-"""Queues, Flavors and Reservations as objects: read into what the core knows, with what is wrong with each.
+"""Convert Queue, Flavor and Reservation objects into the core's values, and report errors in them.
 
-They are cluster-scoped, for they divide the cluster's room and not a namespace's. The API server checks what the
-schema can say; what slips through (an older definition, a hand in the database) is told as `wrong` and shown in the
-queue's status. Such a queue is held, so that nothing starts by rules that nobody wrote.
+They are cluster-scoped, because they divide the capacity of the cluster. The API server validates the schema. Errors
+that it does not catch (with an older definition, or after an edit of the database) are collected in `wrong` and shown
+in the queue's status. Such a queue is held, so that no job starts by unintended rules.
 
-Since when a queue is in its state is not in its spec: it is remembered here, and in the status for whoever comes after.
+The time of a queue's last state change is not in its spec. It is kept here, and in the status for the next scheduler
+process.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def read_queue(obj: Object, state_since_s: float | None = None) -> Queue:
 
 
 def _since(obj: Object) -> float | None:
-    """When it came into its state, if its status says so of this state."""
+    """Return the time of the last state change from the status, if the status is about the present state."""
     status, state = obj.get("status") or {}, (obj.get("spec") or {}).get("state") or QueueState.OPEN
     try:
         return read_moment(status["stateSince"]) if status.get("state") == state else None
@@ -56,13 +57,13 @@ class QueueCache:
 
     def __init__(self) -> None:
         self.queues: dict[str, Queue] = {}
-        self.wrong: dict[str, str] = {}  # queue -> what of it cannot be read
+        self.wrong: dict[str, str] = {}  # queue -> the errors in its definition
         self.flavors: dict[str, Flavor] = {}
         self._reservations: set[str] = set()
         self._own: set[str] = set()  # queues of ours
         self._theirs: dict[str, Queue] = {}  # queues of dialects
         self._defined: dict[str, tuple[set[str], set[str]]] = {}  # dialect -> its queues and flavors
-        self._made: dict[str, tuple[str, ...]] = {}  # gang -> queues that are there for its sake
+        self._made: dict[str, tuple[str, ...]] = {}  # gang -> queues that exist because of its claim
         self._needed: dict[str, set[str]] = {}  # such a queue -> the gangs
 
     def gang(self, queue: str) -> bool:
@@ -82,7 +83,7 @@ class QueueCache:
             yield QueueSeen(queue)
 
     def on_definitions(self, dialect: str, defined: Definitions, now_s: float) -> Iterator[Event]:
-        """A dialect's queues and flavors are these now. A queue of ours counts before one of theirs of that name."""
+        """Replace a dialect's queues and flavors. A Phalanx queue wins over a dialect's queue of the same name."""
         flavors = {flavor.name: flavor for flavor in defined.flavors}
         queues = {queue.name: queue for queue in defined.queues}
         before = self._defined.get(dialect, (set(), set()))
@@ -102,8 +103,8 @@ class QueueCache:
         self._defined[dialect] = (set(queues), set(flavors))
 
     def on_claim(self, gang: str, queues: tuple[Queue, ...]) -> Iterator[Event]:
-        """A gang needs these queues now, parents first, which no definition declares; those of its last claim that
-        nobody needs any more are gone."""
+        """Add the queues that a gang's claim needs and no definition declares, parents first. Remove the queues of its
+        earlier claim that no gang needs any more."""
         names = tuple(queue.name for queue in queues)
         for queue in queues:
             self._needed.setdefault(queue.name, set()).add(gang)
@@ -130,7 +131,7 @@ class QueueCache:
             yield from self._put(name, self._theirs.get(name))
 
     def _since_before(self, queue: Queue, now_s: float) -> Queue:
-        """Return it with since when it is in its state: no definition says so."""
+        """Return the queue with the time of its last state change, which no definition contains."""
         if queue.state is QueueState.OPEN or queue.state_since_s:
             return queue
         before = self._theirs.get(queue.name)
@@ -172,7 +173,8 @@ class QueueCache:
             yield FlavorGone(name)
 
     def on_reservation(self, change: Change, parts: Mapping[str, tuple[str, ...]]) -> Iterator[Event]:
-        """`parts`: of nodes, that are nodes of their own for the core."""
+        """Yield the events of a changed reservation. `parts`: node -> its parts, which are separate nodes in the
+        core."""
         name = _name(change)
         try:
             if change.new is not None:
@@ -188,7 +190,8 @@ class QueueCache:
             yield ReservationGone(name)
 
     def _state_since(self, obj: Object, now_s: float) -> float:
-        """Open from the beginning; else since when it was first seen so, by us or by whoever wrote the status."""
+        """Return the time since which the queue is in its state: 0 for an open queue, or else when this process, or the
+        writer of the status, first saw the state."""
         name, state = obj["metadata"]["name"], (obj.get("spec") or {}).get("state") or QueueState.OPEN
         if state == QueueState.OPEN:
             return 0.0

@@ -1,14 +1,15 @@
-"""The record of a start, written on the objects before anything is bound: what a restart needs to know. And the mark of
-a preemption, written on them before anything of them ends.
+"""The record of a start, written on the objects before any pod is bound, for a restart of the scheduler. And the mark
+of a preemption, written before any pod ends.
 
-It stands as JSON in the annotation `phalanx.dev/admitted`: of a Job, set by the same PATCH that resumes it; of bare
-pods, carried by the Binding, whose annotations the API server copies to the pod. A record that cannot be read (somebody
-edited it) counts as none: the job is then one that was resumed without us.
+The record is JSON in the annotation `phalanx.dev/admitted`. On a Job, the PATCH that resumes the Job sets it. On bare
+pods, the Binding carries it, whose annotations the API server copies to the pod. An invalid record (after an edit) is
+ignored: the job then counts as resumed by another user.
 
-Whoever may edit a Job can write such an annotation, and resume the Job. So a record is signed, for the one object that
-it stands on, with a key that only the scheduler can read (`RecordKey`): a restart takes up no other.
+Any user who may edit a Job can write such an annotation and resume the Job. So a record is signed for its object, with
+a key that only the scheduler can read (`RecordKey`). A restart accepts signed records only.
 
-The mark stands in `phalanx.dev/preempted`. It names the start that it ends: one of an earlier start says nothing.
+The mark is the annotation `phalanx.dev/preempted`. It names the start that it ends; a mark of an earlier start is
+ignored.
 """
 
 from __future__ import annotations

@@ -47,9 +47,7 @@ class Seating:
         if slot is None:
             return
         if pod.rejected:
-            self._seats[
-                slot
-            ].node = ""  # its replacement, when it exists, releases the charge and needs another node
+            self._seats[slot].node = ""  # its replacement, when it exists, releases the charge and needs another node
         if self._start.objects.job_of(pod) is None and self._is_over(pod, slot):
             self._barrier.release([slot])
         elif slot not in self._start.leaving and (heir := self._seats.hand_over(slot)):
