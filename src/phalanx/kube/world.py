@@ -40,7 +40,7 @@ from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, ReleaseNo
 log = logging.getLogger(__name__)
 
 PAST_RUNS = 5000  # the most ended jobs that are reported when a scheduler starts
-_MANY = 256  # what is more is done piece by piece, so that others get their turn
+_MANY = 256  # larger batches are processed in pieces, so that other tasks can run in between
 
 
 class NodeProvisioning(Protocol):
@@ -91,9 +91,9 @@ async def open_world(
 
 
 class KubeWorld:
-    """A Kubernetes cluster as the `World` of `phalanx.loop`. `gangs`: all there are, by id. `installed`: what Phalanx
-    found or brought here. Its key signs the records of starts and tells at a restart which of them are ours; without
-    one, all count."""
+    """A Kubernetes cluster as the `World` of `phalanx.loop`. `gangs`: all gangs, by id. `installed`: the result of the
+    installation. Its key signs the records of starts, and verifies them at a restart; without a key, all records are
+    accepted."""
 
     nodes: NodeProvisioning | None = None
 
@@ -163,8 +163,8 @@ class KubeWorld:
         self.nodes, nodes.wake = nodes, self._wake
 
     async def sync(self) -> None:
-        """Wait until every cache that decisions need was listed once and is routed, and it is known what was used in
-        the past. Others get their turn meanwhile: the lease is kept."""
+        """Wait until every cache that decisions need was listed once and routed, and the past usage was read. Other
+        tasks run in between, so that the Lease is renewed."""
         with _without_collection():
             await self.caches.sync(self._api)
             past = await load_usage(self._api)
@@ -247,7 +247,7 @@ class KubeWorld:
                     self.effects.reporter.waits(gang, action.reason)
                     self.answers.waits(gang.id, action.reason)
                 case Nominate():
-                    pass  # the victims' marks say whom they make room for: a restart finds the same room leaving
+                    pass  # the victims' marks name their preemptor: a restart restores the nomination
             if not isinstance(action, Wait | Nominate):
                 self._mark(gang.id)
         self._outcomes.write()
@@ -279,9 +279,9 @@ class KubeWorld:
             self.answers.defined()
 
     def _recover(self) -> Iterator[None]:
-        """Tell, once: how jobs ended that are over, for those that wait for them, and how long the last of them ran;
-        then the starts of before, in the order in which they hold room. Gang by gang, so that others can have their
-        turn between."""
+        """Report the state of an earlier process to the core, once: the outcomes of ended jobs that others depend on,
+        the run times of the last ended jobs, and then the earlier starts in `adoption_order`. The generator yields
+        after each gang, so that other tasks can run in between."""
         if self._recovered:
             return
         self._recovered = True
@@ -309,8 +309,8 @@ class KubeWorld:
             yield
 
     def _conclude(self) -> Iterator[None]:
-        """Marked gangs draw their conclusions, one after the other. Of one that is done, pods that are over may still
-        be told, until they are gone."""
+        """Reconcile the marked gangs, one after the other. An ended gang may still report ended pods, until they are
+        deleted."""
         dirty, self._dirty = self._dirty, {}
         for name in dirty:
             yield
@@ -328,7 +328,7 @@ class KubeWorld:
             log.exception("the gang %s could not be looked at: it is again when something of it changes", gang.id)
 
     def _start(self, gang: GangLifecycle, action: Start) -> None:
-        """Resume it, unless a start decided before it was promised what is left of their quota."""
+        """Resume the gang, unless an earlier start has reserved the rest of its namespace's quota."""
         whole = self.watch.defaults().gang(gang.queue)
         reason = self.watch.headroom.refusal(gang) if whole else None
         if reason is None:
@@ -366,8 +366,8 @@ class KubeWorld:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Collect no garbage: what is made inside is here to stay, and is not walked for garbage, now or later: of 100,000
-    pods that takes seconds, in which nobody else gets a turn."""
+    """Disable garbage collection, and exclude the objects made inside from later collections. They stay alive, and a
+    collection over 100,000 pods would block all other tasks for seconds."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -39,9 +39,7 @@ ARRAY_CAP = "phalanx.dev/array-cap"  # how many jobs of the array run at a time
 RESERVATION = "phalanx.dev/reservation"  # it asks to run in that one
 NICE = "phalanx.dev/nice"  # lowers its multifactor priority
 QOS = "phalanx.dev/qos"  # the QOS of the job, for multifactor priority
-CHECKPOINT = (
-    "phalanx.dev/checkpoint"  # the interval of checkpoints: a preemption loses at most this work
-)
+CHECKPOINT = "phalanx.dev/checkpoint"  # the interval of checkpoints: a preemption loses at most this work
 PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: nobody may preempt it
 SIZE = "phalanx.dev/size"  # elastic, or fixed-at-start
 RESIZING = "phalanx.dev/resizing"  # `requeue`: a change of the running Job's parallelism queues the Job again
@@ -78,9 +76,7 @@ PINNED = "phalanx.dev/pinned"  # on such pods without the gate: the planned node
 PREEMPTED = "phalanx.dev/preempted"  # the mark of a preemption: JSON, see records.py
 PREEMPTIONS = "phalanx.dev/preemptions"  # on Jobs: how often they were preempted
 PARALLELISM = "phalanx.dev/parallelism"  # on elastic Jobs: `5 of 8`, the present and the requested parallelism
-LIMITED = (
-    "phalanx.dev/limited"  # on Jobs: `600 of 3600`, activeDeadlineSeconds of Phalanx and of the user (`none`)
-)
+LIMITED = "phalanx.dev/limited"  # on Jobs: `600 of 3600`, activeDeadlineSeconds of Phalanx and of the user (`none`)
 TEMPLATE = "phalanx.dev/template"  # on Jobs with a flavor: the original fields of the template
 POLICY = "phalanx.dev/policy"  # on the Lease: the settings of the scheduler that leads, JSON
 DEVICES = "phalanx.dev/devices"  # on pods: the devices they were given; on nodes: those they have

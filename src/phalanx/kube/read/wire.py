@@ -1,11 +1,11 @@
-"""What of pods and nodes the scheduler looks at: the watch decodes this, and passes over the rest.
+"""The fields of pods and nodes that the scheduler reads. The watch decodes only these.
 
-Half of a pod and nine tenths of a node are of no interest here: who manages which field, environments, mounts, probes,
-the states of containers, images. Decoding only what is declared below takes less time, and keeps less in memory, the
-more there is of the rest. What comes out are plain dictionaries, as where everything is decoded: nobody need know.
+The scheduler does not need half of a pod and nine tenths of a node: managed fields, environments, mounts, probes,
+container states, images. Decoding only the declared fields saves time and memory. The results are plain dictionaries,
+as from a full decoding, so readers need not distinguish the two.
 
-A field that code of this package begins to read has to be added here. The double of the API in the tests hands out its
-objects through these types, so that the test of new code fails where that was forgotten. (Names are those of the API.)
+A field that new code of this package reads must be added here. The in-process API server of the tests returns its
+objects through these types, so that a test of the new code fails if the field is missing. (Names are those of the API.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which kinds are watched, and what of them decides how templates and pods are read.
+"""The caches of the watched kinds, and the settings in them that decide how templates and pods are read.
 
-Pods, Jobs, nodes and queues must be served. Of the other kinds a server may serve fewer, or not show them to us: what
-they would say is then taken to be nothing.
+Pods, Jobs, nodes and queues must be served. Other kinds may be missing, or the scheduler may not have the right to list
+them: they then count as having no objects.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Informers: TypeAlias = Callable[[Kind], Informer]  # the running cache of a kind
 
 
 class ObjectCaches:
-    """The caches that decisions are made on. `served`: the kinds besides the required ones that there are caches of.
-    `job_kinds`: Jobs, and what is read like them. `admission`: what admission will add to templates."""
+    """The caches that decisions depend on. `served`: the optional kinds with a cache. `job_kinds`: Jobs, and the kinds
+    that are read as Jobs. `admission`: the fields that admission will add to templates."""
 
     def __init__(self, informers: Informers, settings: KubeSettings) -> None:
         self.settings = settings
@@ -77,7 +77,7 @@ class ObjectCaches:
         self.look_up(served)
 
     def _of_others(self) -> Iterable[Kind]:
-        """Return the kinds of others' jobs, queues and groups that are read where they are served."""
+        """Return the kinds of other schedulers and frameworks that are read if the server has them."""
         frameworks = (
             FRAMEWORK_KINDS if self.settings.frameworks else TRAINING_KINDS if self.settings.training_jobs else ()
         )
@@ -85,8 +85,8 @@ class ObjectCaches:
         return dict.fromkeys((*frameworks, *others))
 
     async def look_for_more(self, api: Connection) -> tuple[Kind, ...]:
-        """Return the kinds of others' jobs, queues and groups that are served by now and were not: there are caches of
-        them from now on. Raises ApiError."""
+        """Add caches for kinds of other schedulers and frameworks that the server has begun to serve, and return these
+        kinds. Raises ApiError."""
         missing = [kind for kind in self._of_others() if kind not in self.served and kind not in self._withheld]
         listed = await api.request("GET", "/apis") if missing else {}
         there = {one["groupVersion"] for group in listed.get("groups") or () for one in group["versions"]}
@@ -140,7 +140,7 @@ async def _serves(api: Connection, kind: Kind, *, patient: bool) -> bool:
 
 
 def _volume_claims(found: Mapping[Kind, Mapping[str, Object]]) -> VolumeClaims | None:
-    """None where claims, volumes and classes are not all shown to us."""
+    """Return the volume claims; None if the scheduler may not list claims, volumes and classes."""
     if not all(kind in found for kind in (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)):
         return None
     return VolumeClaims(

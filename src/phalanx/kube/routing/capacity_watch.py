@@ -1,4 +1,4 @@
-"""What there is to give: nodes and parts of them, queues, flavors and reservations, from their objects to events."""
+"""Convert changes of nodes, parts of nodes, queues, flavors and reservations into events for the core."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from phalanx.model.node import Node
 
 
 class CapacityWatch:
-    """Nodes, queues, flavors and reservations, as events for the core. `with_places`: a node with the volumes that CSI
-    drivers can attach there. `tell`: hands events to the core. `queue_changed`: called with a queue's name. `dialects`:
-    those that are on, whose definitions `objects` has, by kind; `gang_changed`: called with a gang that they have a
-    claim on; `note`: with what of an object has no effect."""
+    """Nodes, queues, flavors and reservations, as events for the core. `with_places`: returns a node with the number of
+    volumes that CSI drivers can attach to it. `tell`: passes events to the core. `queue_changed`: called with the name
+    of a changed queue. `dialects`: the enabled dialects; `objects` has their definitions, by kind. `gang_changed`:
+    called with a gang that a dialect claims. `note`: called with settings of an object that have no effect."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class CapacityWatch:
             self.on_node(Change(kind=NODES, old=obj, new=obj))
 
     def _look_at_reservations_again(self) -> None:
-        """Tell reservations anew: they are of nodes with all their parts."""
+        """Emit the events of all reservations again, because a reservation of a node includes its parts."""
         for obj in (self._objects(RESERVATIONS) or {}).values():
             self.on_reservation(Change(kind=RESERVATIONS, old=obj, new=obj))
 

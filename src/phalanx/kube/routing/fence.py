@@ -1,8 +1,8 @@
-"""The fence around what people write: one odd object concerns itself alone.
+"""The fence around users' objects: an invalid object affects no other object.
 
-Readers refuse what they know to be wrong. Whatever else raises while an object is taken in makes that object invalid:
-its last state that could be read counts further (a new object counts as absent), people are told once, and the world
-goes on. Nothing that anybody can write may end the scheduler, and so everybody's work.
+Readers refuse known errors. Any other exception while an object is read makes that object invalid: its last valid state
+stays in effect (a new object counts as absent), one Event reports it, and the scheduler goes on. No object that a user
+can write may end the scheduler.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Gangs against the quotas of their namespaces: who would be refused, who was promised what, who is to be asked again.
+"""Check gangs against the ResourceQuotas of their namespaces, reserve quota for starting gangs, and retry gangs when
+quota is released.
 
-Only Jobs matter: bare pods exist, so they were admitted. Nor do jobs that are placed pod by pod: they were never to
-start whole, and their Job controller tries again by itself.
+Only Jobs are checked. Bare pods exist, so the quotas have admitted them. Jobs that are placed pod by pod need not start
+whole, and their Job controller retries by itself.
 """
 
 from __future__ import annotations

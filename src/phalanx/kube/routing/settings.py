@@ -17,12 +17,12 @@ from phalanx.kube.write.events import ReportRate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
-    """How Phalanx is to behave on a cluster. `writes`: how many are on their way at once. `dialects`: whose scheduler
-    names we answer to, and whose kinds we read, besides our own. `alone`: which pods of the
-    default scheduler we bind, too, by their specs, each by itself: where no other scheduler does. `sole`: no other is
-    here at all, so all pods of a gang are ours to bind. `patient`: a right that is refused is asked for again before
-    that is believed, since a server that has just started refuses what it will allow soon; False: for who looks once,
-    and may be someone who is shown little."""
+    """The settings of the scheduler on a cluster. `writes`: the number of concurrent writes. `dialects`: the other
+    schedulers whose scheduler names and kinds Phalanx serves. `alone`: returns True for the spec of a default
+    scheduler's pod that Phalanx binds one at a time, if no other scheduler does. `sole`: True if no other scheduler
+    runs, so that Phalanx binds all pods of gangs. `patient`: True to ask again for a right that is refused, because a
+    server that has just started refuses rights that it grants soon. Commands that read once, perhaps with few rights,
+    set it to False."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32

@@ -1,8 +1,7 @@
-"""Who has to be looked at again when something of storage changes: the pods and Jobs that name the claim.
+"""Find the pods and Jobs to reconcile when storage objects change.
 
-A claim is bound, a volume appears, the one pod that may use a claim ends, a driver says how many places a node has:
-each of these is told by an object that names no pod. So it is remembered here who names which claim; who names none
-costs nothing.
+A claim is bound, a volume appears, the only pod that may use a claim ends, a driver reports its attachment limit: none
+of these objects names a pod. So this module indexes pods and Jobs by their claims. Pods without claims cost nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class VolumeUsers:
 
     @property
     def volumes(self) -> VolumeClaims | None:
-        """Return the claims; None where claims, volumes and classes are not all shown to us."""
+        """Return the claims; None if the scheduler may not list claims, volumes and classes."""
         return self._caches.admission.volumes
 
     def on_change(self, change: Change) -> None:
@@ -62,8 +61,8 @@ class VolumeUsers:
             self.volumes.asks(job.namespace, job.name, volume_claims(template))
 
     def pod(self, pod: Pod) -> Pod:
-        """Return the pod, of which only its spec was read, with what its claims mean. It is noted that it uses them, or
-        no longer does; who waits for one that is for one pod alone looks again."""
+        """Return the pod with the constraints of its claims, and update the index. If the pod released a claim that
+        only one pod may use, the waiting pods are reconciled."""
         if not pod.claims:
             return pod
         for claim in pod.claims if self.volumes is not None else ():
@@ -86,7 +85,7 @@ class VolumeUsers:
             self._read_users(f"{pod.namespace}/{claim}")
 
     def _read_users(self, claim: str = "") -> None:
-        """Of this claim, or of any."""
+        """Read the users of this claim again, or of all claims."""
         assert self.volumes is not None
         self._read(self.volumes.askers(claim), *self._caches.job_kinds)
         self._read(self.volumes.users(claim), PODS)

@@ -1,8 +1,8 @@
-"""All that is watched, in the order in which it must be known: what quotas and nodes there are before the queues, the
-queues before the Jobs, the Jobs before the pods.
+"""Watch all kinds, in the order in which decisions need them: quotas and nodes before queues, queues before Jobs, Jobs
+before pods.
 
-Changes become events for the core, or go to the gangs that they concern, which are marked: whoever owns the gangs has
-them draw their conclusions, once for however many changes came together.
+A change becomes an event for the core, or is passed to its gang, which is marked. The owner of the gangs reconciles
+marked gangs, once for all changes that came together.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from phalanx.model.event import Event
 
 
 class ClusterWatch:
-    """All that is watched, routed. `gangs`: all of them, by id; `gang_of` makes those that are not there. `tell`: hands
-    events to the core. `mark`: has a gang draw its conclusions. `wake`: something happened that may concern the core,
-    or a gang. `invalid`: an object cannot be taken in, and why. `note`: something of it has no effect, and why."""
+    """The routing of all watched kinds. `gangs`: all gangs, by id; `gang_of` creates missing ones. `tell`: passes
+    events to the core. `mark`: marks a gang to be reconciled. `wake`: called after a change that may affect the core or
+    a gang. `invalid`: called with an object that cannot be read, and the error. `note`: called with settings of an
+    object that have no effect, and the reason."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class ClusterWatch:
             self._caches.informer(kind).subscribe(take)
 
     async def follow(self) -> None:
-        """As `subscribe`, in pieces: whatever else has to be done in time (a lease) gets its turn."""
+        """Subscribe as `subscribe` does, in pieces, so that urgent tasks (the Lease) can run in between."""
         for kind, take in self._order():
             await self._caches.informer(kind).follow(take)
 
@@ -88,7 +89,7 @@ class ClusterWatch:
                 await self._caches.informer(kind).follow(take)
 
     def _order(self) -> list[tuple[Kind, Take]]:
-        """Return what is watched, in the order in which it must be known."""
+        """Return the watched kinds with their handlers, in the order of `ClusterWatch`."""
         around = self._fence.around
         order: tuple[tuple[Kind, Take], ...] = (
             (RESOURCE_QUOTAS, around(self._on_quota)),
@@ -104,12 +105,11 @@ class ClusterWatch:
         return [(kind, take) for kind, take in order if self._caches.watches(kind)]
 
     def _defined(self) -> Iterator[Kind]:
-        """Return what dialects are to be told of; of job kinds the gangs are told."""
+        """Yield the kinds whose changes go to the dialects; changes of job kinds go to gangs."""
         return (kind for kind in self.capacity.dialects.kinds if kind not in self._caches.job_kinds)
 
     def read_again(self) -> Iterator[None]:
-        """Yield what has another shape since somebody selects pods by a label that nobody did before, piece by
-        piece."""
+        """Read again, in pieces, the objects whose shape changes because pods are now selected by a new label."""
         yield from self._workloads.read_again(self._take_job, self._take_pod)
 
     def gang_of_pod(self, uid: str) -> str | None:
@@ -117,7 +117,7 @@ class ClusterWatch:
         return self._workloads.gang_of_pod(uid)
 
     def foreign_pods(self) -> Iterator[Event]:
-        """Yield what pods hold that no gang is charged for, as far as it changed."""
+        """Yield the changed usage of pods that no gang is charged for."""
         return self._workloads.foreign_pods.events()
 
     def with_headroom(self) -> Iterator[str]:

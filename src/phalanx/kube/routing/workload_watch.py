@@ -1,7 +1,7 @@
-"""From changed Jobs and pods to the gangs that they belong to.
+"""Route changed Jobs and pods to the gangs that they belong to.
 
-A change is read once, and routed. A pod whose Job is not known yet waits for it, outside of every gang. What pods of
-others hold is noted beside (`foreign_pods`). What a framework's job has made (`ancestors`) is a part of it: its Jobs
+A change is read once, and routed. A pod whose Job is not known yet waits for the Job, outside of all gangs. The usage
+of foreign pods goes to `foreign_pods`. Objects that a framework's job created (`ancestors`) are parts of it: its Jobs
 are no members of their own, and their pods are its pods.
 """
 
@@ -48,12 +48,13 @@ class WorkloadWatch:
         self._pods: dict[str, Pod] = {}
         self._pod_gang: dict[str, GangLifecycle] = {}  # pod uid -> its gang
         self._pods_of: dict[str, set[str]] = {}  # Job uid -> its pods
-        self._selecting = 0  # so many label keys by which anybody selects pods are in the shapes that were read
+        self._selecting = 0  # the number of label keys, used by pod selectors, that the read shapes contain
         self.foreign_pods = ForeignPods(self._pods, self._excess)
 
     def read_again(self, on_job: Take, on_pod: Take) -> Iterator[None]:
-        """Read again what has another shape since somebody selects pods by a label that nobody did before: it belongs
-        to the shape of all that carry it. Object by object, so that others can have their turn between."""
+        """Read again the objects whose shape changes because pods are now selected by a new label: the label is then
+        part of the shape of all pods with it. The generator yields after each object, so that other tasks can run in
+        between."""
         selecting = self._caches.admission.shapes.selecting
         while new := list(selecting)[self._selecting :]:
             self._selecting += len(new)
@@ -112,7 +113,7 @@ class WorkloadWatch:
                     self._route(self._pods[pod_uid])
         if job is None or name is None:
             for pod_uid in self._pods_of.get(uid, ()) if job is not None else ():
-                self._route(self._pods[pod_uid])  # of a Job that is nobody's here, which may be news to their gang
+                self._route(self._pods[pod_uid])  # the Job belongs to no gang: the gang of its pods may change
             return
         gang = self._job_gang[uid] = self._gang_of(name)
         gang.see_job(job)

@@ -1,10 +1,8 @@
-"""What others are told, and what outlives the scheduler.
+"""Publish state for other programs, and keep state for the next scheduler process. Parts:
 
-Rooms:
-
-    usage                 past usage, kept in a ConfigMap
-    dependency_outcomes   how jobs ended that others depend on, kept on those that wait
-    queue_status          the status of Queue objects
-    told                  a gang, as dialects are told of it
-    dialect_answers       what dialects answer, written
+usage                 past usage, kept in a ConfigMap
+dependency_outcomes   outcomes of dependencies, kept on the dependent jobs
+queue_status          the status of Queue objects
+told                  the view of a gang for dialects
+dialect_answers       write the statuses and objects of dialects
 """

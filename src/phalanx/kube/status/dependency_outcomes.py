@@ -1,10 +1,10 @@
-"""How jobs ended that others depend on, kept on the objects of those that wait.
+"""Keep the outcomes of dependencies on the objects of the dependent jobs.
 
-A dependency outlives its job: its user deletes that, or the cluster does an hour after its end. A scheduler that
-starts then would know nothing of it. So the scheduler writes the outcome on the dependent's own object, in
-`phalanx.dev/after-outcomes` (`{"default/prepare": "succeeded"}`), if the dependent still waits after the next cycle. A
-dependent that starts costs no write. The next scheduler reads the outcome there. Of a job that need only start, the
-word `started` stands there once it runs. A job of that name that exists counts more.
+A dependency may be deleted before its dependent starts, by its user, or by the cluster an hour after its end. A
+scheduler that starts later would not know its outcome. So the scheduler writes the outcome on the dependent's object,
+in `phalanx.dev/after-outcomes` (`{"default/prepare": "succeeded"}`), if the dependent still waits after the next cycle.
+A dependent that starts costs no write. The next scheduler process reads the outcome there. For a dependency that must
+only start, the outcome is `started`. An existing job of that name takes precedence.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ class DependencyOutcomes:
     def __init__(self, gangs: Mapping[str, GangLifecycle], annotate: Callable[[Member, str, str], None]) -> None:
         self._gangs, self._annotate = gangs, annotate
         self._outcomes: dict[str, Outcome] = {}
-        self._needs: dict[str, dict[str, DependencyType]] = {}  # waiting job -> those that it depends on
-        self._begun: dict[str, set[str]] = {}  # of these, those that a scheduler before this one has seen start
+        self._needs: dict[str, dict[str, DependencyType]] = {}  # pending job -> the jobs that it depends on
+        self._begun: dict[
+            str, set[str]
+        ] = {}  # pending job -> dependencies that an earlier process saw start
         self._dependents: dict[str, dict[str, None]] = {}  # the same from the other side
         self._due: dict[str, None] = {}  # waiting jobs of whose dependencies something was told
 
     def hear(self, events: Sequence[Event]) -> list[Event]:
-        """Take in what the core is to be told; return that, with what stands on objects alone."""
+        """Process the events for the core, and return them with the outcomes that only objects have."""
         found: list[Event] = []
         for event in events:
             match event:
@@ -61,7 +63,7 @@ class DependencyOutcomes:
         return found
 
     def write(self) -> None:
-        """Write what was told before the last decision, and is not on the objects of those that wait still."""
+        """Write outcomes that were reported before the last decision and are missing on the objects of pending jobs."""
         due, self._due = self._due, {}
         for name in due:
             gang = self._gangs.get(name)
@@ -100,7 +102,7 @@ class DependencyOutcomes:
         return gang is not None and gang.stage in (Stage.RUNNING, Stage.LEAVING)
 
     def _noted(self, job: Job) -> Iterator[Event]:
-        """Yield what stands on the job's object of jobs of which nothing else is known."""
+        """Yield the outcomes on the job's object of dependencies that are otherwise unknown."""
         gang = self._gangs.get(job.id)
         member = _member(gang) if gang is not None else None
         for name, said in _read(member).items() if member is not None else ():
@@ -135,7 +137,7 @@ def _member(gang: GangLifecycle) -> Member | None:
 
 
 def _read(member: Member) -> dict[str, str]:
-    """Return what stands on an object; nothing, where it is not as we write it."""
+    """Return the outcomes on an object; empty if the annotation is malformed."""
     try:
         said = read_json(member.options.get(AFTER_OUTCOMES, "{}"), dict[str, str])
     except ValueError:

@@ -1,9 +1,9 @@
-"""What dialects answer, written: objects and statuses in another scheduler's words.
+"""Write the dialects' answers: objects and statuses in another scheduler's format.
 
-Gangs that changed are told to their dialect a moment later, once for however many changes came, and what it answers is
-written where it differs from what is there. The statuses of definitions follow, at most every `pause_s`, and rarer
-where there is much to look at. Best effort: what is refused is not repeated before something changes; where another
-write was quicker, or no answer came, all is looked at again a moment later. Nothing here is read back by a decision.
+A changed gang is passed to its dialect a moment later, once for all changes that came together. The dialect's answer is
+written if it differs from the existing objects. The statuses of definitions follow, at most every `pause_s`, and less
+often in large clusters. Writes are best effort. A refused write is not repeated before a change. After a conflict or a
+missing answer, everything is compared again a moment later. No decision reads these answers.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class DialectAnswers:
             name: JOURNALS[name](instance) for name in watch.dialects if name in JOURNALS
         }
         self._news = asyncio.Event()
-        self._noted = asyncio.Event()  # set when a journal saw something; then there is another
+        self._noted = asyncio.Event()  # set when a journal records an event; a new one then replaces it
 
     def touch(self, gang: str) -> None:
         """Note that something of the gang changed."""
@@ -101,8 +101,8 @@ class DialectAnswers:
     def view(
         self, group: str, path: tuple[str, ...], query: Mapping[str, str]
     ) -> Callable[[], Object | list[Object]] | None:
-        """Return what finds the answer of a dialect to a path of an API group that it serves, in any thread: from
-        copies; None: none that is on serves it."""
+        """Return a function that computes a dialect's answer for a path of an API group, in any thread, from copies;
+        None if no enabled dialect serves the path."""
         name, view = VIEWS.get(group, ("", None))
         if view is None or name not in self._watch.defined:
             return None
@@ -116,7 +116,7 @@ class DialectAnswers:
     def stream(
         self, group: str, path: tuple[str, ...], query: Mapping[str, str]
     ) -> AsyncIterator[Sequence[Object]] | None:
-        """Return what a dialect says at a path as it happens; None: it is no stream, and `view` answers."""
+        """Return a dialect's stream at a path; None if the path is no stream and `view` answers it."""
         journal = self._journals.get(VIEWS.get(group, ("", None))[0])
         lines = journal.stream(path, query) if journal is not None else None
         return self._follow(lines) if lines is not None else None
@@ -190,8 +190,9 @@ class DialectAnswers:
         return tell(gang, self._cache, pods, self._reasons.get(id), eviction)
 
     def _bare_pods(self, id: str) -> list[Object]:
-        """Return those of the gang that there are, oldest first, over or not; of a Job that is not of the gang, too.
-        What belongs to it no more (its Job is gone, its labels say another) is not told, though it may be there."""
+        """Return the existing bare pods of the gang, oldest first, whether or not they have ended, also pods of a Job
+        outside of the gang. Pods that no longer belong to the gang (their Job was deleted, or their labels name another
+        gang) are left out."""
         gang = self._gangs.get(id)
         bare = [pod for pod in gang.pods.values() if pod.owner is None or not gang.jobs] if gang is not None else []
         known = {**self._pods.pop(id, {}), **{pod.key: pod.uid for pod in bare}}
@@ -207,7 +208,7 @@ class DialectAnswers:
         return there
 
     def _eviction(self, gang: GangLifecycle) -> Eviction | None:
-        """How it left its nodes since it was told last."""
+        """Return how the gang left its nodes since the last report; None if it did not."""
         departure = gang.departure
         if departure is None or self._departures.get(gang.id) is departure:
             return None
@@ -298,8 +299,8 @@ class DialectAnswers:
         old = there.get("status") or {}
         if answer.status == old:
             return
-        # The answer follows from the status that was known: where others wrote it since, a controller that closed a
-        # queue, it is made anew.
+        # The answer was computed from the known status. If another writer has changed the status (a controller that
+        # closed a queue), compute it again.
         if old != known[answer.kind, answer.key]:
             self._later(about, self._now_s() + _AGAIN_S)
             return
@@ -322,7 +323,7 @@ class DialectAnswers:
         return there.get("status") or {}
 
     def _uid(self, answer: Answer) -> str:
-        """That of the object which the answer is about, as far as it is known; of none it is empty."""
+        """Return the uid of the answer's object; "" if the object is unknown."""
         there = self._informers(answer.kind).objects.get(answer.key)
         return str(there["metadata"]["uid"]) if there is not None else ""
 
@@ -374,7 +375,8 @@ class DialectAnswers:
         return after
 
     async def _finalize(self, answer: Answer, there: Object) -> None:
-        """Ours of its finalizers (all with the dialect's prefix) are those that the answer names."""
+        """Set Phalanx's finalizers on the object (those with the dialect's prefix) to the ones that the answer
+        names."""
         meta = there["metadata"]
         prefix = f"{answer.kind.group}/"
         others = [one for one in meta.get("finalizers") or () if not one.startswith(prefix)]
@@ -410,6 +412,6 @@ def _says(there: Any, wanted: Any) -> bool:
 
 
 def _kind_of(obj: Object) -> Kind:
-    """Of an object that says it; enough to speak about it."""
+    """Return the kind that the object states, with the fields that an Event needs."""
     group, _, version = str(obj["apiVersion"]).rpartition("/")
     return Kind(group=group, version=version, plural="", name=str(obj["kind"]))

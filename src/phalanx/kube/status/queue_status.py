@@ -1,8 +1,8 @@
-"""The status of Queue objects: how each queue stands, for whoever asks `kubectl get queues`.
+"""Write the status of Queue objects, for `kubectl get queues`.
 
-Written by the leader, through the `status` subresource, a few seconds after something changed and at most every
-`pause_s` per queue; nothing that is as it was is written again. A queued job costs no write of its own: a thousand
-that come at once change one number. Lost or refused writes are mended by the next.
+The leader writes it to the `status` subresource, a few seconds after a change, and at most every `pause_s` for each
+queue. An unchanged status is not written. So a thousand jobs that are submitted together cost one write. The next write
+repairs a lost or refused one.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _MUCH = 1e6  # a share beyond is as good as infinite, which JSON cannot say
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSource:
-    """The source of a queue's status: how queues stand now, what cannot be read of some (queue -> text), their objects
-    by name, and whether it may write (false past the leader's deadline)."""
+    """The source of a queue's status: the usage of the queues, the errors in their definitions (queue -> text), their
+    objects by name, and whether writes are allowed (False after the leader's deadline)."""
 
     standings: Callable[[], Iterable[QueueStatus]]
     wrong: Callable[[], Mapping[str, str]]

@@ -1,4 +1,4 @@
-"""A gang as a dialect is told of it: what forms it, how far it is, what it was given."""
+"""Build the view of a gang that dialects get: its objects, its stage, and the nodes and flavors that it holds."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _job_sets(
 
 
 def _bare_sets(gang: GangLifecycle, owners: Sequence[Object], objects: Caches) -> Iterator[PodSet]:
-    """Yield one for each role of the gang; a pod's spec is its own template."""
+    """Yield a pod set for each role of the gang; the spec of a bare pod serves as the template."""
     by_key = {key_of(owner): owner for owner in owners}
     over = sum(_phase(owner) == _SUCCEEDED for owner in owners)
     roles = [(role, source) for role, source in _roles(gang) if isinstance(source, BarePods)]
@@ -141,7 +141,7 @@ def _bare_sets(gang: GangLifecycle, owners: Sequence[Object], objects: Caches) -
 
 
 def _bare_names(roles: Sequence[str]) -> list[str]:
-    """Return a name for each: its own, where that may be one and no other has it."""
+    """Return a name for each role: the role's own name if it is valid and unique."""
     own = [role if _NAME.fullmatch(role) else "main" for role in roles]
     return [name if own.count(name) == 1 else f"{name}-{number}" for number, name in enumerate(own)]
 
@@ -151,8 +151,8 @@ def _source(pod: Pod) -> PodSource:
 
 
 def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
-    """How many pods of a role its start has given nodes, and the flavor of these. A pod that it was given and that is
-    made anew counts; one that its job asks for since does not before it has a node."""
+    """Return the number of pods of a role with granted nodes, and their flavor. A pod that is being replaced counts. A
+    pod that the job has requested since the start counts when it has a node."""
     if gang.parts is None:
         return 0, ""
     start = gang.parts.start

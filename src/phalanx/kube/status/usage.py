@@ -1,11 +1,10 @@
-"""What users have used in the past, kept for whoever schedules next: fair shares outlive the scheduler.
+"""Keep the past usage of users for the next scheduler process, so that fair shares survive a restart.
 
-It stands as JSON in the ConfigMap `kube-system/phalanx-usage`, written at most once a minute while anybody holds
-anything, and when the scheduler is stopped. A scheduler that is killed so forgets a minute at most; and not even that
-of jobs that still run, for what they have used since it was written is added when they are adopted.
+The usage is JSON in the ConfigMap `kube-system/phalanx-usage`. It is written at most once a minute while jobs run, and
+when the scheduler stops. A killed scheduler loses at most a minute of usage, and nothing of jobs that still run,
+because the next process adds their usage since the last write.
 
-Bounded by what a ConfigMap holds: of very many users those who have used least are forgotten. What cannot be read
-counts as nothing.
+The size of a ConfigMap limits the number of users; those with the least usage are dropped. Invalid content is ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class SavedUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_save(usage: PastUsage, now_s: float, most_bytes: int = _MOST_BYTES) -> SavedUsage:
-    """Return what is kept: who has used most first, as many as fit."""
+    """Return the usage to save: the users with the most usage first, as many as fit."""
     amounts = list(usage.amounts(now_s))
     found: list[tuple[str, str, float]] = []
     for one in sorted((one for one in amounts if one[2] > 0), key=lambda one: (-one[2], one)):
@@ -63,14 +62,15 @@ def to_save(usage: PastUsage, now_s: float, most_bytes: int = _MOST_BYTES) -> Sa
 
 
 async def load_usage(api: Connection) -> list[UsageTold]:
-    """Return what was kept; nothing, if nothing was, or it cannot be read. Asks until the server answers."""
+    """Return the saved usage; empty if there is none, or if it is invalid. Repeat the request until the server
+    answers."""
     return await until_answered(lambda: _load(api))
 
 
 async def _load(api: Connection) -> list[UsageTold]:
     try:
         text = ((await api.get(CONFIG_MAPS, NAME, NAMESPACE)).get("data") or {}).get(_KEY, "")
-        if not text:  # made empty by deploy/, so that nobody needs the right to make one
+        if not text:  # deploy/ creates it empty, so that the scheduler needs no right to create ConfigMaps
             return []
         found = msgspec.json.decode(text, type=SavedUsage)
     except ApiRefusal as error:

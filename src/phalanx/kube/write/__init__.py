@@ -1,14 +1,12 @@
-"""Writes to the API server.
+"""Writes to the API server. Parts, lowest first:
 
-Rooms, lowest first:
-
-    writer          how writes are sent, in order per object, and judged
-    binding         bind a pod to a node, or let another scheduler bind it there
-    job_patch       resume, suspend, resize a Job
-    eviction        mark and evict bare pods, within their disruption budgets
-    volume_claim    tell a claim the node that its volume is to be made for
-    events          reasons and Events for people
-    job_effects     what gangs ask of Jobs
-    pod_effects     what gangs ask of pods
-    effects         all that a gang asks for
+writer          send writes, in order for each object, and determine their outcomes
+binding         bind a pod to a node, or let another scheduler bind it there
+job_patch       resume, suspend, resize a Job
+eviction        mark and evict bare pods, within their disruption budgets
+volume_claim    write a pod's node on its volume claims
+events          reasons and Events for users
+job_effects     the writes to Jobs that gangs request
+pod_effects     the writes to pods that gangs request
+effects         all writes that a gang requests
 """

@@ -1,19 +1,18 @@
 """The writes that place a pod: a binding, or for the pods of another scheduler the end of their scheduling gate.
 
-POST pods/NAME/binding carries the pod's uid, so that a pod of the same name created since is never bound by it, and in
-its annotations, which the API server copies to the pod in the same transaction, the devices that the pod is given, and
-for bare pods the record of the start. A bare pod whose start has a time limit gets that before, as its own: its node
-stops it.
+POST pods/NAME/binding carries the pod's uid, so that a newer pod of the same name is never bound by it. The API server
+copies the binding's annotations to the pod in the same transaction: the pod's devices, and for bare pods the record of
+the start. The time limit of a bare pod's start is written to the pod before, so that the kubelet stops the pod.
 
 Pinned mode: the pods of a Job that names another scheduler are planned here, and bound by that scheduler.
-`spec.template.spec.schedulerName` cannot be changed, and pods that are not ours we never bind. So the PATCH that
-resumes such a Job puts a scheduling gate into its template: its pods come to exist, and their scheduler passes them by.
-At the barrier one PATCH per pod takes the gate away and adds the planned node's name to its required node affinity: now
-that scheduler can bind it there, or nowhere. The API server allows both at once while the pod is gated (KEP-3838):
-terms that a pod has may only become narrower, so the name is added to each of them. The node stands in
-`phalanx.dev/pinned` on the pod as well, for whoever comes after a restart.
+`spec.template.spec.schedulerName` cannot be changed, and Phalanx never binds another scheduler's pods. So the PATCH
+that resumes such a Job adds a scheduling gate to its template: its pods are created, and their scheduler ignores them.
+At the barrier one PATCH for each pod removes the gate and adds the planned node's name to the required node affinity.
+That scheduler can then bind the pod to this node only. The API server allows both at once while the pod is gated
+(KEP-3838): terms that a pod has may only become narrower, so the name is added to each of them. The annotation
+`phalanx.dev/pinned` also names the node, for a restart of Phalanx.
 
-A stand-in is no pod: that it was placed is written into the status of the object that it stands for.
+A stand-in is no pod: its placement is written into the status of the object that it represents.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class ApiEffects:
         self.jobs = JobWrites(self.writer, informers, flavors, conclude, key)
         self.pods = PodWrites(self.writer, informers, conclude, key, dialects)
         self._clock, self._tell, self._conclude = clock, tell, conclude
-        self._unused: dict[str, set[str]] = {}  # of each object (uid), what was said
+        self._unused: dict[str, set[str]] = {}  # object uid -> the reported settings
 
     def now_s(self) -> float:
         return self._clock()
@@ -63,7 +63,7 @@ class ApiEffects:
         self._tell(event)
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        if not (isinstance(about, Pod) and about.stands_in):  # of its object the dialect tells
+        if not (isinstance(about, Pod) and about.stands_in):  # the dialect reports on its object
             self.reporter.event(about, reason, text, warning=warning)
 
     def annotate(self, about: Member, word: str, text: str) -> None:

@@ -32,14 +32,14 @@ from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
 
-_LONGEST = 1024  # of what is said on an object, which may quote what its user wrote; so long an event may be
+_LONGEST = 1024  # the most characters of a text on an object, which may quote its user; the API's limit for Events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRate:
-    """How often people are told. `settle_s`: a reason younger than this is not written. `per_object_s`: between two
-    writes to one object, once it has had a `burst` of them. `writes_per_s`: of all objects together. `events_kept`:
-    Events that wait for their turn; older ones are dropped."""
+    """Limits on the rate of reports. `settle_s`: a reason younger than this is not written. `per_object_s`: the time
+    between two writes to one object, after a `burst` of writes. `writes_per_s`: the writes to all objects together.
+    `events_kept`: the most queued Events; older ones are dropped."""
 
     settle_s: float = 1.0
     per_object_s: float = 60.0
@@ -79,7 +79,8 @@ class EventReporter:
         self.object_event(_kind(about), meta, reason, text, warning=warning)
 
     def object_event(self, kind: Kind, meta: Object, reason: str, text: str, *, warning: bool = False) -> None:
-        """`meta`: the object's metadata. What stands in no namespace is told of in `default`, as the API has it."""
+        """Queue an Event about an object. `meta`: the object's metadata. An Event about a cluster-scoped object is in
+        `default`, as in Kubernetes."""
         now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         space = meta.get("namespace") or "default"
         self._events.append(
@@ -124,7 +125,7 @@ class EventReporter:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _due(self) -> Iterator[tuple[BatchJob | Pod, Reason]]:
-        """Yield what is to be written now; reasons that are written everywhere are forgotten."""
+        """Yield the reasons to write now; a reason that is written on all objects is dropped."""
         now_s, most_s = self._clock(), self._budget.per_object_s * (self._budget.burst - 1)
         for name, (since_s, gang, reason) in list(self._newest.items()):
             if now_s - since_s < self._budget.settle_s:
@@ -189,8 +190,8 @@ def _said(about: BatchJob | Pod) -> str:
 
 
 def _waiting(gang: GangLifecycle) -> Iterator[BatchJob | Pod]:
-    """Return whom a reason is written on: the Jobs of a gang that waits, and its pods that wait unbound (for us: what
-    another scheduler binds, that one explains; and of what stands in for an object its dialect tells)."""
+    """Yield the objects to write a reason on: the Jobs of a pending gang, and its unbound pods. Pods that another
+    scheduler binds, and stand-ins, are left out, because the other scheduler or the dialect explains them."""
     if isinstance(gang.state, Waiting):
         yield from (job for job in list(gang.jobs.values()) if job.ours and not job.finished)
     unbound = (pod for pod in list(gang.pods.values()) if not pod.node and not pod.going)

@@ -1,8 +1,8 @@
-"""Making bare pods go: what budgets say about it, the mark, the eviction.
+"""Evict bare pods: check their PodDisruptionBudgets, mark them, evict them.
 
-A pod without a Job that could take it back goes by the Eviction API, which respects PodDisruptionBudgets. Several pods
-may fall under one budget that lets each of them go and not all, so the budgets are asked for all victims of a preemptor
-together, before the first is told to go.
+A pod without a Job to suspend is evicted by the Eviction API, which respects PodDisruptionBudgets. A budget may allow
+the eviction of each of several pods, and not of all. So the budgets are checked for all victims of a preemptor
+together, before the first eviction.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ async def _budgets(api: Connection, namespace: str) -> list[Object]:
     except ApiRefusal as error:
         if error.code not in {403, 404}:
             raise
-        return []  # there are none, or none that we may see: each eviction is judged by the server all the same
+        return []  # no budgets, or no right to list them: the server still checks each eviction
     return found
 
 
 def budget_objection(budgets: Iterable[Object], pods: Sequence[Object]) -> str:
-    """Return which budget allows fewer disruptions now than it has pods among these."""
+    """Return the budget that allows fewer disruptions than it has pods among these; "" if there is none."""
     for budget in budgets:
         hit = sum(_selects((budget.get("spec") or {}).get("selector"), pod) for pod in pods)
         allowed = int((budget.get("status") or {}).get("disruptionsAllowed") or 0)

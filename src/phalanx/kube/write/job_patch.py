@@ -40,14 +40,14 @@ class JobPatch(Write):
         return await api.get(self.job.adapter.kind, self.job.name, self.job.namespace)
 
     async def patch(self, api: Connection, *changes: Change) -> Object:
-        """`changes`: of the Jobs that the object is shown as."""
+        """Patch the object. `changes`: the changes to the Jobs that the object is read as."""
         spec, words = merge_changes(self.whole, changes)
         meta = {"resourceVersion": self.version, "uid": self.job.object_uid, "annotations": words}
         body, at = {"metadata": meta, "spec": spec}, self.job
         return await api.patch(at.adapter.kind, at.name, body, at.namespace, fieldManager=labels.FIELD_MANAGER)
 
     def shown(self, obj: Object) -> Object | None:
-        """Return the object as this Job; None if another has its name, or it has this role no more."""
+        """Return the object as this Job; None if another object has its name, or if it no longer has this role."""
         own = self.job.adapter
         same = obj["metadata"]["uid"] == self.job.object_uid and own in adapters(own.kind, obj, own.made)
         return own.read(obj) if same else None
@@ -62,18 +62,17 @@ class JobPatch(Write):
 
 
 class ResumeJob(JobPatch):
-    """The PATCH that starts a Job: `suspend: false` and the record of the start, in one write: a Job that runs without
-    the record was not started by us, and one with it was. What kept it waiting is no longer true and goes. An elastic
-    Job gets the `parallelism` that was placed, and the time limit of the start becomes the Job's own, so that its
-    controller stops it.
+    """The PATCH that starts a Job: `suspend: false` and the record of the start, in one write: so exactly the Jobs with
+    a record were started by Phalanx. The reason for waiting is removed. An elastic Job gets the placed `parallelism`.
+    The time limit of the start becomes the Job's own, so that its controller stops it.
 
-    The same write changes the template, for only that of a suspended Job may change (KEP-2926): where another scheduler
-    binds the pods, our gate goes in; and pods that are given a flavor get its labels and tolerations, and what a
-    dialect's claim gives them beyond that. Before Kubernetes
-    1.36 it may not change either once the Job has run, unless `status.startTime` is taken away (which resuming sets
-    anew); and a server of 1.36 may want to see the Job suspended first, so a 422 is tried again.
+    The same write changes the template, because only a suspended Job's template may change (KEP-2926). If another
+    scheduler binds the pods, Phalanx's gate is added. Pods get the labels and tolerations of their flavor, and the
+    further fields of a dialect's claim. Before Kubernetes 1.36 the template of a Job that has run may only change if
+    `status.startTime` is removed (resuming sets it again). A server of 1.36 may need to observe the suspension first,
+    so a 422 is retried.
 
-    `beside`: the resumes of other roles of the same object, which this write does as well."""
+    `beside`: the resumes of the other roles of the same object, which this write includes."""
 
     begins = True
 
@@ -134,7 +133,7 @@ class ResumeJob(JobPatch):
         if not shown["spec"].get("suspend") and read_start_record(meta.get("annotations")) == self.record:
             return Verdict.ACHIEVED
         if _asked(shown) != _asked(self.obj):
-            return Verdict.LOST  # somebody edited it meanwhile: what was decided was decided on something else
+            return Verdict.LOST  # the Job was edited in the meantime: the decision was about another state
         for each in self.beside:
             if (other := each.shown(obj)) is None or _asked(other) != _asked(each.obj):
                 return Verdict.LOST  # so it is with a role of the same object
@@ -147,7 +146,7 @@ class ResumeJob(JobPatch):
         return found
 
     def _template(self, words: dict[str, str | None]) -> Object:
-        """Return what of the template is to change; `words` remembers what it said before, or forgets it."""
+        """Return the changes of the template; `words` gets the annotation with the original values, or its removal."""
         template, change = self.obj["spec"]["template"], dict[str, Any]()
         gates = list(template["spec"].get("schedulingGates") or ())
         if self.job.pinned and (wanted := with_gate(gates)) != gates:
@@ -186,9 +185,9 @@ def _worded(own: Object, now: Object, update: PodUpdate) -> Object:
 
 
 class SuspendJob(JobPatch):
-    """The PATCH that takes a start back: `suspend: true`, without a record. Its Job controller is asked what went wrong
-    first, so that the reason can quote it (`quote`). With a `mark` it gives way to another, and nothing went wrong.
-    With a `hold` it is not to be started again before somebody removes that."""
+    """The PATCH that takes a start back: `suspend: true`, without a record. The Job controller's last error is read
+    before, so that the reason can quote it (`quote`). `mark`: set for a preemption, which has no error. `hold`: the
+    reason why the Job must be released before it may start again."""
 
     def __init__(
         self, job: BatchJob, reason: Reason, obj: Object, mark: PreemptionMark | None = None, hold: str = ""
@@ -251,7 +250,7 @@ class ResizeJob(JobPatch):
         if spec.get("parallelism") == self.parallelism:
             return Verdict.ACHIEVED
         if spec.get("suspend") or spec.get("parallelism") != self.job.parallelism:
-            return Verdict.LOST  # somebody else has said how many since: looked at anew
+            return Verdict.LOST  # another writer has set the parallelism: reconcile again
         return self.rebase(shown, obj)
 
 
@@ -261,7 +260,8 @@ def _counts(job: BatchJob, parallelism: int) -> Object:
 
 
 def _asked(job: Object) -> tuple[Any, ...]:
-    """Return what a start is decided on: all of a Job but its status, and but what we write while it waits."""
+    """Return the part of a Job that a start depends on: everything except the status and Phalanx's own writes to a
+    pending Job."""
     meta = job["metadata"]
     ours = (labels.REASON, labels.AFTER_OUTCOMES)
     said = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in ours}
@@ -269,7 +269,7 @@ def _asked(job: Object) -> tuple[Any, ...]:
 
 
 async def failed_create(api: Connection, job: BatchJob) -> str:
-    """Return what the Job controller last said about pods of this Job that it could not create, or nothing."""
+    """Return the Job controller's last error about pods of this Job that it could not create; "" if there is none."""
     reason = "FailedCreatePod" if job.adapter.role else "FailedCreate"
     fields = f"involvedObject.name={job.name},involvedObject.uid={job.object_uid},reason={reason}"
     try:

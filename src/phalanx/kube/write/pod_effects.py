@@ -37,7 +37,7 @@ class PodWrites:
     ) -> None:
         self._writer, self._informers, self._conclude, self._key = writer, informers, conclude, key
         self._dialects = dialects
-        # By preemptor: what is asked about its victims, and who waits for the answer.
+        # Preemptor -> the running check of its victims' budgets, and the callbacks that wait for it.
         self._budgets: dict[str, tuple[ReadDisruptionBudgets, list[Callable[[str], None]]]] = {}
 
     def bind(

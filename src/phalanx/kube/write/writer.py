@@ -1,17 +1,17 @@
-"""Writes: sent side by side, in order per object, and never twice by mistake.
+"""Send writes: concurrently, in order for each object, and never repeated by mistake.
 
-Every answer is one of three (phalanx.client.connection): done, refused, or unknown. An unknown write is never simply
-sent again and never counted as failed: the object is read, and it tells whether the write happened. A conflict is read
-in the same way: perhaps it was our own write whose answer was lost. So each kind of write says, besides what it sends,
-how to judge an object that was read.
+An answer is done, refused, or unknown (phalanx.client.connection). An unknown write is neither repeated nor counted as
+failed at once. The object is read, and shows whether the write happened. A conflict is handled in the same way, because
+the conflicting write may be the same one with a lost answer. So each kind of write defines how to recognize its effect
+on the object.
 
-A write that does not come through (a webhook that is down, an object that changes all the time) rests outside of the
-`width` places, longer each time, so that it takes no turn from others. When it was tried often enough, and the object
-says that it did not happen, it counts as refused, with the words of the server: whoever asked for it decides what then.
-As long as the object cannot be read, nobody knows, and it is asked for again.
+A write that keeps failing (because of a webhook that is down, or an object that changes all the time) backs off outside
+of the `width` places, longer each time, so that it does not delay other writes. After the last attempt, if the object
+shows that the write did not happen, it counts as refused with the server's text, and the requester decides how to go
+on. As long as the object cannot be read, the outcome is unknown, and the read is repeated.
 
-No write is sent past the fence (the renew deadline of the leader's lease): what is not sent by then is dropped and the
-process ends, for somebody else may lead by now.
+No write is sent after the fence (the renew deadline of the leader's Lease). Unsent writes are then dropped and the
+process ends, because another process may lead.
 """
 
 from __future__ import annotations
@@ -52,10 +52,9 @@ class Verdict(Enum):
 
 
 class Write(ABC):
-    """A write to one object. `key` names the object: writes with the same key are sent one after the other. `begins`:
-    it makes more work for others (a Job that is resumed gets pods); such writes wait for those that finish what is
-    begun, or free room. `retried`: codes of refusals that may pass by themselves, such as a webhook's *not now*
-    (429)."""
+    """A write to one object. `key`: names the object; writes with the same key are sent one after the other. `begins`:
+    True if the write causes further work (a resumed Job gets pods). Such writes wait for writes that complete a start
+    or free capacity. `retried`: codes of refusals that may be temporary, such as a webhook's 429."""
 
     key: str
     begins = False
@@ -96,10 +95,10 @@ class _Ended(NamedTuple):
 
 class Writer:
     """The queue of all writes. `put` never waits; `run` sends until cancelled. `fence`: the event loop's time after
-    which nothing is sent.
+    which no write is sent.
 
-    `width` writes are on their way at once, each on a connection of its own: what the server does not take yet waits
-    here. So that a burst of starts does not hold up the gangs that are whole already, what only begins goes last."""
+    At most `width` writes are sent at the same time, each on its own connection; the others wait in this queue. Writes
+    that begin a start go last, so that a burst of starts does not delay gangs that are already complete."""
 
     def __init__(self, api: Connection, fence: Callable[[], float] | None = None, width: int = _CONCURRENCY) -> None:
         self._api, self._fence, self._width = api, fence, width
@@ -130,7 +129,7 @@ class Writer:
 
     @property
     def unsent(self) -> int:
-        """Of those, objects whose write waits for one of the `width` places."""
+        """Return the number of objects whose write waits for one of the `width` places."""
         return self._ready.qsize()
 
     @property
@@ -158,8 +157,8 @@ class Writer:
             turn.done(ended.answer, ended.obj, "" if ended.answer is Answer.DONE else turn.text)
 
     def _rest(self, turn: _Turn) -> None:
-        """Send it again later. What met somebody else's write once or twice is sent at once: the Job controller writes
-        the status of each new Job just when it is to be resumed."""
+        """Send the write again later. After a first or second conflict it is sent at once, because the Job controller
+        writes the status of each new Job at the time of its resume."""
         if turn.conflict and not turn.unknown and turn.sent <= _PROMPT:
             self._line_up(turn)
             return
@@ -183,7 +182,7 @@ class Writer:
             return _Ended(Answer.REFUSED)
 
     async def _attempt(self, turn: _Turn) -> _Ended | None:
-        """Send it, and read what is not known; None: it is not at its end, and rests."""
+        """Send the write, and read the object if the outcome is unknown; None if the write backs off."""
         if not turn.unknown:
             try:
                 turn.sent += 1
@@ -198,8 +197,8 @@ class Writer:
         return await self._look(turn)
 
     async def _look(self, turn: _Turn) -> _Ended | None:
-        """Return what the object says about the write. Until it can be read nobody knows, and what the write would hold
-        stays held."""
+        """Read the object and return the outcome of the write. Until the object can be read the outcome is unknown, and
+        the amounts of the write stay reserved."""
         try:
             obj = await self._fenced(turn.write.read(self._api))
         except ApiError as error:

@@ -24,7 +24,7 @@ from phalanx.kube.read.template.volumes import VolumeClaims, with_claims
 _NO_META: Mapping[str, Any] = {}
 Words: TypeAlias = Callable[
     [str, Mapping[str, Any], str], Mapping[str, str]
-]  # of a kind's name and metadata: in our words
+]  # (kind, metadata, scheduler name) -> Phalanx's options
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -35,15 +35,15 @@ class AdmissionDefaults:
     runtime_classes: Mapping[str, Object] = field(default_factory=dict)
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
     answers_to: frozenset[str] = OURS  # the scheduler names of pods that we bind
-    alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False  # pods of the default scheduler that we bind, too
-    sole: bool = False  # nobody else is here to bind pods of the default scheduler: those of a gang are ours
+    alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False  # pods of the default scheduler that Phalanx binds
+    sole: bool = False  # no other scheduler runs: Phalanx binds all pods of gangs
     volumes: VolumeClaims | None = None  # None: claims and volumes are not shown to us
     words: Words = lambda kind, meta, scheduler: _NO_META  # what dialects make of an object's labels and annotations
 
     def requirements(
         self, namespace: str, spec: Mapping[str, Any], meta: Mapping[str, Any] = _NO_META
     ) -> PodRequirements:
-        """Return what a pod of this template (with that metadata) will ask."""
+        """Return the requests of a pod of this template (with that metadata)."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
         whole = {**meta, "namespace": namespace}
         ask = self.shapes.of_template(spec, self._ranges(namespace), runtime_class, whole)

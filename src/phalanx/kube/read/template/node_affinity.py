@@ -1,8 +1,8 @@
-"""Where a pod may run: node selector, required node affinity, tolerations; and what fit does not understand.
+"""Read a pod's node constraints: node selector, required node affinity, tolerations; and detect unsupported fields.
 
-The API is k8s.io/api/core/v1. What a pod wants of other pods is in `pod_affinity`, of its volumes in `volumes`. What
-could leave a pod bound to hang (a device claim) is never guessed: such a pod is refused with a reason that says what to
-do instead.
+The API is k8s.io/api/core/v1. Constraints by other pods are in `pod_affinity`, constraints by volumes in `volumes`. A
+field that could leave a bound pod hanging (a device claim) is never guessed: such a pod is refused with a reason that
+names an alternative.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def selector_keys(terms: Iterable[PodAffinityTerm | TopologySpread]) -> Iterator
 
 
 def unsupported_terms(spec: Spec) -> Iterator[str]:
-    """Return what is said that cannot be carried out."""
+    """Yield the terms that Phalanx does not support."""
     affinity = spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
         rules = affinity.get(kind) or {}

@@ -1,11 +1,12 @@
-"""What a pod costs its node, exactly as kube-scheduler and the kubelet count it.
+"""The requests of a pod, counted exactly as kube-scheduler and the kubelet do.
 
-The rule is `PodRequests` of k8s.io/component-helpers/resource: containers run side by side, so they add up; init
-containers run one after the other, so their largest counts, each together with the sidecars (init containers with
-restartPolicy Always) started before it; pod-level resources (KEP-2837) override what they name; the RuntimeClass'
-overhead comes on top. While a pod is resized in place (KEP-1287) the larger of what is asked, what the kubelet has
-allocated and what runs counts, unless the kubelet said that it can never be done. A container that states only a limit
-asks that much: the API server sets this on pods, not in templates, so it is done here for both.
+The rule is `PodRequests` of k8s.io/component-helpers/resource: containers run at the same time, so their requests add
+up; init containers run one after the other, so the largest counts, each together with the sidecars (init containers
+with restartPolicy Always) started before it; pod-level resources (KEP-2837) override the resources that they name; the
+RuntimeClass' overhead is added. During an in-place resize (KEP-1287) the largest of the requested, the allocated and
+the running amounts counts, unless the kubelet has reported the resize as infeasible. A container with a limit and no
+request requests its limit. The API server applies this default to pods, not to templates, so this module applies it to
+both.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def pod_requests(spec: Spec, status: Mapping[str, Any] = _NONE) -> Amounts:
 
 
 def _start_up(spec: Spec, running: Mapping[str, Any], stuck: bool, total: Sums) -> Sums:
-    """The peak while init containers run; the sidecars among them are added to `total`, for they stay."""
+    """Return the peak while init containers run, and add the sidecars among them to `total`, because they keep
+    running."""
     peak: Sums = {}
     sidecars: Sums = {}
     for container in spec.get("initContainers", ()):

@@ -47,7 +47,7 @@ _PARTS = (
     "tolerations",
     "topologySpreadConstraints",
 )
-# What reading something raises that is not as the API has it: a server that checks less than it should, or an odd kind.
+# The errors of reading an object that violates the API's schema, from a lax server or of an unusual kind.
 ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _REMEMBERED = 50_000
 _NO_META: Spec = {}
@@ -76,8 +76,8 @@ class ShapeCache:
         )
 
     def of_pod(self, spec: Spec, status: Mapping[str, Any] | None = None, meta: Spec = _NO_META) -> PodRequirements:
-        """Return the shape of the pod. `status` counts only for a pod that was bound: its kubelet may have resized it.
-        Of `meta` the namespace, the labels and the annotations."""
+        """Return the shape of the pod. `status`: used for bound pods only, which the kubelet may have resized. `meta`:
+        the namespace, labels and annotations are used."""
         granted = resized_resources(status) if spec.get("nodeName") else None
         seen = self._seen(meta)
         last, last_seen, found = self._last
@@ -105,7 +105,7 @@ class ShapeCache:
         return found
 
     def _seen(self, meta: Spec) -> Metadata:
-        """Return what of a pod's metadata decides its shape."""
+        """Return the part of a pod's metadata that decides its shape."""
         labels, words = meta.get("labels") or {}, meta.get("annotations") or {}
         own: tuple[tuple[str, str], ...] = ()
         if self.selecting:

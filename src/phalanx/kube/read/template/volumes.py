@@ -1,17 +1,18 @@
-"""What a pod's volume claims mean for where it may run: a pod is never bound to hang.
+"""Derive a pod's node constraints from its volume claims, so that no pod is bound to a node where its volumes cannot be
+used.
 
-From kube-scheduler's plug-ins VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits, said in words that
-every shape has, so that the core knows nothing of volumes:
+The rules of kube-scheduler's plug-ins VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits, expressed by
+fields that every shape has, so that the core needs no notion of volumes:
 
 - a bound claim: its volume's node affinity and zone labels are further terms of the pod's required node affinity;
-- a volume of a CSI driver takes one of the places that the driver has on a node (CSINode), counted like any resource.
-  A volume that several pods may share is not counted: it would be attached once, and we cannot tell how often;
-- a claim that is to be bound where its first pod runs (WaitForFirstConsumer): the class' allowed topologies are terms,
-  and before the pod is bound its node is written on the claim, and the claim seen Bound (`unplaced`);
-- what is not there yet, is bound elsewhere in its own time, or is ReadWriteOncePod and in use, is waited for.
+- a volume of a CSI driver takes one of the driver's attachments on a node (CSINode), counted like any resource. A
+  volume that several pods may share is not counted, because pods on one node share one attachment;
+- a claim that is bound where its first pod runs (WaitForFirstConsumer): the class' allowed topologies are terms. Before
+  the pod is bound, its node is written on the claim, and the claim must be Bound (`unplaced`);
+- a claim that does not exist, that another controller binds, or that is ReadWriteOncePod and in use: the pod waits.
 
-A class without a provisioner (local volumes) wants a scheduler that chooses volumes, which this one does not: such a
-claim must be bound beforehand, or the pod be another scheduler's (`binding`), which sees to its claims itself.
+A class without a provisioner (local volumes) needs a scheduler that chooses volumes, which Phalanx does not. Such a
+claim must be bound beforehand, or another scheduler must bind the pod (`binding`) and its claims.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class VolumeClaims:
         self._claims, self._volumes, self._classes, self._nodes = claims, volumes, classes, nodes
         self._users: dict[str, set[str]] = {}  # claim -> the pods that use it or wait for it, by `namespace/name`
         self._askers: dict[str, set[str]] = {}  # claim -> the Jobs whose templates name it
-        self._drivers: frozenset[str] | None = None  # that any node limits
+        self._drivers: frozenset[str] | None = None  # the drivers with a limit on any node
 
     # --- who uses what --------------------------------------------------------------------------------------------
 
@@ -98,11 +99,11 @@ class VolumeClaims:
         return f"{said.get('namespace')}/{said.get('name')}" if said else ""
 
     def users(self, claim: str = "") -> set[str]:
-        """Return the pods that use it; without a name, all that use any."""
+        """Return the pods that use the claim; without a name, all pods that use any claim."""
         return self._users.get(claim, set()) if claim else set().union(*self._users.values())
 
     def askers(self, claim: str = "") -> set[str]:
-        """Return the Jobs that ask for it; without a name, all that ask for any."""
+        """Return the Jobs whose templates name the claim; without a name, all Jobs with any claim."""
         return self._askers.get(claim, set()) if claim else set().union(*self._askers.values())
 
     # --- nodes ----------------------------------------------------------------------------------------------------
@@ -209,8 +210,8 @@ class VolumeClaims:
 
 
 def with_claims(ask: PodRequirements, found: ClaimConstraints | None, *, ours: bool) -> PodRequirements:
-    """Return the ask of a pod with those claims. None: what becomes of claims cannot be seen. `ours`: we bind it; who
-    else does sees to its claims itself."""
+    """Return the requirements of a pod with the constraints of its claims. `found`: None if claims cannot be listed.
+    `ours`: True if Phalanx binds the pod; another scheduler handles the claims of its pods itself."""
     if found is None:
         return ask if not ours or ask.obstacle is not None else PodRequirements(ask.shape, _BLIND, ask.claims)
     shape = replace(
@@ -229,7 +230,7 @@ def with_claims(ask: PodRequirements, found: ClaimConstraints | None, *, ours: b
 
 
 def _all_of(own: tuple[NodeTerm, ...], rules: Iterable[tuple[NodeTerm, ...]]) -> tuple[NodeTerm, ...]:
-    """Return one of `own` and one of each rule: as a choice of terms again."""
+    """Return the terms that require one of `own` and one of each rule, multiplied out into alternatives."""
     choices = [each for each in (own, *dict.fromkeys(rules)) if each]
     if len(choices) < 2:
         return choices[0] if choices else ()

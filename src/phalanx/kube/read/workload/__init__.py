@@ -1,8 +1,6 @@
-"""Workloads that own pods.
+"""Workloads that own pods. Parts, lowest first:
 
-Rooms, lowest first:
-
-    adapter     a batch/v1 Job, or one role of a framework's job, shown as a Job
-    batch_job   a Job as Phalanx sees it: how many pods it needs, of which shape, and who has suspended it
-    ancestors   which framework's job a pod, or another object, was made for
+adapter     a batch/v1 Job, or one role of a framework's job, shown as a Job
+batch_job   a Job in the scheduler's terms: its pods, their shape, and whether it is suspended
+ancestors   find the framework's job that a pod or another object belongs to
 """

@@ -1,7 +1,7 @@
-"""What may stand where a Job stands: a batch/v1 Job, or one role of a framework's job.
+"""Present a batch/v1 Job, or one role of a framework's job, as a Job.
 
-An adapter shows an object as a Job and writes what was meant for the Job into the object. Roles of one object are
-several members of a gang, each with an adapter of its own; what is to be written to all of them at once is one write.
+An adapter reads an object as a Job, and translates writes to the Job into writes to the object. The roles of one object
+are several members of a gang, each with its own adapter. A write to all of them at once is one request.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FRAMEWORK_KINDS: tuple[Kind, ...] = tuple(FRAMEWORKS)
 
 @dataclass(frozen=True, slots=True)
 class JobAdapter:
-    """How an object is read as a Job, and changed as one. `role`: of a framework's job; empty for a Job. `made`: the
-    object that the framework's operator has made of it, where the roles stand there."""
+    """The way to read an object as a Job, and to change it as one. `role`: the role of a framework's job; "" for a Job.
+    `made`: the object that the framework's operator created from it, if that one contains the roles."""
 
     kind: Kind = JOBS
     role: str = ""
@@ -45,7 +45,8 @@ class JobAdapter:
 
 
 class PodOwner(NamedTuple):
-    """A name, and the uid of a member of a gang. `ours`: we bind its pods, those of the default scheduler too."""
+    """The name and uid of a gang member that owns pods. `ours`: True if Phalanx binds its pods, also those of the
+    default scheduler."""
 
     name: str
     uid: str
@@ -85,7 +86,7 @@ def member_uid(uid: str, role: str) -> str:
 
 
 def merge_changes(obj: Object, changes: Iterable[Change]) -> tuple[Object, dict[str, str | None]]:
-    """Return one merge patch of the object's spec, and its annotations, that do what all of the changes do."""
+    """Return one merge patch of the object's spec, and the annotations, that together make all the changes."""
     spec = dict(obj.get("spec") or {})
     words: dict[str, str | None] = {}
     for each in changes:

@@ -1,9 +1,9 @@
-"""Which framework's job a pod, or another object, was made for.
+"""Find the framework's job that a pod or another object belongs to.
 
-A JobSet makes Jobs, and these make pods; a TrainJob makes a JobSet. Controllers are followed upwards through the caches
-as far as they are of kinds that we read: the topmost is who waits in a queue, and whatever is below it is a part of it.
-Spark's executors are controlled by their driver's pod: they name their application; so do pods of an AppWrapper whose
-controllers are not read.
+A JobSet makes Jobs, and these make pods; a TrainJob makes a JobSet. The module follows controller references upwards
+through the caches, as far as Phalanx reads their kinds. The topmost object waits in a queue, and all objects below it
+are parts of it. Spark's executors are controlled by their driver's pod, so they name their application in a label. So
+do pods of an AppWrapper whose controllers are of other kinds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class Ancestor(NamedTuple):
-    """The topmost object. `role`: which of its roles the object below is of; empty: it does not say."""
+    """The topmost object. `role`: the role that the lower object belongs to; "" if unknown."""
 
     kind: Kind
     obj: Object
@@ -45,20 +45,20 @@ class Ancestor(NamedTuple):
 
 
 class Ancestors:
-    """`kinds`: those that are read as Jobs. `objects`: the cache of a kind."""
+    """`kinds`: the kinds that are read as Jobs. `objects`: returns the cache of a kind."""
 
     def __init__(self, kinds: Callable[[], tuple[Kind, ...]], objects: Callable[[Kind], Mapping[str, Object]]) -> None:
         self._kinds, self._objects = kinds, objects
         self._gangs: dict[str, tuple[str, bool]] = {}  # uid -> resourceVersion, whether it has members
 
     def jobs(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> list[BatchJob]:
-        """Return the members of a gang that an object is. Whose pods are made by Jobs is one where it is queued itself;
-        else each of its Jobs is what it says."""
+        """Return the gang members of an object. If Jobs create the object's pods, the object is a member only when it
+        is queued itself; otherwise each of its Jobs is read by itself."""
         read = [read_job(obj, around, adapter) for adapter in adapters(kind, obj, self.made(kind, obj))]
         return [job for job in read if job.queued or kind in (JOBS, *TRAINING_KINDS)]
 
     def queued(self, meta: Object, around: AdmissionDefaults) -> Ancestor | None:
-        """Return whom the object was made for, if that one is a gang."""
+        """Return the topmost ancestor of the object if that is a gang."""
         above = self.of(meta)
         return above if above is not None and self._is_gang(above.kind, above.obj, around) else None
 
@@ -73,8 +73,8 @@ class Ancestors:
         return known[1]
 
     def owner(self, meta: Object, around: AdmissionDefaults) -> PodOwner | None:
-        """Return whose pod this is: of the framework's job that is a gang, else of its controller, known or not; None:
-        of nobody whose kind is read."""
+        """Return the owner of a pod: the framework's job if that is a gang, or else the pod's controller, known or not;
+        None if no ancestor is of a kind that Phalanx reads."""
         if (above := self.queued(meta, around)) is not None:
             return PodOwner(*above.member, ours=around.sole)
         direct = _controller(meta)
@@ -88,7 +88,8 @@ class Ancestors:
         )
 
     def of(self, meta: Object) -> Ancestor | None:
-        """Return whom the object was made for; None: for nobody whose kind is read, or that is known yet."""
+        """Return the topmost ancestor of the object; None if it has none of a kind that Phalanx reads, or if that one
+        is not known yet."""
         kinds = self._kinds()
         if len(kinds) == 1:
             return None  # Jobs alone
@@ -109,11 +110,11 @@ class Ancestors:
         return Ancestor(*found, next((role for one in said if (role := framework.role_of(one))), ""))
 
     def members(self, kind: Kind, obj: Object) -> list[str]:
-        """Return the uids of the members that it is, or would be if it was made for nobody."""
+        """Return the uids of the object's gang members, as if the object had no ancestor."""
         return [adapter.member(obj) for adapter in adapters(kind, obj, self.made(kind, obj))]
 
     def made(self, kind: Kind, obj: Object) -> Object | None:
-        """Return what the operator has made of an object whose roles stand there."""
+        """Return the object that the operator created from this one, if that contains the roles."""
         if kind is not TRAIN_JOB.kind or JOB_SET.kind not in self._kinds():
             return None
         meta = obj["metadata"]
@@ -138,7 +139,7 @@ class Ancestors:
         return None
 
     def _named(self, kind: Kind, meta: Object, name: str, uid: str = "") -> tuple[Kind, Object] | None:
-        """Return the object of that name in the namespace; None: there is none, or it has another uid."""
+        """Return the object of that name in the namespace; None if it does not exist or has another uid."""
         obj = self._objects(kind).get(f"{meta['namespace']}/{name}")
         return None if obj is None or uid not in ("", obj["metadata"]["uid"]) else (kind, obj)
 

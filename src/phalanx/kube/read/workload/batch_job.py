@@ -1,4 +1,5 @@
-"""A batch/v1 Job as Phalanx sees it: how many pods it still needs at once, of which shape, and who has suspended it.
+"""A batch/v1 Job in the scheduler's terms: the number of pods that it still needs at once, their shape, and its
+suspension.
 
 The size of a Job's gang is what the Job controller would run now: min(parallelism, completions - succeeded - failed
 indexes); without completions (a work queue) it is the parallelism until the first pod succeeds, and then no new pod.
@@ -27,14 +28,14 @@ _JOB_CONTROLLER = "kubernetes.io/job-controller"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJob:
-    """A Job, or a role of a framework's job, as the scheduler plans with it. `parallelism` is what it may run now,
-    `requested_parallelism` what its user asked for: less was given to an elastic one. `failed` counts failed indexes.
-    `scheduler` is that of its pods, `gates` are their scheduling gates. `externally_managed`: another controller
-    manages it. `active_s`: the activeDeadlineSeconds that its user gave it. `outcome`: how it ended, if it did;
-    `ended_s`: when (seconds since the epoch), as its status says; 0: it does not. `preempted`: how often it was.
-    `adapter`: what of which object it is. `grouped`: its
-    pods name a group of their own, which is the gang unless the Job is queued itself. `completions_follow`: its
-    completions are as many as its parallelism, whatever it is given; while it is suspended, as its user asked."""
+    """A Job, or a role of a framework's job. `parallelism`: its present parallelism. `requested_parallelism`: the
+    user's parallelism, which is larger if an elastic Job got less. `failed`: the number of failed indexes. `scheduler`:
+    the scheduler name of its pods. `gates`: the scheduling gates of its pods. `externally_managed`: True if another
+    controller manages it. `active_s`: the user's activeDeadlineSeconds. `outcome`: how it ended, if it did. `ended_s`:
+    the time of its end by its status, in seconds since the epoch; 0 if the status has none. `preempted`: how often it
+    was preempted. `adapter`: the object that it is read from. `grouped`: True if its pods name a group of their own,
+    which is the gang unless the Job is queued itself. `completions_follow`: True if its completions must equal its
+    parallelism, whatever Phalanx sets; while it is suspended, both are the user's."""
 
     uid: str
     namespace: str
@@ -92,12 +93,12 @@ class BatchJob:
 
     @property
     def pinned(self) -> bool:
-        """Return whether another scheduler binds its pods, to the nodes that we plan (`binding`)."""
+        """Return True if another scheduler binds its pods to the nodes that Phalanx plans (`binding`)."""
         return not self.bound_by_us
 
     @property
     def queued(self) -> bool:
-        """Return whether its labels make it ours: while it is suspended it waits for us, which may suspend it again."""
+        """Return True if its labels queue it for Phalanx: Phalanx resumes it, and may suspend it again."""
         return not self.externally_managed and (labels.QUEUE in self.options or labels.JOB in self.options)
 
     @property
@@ -107,8 +108,8 @@ class BatchJob:
         return wished if self.completions is None or self.completions_follow else min(wished, self.completions)
 
     def size(self, seen_succeeded: int = 0) -> int:
-        """Return how many pods it could still use at once, if it was given all it asks. `seen_succeeded`: pods seen to
-        succeed, for the status comes later."""
+        """Return the number of pods that it could still use at once. `seen_succeeded`: the pods that were seen to
+        succeed, because the status is updated later."""
         succeeded = max(self.succeeded, seen_succeeded)
         if self.finished:
             return 0
@@ -180,12 +181,13 @@ def parallelism_annotation(parallelism: int, requested_parallelism: int) -> str 
 
 
 def time_limit_annotation(active_s: int | None, own: int | None) -> str | None:
-    """The annotation that says which activeDeadlineSeconds we gave a Job, of those that it had; None: its own."""
+    """Return the annotation with the activeDeadlineSeconds that Phalanx set and the user's own; None if the Job has its
+    own."""
     return f"{active_s} of {'none' if own is None else own}" if active_s != own else None
 
 
 def _active_s(meta: Object, active_s: int | None) -> int | None:
-    """Return what its user gave it. Where he has changed it since, that counts."""
+    """Return the user's activeDeadlineSeconds, also if the user changed it later."""
     now, of, own = (meta.get("annotations") or {}).get(labels.LIMITED, "").partition(" of ")
     if of and now == str(active_s):
         return labels.whole_number(own, 1)
@@ -200,8 +202,8 @@ def _wished(meta: Object, parallelism: int) -> int:
 
 
 class _Written(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The words of a template before a start put others into it. `labels`, `annotations`: of those that it was given;
-    None: it did not have one."""
+    """The fields of a template before a start changed them. `labels`, `annotations`: the values of the changed keys;
+    None for a key that was missing."""
 
     node_selector: dict[str, str] | None = None
     tolerations: list[dict[str, Any]] | None = None
@@ -220,8 +222,8 @@ def template_annotation(own: Object, update: PodUpdate) -> str:
 
 
 def original_template(meta: Object, template: Object) -> Object:
-    """Return the template as its user wrote it: without the selector and tolerations of a flavor, and the words, that a
-    start put into it. `meta`: of its Job."""
+    """Return the template as its user wrote it, without the flavor's selector and tolerations, labels and annotations
+    of a start. `meta`: the metadata of its Job."""
     text = (meta.get("annotations") or {}).get(labels.TEMPLATE)
     if text is None:
         return template
@@ -250,7 +252,7 @@ def pod_set_names(jobs: Iterable[BatchJob]) -> dict[str, str]:
 
 
 def _pod_meta(meta: Object, template: Object) -> Object:
-    """Of its pods; their Job controller adds the Job's name to the labels."""
+    """Return the metadata of the Job's pods; the Job controller adds the Job's name to their labels."""
     said = template.get("metadata") or {}
     own = {labels.JOB_NAME: meta["name"], "job-name": meta["name"]}
     return {**said, "labels": {**(said.get("labels") or {}), **own}}
